@@ -1,6 +1,8 @@
-"""What a run costs on Temporal Cloud: its Actions, counted by the server's own metric, beside a hand-written workflow.
+"""What a run costs on Temporal Cloud: its Actions, counted by the server's own metric, beside a
+hand-written workflow.
 
-Each way to run is in a namespace of its own, and all of them run at the same time: the metric tells them apart.
+Each way to run is in a namespace of its own, and all of them run at the same time: the metric tells
+them apart.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ CLOUD = {"lost_worker_seconds": 30.0, "stream_seconds": 1.0}
 REFUSED = "service_errors_resource_exhausted{"
 METERED_SECONDS = 2.0
 """What has happened is in the metric after so long."""
-LINE = re.compile(r'^action\{action_type="(?P<type>[^"]*)",namespace="(?P<namespace>[^"]*)".*\} (?P<count>\d+)$')
+LINE = re.compile(
+    r'^action\{action_type="(?P<type>[^"]*)",namespace="(?P<namespace>[^"]*)".*\} (?P<count>\d+)$'
+)
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,9 @@ class HandWritten:
                 await self._wait(TOOL_SECONDS * scale)
 
     async def _wait(self, seconds: float) -> None:
-        await workflow.execute_activity("bench.wait", seconds, start_to_close_timeout=timedelta(minutes=1))
+        await workflow.execute_activity(
+            "bench.wait", seconds, start_to_close_timeout=timedelta(minutes=1)
+        )
 
 
 class Server:
@@ -111,7 +117,9 @@ class Server:
         name = f"bench{uuid.uuid4().hex[:8]}"  # The metric has no hyphens.
         client = await Client.connect(self.address)
         await client.workflow_service.register_namespace(
-            RegisterNamespaceRequest(namespace=name, workflow_execution_retention_period=Duration(seconds=86400)),
+            RegisterNamespaceRequest(
+                namespace=name, workflow_execution_retention_period=Duration(seconds=86400)
+            ),
             retry=True,
         )
         while True:
@@ -125,14 +133,20 @@ class Server:
     async def actions(self, namespace: str) -> Counter[str]:
         """Return how many Actions of each kind the namespace has had."""
         found = [match for match in map(LINE.match, await self._lines()) if match]
-        return Counter({each["type"]: int(each["count"]) for each in found if each["namespace"] == namespace})
+        return Counter(
+            {each["type"]: int(each["count"]) for each in found if each["namespace"] == namespace}
+        )
 
     async def refusals(self) -> int:
         """Return how many requests were refused because a quota was used up."""
-        return sum(int(line.rpartition(" ")[2]) for line in await self._lines() if line.startswith(REFUSED))
+        return sum(
+            int(line.rpartition(" ")[2]) for line in await self._lines() if line.startswith(REFUSED)
+        )
 
     async def _lines(self) -> list[str]:
-        text = await asyncio.to_thread(lambda: urllib.request.urlopen(self._metrics).read().decode())
+        text = await asyncio.to_thread(
+            lambda: urllib.request.urlopen(self._metrics).read().decode()
+        )
         return [line for line in text.splitlines() if line]
 
 
@@ -154,7 +168,9 @@ def script(rounds: int, scale: float) -> Callable[[ScriptedRequest], ScriptedRep
         seconds = MODEL_SECONDS * scale
         pace = {"chunk_delay": seconds / WORDS} if request.is_streaming else {"delay": seconds}
         calls = [{"name": "wait", "id": f"call_{request.step}"}] if request.step < rounds else []
-        return says(text).model_copy(update={**pace, "tool_calls": ScriptedReply(tool_calls=calls).tool_calls})
+        return says(text).model_copy(
+            update={**pace, "tool_calls": ScriptedReply(tool_calls=calls).tool_calls}
+        )
 
     return reply
 
@@ -162,10 +178,15 @@ def script(rounds: int, scale: float) -> Callable[[ScriptedRequest], ScriptedRep
 async def hand_written(server: Server, rounds: int, scale: float) -> Bill:
     """The floor."""
     async with server.namespace() as namespace:
-        client, queue = await Client.connect(server.address, namespace=namespace), f"bench-{uuid.uuid4()}"
+        client, queue = (
+            await Client.connect(server.address, namespace=namespace),
+            f"bench-{uuid.uuid4()}",
+        )
         async with Worker(client, task_queue=queue, workflows=[HandWritten], activities=[wait]):
             began = time.monotonic()
-            await client.execute_workflow("Bench", args=[rounds, scale], id=f"bench-{uuid.uuid4()}", task_queue=queue)
+            await client.execute_workflow(
+                "Bench", args=[rounds, scale], id=f"bench-{uuid.uuid4()}", task_queue=queue
+            )
             seconds = time.monotonic() - began
         await asyncio.sleep(METERED_SECONDS)
         return Bill(await server.actions(namespace), seconds)
@@ -183,10 +204,16 @@ async def agent_run(server: Server, way: Way, rounds: int, scale: float) -> Bill
         client, queue = await connect(server.address, namespace=namespace), f"bench-{uuid.uuid4()}"
         with ScriptedModel(script(rounds, scale)) as model:
             async with create_worker(client, task_queue=queue, tools={"wait": tool}):
-                options = RunOptions(stream=way.stream, max_iterations=rounds + 1, **dict(way.settings))
+                options = RunOptions(
+                    stream=way.stream, max_iterations=rounds + 1, **dict(way.settings)
+                )
                 messages, began = [Message.user("Go on.")], time.monotonic()
-                handle = await start_run(client, agent_of(model), messages=messages, task_queue=queue, options=options)
-                await asyncio.gather(*(watch(server, namespace, handle.id) for _ in range(way.watchers)))
+                handle = await start_run(
+                    client, agent_of(model), messages=messages, task_queue=queue, options=options
+                )
+                await asyncio.gather(
+                    *(watch(server, namespace, handle.id) for _ in range(way.watchers))
+                )
                 await handle.result()
                 seconds = time.monotonic() - began
                 await asyncio.sleep(METERED_SECONDS)
@@ -197,7 +224,9 @@ def agent_of(model: ScriptedModel, parameters: Sequence[dict[str, str]] = ()) ->
     """The agent with the tool `wait`."""
     connection = {"kind": "key", "endpoint": model.openai_endpoint}
     tools = [{"name": "wait", "kind": "function", "parameters": list(parameters)}]
-    return Agent.model_validate({"name": "bench", "model": {"id": "m", "connection": connection}, "tools": tools})
+    return Agent.model_validate(
+        {"name": "bench", "model": {"id": "m", "connection": connection}, "tools": tools}
+    )
 
 
 async def watch(server: Server, namespace: str, id: str) -> None:
@@ -219,15 +248,24 @@ async def measure(server: Server, rounds: int, scale: float) -> dict[str, Bill]:
 async def main(rounds: int, scale: float) -> None:
     async with metered_server() as server:
         bills = await measure(server, rounds, scale)
-    print(f"{rounds} iterations with a tool call and an answer, {MODEL_SECONDS} s and {TOOL_SECONDS} s × {scale:g}")
+    print(
+        f"{rounds} iterations with a tool call and an answer, {MODEL_SECONDS} s and {TOOL_SECONDS} "
+        f"s × {scale:g}"
+    )
     for name, bill in bills.items():
-        kinds = ", ".join(f"{count} {type.partition('_')[2]}" for type, count in bill.actions.most_common())
+        kinds = ", ".join(
+            f"{count} {type.partition('_')[2]}" for type, count in bill.actions.most_common()
+        )
         print(f"  {name:34} {bill.total:4} Actions in {bill.seconds:5.1f} s: {kinds}", flush=True)
-    plain, one, five = (bills[name] for name in ("plain", "streamed, one reader", "streamed, five readers"))
+    plain, one, five = (
+        bills[name] for name in ("plain", "streamed, one reader", "streamed, five readers")
+    )
     print(f"  plain {plain.total} (at most {MOST_ACTIONS} for 20 iterations)")
     a_second = (one.total - plain.total) / one.seconds
     print(f"  one reader: {a_second:.2f} more a second (at most {MOST_WATCHED_PER_SECOND})")
-    print(f"  five readers: {five.total / one.total:.2f} × one (at most {MOST_FOR_FIVE})", flush=True)
+    print(
+        f"  five readers: {five.total / one.total:.2f} × one (at most {MOST_FOR_FIVE})", flush=True
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""How soon a brake is on many runs, and that nothing is lost: python -m benchmarks.bench_brakes [RUNS].
+"""How soon a brake is on many runs, and that nothing is lost: python -m benchmarks.bench_brakes
+[RUNS].
 
-The runs are paused in the middle of their calls. Then the server and the worker are killed and started again, and all
-go on by one command. The last line is JSON.
+The runs are paused in the middle of their calls. Then the server and the worker are killed and
+started again, and all go on by one command. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -100,19 +101,28 @@ class Calls:
 def agent_at(endpoint: str) -> Agent:
     """The agent of the runs."""
     parameters = [{"name": name, "kind": "integer", "required": True} for name in ("round", "part")]
-    model = {"id": "m", "provider": "openai", "connection": {"kind": "anonymous", "endpoint": endpoint}}
+    model = {
+        "id": "m",
+        "provider": "openai",
+        "connection": {"kind": "anonymous", "endpoint": endpoint},
+    }
     tools = [{"name": "look_up", "kind": "function", "parameters": parameters}]
     return Agent.model_validate({"name": NAME, "model": model, "tools": tools})
 
 
 async def start_runs(client: Client, agent: Agent, numbers: range) -> None:
     """Start runs on a queue of the agent's name."""
-    messages = [{"role": "system", "content": f"rounds={ROUNDS} calls=1"}, {"role": "user", "content": "Begin."}]
+    messages = [
+        {"role": "system", "content": f"rounds={ROUNDS} calls=1"},
+        {"role": "user", "content": "Begin."},
+    ]
     left = iter(numbers)
 
     async def work() -> None:
         for number in left:
-            await start_run(client, agent, messages=messages, id=f"{NAME}-{number}", task_queue=NAME)
+            await start_run(
+                client, agent, messages=messages, id=f"{NAME}-{number}", task_queue=NAME
+            )
 
     await asyncio.gather(*(work() for _ in range(AT_ONCE)))
 
@@ -121,7 +131,9 @@ def listed(client: Client, condition: str, count: int) -> Callable[[], Any]:
     """Whether the server lists so many runs."""
 
     async def are_listed() -> bool:
-        return (await client.count_workflows(f"PerdureAgent = '{NAME}' AND {condition}")).count == count
+        return (
+            await client.count_workflows(f"PerdureAgent = '{NAME}' AND {condition}")
+        ).count == count
 
     return are_listed
 
@@ -144,7 +156,9 @@ async def measure(runs: int, *, patience: float = 900.0) -> Figures:
                 await pause_runs(client, agent=NAME, by="benchmark")
                 await start_runs(client, agent, range(runs, runs + LATER))
                 ended = (
-                    await client.count_workflows(f"PerdureAgent = '{NAME}' AND ExecutionStatus = 'Completed'")
+                    await client.count_workflows(
+                        f"PerdureAgent = '{NAME}' AND ExecutionStatus = 'Completed'"
+                    )
                 ).count
                 await wait_for(_all_held_or_done(client, runs + LATER), timeout=patience, every=0.5)
                 held = time.monotonic() - paused
@@ -157,7 +171,10 @@ async def measure(runs: int, *, patience: float = 900.0) -> Figures:
                 await asyncio.sleep(2.0)
                 calls_while_paused = calls.after(restarted)
                 released = time.monotonic()
-                assert await go_on_many(RunSelection([], Filters(agent=NAME)), GoOn(by="benchmark")) == 0
+                assert (
+                    await go_on_many(RunSelection([], Filters(agent=NAME)), GoOn(by="benchmark"))
+                    == 0
+                )
                 went_on = time.monotonic() - released
                 everything = listed(client, "ExecutionStatus = 'Completed'", runs + LATER)
                 await wait_for(everything, timeout=patience, every=0.5)
@@ -177,4 +194,6 @@ def _all_held_or_done(client: Client, runs: int) -> Callable[[], Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(asdict(asyncio.run(measure(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000)))))
+    print(
+        json.dumps(asdict(asyncio.run(measure(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000))))
+    )

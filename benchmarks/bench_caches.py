@@ -1,7 +1,9 @@
-"""How much of the input comes from the providers' caches, from the third call on, and what the run costs.
+"""How much of the input comes from the providers' caches, from the third call on, and what the run
+costs.
 
-Each run is real: a server, a worker, the SDKs. The models are on loopback and keep caches by the published rules
-(`benchmarks.cache_server`). "before" sends neither marks nor keys, and trims to just below the budget.
+Each run is real: a server, a worker, the SDKs. The models are on loopback and keep caches by the
+published rules (`benchmarks.cache_server`). "before" sends neither marks nor keys, and trims to
+just below the budget.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ class Api:
     model: str
     price: Price
     before: str | None
-    """The `promptCache` with which nothing is added for the cache: for a server on loopback, which is not OpenAI's own,
-    that is the default."""
+    """The `promptCache` with which nothing is added for the cache: for a server on loopback, which
+    is not OpenAI's own, that is the default."""
     after: str | None
 
     def agent(self, url: str, prompt_cache: str | None, *, rounds: int, calls: int) -> Agent:
@@ -59,7 +61,10 @@ class Api:
                     "options": {"promptCache": prompt_cache},
                 },
                 "tools": [{"name": "look_up", "kind": "function", "parameters": parameters}],
-                "instructions": f"system:\nrounds={rounds} calls={calls} {'Be exact. ' * (INSTRUCTIONS_CHARS // 10)}",
+                "instructions": (
+                    f"system:\nrounds={rounds} calls={calls} "
+                    f"{'Be exact. ' * (INSTRUCTIONS_CHARS // 10)}"
+                ),
             }
         )
 
@@ -88,7 +93,11 @@ class Work:
     options: RunOptions = field(default_factory=RunOptions)
 
     def options_for(self, trim_to: float) -> RunOptions:
-        most = {"max_iterations": self.rounds + 1, "parallel_tool_calls": self.calls > 1, "trim_to": trim_to}
+        most = {
+            "max_iterations": self.rounds + 1,
+            "parallel_tool_calls": self.calls > 1,
+            "trim_to": trim_to,
+        }
         return self.options.model_copy(update=most)
 
 
@@ -97,9 +106,15 @@ WORKS = (
     Work("60 iterations, budget", 60, options=RunOptions(context_budget=BUDGET_CHARS)),
     Work("30 iterations of 30 calls", 30, 30),
     Work("session of 30 turns", 2, turns=30),
-    Work("session of 30 turns, budget", 2, turns=30, options=RunOptions(context_budget=BUDGET_CHARS)),
+    Work(
+        "session of 30 turns, budget", 2, turns=30, options=RunOptions(context_budget=BUDGET_CHARS)
+    ),
     Work("60 iterations, prompted", 60, options=RunOptions(tool_protocol="json")),
-    Work("60 iterations, prompted, budget", 60, options=RunOptions(tool_protocol="json", context_budget=BUDGET_CHARS)),
+    Work(
+        "60 iterations, prompted, budget",
+        60,
+        options=RunOptions(tool_protocol="json", context_budget=BUDGET_CHARS),
+    ),
 )
 
 
@@ -107,14 +122,19 @@ def look_up(round: int, part: int) -> str:
     return f"{round}/{part} " + "x" * RESULT_CHARS
 
 
-async def usages(client: Client, queue: str, agent: Agent, work: Work, options: RunOptions) -> list[Usage]:
+async def usages(
+    client: Client, queue: str, agent: Agent, work: Work, options: RunOptions
+) -> list[Usage]:
     """Of each model call, in order."""
     if not work.turns:
         asking = agent.model_copy(update={"instructions": f"{agent.instructions}\nuser:\nGo on."})
         handle = await start_run(client, asking, task_queue=queue, options=options)
         await handle.result()
         return await handle.iteration_usage()
-    talk, used = session(client, agent, f"bench-{uuid.uuid4()}", task_queue=queue, options=options), list[Usage]()
+    talk, used = (
+        session(client, agent, f"bench-{uuid.uuid4()}", task_queue=queue, options=options),
+        list[Usage](),
+    )
     for turn in range(1, work.turns + 1):
         handle = await talk.send(f"Question {turn}: " + "y" * 500)
         await handle.result()
@@ -131,10 +151,14 @@ def share_of(used: Sequence[Usage]) -> float:
 async def measure(client: Client, api: Api, work: Work, *, is_after: bool) -> tuple[float, float]:
     """The share from the cache, and US dollars."""
     with CacheServer() as server:
-        agent = api.agent(server.url, api.after if is_after else api.before, rounds=work.rounds, calls=work.calls)
+        agent = api.agent(
+            server.url, api.after if is_after else api.before, rounds=work.rounds, calls=work.calls
+        )
         queue = f"bench-{uuid.uuid4()}"
         async with create_worker(client, task_queue=queue, tools=[look_up]):
-            used = await usages(client, queue, agent, work, work.options_for(0.6 if is_after else 1.0))
+            used = await usages(
+                client, queue, agent, work, work.options_for(0.6 if is_after else 1.0)
+            )
     return share_of(used), api.price.of(sum(used, Usage())) or 0.0
 
 

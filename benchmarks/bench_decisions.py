@@ -1,7 +1,9 @@
-"""How soon a decision that is made in one protocol is seen on the streams of the others, over one gateway process.
+"""How soon a decision that is made in one protocol is seen on the streams of the others, over one
+gateway process.
 
-Each session waits for an approval and is followed by perdure's own API, as a run and as a session, by the AI SDK's
-stream and by AG-UI's; then the own API approves. The times are from when that request is answered.
+Each session waits for an approval and is followed by perdure's own API, as a run and as a session,
+by the AI SDK's stream and by AG-UI's; then the own API approves. The times are from when that
+request is answered.
 """
 
 from __future__ import annotations
@@ -53,12 +55,23 @@ class Follower(NamedTuple):
 
 
 def followers_of(session: str) -> list[Follower]:
-    body = {"threadId": session, "runId": "r", "messages": [], "forwardedProps": {"perdure": {"open": True}}}
+    body = {
+        "threadId": session,
+        "runId": "r",
+        "messages": [],
+        "forwardedProps": {"perdure": {"open": True}},
+    }
     asked, decided = "permission_requested", "permission_completed"
     return [
         Follower("run", "GET", f"/perdure/runs/{session}/1/events", asked, decided),
         Follower("session", "GET", f"/perdure/sessions/{session}/events", asked, decided),
-        Follower("AI SDK", "GET", f"/ai/payer/{session}/stream?open=1", "approval-request", "approval-response"),
+        Follower(
+            "AI SDK",
+            "GET",
+            f"/ai/payer/{session}/stream?open=1",
+            "approval-request",
+            "approval-response",
+        ),
         Follower("AG-UI", "POST", "/ag-ui/payer", "perdure.waiting", f"perdure.{decided}", body),
     ]
 
@@ -68,8 +81,14 @@ def pay(euros: int) -> str:
 
 
 def reply(request: ScriptedRequest) -> ScriptedReply:
-    """A model that takes its time: a query that meets the end of its run is answered 0.2 s later."""
-    return says("Paid.", delay=1.0) if request.body["messages"][-1]["role"] == "tool" else asks(call("pay", euros=3))
+    """A model that takes its time: a query that meets the end of its run is answered 0.2 s
+    later.
+    """
+    return (
+        says("Paid.", delay=1.0)
+        if request.body["messages"][-1]["role"] == "tool"
+        else asks(call("pay", euros=3))
+    )
 
 
 async def work(address: str, namespace: str, queue: str) -> None:
@@ -78,14 +97,20 @@ async def work(address: str, namespace: str, queue: str) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     with ScriptedModel(reply) as model:
-        async with create_worker(await connect(address, namespace=namespace), task_queue=queue, tools={"pay": pay}):
+        async with create_worker(
+            await connect(address, namespace=namespace), task_queue=queue, tools={"pay": pay}
+        ):
             print(model.openai_endpoint, flush=True)
             await stop.wait()
 
 
 async def decide(http: httpx2.AsyncClient, session: str) -> dict[str, float]:
-    """Approve what waits in a session, while it is followed; returns how late each protocol has shown that."""
-    said = await http.post(f"/perdure/sessions/{session}/messages", json={"agent": "payer", "text": "Pay"})
+    """Approve what waits in a session, while it is followed; returns how late each protocol has
+    shown that.
+    """
+    said = await http.post(
+        f"/perdure/sessions/{session}/messages", json={"agent": "payer", "text": "Pay"}
+    )
     said.raise_for_status()
     seen_at: dict[str, float] = {}
     waiting = asyncio.Barrier(len(followers_of(session)) + 1)
@@ -93,7 +118,9 @@ async def decide(http: httpx2.AsyncClient, session: str) -> dict[str, float]:
     async def follow(follower: Follower) -> None:
         told = None
         headers = {"Accept": "text/event-stream"}
-        async with http.stream(follower.method, follower.path, json=follower.body, headers=headers) as answer:
+        async with http.stream(
+            follower.method, follower.path, json=follower.body, headers=headers
+        ) as answer:
             async for line in answer.aiter_lines():
                 if follower.decided in line:
                     seen_at[follower.protocol] = time.monotonic()
@@ -105,7 +132,9 @@ async def decide(http: httpx2.AsyncClient, session: str) -> dict[str, float]:
         for each in followers_of(session):
             group.create_task(follow(each))
         await waiting.wait()
-        (pending,) = (await http.get(f"/perdure/runs/{session}/1")).json()["state"]["pending_approvals"]
+        (pending,) = (await http.get(f"/perdure/runs/{session}/1")).json()["state"][
+            "pending_approvals"
+        ]
         decision = {"callId": pending["call_id"], "digest": pending["digest"]}
         (await http.post(f"/perdure/runs/{session}/1/approve", json=decision)).raise_for_status()
         decided_at = time.monotonic()
@@ -114,7 +143,10 @@ async def decide(http: httpx2.AsyncClient, session: str) -> dict[str, float]:
 
 async def measure(server: Server, sessions: int, at_once: int) -> None:
     here, queue = "benchmarks.bench_decisions", f"bench-{uuid.uuid4()}"
-    async with server.namespace() as namespace, process(here, "work", server.address, namespace, queue) as worker:
+    async with (
+        server.namespace() as namespace,
+        process(here, "work", server.address, namespace, queue) as worker,
+    ):
         file = Path(tempfile.mkdtemp()) / "payer.prompty"
         file.write_text(AGENT.format(endpoint=await line_of(worker)))
         place = ("--address", server.address, "--namespace", namespace)
@@ -139,7 +171,10 @@ async def measure(server: Server, sessions: int, at_once: int) -> None:
     print(f"{sessions} decisions, {at_once} at once; each was seen, after it was answered, within")
     for protocol, times in late.items():
         assert len(times) == sessions
-        figures = f"median {median(times):.0f} ms, p95 {quantiles(times, n=20)[-1]:.0f} ms, at most {max(times):.0f} ms"
+        figures = (
+            f"median {median(times):.0f} ms, p95 {quantiles(times, n=20)[-1]:.0f} ms, at most "
+            f"{max(times):.0f} ms"
+        )
         print(f"  {protocol:8} {figures} (goal {GOAL_MILLISECONDS})", flush=True)
 
 

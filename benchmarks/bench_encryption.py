@@ -40,7 +40,9 @@ async def measure(rounds: int) -> None:
         decode = await best(lambda p=closed: sealed.decode([p]), count) - await best(
             lambda p=clear: plain.decode([p]), count
         )
-        print(f"{size:>9}  {encode:>9.0f}  {decode:>9.0f}  {closed.ByteSize() - clear.ByteSize():>5}")
+        print(
+            f"{size:>9}  {encode:>9.0f}  {decode:>9.0f}  {closed.ByteSize() - clear.ByteSize():>5}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """What the first run after a worker's start costs: `python benchmarks/bench_first_run.py`.
 
-A worker is started, waits for a second, and gets its first run: one model call, one tool call, one model call. The
-bare workflow of `floor.py` does the same in turns, on the same server. Printed are the medians and their ratio, of the
-first run and of the second; the exit code is 1 when the first takes more than 0.2 s and three times the floor's.
+A worker is started, waits for a second, and gets its first run: one model call, one tool call, one
+model call. The bare workflow of `floor.py` does the same in turns, on the same server. Printed are
+the medians and their ratio, of the first run and of the second; the exit code is 1 when the first
+takes more than 0.2 s and three times the floor's.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ async def first_and_second(server: Stage, kind: str, start: Runs) -> tuple[float
 
 
 async def main(repeats: int) -> None:
-    os.environ["OPENAI_API_KEY"] = "a-key-that-opens-nothing"  # what a waiting worker imports goes by it
+    os.environ["OPENAI_API_KEY"] = (
+        "a-key-that-opens-nothing"  # what a waiting worker imports goes by it
+    )
     times: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
     async with stage() as server:
         for repeat in range(repeats + 1):
@@ -47,7 +50,9 @@ async def main(repeats: int) -> None:
         shown = ", ".join(f"{kind} {seconds * 1000:.0f} ms" for kind, seconds in medians.items())
         print(f"  {name:<10} {shown}   {ratio:.2f} × floor", flush=True)
         if number == 0 and medians["perdure"] > MAX_SECONDS and ratio > MAX_RATIO:
-            raise SystemExit(f"the first run takes more than {MAX_SECONDS} s and {MAX_RATIO} times the floor's")
+            raise SystemExit(
+                f"the first run takes more than {MAX_SECONDS} s and {MAX_RATIO} times the floor's"
+            )
 
 
 if __name__ == "__main__":

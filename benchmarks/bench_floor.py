@@ -1,4 +1,6 @@
-"""perdure against a hand-written workflow with the same two activities and tiny payloads: time and throughput."""
+"""perdure against a hand-written workflow with the same two activities and tiny payloads: time and
+throughput.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ async def throughput(stage: Stage, run: Runs, task_queue: str) -> float:
 
 
 async def compare(server: Stage, repeats: int) -> None:
-    """Interleaved, each kind first in turn, with rests: a server goes on working after its runs have ended."""
+    """Interleaved, each kind first in turn, with rests: a server goes on working after its runs
+    have ended.
+    """
     times: dict[str, list[float]] = {kind: [] for kind in KINDS}
     rates: dict[str, list[float]] = {kind: [] for kind in KINDS}
     async with server.worker("floor") as (floor_queue, _), server.worker() as (perdure_queue, _):
@@ -68,12 +72,18 @@ async def compare(server: Stage, repeats: int) -> None:
                     values[kind].append(await measure(server, run, queues[kind]))
     slower = [ours / bare for ours, bare in zip(times["perdure"], times["floor"], strict=True)]
     faster = [ours / bare for ours, bare in zip(rates["perdure"], rates["floor"], strict=True)]
-    for what, values, unit in (("one run", times, "ms/iteration"), (f"{RUNS} at once", rates, "runs/s")):
+    for what, values, unit in (
+        ("one run", times, "ms/iteration"),
+        (f"{RUNS} at once", rates, "runs/s"),
+    ):
         shown = ", ".join(f"{kind} {statistics.median(values[kind]):.1f}" for kind in KINDS)
         print(f"  {what:12} {shown} {unit}")
     time_ratio, rate_ratio = statistics.median(slower), statistics.median(faster)
     print(f"  time       {time_ratio:.2f} × floor (at most {MAX_TIME})  {listed(slower)}")
-    print(f"  throughput {rate_ratio:.2f} × floor (at least {MIN_THROUGHPUT})  {listed(faster)}", flush=True)
+    print(
+        f"  throughput {rate_ratio:.2f} × floor (at least {MIN_THROUGHPUT})  {listed(faster)}",
+        flush=True,
+    )
 
 
 def listed(ratios: list[float]) -> str:
@@ -82,7 +92,9 @@ def listed(ratios: list[float]) -> str:
 
 async def main(repeats: int) -> None:
     for name, fast in (("embedded server's settings", True), ("dev server's own settings", False)):
-        print(f"{name}: {ITERATIONS} iterations; {RUNS} runs of {SHORT} iterations; {repeats} times")
+        print(
+            f"{name}: {ITERATIONS} iterations; {RUNS} runs of {SHORT} iterations; {repeats} times"
+        )
         async with stage(fast=fast) as server:
             await compare(server, repeats)
 

@@ -1,8 +1,10 @@
-"""200 clients on 20 streamed runs over one gateway process: what each reads, how late, what it costs.
+"""200 clients on 20 streamed runs over one gateway process: what each reads, how late, what it
+costs.
 
-The delay of a word is the time from when the first reader has it. One `RunHandle.stream` of each run reads along, in a
-process of its own, as the worker with its model and the gateway are; the clients are this process. What each process
-takes of the machine, and how long it has to wait for it, says how much of the delay is the machine's.
+The delay of a word is the time from when the first reader has it. One `RunHandle.stream` of each
+run reads along, in a process of its own, as the worker with its model and the gateway are; the
+clients are this process. What each process takes of the machine, and how long it has to wait for
+it, says how much of the delay is the machine's.
 """
 
 from __future__ import annotations
@@ -32,7 +34,10 @@ from perdure.prompty.load import load
 from perdure.testing import ScriptedModel, says
 from perdure.worker import create_worker, tune_process
 
-AGENT = "---\nname: writer\nmodel: {{id: m, connection: {{kind: key, endpoint: '{endpoint}'}}}}\n---\nuser:\nWrite.\n"
+AGENT = (
+    "---\nname: writer\nmodel: {{id: m, connection: {{kind: key, endpoint: "
+    "'{endpoint}'}}}}\n---\nuser:\nWrite.\n"
+)
 GOAL_MILLISECONDS = 50
 Times = list[float]
 """When each word was there, by the machine's monotonic clock."""
@@ -42,7 +47,9 @@ class Heard:
     """The text of one reader, and when it came."""
 
     def __init__(self, words: int) -> None:
-        self._ends = [len(" ".join(f"word{number}" for number in range(count + 1))) for count in range(words)]
+        self._ends = [
+            len(" ".join(f"word{number}" for number in range(count + 1))) for count in range(words)
+        ]
         self.text = ""
         self.times: Times = []
         self.attached_at = 0.0
@@ -58,14 +65,18 @@ async def work(address: str, namespace: str, queue: str, words: str, per_second:
     tune_process()
     stop, text = asyncio.Event(), " ".join(f"word{number}" for number in range(int(words)))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    with ScriptedModel(lambda request: says(text, chunk_delay=1 / float(per_second), delay=5.0)) as model:
+    with ScriptedModel(
+        lambda request: says(text, chunk_delay=1 / float(per_second), delay=5.0)
+    ) as model:
         async with create_worker(await connect(address, namespace=namespace), task_queue=queue):
             print(model.openai_endpoint, flush=True)
             await stop.wait()
 
 
 async def read_directly(address: str, namespace: str, words: str, *ids: str) -> None:
-    """One `RunHandle.stream` of each run; prints when each word came, and stays until it is ended."""
+    """One `RunHandle.stream` of each run; prints when each word came, and stays until it is
+    ended.
+    """
     client = await connect(address, namespace=namespace)
     print("ready", flush=True)
 
@@ -76,7 +87,9 @@ async def read_directly(address: str, namespace: str, words: str, *ids: str) -> 
                 heard.add(event.data["token"])
         return heard.times
 
-    print(json.dumps(dict(zip(ids, await asyncio.gather(*map(read, ids)), strict=True))), flush=True)
+    print(
+        json.dumps(dict(zip(ids, await asyncio.gather(*map(read, ids)), strict=True))), flush=True
+    )
     await asyncio.Event().wait()
 
 
@@ -84,7 +97,13 @@ async def read_over_http(url: str, id: str, words: int) -> Heard:
     """One client of perdure's own API, as small as it can be: 200 of them share this process."""
     place, heard, event = urlsplit(url), Heard(words), ""
     reader, writer = await asyncio.open_connection(place.hostname, place.port)
-    lines = [f"GET /perdure/runs/{id}/events HTTP/1.1", f"Host: {place.netloc}", "Accept: text/event-stream", "", ""]
+    lines = [
+        f"GET /perdure/runs/{id}/events HTTP/1.1",
+        f"Host: {place.netloc}",
+        "Accept: text/event-stream",
+        "",
+        "",
+    ]
     writer.write("\r\n".join(lines).encode())
     await reader.readline()
     heard.attached_at = time.monotonic()
@@ -123,18 +142,30 @@ def megabytes(pid: int, what: str) -> float:
     return int(status.partition(f"{what}:")[2].split()[0]) / 1024
 
 
-async def measure(server: Server, clients: int, runs: int, words: int, per_second: int) -> dict[str, Any]:
+async def measure(
+    server: Server, clients: int, runs: int, words: int, per_second: int
+) -> dict[str, Any]:
     """Figures of one load."""
     here, queue = "benchmarks.bench_gateway", f"bench-{uuid.uuid4()}"
     async with (
         server.namespace() as namespace,
-        process(here, "work", server.address, namespace, queue, str(words), str(per_second)) as worker,
+        process(
+            here, "work", server.address, namespace, queue, str(words), str(per_second)
+        ) as worker,
     ):
         file = Path(tempfile.mkdtemp()) / "writer.prompty"
         file.write_text(AGENT.format(endpoint=await line_of(worker)))
         place = ("--address", server.address, "--namespace", namespace)
         async with process(
-            "perdure.cli", *place, "serve", str(file), "--port", "0", "--task-queue", queue, "--json"
+            "perdure.cli",
+            *place,
+            "serve",
+            str(file),
+            "--port",
+            "0",
+            "--task-queue",
+            queue,
+            "--json",
         ) as gate:
             said = ""
             while not said.rstrip().endswith("}"):
@@ -143,10 +174,13 @@ async def measure(server: Server, clients: int, runs: int, words: int, per_secon
             url, before = json.loads(said)["url"], megabytes(gate.pid, "VmRSS")
             client, agent = await connect(server.address, namespace=namespace), load(file)
             handles = [
-                await start_run(client, agent, task_queue=queue, options=RunOptions(stream=True)) for _ in range(runs)
+                await start_run(client, agent, task_queue=queue, options=RunOptions(stream=True))
+                for _ in range(runs)
             ]
             ids = [each.id for each in handles]
-            async with process(here, "direct", server.address, namespace, str(words), *ids) as direct:
+            async with process(
+                here, "direct", server.address, namespace, str(words), *ids
+            ) as direct:
                 assert await line_of(direct) == "ready"
                 watched, began = [ids[number % runs] for number in range(clients)], time.monotonic()
                 meter = LoadMeter(
@@ -173,7 +207,9 @@ async def measure(server: Server, clients: int, runs: int, words: int, per_secon
         for word, at in enumerate(times):
             if at < all_attached_at:
                 continue
-            first = min(at, *(each[word] for each in readers if len(each) > word)) if readers else at
+            first = (
+                min(at, *(each[word] for each in readers if len(each) > word)) if readers else at
+            )
             late["direct"].append(at - first)
             late["clients"] += [each[word] - first for each in readers if len(each) > word]
     whole = sum(each.text == text for each in heard)
@@ -194,9 +230,15 @@ def report(clients: int, runs: int, words: int, per_second: int, found: dict[str
         print(f"  all have attached within {found['attached']:.1f} s; later words count for delays")
         p95 = {who: quantiles(times, n=20)[-1] * 1000 for who, times in found["late"].items()}
         for who, times in found["late"].items():
-            figures = f"median {median(times) * 1000:.0f} ms, p95 {p95[who]:.0f} ms, at most {max(times) * 1000:.0f} ms"
+            figures = (
+                f"median {median(times) * 1000:.0f} ms, p95 {p95[who]:.0f} ms, at most "
+                f"{max(times) * 1000:.0f} ms"
+            )
             print(f"  {who:8} later than the first that had a word: {figures}")
-        print(f"  p95 over the direct reader's: {p95['clients'] - p95['direct']:.0f} ms (goal {GOAL_MILLISECONDS})")
+        print(
+            f"  p95 over the direct reader's: {p95['clients'] - p95['direct']:.0f} ms (goal "
+            f"{GOAL_MILLISECONDS})"
+        )
     before, memory = found["memory"]
     print(f"  memory of the gateway: {before:.0f} MB before, at most {memory:.0f} MB")
     print(f"  Actions of each run: {found['actions']:.1f}", flush=True)
@@ -205,7 +247,13 @@ def report(clients: int, runs: int, words: int, per_second: int, found: dict[str
 async def main(clients: int, runs: int, words: int, per_second: int) -> None:
     async with metered_server() as server:
         for number in (0, clients):
-            report(number, runs, words, per_second, await measure(server, number, runs, words, per_second))
+            report(
+                number,
+                runs,
+                words,
+                per_second,
+                await measure(server, number, runs, words, per_second),
+            )
 
 
 if __name__ == "__main__":

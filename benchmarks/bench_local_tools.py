@@ -1,4 +1,6 @@
-"""Tools that are local (`@tool(local=True)`) against a hand-written workflow with two activities: events and time."""
+"""Tools that are local (`@tool(local=True)`) against a hand-written workflow with two activities:
+events and time.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,15 @@ import argparse
 import asyncio
 import statistics
 
-from benchmarks.bench_floor import ITERATIONS, REST_SECONDS, SHORT, Runs, floor, listed, time_per_iteration
+from benchmarks.bench_floor import (
+    ITERATIONS,
+    REST_SECONDS,
+    SHORT,
+    Runs,
+    floor,
+    listed,
+    time_per_iteration,
+)
 from benchmarks.stage import Stage, run, stage
 
 MAX_TIME, MAX_EVENTS = 0.75, 8
@@ -23,12 +33,17 @@ KINDS: dict[str, Runs] = {"floor": floor, "local tools": local_tools}
 
 async def events_per_iteration(server: Stage, task_queue: str) -> float:
     """What another iteration adds: the difference of two runs."""
-    sizes = [await server.growth(await local_tools(server, task_queue, rounds)) for rounds in (SHORT, ITERATIONS)]
+    sizes = [
+        await server.growth(await local_tools(server, task_queue, rounds))
+        for rounds in (SHORT, ITERATIONS)
+    ]
     return (sizes[1].events - sizes[0].events) / (ITERATIONS - SHORT)
 
 
 async def compare(server: Stage, repeats: int) -> None:
-    """Interleaved, each kind first in turn, with rests: a server goes on working after its runs have ended."""
+    """Interleaved, each kind first in turn, with rests: a server goes on working after its runs
+    have ended.
+    """
     times: dict[str, list[float]] = {kind: [] for kind in KINDS}
     async with server.worker("floor") as (floor_queue, _), server.worker() as (perdure_queue, _):
         queues = {"floor": floor_queue, "local tools": perdure_queue}
@@ -43,7 +58,9 @@ async def compare(server: Stage, repeats: int) -> None:
     shown = ", ".join(f"{kind} {statistics.median(values):.1f}" for kind, values in times.items())
     print(f"  one run  {shown} ms/iteration")
     print(f"  events   {events:.2f} per iteration (at most {MAX_EVENTS})")
-    print(f"  time     {statistics.median(ratios):.2f} × floor (at most {MAX_TIME})  {listed(ratios)}")
+    print(
+        f"  time     {statistics.median(ratios):.2f} × floor (at most {MAX_TIME})  {listed(ratios)}"
+    )
     best = min(times["local tools"]) / min(times["floor"])
     print(f"  the quickest run of each: {best:.2f} × floor", flush=True)
 

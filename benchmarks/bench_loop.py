@@ -1,9 +1,10 @@
 """What the agent loop itself costs per iteration, in process: `python -m benchmarks.bench_loop`.
 
-One iteration is one model call that asks for one tool, its execution, and every event of it. Model and tool do
-nothing and never wait. The floor is a loop of a dozen lines that makes the same calls without anything that makes
-a loop an agent runner: no events, limits, checks, hooks or cancellation. Printed is the process's CPU time in the
-quickest tenth of interleaved rounds, which a busy machine disturbs least.
+One iteration is one model call that asks for one tool, its execution, and every event of it. Model
+and tool do nothing and never wait. The floor is a loop of a dozen lines that makes the same calls
+without anything that makes a loop an agent runner: no events, limits, checks, hooks or
+cancellation. Printed is the process's CPU time in the quickest tenth of interleaved rounds, which a
+busy machine disturbs least.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ ROUNDS = 40
 WARM_UP = 5
 LIMIT_MICROSECONDS = 50.0
 LIMIT_FLOORS = 5.0
-"""The loop's own cost per iteration stays within one of the two: microseconds, or multiples of the floor."""
+"""The loop's own cost per iteration stays within one of the two: microseconds, or multiples of the
+floor."""
 
 AGENT = Agent.model_validate(
     {
@@ -44,7 +46,11 @@ AGENT = Agent.model_validate(
     }
 )
 REPLIES = [
-    ModelReply(message=Message.assistant("", [ToolCall(id=f"call_{n}", name="look_up", arguments='{"city": "Paris"}')]))
+    ModelReply(
+        message=Message.assistant(
+            "", [ToolCall(id=f"call_{n}", name="look_up", arguments='{"city": "Paris"}')]
+        )
+    )
     for n in range(ITERATIONS)
 ] + [ModelReply(message=Message.assistant("done"))]
 
@@ -130,7 +136,8 @@ async def measure() -> int:
         print(f"{name:36} {microseconds:7.1f} µs per iteration  {microseconds / bare:5.1f} × floor")
     overhead = looped - bare
     print(
-        f"{'overhead with events on':36} {overhead:7.1f} µs per iteration  {overhead / bare:5.1f} × floor  "
+        f"{'overhead with events on':36} {overhead:7.1f} µs per iteration  {overhead / bare:5.1f} "
+        "× floor  "
         f"(limit {LIMIT_MICROSECONDS:g} µs)"
     )
     return 0 if overhead <= LIMIT_MICROSECONDS or overhead <= LIMIT_FLOORS * bare else 1

@@ -1,4 +1,6 @@
-"""Many calls at once where the server takes few requests a second: whether any of them is made twice, and all end."""
+"""Many calls at once where the server takes few requests a second: whether any of them is made
+twice, and all end.
+"""
 
 from __future__ import annotations
 
@@ -34,17 +36,24 @@ async def main(runs: int, calls: int, rate: int, seconds: float) -> None:
         if request.step:
             return ScriptedReply(text="done", delay=seconds)
         run = request.messages[0].text
-        asked = [call("wait", f"call_{number}", which=f"{run}, call {number}") for number in range(calls)]
+        asked = [
+            call("wait", f"call_{number}", which=f"{run}, call {number}") for number in range(calls)
+        ]
         return asks(*asked).model_copy(update={"delay": seconds})
 
     async with metered_server(f"frontend.namespaceRPS={rate}") as server:
         client, queue = await connect(server.address), f"bench-{uuid.uuid4()}"
         with ScriptedModel(script) as model:
             agent = agent_of(model, parameters=[{"name": "which", "kind": "string"}])
-            async with create_worker(client, task_queue=queue, tools={"wait": wait}, max_concurrent_activities=1000):
+            async with create_worker(
+                client, task_queue=queue, tools={"wait": wait}, max_concurrent_activities=1000
+            ):
                 began = time.monotonic()
                 options = RunOptions(
-                    parallel_tool_calls=True, tool_timeout=10 * seconds, max_parallel_tools=calls, **CLOUD
+                    parallel_tool_calls=True,
+                    tool_timeout=10 * seconds,
+                    max_parallel_tools=calls,
+                    **CLOUD,
                 )
 
                 async def one(number: int) -> str:
@@ -68,9 +77,14 @@ async def main(runs: int, calls: int, rate: int, seconds: float) -> None:
                 took, refused = time.monotonic() - began, await server.refusals()
     asked = Counter((each.messages[0].text, each.step) for each in model.requests)
     failed = Counter(repr(end)[:150] for end in ends if end != "done")
-    print(f"{runs} runs, each with {calls} calls at once, all of {seconds:g} s; {rate} requests a second: {took:.0f} s")
+    print(
+        f"{runs} runs, each with {calls} calls at once, all of {seconds:g} s; {rate} requests a "
+        f"second: {took:.0f} s"
+    )
     print(f"  requests that the server has refused: {refused}")
-    print(f"  tools executed: {executed.total()}, of them again: {executed.total() - len(executed)}")
+    print(
+        f"  tools executed: {executed.total()}, of them again: {executed.total() - len(executed)}"
+    )
     print(f"  model calls: {asked.total()}, of them again: {asked.total() - len(asked)}")
     print(f"  runs that did not end well: {failed.total()} {dict(failed) or ''}", flush=True)
 
@@ -79,7 +93,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--calls", type=int, default=50, help="that each run makes at once")
-    parser.add_argument("--rate", type=int, default=100, help="requests a second that the namespace may make")
-    parser.add_argument("--seconds", type=float, default=30.0, help="that a model call and a tool take")
+    parser.add_argument(
+        "--rate", type=int, default=100, help="requests a second that the namespace may make"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=30.0, help="that a model call and a tool take"
+    )
     given = parser.parse_args()
     run(main(given.runs, given.calls, given.rate, given.seconds))

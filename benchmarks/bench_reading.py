@@ -1,4 +1,6 @@
-"""What it costs to come back to a run: a cache miss at 1,000 iterations, a replay of 200, the memory of a worker."""
+"""What it costs to come back to a run: a cache miss at 1,000 iterations, a replay of 200, the
+memory of a worker.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ async def seconds(work: Callable[[], Awaitable[object]]) -> float:
 
 def report(what: str, ours: float, bare: float, limit: float, unit: str) -> None:
     print(
-        f"{what:44} {ours:8.3f} {unit:3} {ours / bare:6.2f} × floor ({bare:.3f})   at most {limit:g} {unit}", flush=True
+        f"{what:44} {ours:8.3f} {unit:3} {ours / bare:6.2f} × floor ({bare:.3f})   at most "
+        f"{limit:g} {unit}",
+        flush=True,
     )
 
 
@@ -55,7 +59,13 @@ async def cache_miss(server: Stage) -> None:
     async def fetch() -> None:
         assert len([event async for event in handle.fetch_history_events()]) > 12 * LONG
 
-    report(f"cache miss at {LONG} iterations", await seconds(miss), await seconds(fetch), MAX_SECONDS, "s")
+    report(
+        f"cache miss at {LONG} iterations",
+        await seconds(miss),
+        await seconds(fetch),
+        MAX_SECONDS,
+        "s",
+    )
 
 
 async def replays(server: Stage) -> None:
@@ -84,7 +94,13 @@ async def memory() -> None:
             async with server.worker(kind) as (task_queue, process):
                 await run(server, task_queue, MEMORY)
             peaks[kind] = float(process.last_line)
-    report(f"worker's peak memory over {MEMORY} iterations", peaks["perdure"], peaks["floor"], MAX_MEGABYTES, "MB")
+    report(
+        f"worker's peak memory over {MEMORY} iterations",
+        peaks["perdure"],
+        peaks["floor"],
+        MAX_MEGABYTES,
+        "MB",
+    )
 
 
 async def main() -> None:

@@ -1,6 +1,8 @@
-"""From `kill -9` of a worker in the middle of a model call until another worker makes the call: default settings.
+"""From `kill -9` of a worker in the middle of a model call until another worker makes the call:
+default settings.
 
-The workers have a provider's key in their environment, as those in use do, and so import its SDK before they need it.
+The workers have a provider's key in their environment, as those in use do, and so import its SDK
+before they need it.
 """
 
 from __future__ import annotations
@@ -30,14 +32,26 @@ def reply(request: ScriptedRequest) -> ScriptedReply:
 
 
 async def recovery(server: Stage, after: float) -> float:
-    """Seconds until the call is made again, where its worker is killed so many seconds after it has begun."""
+    """Seconds until the call is made again, where its worker is killed so many seconds after it has
+    begun.
+    """
     with ScriptedModel(reply) as model:
         connection = {"kind": "key", "endpoint": model.openai_endpoint}
-        agent = Agent.model_validate({"name": "bench", "model": {"id": "m", "connection": connection}})
+        agent = Agent.model_validate(
+            {"name": "bench", "model": {"id": "m", "connection": connection}}
+        )
         task_queue = f"bench-{uuid.uuid4()}"
-        worker = ("benchmarks.worker_process", "perdure", server.address, task_queue, server.endpoint)
+        worker = (
+            "benchmarks.worker_process",
+            "perdure",
+            server.address,
+            task_queue,
+            server.endpoint,
+        )
         first = await Process.start(*worker)
-        handle = await start_run(server.client, agent, messages=[Message.user("Go on.")], task_queue=task_queue)
+        handle = await start_run(
+            server.client, agent, messages=[Message.user("Go on.")], task_queue=task_queue
+        )
         await asyncio.to_thread(model.wait_until, lambda: len(model.requests) == 1)
         second = await Process.start(*worker)
         await asyncio.sleep(max(model.requests[0].received_at + after - time.monotonic(), 0.0))
@@ -56,7 +70,9 @@ async def main(kills: int) -> None:
         seconds = sorted([await recovery(server, random.uniform(0.5, 10.0)) for _ in range(kills)])
     shown = ", ".join(f"{each:.1f}" for each in seconds)
     print(
-        f"from kill -9 in a model call until the call is made again: {shown} s (at most {MOST_SECONDS:g})", flush=True
+        f"from kill -9 in a model call until the call is made again: {shown} s (at most "
+        f"{MOST_SECONDS:g})",
+        flush=True,
     )
 
 

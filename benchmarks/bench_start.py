@@ -1,7 +1,7 @@
 """How long a person waits for the command line: `python -m benchmarks.bench_start`.
 
-Each command is a process of its own, as typed; printed are the median and the slowest of the rounds. The exit
-code is 1 when the median of `perdure --help` is over its limit.
+Each command is a process of its own, as typed; printed are the median and the slowest of the
+rounds. The exit code is 1 when the median of `perdure --help` is over its limit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What it costs to watch a run whose model writes 5,000 tokens: the first token's delay, history, requests."""
+"""What it costs to watch a run whose model writes 5,000 tokens: the first token's delay, history,
+requests.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def made_so_far(metrics: MetricBuffer) -> Counter[str]:
 
 
 async def own_stream(model: ScriptedModel) -> float:
-    """The floor: seconds from the model's request to the first token, for the provider's own client."""
+    """The floor: seconds from the model's request to the first token, for the provider's own
+    client.
+    """
     client = openai.AsyncOpenAI(base_url=model.openai_endpoint, api_key="none")
     async with await client.chat.completions.create(
         model="m", messages=[{"role": "user", "content": "Write."}], stream=True
@@ -73,21 +77,33 @@ async def measure(server: Stage, model: ScriptedModel, watchers: int) -> None:
         options = RunOptions(stream=True)
         began = time.monotonic()
         handle = await start_run(
-            server.client, agent, messages=[Message.user("Write.")], task_queue=task_queue, options=options
+            server.client,
+            agent,
+            messages=[Message.user("Write.")],
+            task_queue=task_queue,
+            options=options,
         )
         seen = await asyncio.gather(*(watch(server.address, handle.id) for _ in range(watchers)))
         await handle.result()
         seconds = time.monotonic() - began
-    report(watchers, seconds, [first - model.requests[-1].received_at for first, _ in seen], [made for _, made in seen])
+    report(
+        watchers,
+        seconds,
+        [first - model.requests[-1].received_at for first, _ in seen],
+        [made for _, made in seen],
+    )
     growth = await server.growth(handle.id)
     print(f"{'':12} history: {growth.events} events, {growth.bytes} bytes", flush=True)
 
 
-def report(watchers: int, seconds: float, delays: Sequence[float], made: Sequence[Counter[str]]) -> None:
+def report(
+    watchers: int, seconds: float, delays: Sequence[float], made: Sequence[Counter[str]]
+) -> None:
     print(f"{watchers} watchers   the run took {seconds:.1f} s", flush=True)
     if watchers:
         rates = {
-            what: sum(each[what] for each in made) / watchers / seconds for what in ("describe", "query", "history")
+            what: sum(each[what] for each in made) / watchers / seconds
+            for what in ("describe", "query", "history")
         }
         asked = ", ".join(f"{rate:.2f} {what}" for what, rate in rates.items())
         print(f"{'':12} first token after {min(delays):.3f} to {max(delays):.3f} s")
@@ -96,7 +112,9 @@ def report(watchers: int, seconds: float, delays: Sequence[float], made: Sequenc
 
 async def main() -> None:
     with ScriptedModel([says(TEXT, chunk_delay=1 / PER_SECOND)]) as model:
-        print(f"the model's own stream: first token after {await own_stream(model):.3f} s", flush=True)
+        print(
+            f"the model's own stream: first token after {await own_stream(model):.3f} s", flush=True
+        )
         async with stage() as server:
             for watchers in WATCHERS:
                 await measure(server, model, watchers)

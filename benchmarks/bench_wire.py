@@ -1,10 +1,13 @@
-"""How much a model call costs beside the HTTP request itself, per provider: `python -m benchmarks.bench_wire`.
+"""How much a model call costs beside the HTTP request itself, per provider: `python -m
+benchmarks.bench_wire`.
 
-A conversation of 400 messages of 1 KB goes through the real SDK to a loopback server in a process of its own;
-the same bytes go there through a bare HTTP client. Printed are medians over interleaved rounds:
+A conversation of 400 messages of 1 KB goes through the real SDK to a loopback server in a process
+of its own; the same bytes go there through a bare HTTP client. Printed are medians over interleaved
+rounds:
 
 - bare: the request alone, its bytes ready
-- call: `Provider.call`, for a conversation whose beginning was sent before, as it is in every iteration but the first
+- call: `Provider.call`, for a conversation whose beginning was sent before, as it is in every
+  iteration but the first
 - first: `Provider.call`, for a conversation that was never sent before
 - step: `Provider.to_request`, `Provider.call` and `Provider.reply`
 
@@ -46,14 +49,22 @@ ANSWERS = {
     "/chat/completions": {
         "id": "c",
         "model": "m",
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}],
+        "choices": [
+            {"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}
+        ],
         "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
     },
     "/responses": {
         "id": "r",
         "model": "m",
         "status": "completed",
-        "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]}],
+        "output": [
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": "Hi"}],
+            }
+        ],
         "usage": _USAGE,
     },
     "/messages": {
@@ -67,7 +78,9 @@ ANSWERS = {
 
 
 async def main() -> int:
-    server = subprocess.Popen([sys.executable, __file__, "serve"], stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(
+        [sys.executable, __file__, "serve"], stdout=subprocess.PIPE, text=True
+    )
     assert server.stdout is not None
     try:
         port = int(server.stdout.readline())
@@ -82,7 +95,9 @@ async def measure(key: str, api_type: str, port: int) -> float:
     """Prints one line, and gives the ratio of a call to a bare request."""
     base, path = WIRES[key, api_type]
     connection = {"kind": "anonymous", "endpoint": f"http://127.0.0.1:{port}{base}"}
-    agent = Agent.model_validate({"model": {"id": "m", "provider": key, "apiType": api_type, "connection": connection}})
+    agent = Agent.model_validate(
+        {"model": {"id": "m", "provider": key, "apiType": api_type, "connection": connection}}
+    )
     provider = provider_for(agent)
     messages = Unchanging(conversation())
     request = provider.to_request(agent, messages)
@@ -92,7 +107,9 @@ async def measure(key: str, api_type: str, port: int) -> float:
     async with httpx2.AsyncClient() as client:
 
         async def bare() -> None:
-            response = await client.post(url, content=body, headers={"content-type": "application/json"})
+            response = await client.post(
+                url, content=body, headers={"content-type": "application/json"}
+            )
             response.json()
 
         async def call() -> None:
@@ -119,7 +136,9 @@ async def measure(key: str, api_type: str, port: int) -> float:
 
 
 async def interleaved(*variants: Callable[[], Awaitable[None]]) -> list[float]:
-    """The median milliseconds of each variant; interleaved, so that a noisy moment hits all of them."""
+    """The median milliseconds of each variant; interleaved, so that a noisy moment hits all of
+    them.
+    """
     times: list[list[float]] = [[] for _ in variants]
     for round_ in range(WARM_UP + ROUNDS):
         for variant, measured in zip(variants, times, strict=True):
@@ -132,10 +151,20 @@ async def interleaved(*variants: Callable[[], Awaitable[None]]) -> list[float]:
 
 def conversation(question: str = "?") -> list[Message]:
     """A system and a user message, then rounds of one tool call and its result."""
-    messages = [Message.system("x" * MESSAGE_CHARS), Message.user(question.ljust(MESSAGE_CHARS, "."))]
+    messages = [
+        Message.system("x" * MESSAGE_CHARS),
+        Message.user(question.ljust(MESSAGE_CHARS, ".")),
+    ]
     while len(messages) < MESSAGES:
-        call = ToolCall(id=f"call_{len(messages)}", name="look", arguments=json.dumps({"at": "y" * MESSAGE_CHARS}))
-        messages += [Message.assistant(tool_calls=[call]), Message.tool(call, ToolResult.of_text("z" * MESSAGE_CHARS))]
+        call = ToolCall(
+            id=f"call_{len(messages)}",
+            name="look",
+            arguments=json.dumps({"at": "y" * MESSAGE_CHARS}),
+        )
+        messages += [
+            Message.assistant(tool_calls=[call]),
+            Message.tool(call, ToolResult.of_text("z" * MESSAGE_CHARS)),
+        ]
     return messages
 
 
@@ -147,8 +176,13 @@ async def serve() -> None:
             length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
             await reader.readexactly(length)
             path = head.split(b" ", 2)[1].decode()
-            body = json.dumps(next(text for end, text in ANSWERS.items() if path.endswith(end))).encode()
-            head_lines = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+            body = json.dumps(
+                next(text for end, text in ANSWERS.items() if path.endswith(end))
+            ).encode()
+            head_lines = (
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: "
+                f"{len(body)}\r\n\r\n"
+            )
             writer.write(head_lines.encode() + body)
             await writer.drain()
 

@@ -1,8 +1,9 @@
-"""Models on loopback that keep prompt caches by their providers' published rules, and count what came from them.
+"""Models on loopback that keep prompt caches by their providers' published rules, and count what
+came from them.
 
-Anthropic's (`/v1/messages`), and OpenAI's (`/v1/chat/completions`, `/v1/responses`) of both generations, by the model's
-name. A token is 4 characters. What is asked for, and how often, stands in the system message, as in
-`benchmarks.model_server`: `rounds=60 calls=1`.
+Anthropic's (`/v1/messages`), and OpenAI's (`/v1/chat/completions`, `/v1/responses`) of both
+generations, by the model's name. A token is 4 characters. What is asked for, and how often, stands
+in the system message, as in `benchmarks.model_server`: `rounds=60 calls=1`.
 """
 
 from __future__ import annotations
@@ -89,10 +90,14 @@ def anthropic_tokens(body: Json, store: Store) -> Tokens:
     blocks = list(_anthropic_blocks(body))
     marks = [index for index, block in enumerate(blocks) if block.mark]
     if len(marks) > MARKS:
-        raise Refused(f"A maximum of {MARKS} blocks with cache_control may be provided. Found {len(marks)}.")
+        raise Refused(
+            f"A maximum of {MARKS} blocks with cache_control may be provided. Found {len(marks)}."
+        )
     lifetimes = [blocks[index].mark for index in marks]
     if lifetimes != sorted(lifetimes):
-        raise Refused("a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block")
+        raise Refused(
+            "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block"
+        )
     ends = ends_of(blocks, body["model"])
     total = ends[-1][1]
     found = [
@@ -114,7 +119,9 @@ def _anthropic_blocks(body: Json) -> Iterator[Block]:
     automatic = body.get("cache_control")
     groups: list[tuple[str, list[Json]]] = [("tools", body.get("tools") or [])]
     system = body.get("system") or []
-    groups.append(("system", [{"type": "text", "text": system}] if isinstance(system, str) else system))
+    groups.append(
+        ("system", [{"type": "text", "text": system}] if isinstance(system, str) else system)
+    )
     # These change what the messages are to the model, but not what comes before them.
     of_messages = json.dumps([body.get("tool_choice"), body.get("thinking")])
     for turn in body["messages"]:
@@ -136,9 +143,16 @@ def _anthropic_blocks(body: Json) -> Iterator[Block]:
 def openai_tokens(body: Json, store: Store) -> Tokens:
     """By the rules for the model's generation."""
     blocks = list(_openai_blocks(body))
-    key = body.get("prompt_cache_key") or blake2b("".join(block.text for block in blocks)[:1024].encode()).hexdigest()
+    key = (
+        body.get("prompt_cache_key")
+        or blake2b("".join(block.text for block in blocks)[:1024].encode()).hexdigest()
+    )
     scope = blake2b(f"{body['model']} {key}".encode(), digest_size=16).hexdigest()
-    return _by_marks(body, blocks, scope, store) if _NEW.match(body["model"]) else _by_steps(blocks, scope, store)
+    return (
+        _by_marks(body, blocks, scope, store)
+        if _NEW.match(body["model"])
+        else _by_steps(blocks, scope, store)
+    )
 
 
 def _by_steps(blocks: Sequence[Block], scope: str, store: Store) -> Tokens:
@@ -158,7 +172,14 @@ def _by_marks(body: Json, blocks: Sequence[Block], scope: str, store: Store) -> 
     marked = [index for index, block in enumerate(blocks) if block.mark]
     kept = marked[-(MARKS - is_implicit) :] + ([len(blocks) - 1] if is_implicit else [])
     # Only where something was kept can something be found, however similar the rest is.
-    read = max((tokens for digest, tokens in ends if tokens >= MINIMUM and store.has(digest)), default=0) if kept else 0
+    read = (
+        max(
+            (tokens for digest, tokens in ends if tokens >= MINIMUM and store.has(digest)),
+            default=0,
+        )
+        if kept
+        else 0
+    )
     kept = [index for index in kept if ends[index][1] >= MINIMUM]
     for index in kept:
         store.keep(ends[index][0], SECONDS[options.get("ttl", "30m")])
@@ -175,11 +196,15 @@ def _openai_blocks(body: Json) -> Iterator[Block]:
         yield Block("system" + body["instructions"])
     for item in body.get("messages") or body.get("input") or []:
         content = item.get("content")
-        parts: list[Json] = content if isinstance(content, list) else [{"type": "text", "text": content}]
+        parts: list[Json] = (
+            content if isinstance(content, list) else [{"type": "text", "text": content}]
+        )
         head = json.dumps({key: value for key, value in item.items() if key != "content"})
         for index, part in enumerate(parts):
             mark = "explicit" if part.get("prompt_cache_breakpoint") else ""
-            text = json.dumps({key: value for key, value in part.items() if key != "prompt_cache_breakpoint"})
+            text = json.dumps(
+                {key: value for key, value in part.items() if key != "prompt_cache_breakpoint"}
+            )
             yield Block(("" if index else head) + text, mark)
 
 
@@ -230,12 +255,17 @@ class CacheServer:
             try:
                 tokens = count(body, self._store)
             except Refused as refused:
-                return 400, {"type": "error", "error": {"type": "invalid_request_error", "message": str(refused)}}
+                return 400, {
+                    "type": "error",
+                    "error": {"type": "invalid_request_error", "message": str(refused)},
+                }
             self.tokens.append(tokens)
         said = reply_to(body)
         if path.endswith("/messages"):
             return 200, _anthropic_answer(body, said, tokens)
-        return 200, (_chat_answer if path.endswith("/completions") else _response)(body, said, tokens)
+        return 200, (_chat_answer if path.endswith("/completions") else _response)(
+            body, said, tokens
+        )
 
 
 def reply_to(body: Json) -> str | list[Json]:
@@ -246,19 +276,33 @@ def reply_to(body: Json) -> str | list[Json]:
     last = json.dumps(items[-1])
     if _FINAL in last:
         return "That is all."
-    is_result = items[-1].get("role") == "tool" or "function_call_output" in last or "tool_result" in last
-    done = [int(number) for number in _ROUND.findall(json.dumps(items[-80:]))] if is_result or "[Step " in last else []
+    is_result = (
+        items[-1].get("role") == "tool" or "function_call_output" in last or "tool_result" in last
+    )
+    done = (
+        [int(number) for number in _ROUND.findall(json.dumps(items[-80:]))]
+        if is_result or "[Step " in last
+        else []
+    )
     following = done[-1] + 1 if done else 1
     calls = [{"round": following, "part": part} for part in range(int(asked[2]))]
-    if "## Available Tools" in json.dumps([body.get("system"), body.get("instructions"), items[:1]]):
-        return json.dumps({"tool": "look_up", "arguments": calls[0]}) if following <= int(asked[1]) else "{}"
+    if "## Available Tools" in json.dumps(
+        [body.get("system"), body.get("instructions"), items[:1]]
+    ):
+        return (
+            json.dumps({"tool": "look_up", "arguments": calls[0]})
+            if following <= int(asked[1])
+            else "{}"
+        )
     return calls if following <= int(asked[1]) else "That is all."
 
 
 def _anthropic_answer(body: Json, said: str | list[Json], tokens: Tokens) -> Json:
     calls = [] if isinstance(said, str) else said
     content: list[Json] = [{"type": "text", "text": said}] if isinstance(said, str) else []
-    content += [{"type": "tool_use", "id": _id(call), "name": "look_up", "input": call} for call in calls]
+    content += [
+        {"type": "tool_use", "id": _id(call), "name": "look_up", "input": call} for call in calls
+    ]
     usage = {
         "input_tokens": tokens.plain,
         "cache_read_input_tokens": tokens.read,
@@ -270,7 +314,13 @@ def _anthropic_answer(body: Json, said: str | list[Json], tokens: Tokens) -> Jso
         "output_tokens": _size(said),
     }
     reason = "tool_use" if calls else "end_turn"
-    head = {"id": "msg", "type": "message", "role": "assistant", "model": body["model"], "stop_reason": reason}
+    head = {
+        "id": "msg",
+        "type": "message",
+        "role": "assistant",
+        "model": body["model"],
+        "stop_reason": reason,
+    }
     return {**head, "content": content, "usage": usage}
 
 
@@ -279,7 +329,11 @@ def _chat_answer(body: Json, said: str | list[Json], tokens: Tokens) -> Json:
     message: Json = {"role": "assistant", "content": said if isinstance(said, str) else None}
     if calls:
         message["tool_calls"] = [
-            {"id": _id(call), "type": "function", "function": {"name": "look_up", "arguments": json.dumps(call)}}
+            {
+                "id": _id(call),
+                "type": "function",
+                "function": {"name": "look_up", "arguments": json.dumps(call)},
+            }
             for call in calls
         ]
     read = sum(tokens[:3])
@@ -287,7 +341,10 @@ def _chat_answer(body: Json, said: str | list[Json], tokens: Tokens) -> Json:
         "prompt_tokens": read,
         "completion_tokens": _size(said),
         "total_tokens": read + _size(said),
-        "prompt_tokens_details": {"cached_tokens": tokens.read, "cache_write_tokens": tokens.written},
+        "prompt_tokens_details": {
+            "cached_tokens": tokens.read,
+            "cache_write_tokens": tokens.written,
+        },
     }
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
     head = {"id": "chatcmpl", "object": "chat.completion", "created": 0, "model": body["model"]}
@@ -298,21 +355,39 @@ def _response(body: Json, said: str | list[Json], tokens: Tokens) -> Json:
     output: list[Json]
     if isinstance(said, str):
         parts = [{"type": "output_text", "text": said, "annotations": []}]
-        output = [{"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": parts}]
+        output = [
+            {
+                "type": "message",
+                "id": "m",
+                "role": "assistant",
+                "status": "completed",
+                "content": parts,
+            }
+        ]
     else:
         head = {"type": "function_call", "name": "look_up", "status": "completed"}
-        output = [{**head, "id": _id(call), "call_id": _id(call), "arguments": json.dumps(call)} for call in said]
+        output = [
+            {**head, "id": _id(call), "call_id": _id(call), "arguments": json.dumps(call)}
+            for call in said
+        ]
     read = sum(tokens[:3])
     usage = {
         "input_tokens": read,
         "output_tokens": _size(said),
         "total_tokens": read + _size(said),
-        "input_tokens_details": {"cached_tokens": tokens.read, "cache_write_tokens": tokens.written},
+        "input_tokens_details": {
+            "cached_tokens": tokens.read,
+            "cache_write_tokens": tokens.written,
+        },
         "output_tokens_details": {"reasoning_tokens": 0},
     }
-    return {"id": "resp", "object": "response", "status": "completed", "model": body["model"], "output": output} | {
-        "usage": usage
-    }
+    return {
+        "id": "resp",
+        "object": "response",
+        "status": "completed",
+        "model": body["model"],
+        "output": output,
+    } | {"usage": usage}
 
 
 def _id(call: Json) -> str:

@@ -1,8 +1,10 @@
-"""One checkout of perdure against another, in interleaved pairs: `python -m benchmarks.compare OTHER [--pairs 20]`.
+"""One checkout of perdure against another, in interleaved pairs: `python -m benchmarks.compare
+OTHER [--pairs 20]`.
 
-OTHER is a folder with another version (`git worktree add /somewhere REVISION`). Both use the same server, model and
-Python environment, and take turns in going first. Printed is, for each measure, the median of the ratios
-this / other with the interval that holds the median in 95 of 100 resamples.
+OTHER is a folder with another version (`git worktree add /somewhere REVISION`). Both use the same
+server, model and Python environment, and take turns in going first. Printed is, for each measure,
+the median of the ratios this / other with the interval that holds the median in 95 of 100
+resamples.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ class Side:
             env=environment,
             cwd=self.folder,
         )
-        assert await self.ask("where") == str(self.folder / "perdure"), "this environment has another perdure first"
+        assert await self.ask("where") == str(self.folder / "perdure"), (
+            "this environment has another perdure first"
+        )
 
     async def ask(self, what: str) -> str:
         assert self._process.stdin is not None
@@ -94,12 +98,17 @@ def _line(what: str, unit: str, ours: Sequence[float], theirs: Sequence[float]) 
     ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
     low, high = _interval(ratios)
     medians = f"{statistics.median(ours):.2f} against {statistics.median(theirs):.2f} {unit}"
-    return f"{what:8} {statistics.median(ratios):.3f}  [{low:.3f} to {high:.3f}]  {medians}, {len(ratios)} pairs"
+    return (
+        f"{what:8} {statistics.median(ratios):.3f}  [{low:.3f} to {high:.3f}]  {medians}, "
+        f"{len(ratios)} pairs"
+    )
 
 
 def _interval(ratios: Sequence[float]) -> tuple[float, float]:
     chance = random.Random(0)
-    medians = sorted(statistics.median(chance.choices(ratios, k=len(ratios))) for _ in range(RESAMPLES))
+    medians = sorted(
+        statistics.median(chance.choices(ratios, k=len(ratios))) for _ in range(RESAMPLES)
+    )
     return medians[int(RESAMPLES * 0.025)], medians[int(RESAMPLES * 0.975)]
 
 

@@ -1,4 +1,5 @@
-"""One side of `benchmarks.compare`: a worker of the perdure that is first on the path, asked over stdin.
+"""One side of `benchmarks.compare`: a worker of the perdure that is first on the path, asked over
+stdin.
 
 Only names that every version has are used: this file serves both sides.
 """
@@ -45,15 +46,23 @@ class Caller:
                     {
                         "name": "look_up",
                         "kind": "function",
-                        "parameters": [{"name": "round", "kind": "integer"}, {"name": "part", "kind": "integer"}],
+                        "parameters": [
+                            {"name": "round", "kind": "integer"},
+                            {"name": "part", "kind": "integer"},
+                        ],
                     }
                 ],
             }
         )
         self._messages = [Message.system("rounds=0 calls=1"), Message.user("Go on.")]
         for number in range(199):
-            call = ToolCall(id=f"c{number}", name="look_up", arguments='{"round": "' + "y" * 1000 + '"}')
-            self._messages += [Message.assistant(tool_calls=[call]), Message.tool(call, ToolResult.of_text("z" * 1000))]
+            call = ToolCall(
+                id=f"c{number}", name="look_up", arguments='{"round": "' + "y" * 1000 + '"}'
+            )
+            self._messages += [
+                Message.assistant(tool_calls=[call]),
+                Message.tool(call, ToolResult.of_text("z" * 1000)),
+            ]
 
     async def begin(self) -> None:
         self._client = await connect(self._address)
@@ -62,7 +71,12 @@ class Caller:
         messages = [Message.system(f"rounds={rounds} calls={calls}"), Message.user("Go on.")]
         options = RunOptions(max_iterations=rounds + 1, parallel_tool_calls=calls > 1)
         handle = await start_run(
-            self._client, self._agent, messages=messages, task_queue=QUEUE, options=options, id=str(uuid.uuid4())
+            self._client,
+            self._agent,
+            messages=messages,
+            task_queue=QUEUE,
+            options=options,
+            id=str(uuid.uuid4()),
         )
         await self._client.get_workflow_handle(handle.id).result()
 

@@ -1,4 +1,6 @@
-"""The least that a run can cost: a hand-written workflow that does the same two activities with tiny payloads."""
+"""The least that a run can cost: a hand-written workflow that does the same two activities with
+tiny payloads.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class Floor:
 
 
 class FloorActivities:
-    """The same work as perdure's: the model is called through the real SDK, the tool makes its text."""
+    """The same work as perdure's: the model is called through the real SDK, the tool makes its
+    text.
+    """
 
     def __init__(self, endpoint: str) -> None:
         from openai import AsyncOpenAI

@@ -1,7 +1,9 @@
-"""A model for benchmarks, in a process of its own: it asks for one tool call after the other, then answers.
+"""A model for benchmarks, in a process of its own: it asks for one tool call after the other, then
+answers.
 
-It looks only at both ends of a request, so that its own time does not grow with the conversation. How often it asks,
-and for how many calls at a time, stands in the system message: `rounds=100 calls=1`.
+It looks only at both ends of a request, so that its own time does not grow with the conversation.
+How often it asks, and for how many calls at a time, stands in the system message: `rounds=100
+calls=1`.
 """
 
 from __future__ import annotations
@@ -26,8 +28,13 @@ class Handler(BaseHTTPRequestHandler):
         rounds, calls = int(asked[1]), int(asked[2])
         done = [int(number) for number in ROUND.findall(body[-TAIL:])]
         following = done[-1] + 1 if done else 1
-        answer = json.dumps(_completion(_message(following, calls) if following <= rounds else _answer())).encode()
-        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(answer)}\r\n\r\n"
+        answer = json.dumps(
+            _completion(_message(following, calls) if following <= rounds else _answer())
+        ).encode()
+        head = (
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
+            f"{len(answer)}\r\n\r\n"
+        )
         self.wfile.write(head.encode() + answer)
 
     def log_message(self, format: str, *args: object) -> None:
@@ -42,7 +49,10 @@ def _message(round: int, calls: int) -> dict[str, object]:
             {
                 "id": f"call_{round}_{index}",
                 "type": "function",
-                "function": {"name": "look_up", "arguments": json.dumps({"round": round, "part": index})},
+                "function": {
+                    "name": "look_up",
+                    "arguments": json.dumps({"round": round, "part": index}),
+                },
             }
             for index in range(calls)
         ],

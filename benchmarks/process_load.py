@@ -1,4 +1,6 @@
-"""What processes take of the machine, and how long they wait for it: Linux tells both of each thread."""
+"""What processes take of the machine, and how long they wait for it: Linux tells both of each
+thread.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def child_named(pid: int, name: str) -> int:
     """Return the process that this one has started under that name. Raises StopIteration."""
     threads = Path(f"/proc/{pid}/task").iterdir()
     children = [child for thread in threads for child in (thread / "children").read_text().split()]
-    return next(int(child) for child in children if Path(f"/proc/{child}/comm").read_text().startswith(name))
+    return next(
+        int(child) for child in children if Path(f"/proc/{child}/comm").read_text().startswith(name)
+    )
 
 
 class LoadMeter:
@@ -50,10 +54,15 @@ class LoadMeter:
         taken = {}
         for name, pid in self._pids.items():
             now, before = load_of(pid), self._before[name]
-            taken[name] = ProcessLoad((now.ran - before.ran) / seconds, (now.waited - before.waited) / seconds)
+            taken[name] = ProcessLoad(
+                (now.ran - before.ran) / seconds, (now.waited - before.waited) / seconds
+            )
         return taken
 
     def report(self) -> None:
         """Print it."""
         for name, taken in self.a_second().items():
-            print(f"  {name:14} {taken.ran:4.2f} s of CPU a second, waits {taken.waited:5.2f} s a second for a core")
+            print(
+                f"  {name:14} {taken.ran:4.2f} s of CPU a second, waits {taken.waited:5.2f} s a "
+                "second for a core"
+            )

@@ -81,12 +81,18 @@ class Stage:
         return Agent.model_validate(
             {
                 "name": "bench",
-                "model": {"id": "bench", "connection": {"kind": "anonymous", "endpoint": self.endpoint}},
+                "model": {
+                    "id": "bench",
+                    "connection": {"kind": "anonymous", "endpoint": self.endpoint},
+                },
                 "tools": [
                     {
                         "name": "look_up",
                         "kind": "function",
-                        "parameters": [{"name": "round", "kind": "integer"}, {"name": "part", "kind": "integer"}],
+                        "parameters": [
+                            {"name": "round", "kind": "integer"},
+                            {"name": "part", "kind": "integer"},
+                        ],
                         **of_tool,
                     }
                 ],
@@ -95,9 +101,13 @@ class Stage:
 
     @asynccontextmanager
     async def worker(self, kind: str = "perdure") -> AsyncIterator[tuple[str, Process]]:
-        """A worker's task queue and process. `kind` may be `floor`, or `forgetful`: one without a cache."""
+        """A worker's task queue and process. `kind` may be `floor`, or `forgetful`: one without a
+        cache.
+        """
         task_queue = f"bench-{uuid.uuid4()}"
-        process = await Process.start("benchmarks.worker_process", kind, self.address, task_queue, self.endpoint)
+        process = await Process.start(
+            "benchmarks.worker_process", kind, self.address, task_queue, self.endpoint
+        )
         try:
             yield task_queue, process
         finally:
@@ -113,15 +123,21 @@ class Stage:
         agent: Agent | None = None,
     ) -> RunHandle:
         messages = [Message.system(f"rounds={rounds} calls={calls}"), Message.user("Go on.")]
-        options = RunOptions(max_iterations=rounds + 1, parallel_tool_calls=calls > 1, context_budget=context_budget)
+        options = RunOptions(
+            max_iterations=rounds + 1, parallel_tool_calls=calls > 1, context_budget=context_budget
+        )
         agent = agent or self.agent
-        return await start_run(self.client, agent, messages=messages, task_queue=task_queue, options=options)
+        return await start_run(
+            self.client, agent, messages=messages, task_queue=task_queue, options=options
+        )
 
     async def growth(self, run_id: str) -> Growth:
         """What the run's histories hold."""
         growth = Growth(0, 0, 0)
         async for link in read_links(self.client, run_id):
-            description = await self.client.get_workflow_handle(run_id, run_id=link.run_id).describe()
+            description = await self.client.get_workflow_handle(
+                run_id, run_id=link.run_id
+            ).describe()
             growth.links += 1
             growth.events += description.history_length
             growth.bytes += description.raw_description.workflow_execution_info.history_size_bytes
@@ -129,7 +145,9 @@ class Stage:
 
 
 def run(main: Coroutine[None, None, None]) -> NoReturn:
-    """Run a benchmark and end the process at once: the interpreter's own shutdown may crash (sdk-python issue 300)."""
+    """Run a benchmark and end the process at once: the interpreter's own shutdown may crash
+    (sdk-python issue 300).
+    """
     asyncio.run(main)
     sys.stdout.flush()
     os._exit(0)
@@ -137,7 +155,9 @@ def run(main: Coroutine[None, None, None]) -> NoReturn:
 
 @asynccontextmanager
 async def stage(*, fast: bool = True, settings: tuple[str, ...] = ()) -> AsyncIterator[Stage]:
-    """A dev server in memory and a model; `fast` sets the dynamic configuration of the embedded server."""
+    """A dev server in memory and a model; `fast` sets the dynamic configuration of the embedded
+    server.
+    """
     async with _environment(fast, settings) as environment:
         model = await Process.start("benchmarks.model_server")
         try:
@@ -148,7 +168,9 @@ async def stage(*, fast: bool = True, settings: tuple[str, ...] = ()) -> AsyncIt
 
 
 @asynccontextmanager
-async def server_at(*, settings: tuple[str, ...] = (), arguments: tuple[str, ...] = ()) -> AsyncIterator[str]:
+async def server_at(
+    *, settings: tuple[str, ...] = (), arguments: tuple[str, ...] = ()
+) -> AsyncIterator[str]:
     """The address of a dev server in memory, with further dynamic configuration and arguments."""
     async with _environment(True, settings, arguments) as environment:
         yield environment.client.service_client.config.target_host

@@ -1,4 +1,6 @@
-"""A worker of the benchmarks, in a process of its own; at its end it prints its peak memory in MB."""
+"""A worker of the benchmarks, in a process of its own; at its end it prints its peak memory in
+MB.
+"""
 
 from __future__ import annotations
 

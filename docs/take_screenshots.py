@@ -1,7 +1,8 @@
-"""Takes the pictures of docs/temporal-ui.md: `python docs/take_screenshots.py [FOLDER]`, with Chromium and playwright.
+"""Takes the pictures of docs/temporal-ui.md: `python docs/take_screenshots.py [FOLDER]`, with
+Chromium and playwright.
 
-Three runs of one agent, a running, a waiting and a finished one, on an embedded server of their own, by a scripted
-model. The browser is Debian's (`apt-get install chromium`).
+Three runs of one agent, a running, a waiting and a finished one, on an embedded server of their
+own, by a scripted model. The browser is Debian's (`apt-get install chromium`).
 """
 
 from __future__ import annotations
@@ -68,7 +69,11 @@ STEPS = [
     asks(call("track_parcel", "call_3", code="1Z-5523"), input_tokens=804, output_tokens=24),
     asks(call("refund", "call_4", order=10248, euros=24.9), input_tokens=911, output_tokens=31),
     asks(call("write_reply", "call_5", notes=NOTES), input_tokens=987, output_tokens=40),
-    says("Your parcel is lost. I am sorry! 24.90 euros are on their way.", input_tokens=1102, output_tokens=47),
+    says(
+        "Your parcel is lost. I am sorry! 24.90 euros are on their way.",
+        input_tokens=1102,
+        output_tokens=47,
+    ),
 ]
 
 
@@ -100,7 +105,9 @@ def refund(order: int, euros: float) -> str:
 
 
 class Script:
-    """What both agents' model says; the letter of the run that is to be seen running takes its time."""
+    """What both agents' model says; the letter of the run that is to be seen running takes its
+    time.
+    """
 
     def __init__(self) -> None:
         self.letter_delay = 0.0
@@ -108,7 +115,10 @@ class Script:
     def reply(self, request: ScriptedRequest) -> ScriptedReply:
         """The reply to one request."""
         if request.body["model"] == "gpt-4o-mini":
-            text = "Dear customer, your parcel is lost, and we have paid 24.90 euros back. Kind regards"
+            text = (
+                "Dear customer, your parcel is lost, and we have paid 24.90 euros back. Kind "
+                "regards"
+            )
             return says(text, input_tokens=73, output_tokens=29, delay=self.letter_delay)
         return STEPS[request.step]
 
@@ -117,12 +127,19 @@ class Shop:
     """The agents' files, and a server and a worker for their runs."""
 
     def __init__(self, server: LocalServer, folder: Path, queue: str, script: Script) -> None:
-        self.server, self.file, self.queue, self.script = server, folder / "help-desk.prompty", queue, script
+        self.server, self.file, self.queue, self.script = (
+            server,
+            folder / "help-desk.prompty",
+            queue,
+            script,
+        )
 
     async def start(self, id: str) -> RunHandle:
         """Start a run of the help desk."""
         client = await self.server.connect()
-        return await start_run(client, self.file, {"question": QUESTION}, id=id, task_queue=self.queue)
+        return await start_run(
+            client, self.file, {"question": QUESTION}, id=id, task_queue=self.queue
+        )
 
     async def finished(self, id: str) -> RunHandle:
         """A run that has ended."""
@@ -160,7 +177,11 @@ async def open_shop() -> AsyncIterator[Shop]:
                 worker = create_worker(
                     await server.connect(),
                     task_queue="help",
-                    tools={"find_order": find_order, "track_parcel": Carrier().track_parcel, "refund": refund},
+                    tools={
+                        "find_order": find_order,
+                        "track_parcel": Carrier().track_parcel,
+                        "refund": refund,
+                    },
                     prompt_root=folder,
                 )
                 async with worker:
@@ -169,8 +190,12 @@ async def open_shop() -> AsyncIterator[Shop]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def picture(page: Page, url: str, file: Path, *, expected: str, frame: str | None = None) -> None:
-    """Open a page of the UI, wait until it shows the text, and write what is on it, without the margins, to a file."""
+async def picture(
+    page: Page, url: str, file: Path, *, expected: str, frame: str | None = None
+) -> None:
+    """Open a page of the UI, wait until it shows the text, and write what is on it, without the
+    margins, to a file.
+    """
     await page.goto(url)
     shown = page.frame_locator(f"#{frame}").locator("body") if frame else page.locator("#content")
     await shown.get_by_text(expected).first.wait_for(timeout=60_000)
@@ -192,7 +217,9 @@ async def trace_page(page: Page, run: RunHandle, file: Path, picture: Path) -> N
 async def main(folder: Path) -> None:
     """Write all pictures into the folder."""
     async with open_shop() as shop, async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        browser = await playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
         page = await browser.new_page(viewport={"width": 1500, "height": 1210})
         details = "user-metadata-current-details"
         finished = await shop.finished("order-10248")
@@ -204,7 +231,9 @@ async def main(folder: Path) -> None:
         await trace_page(page, finished, shop.file.with_name("trace.html"), folder / "trace.png")
         waiting = await shop.waiting("order-10249")
         url = await ui_url(shop, waiting, "user-metadata")
-        await picture(page, url, folder / "waiting.png", expected="waits for approval", frame=details)
+        await picture(
+            page, url, folder / "waiting.png", expected="waits for approval", frame=details
+        )
         running = await shop.running("order-10250")
         url = await ui_url(shop, running, "user-metadata")
         await picture(page, url, folder / "running.png", expected="under way", frame=details)

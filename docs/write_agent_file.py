@@ -1,4 +1,6 @@
-"""Writes docs/agent-file.md, the keys that a `.prompty` file may have, from the types: `make docs`. A test compares."""
+"""Writes docs/agent-file.md, the keys that a `.prompty` file may have, from the types: `make docs`.
+A test compares.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ HIDDEN: dict[type[Node], set[str]] = {OpenApiTool: {"recorded"}, FunctionTool: {
 OF_LOCKS = {"locked"}
 """Fields that perdure writes itself; the latter those of any tool."""
 OF_EVERY_TOOL = {
-    name: CustomTool.model_fields[name] for name in ("name", "kind", "description", "bindings", "perdure")
+    name: CustomTool.model_fields[name]
+    for name in ("name", "kind", "description", "bindings", "perdure")
 } | {"kind": FieldInfo(annotation=str, default=FunctionTool.model_fields["kind"].default)}
 """The keys of any tool; one without `kind` is a function."""
 
@@ -57,35 +60,48 @@ class Section(NamedTuple):
 
 
 SECTIONS = (
-    Section("The file", "The front matter, between two lines of `---`; then the body.", (Agent,), "librarian"),
+    Section(
+        "The file",
+        "The front matter, between two lines of `---`; then the body.",
+        (Agent,),
+        "librarian",
+    ),
     Section(
         "The model",
-        "`model: gpt-4.1-mini` is short for `model: {id: gpt-4.1-mini}`. Which providers there are, and a file for\n"
-        "each: [providers](providers.md). A key or another secret is a reference, never a literal:\n"
+        "`model: gpt-4.1-mini` is short for `model: {id: gpt-4.1-mini}`. Which providers there "
+        "are, and a file for\n"
+        "each: [providers](providers.md). A key or another secret is a reference, never a "
+        "literal:\n"
         "[credentials](credentials.md).",
         (Model, ModelOptions, Connection),
         "model",
     ),
     Section(
         "Inputs, outputs, parameters",
-        "A list of properties, or a map by their names. In a map, a value without `kind` is an input's default, which\n"
-        "also says its kind. With `outputs`, the answer is an object with these fields, and the model is told until\n"
-        "it fits. An answer of another kind, such as a list, is one property in `metadata.perdure.output`:\n"
+        "A list of properties, or a map by their names. In a map, a value without `kind` is an "
+        "input's default, which\n"
+        "also says its kind. With `outputs`, the answer is an object with these fields, and the "
+        "model is told until\n"
+        "it fits. An answer of another kind, such as a list, is one property in "
+        "`metadata.perdure.output`:\n"
         "[typed answers](python.md#typed-answers).",
         (Property, Template, FormatConfig, ParserConfig),
         "inputs",
     ),
     Section(
         "Media and conversations",
-        "An input of kind `image`, `file` or `audio` stands where it is in the body; one of kind `thread` is a list\n"
+        "An input of kind `image`, `file` or `audio` stands where it is in the body; one of kind "
+        "`thread` is a list\n"
         "of messages, which come in its place. What each provider takes: [media](media.md).",
         (),
         "media",
     ),
     Section(
         "Tools",
-        "A list of tools, or a map by their names. [Functions](tools.md), [MCP servers](tools-mcp.md),\n"
-        "[HTTP APIs](tools-openapi.md), [other agents](sub-agents.md), [remote agents](tools-a2a.md),\n"
+        "A list of tools, or a map by their names. [Functions](tools.md), [MCP "
+        "servers](tools-mcp.md),\n"
+        "[HTTP APIs](tools-openapi.md), [other agents](sub-agents.md), [remote "
+        "agents](tools-a2a.md),\n"
         "[activities and workflows](temporal-interop.md), [kinds of your own](tool-kinds.md), and\n"
         "[`kind: toolset`](tools.md#toolsets), which stands for the tools of a list.",
         (
@@ -150,7 +166,14 @@ set, and `${file:PATH}` is the content of a file beside this one.
 
 def page() -> str:
     """The whole page, as it should be."""
-    return "\n".join([INTRODUCTION, *(line for section in SECTIONS for line in _section(section)), *_settings(), BODY])
+    return "\n".join(
+        [
+            INTRODUCTION,
+            *(line for section in SECTIONS for line in _section(section)),
+            *_settings(),
+            BODY,
+        ]
+    )
 
 
 def _section(section: Section) -> Iterator[str]:
@@ -169,8 +192,16 @@ def _table(heading: str, rows: Mapping[str, FieldInfo], described: dict[str, str
 
 def keys(model: type[Node]) -> dict[str, FieldInfo]:
     """The keys that a file may have there, without those that every tool has."""
-    hidden = OF_LOCKS | HIDDEN.get(model, set()) | (OF_EVERY_TOOL.keys() if "perdure" in model.model_fields else set())
-    return {field.alias or name: field for name, field in model.model_fields.items() if name not in hidden}
+    hidden = (
+        OF_LOCKS
+        | HIDDEN.get(model, set())
+        | (OF_EVERY_TOOL.keys() if "perdure" in model.model_fields else set())
+    )
+    return {
+        field.alias or name: field
+        for name, field in model.model_fields.items()
+        if name not in hidden
+    }
 
 
 def _row(key: str, field: FieldInfo, described: dict[str, str]) -> str:
@@ -204,20 +235,32 @@ def texts(model: type[BaseModel]) -> dict[str, str]:
     """Key → the text under the field in the source."""
     bases = [each for each in reversed(model.__mro__) if each.__module__.startswith("perdure.")]
     found = {name: text for each in bases for name, text in field_texts(each).items()}
-    return {model.model_fields[name].alias or name: text for name, text in found.items() if name in model.model_fields}
+    return {
+        model.model_fields[name].alias or name: text
+        for name, text in found.items()
+        if name in model.model_fields
+    }
 
 
 def _settings() -> Iterator[str]:
-    yield "## Settings of runs\n\nIn `metadata.perdure`: defaults for runs of this agent; a caller's own come first.\n"
+    yield (
+        "## Settings of runs\n\nIn `metadata.perdure`: defaults for runs of this agent; a caller's "
+        "own come first.\n"
+    )
     yield "| key | default | what it is |\n| --- | --- | --- |"
     described = texts(RunOptions)
     for key, name in OPTION_NAMES.items():
         default = RunOptions.model_fields[name].default
-        yield f"| `{key}` | {'' if default is None else f'`{json.dumps(default)}`'} | {described.get(name, '')} |"
+        yield (
+            f"| `{key}` | {'' if default is None else f'`{json.dumps(default)}`'} | "
+            f"{described.get(name, '')} |"
+        )
     yield (
-        "| `session` | | Of [sessions](sessions.md): `idleTimeout` (s), `whileBusy` (`steer`, `queue`, `reject`). |\n"
+        "| `session` | | Of [sessions](sessions.md): `idleTimeout` (s), `whileBusy` (`steer`, "
+        "`queue`, `reject`). |\n"
         "| `agents` | | Agents that it may hand a task to: [other agents](sub-agents.md). |\n"
-        "| `handoffs` | | Agents as which a run may go on: [agents in code](agents-in-code.md#handoffs). |\n"
+        "| `handoffs` | | Agents as which a run may go on: [agents in "
+        "code](agents-in-code.md#handoffs). |\n"
     )
     yield _example("settings")
 

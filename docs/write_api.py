@@ -1,4 +1,6 @@
-"""Writes docs/api.md, the reference of the Python API, from signatures and docstrings: `make docs`. A test compares."""
+"""Writes docs/api.md, the reference of the Python API, from signatures and docstrings: `make docs`.
+A test compares.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ from pathlib import Path
 import griffe
 
 FILE = Path(__file__).resolve().with_name("api.md")
-ROOMS = ("perdure", "perdure.client", "perdure.worker", "perdure.tools", "perdure.testing", "perdure.providers")
+ROOMS = (
+    "perdure",
+    "perdure.client",
+    "perdure.worker",
+    "perdure.tools",
+    "perdure.testing",
+    "perdure.providers",
+)
 INTRODUCTION = """\
 # Which names does Python have?
 
@@ -34,7 +43,11 @@ def _room(package: griffe.Object | griffe.Alias, room: str, shown: dict[str, str
     names = sorted(_public_names(module), key=lambda name: (not name[0].isupper(), name.lower()))
     found = {name: _target(module[name]) for name in names}
     if repeated := [name for name, each in found.items() if each.path in shown]:
-        yield "Also here: " + ", ".join(f"[`{name}`](#{_anchor(shown[found[name].path])})" for name in repeated) + ".\n"
+        yield (
+            "Also here: "
+            + ", ".join(f"[`{name}`](#{_anchor(shown[found[name].path])})" for name in repeated)
+            + ".\n"
+        )
     for name, each in found.items():
         if each.path not in shown:
             shown[each.path] = name
@@ -45,11 +58,19 @@ def _public_names(module: griffe.Object | griffe.Alias) -> list[str]:
     """Those that the module imports for others, under their own names, or lists in `__all__`."""
     if module.exports:
         return [str(name) for name in module.exports]
-    return [name for name, member in module.members.items() if member.is_alias and not _is_private(name, member)]
+    return [
+        name
+        for name, member in module.members.items()
+        if member.is_alias and not _is_private(name, member)
+    ]
 
 
 def _is_private(name: str, member: griffe.Object | griffe.Alias) -> bool:
-    return name.startswith("_") or name == "lazy_names" or not getattr(member, "target_path", "").startswith("perdure.")
+    return (
+        name.startswith("_")
+        or name == "lazy_names"
+        or not getattr(member, "target_path", "").startswith("perdure.")
+    )
 
 
 def _target(member: griffe.Object | griffe.Alias) -> griffe.Object:
@@ -79,10 +100,18 @@ def _calls(each: griffe.Object) -> list[griffe.Function]:
 
 
 def _class(name: str, each: griffe.Class) -> Iterator[str]:
-    bases = [base for base in map(str, each.bases) if base not in ("BaseModel", "ABC", "Node", "Protocol")]
+    bases = [
+        base
+        for base in map(str, each.bases)
+        if base not in ("BaseModel", "ABC", "Node", "Protocol")
+    ]
     derived = f"({', '.join(bases)})" if bases else ""
     start = each.members.get("__init__")
-    made = f"\n\n{_signature(name, start)}" if isinstance(start, griffe.Function) and start.docstring else ""
+    made = (
+        f"\n\n{_signature(name, start)}"
+        if isinstance(start, griffe.Function) and start.docstring
+        else ""
+    )
     yield f"```python\nclass {name}{derived}{made}\n```\n\n{_text(each)}\n"
     members = {**_inherited(each), **each.members}
     public = [(key, _target(member)) for key, member in members.items() if not key.startswith("_")]
@@ -95,8 +124,14 @@ def _class(name: str, each: griffe.Class) -> Iterator[str]:
 
 
 def _is_field(name: str, member: griffe.Object) -> bool:
-    """Whether a reader of the page uses it: what has a type or a text, and is no setting of pydantic's."""
-    return isinstance(member, griffe.Attribute) and name != "model_config" and bool(member.annotation or _text(member))
+    """Whether a reader of the page uses it: what has a type or a text, and is no setting of
+    pydantic's.
+    """
+    return (
+        isinstance(member, griffe.Attribute)
+        and name != "model_config"
+        and bool(member.annotation or _text(member))
+    )
 
 
 def _inherited(each: griffe.Class) -> dict[str, griffe.Object | griffe.Alias]:
@@ -110,12 +145,16 @@ def _field(name: str, field: griffe.Attribute) -> str:
     if "property" in field.labels:
         annotation += ", read only"
     default = _default(field)
-    return " ".join(f"`{name}{_plain(annotation)}`{default}: {_text(field)}".split()).removesuffix(":")
+    return " ".join(f"`{name}{_plain(annotation)}`{default}: {_text(field)}".split()).removesuffix(
+        ":"
+    )
 
 
 def _plain(annotation: str) -> str:
     """Return an annotation without the short names that the source has for JSON."""
-    return annotation.replace("JsonObject", "dict[str, Any]").replace("JsonView", "Mapping[str, Any]")
+    return annotation.replace("JsonObject", "dict[str, Any]").replace(
+        "JsonView", "Mapping[str, Any]"
+    )
 
 
 def _default(field: griffe.Attribute) -> str:
@@ -143,14 +182,26 @@ def _unpacked(function: griffe.Function) -> Iterator[str]:
             listed = function.modules_collection[parameter.annotation.slice.canonical_path]
             members = {**_inherited(listed), **listed.members}
             yield f"`**{parameter.name}`, each of them optional:\n"
-            yield "\n".join(f"- {_field(key, each)}" for key, each in members.items() if _is_field(key, each)) + "\n"
+            yield (
+                "\n".join(
+                    f"- {_field(key, each)}"
+                    for key, each in members.items()
+                    if _is_field(key, each)
+                )
+                + "\n"
+            )
 
 
 def _signature(name: str, function: griffe.Function) -> str:
     word = "async def " if "async" in function.labels else "def "
     if function.name == "__init__":
         word, function.returns = "", None
-    text = str(function.signature(name=name)).replace("(self, ", "(").replace("(self)", "()").replace("(cls, ", "(")
+    text = (
+        str(function.signature(name=name))
+        .replace("(self, ", "(")
+        .replace("(self)", "()")
+        .replace("(cls, ", "(")
+    )
     line = _plain(f"{word}{text}")
     if len(line) <= 116:
         return line

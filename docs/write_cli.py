@@ -1,4 +1,6 @@
-"""Writes docs/cli.md from the command line's own help: `make docs`. A test fails when the two differ."""
+"""Writes docs/cli.md from the command line's own help: `make docs`. A test fails when the two
+differ.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,11 @@ def _sections(*command: str) -> Iterator[str]:
     """The command's, and those of the commands that it has."""
     text = help_of(*command)
     yield f"## {' '.join(['perdure', *command])}\n\n```text\n{text.strip()}\n```\n"
-    commands = re.findall(r"^  ([a-z-]+) ", text.partition("\nCommands:")[2], re.MULTILINE) if command else ENTRIES
+    commands = (
+        re.findall(r"^  ([a-z-]+) ", text.partition("\nCommands:")[2], re.MULTILINE)
+        if command
+        else ENTRIES
+    )
     for name in commands:
         yield from _sections(*command, name)
 

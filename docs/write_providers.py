@@ -1,4 +1,6 @@
-"""Writes the tables in docs/providers.md from the dialects, the errors and the fakes: `make docs`. A test compares."""
+"""Writes the tables in docs/providers.md from the dialects, the errors and the fakes: `make docs`.
+A test compares.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,11 @@ def _known(report: Path) -> str:
 
 def _row(dialect: WireDialect) -> str:
     report = FILE.parents[1] / REPORTS / f"{dialect.name}.py"
-    name = f"[`{dialect.name}`](../{REPORTS}/{report.name})" if report.exists() else f"`{dialect.name}`"
+    name = (
+        f"[`{dialect.name}`](../{REPORTS}/{report.name})"
+        if report.exists()
+        else f"`{dialect.name}`"
+    )
     if dialect.name == "any":
         name = "any other"
     beside = [f"{_code([each])} beside calls" for each in dialect.keeps_beside_calls]

@@ -1,4 +1,6 @@
-"""Writes docs/agent-run.schema.json, the JSON Schema of the workflow's input: `make docs`. A test compares the two."""
+"""Writes docs/agent-run.schema.json, the JSON Schema of the workflow's input: `make docs`. A test
+compares the two.
+"""
 
 from __future__ import annotations
 
@@ -43,19 +45,35 @@ def schema() -> dict[str, Any]:
     del parts["OpenApiTool"]["properties"]["recorded"]
     parts["CustomTool"]["properties"]["kind"]["not"] = {"enum": KINDS}
     tools = parts["Agent"]["properties"]["tools"]["anyOf"][0]["items"]
-    tools["anyOf"] = [each for each in tools.pop("oneOf") if not each["$ref"].endswith("/OfferedFunction")]
+    tools["anyOf"] = [
+        each for each in tools.pop("oneOf") if not each["$ref"].endswith("/OfferedFunction")
+    ]
     parts = found["$defs"] = {name: parts[name] for name in sorted(_used(found, parts))}
     _describe({"RunInput": found, **parts})
     content = parts["Message"]["properties"].pop("parts")
-    written = {"anyOf": [content, {"type": "string"}], "description": "Parts, or a text for one text part."}
-    parts["Message"]["properties"] |= {"content": written, "parts": {**written, "description": "The same as content."}}
-    head = {"$schema": ADDRESS, "title": "The input of the workflow perdure.AgentRun", "examples": [EXAMPLE]}
+    written = {
+        "anyOf": [content, {"type": "string"}],
+        "description": "Parts, or a text for one text part.",
+    }
+    parts["Message"]["properties"] |= {
+        "content": written,
+        "parts": {**written, "description": "The same as content."},
+    }
+    head = {
+        "$schema": ADDRESS,
+        "title": "The input of the workflow perdure.AgentRun",
+        "examples": [EXAMPLE],
+    }
     return head | {"description": "Everything but agent and messages has a default."} | _bare(found)
 
 
 def _describe(parts: dict[str, Any]) -> None:
     """Give each field the text that stands under it in the source."""
-    classes = {model.__name__: model for model in _models(BaseModel) if WRITTEN_IN.fullmatch(model.__module__)}
+    classes = {
+        model.__name__: model
+        for model in _models(BaseModel)
+        if WRITTEN_IN.fullmatch(model.__module__)
+    }
     for name, part in parts.items():
         part.pop("description", None)
         texts: dict[str, str] = {}
@@ -75,13 +93,17 @@ def _models(base: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 
 def field_texts(model: type[BaseModel]) -> dict[str, str]:
-    """Field → the text that stands under it in the source of the model itself, without those of its bases."""
+    """Field → the text that stands under it in the source of the model itself, without those of its
+    bases.
+    """
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     assert isinstance(body, ast.ClassDef)
     texts: dict[str, str] = {}
     for field, after in pairwise(body.body):
         match field, after:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
+                value=ast.Constant(value=str(text))
+            ):
                 texts[name] = re.sub(r"\s+", " ", text).strip()
     return texts
 

@@ -1,4 +1,6 @@
-"""perdure runs LLM agents that outlive the process they run in: `.prompty` files as Temporal workflows."""
+"""perdure runs LLM agents that outlive the process they run in: `.prompty` files as Temporal
+workflows.
+"""
 
 from __future__ import annotations
 
@@ -103,14 +105,17 @@ else:
             ".client.runs": "get_run start_run",
             ".client.sessions.session": "session",
             ".client.tokens": "CancellationToken Steering",
-            ".errors": "ApprovalError CompletionError ConfigurationError ExecuteError GoOnError GuardrailError"
+            ".errors": "ApprovalError CompletionError ConfigurationError ExecuteError GoOnError "
+            "GuardrailError"
             " InvokerError LimitExceededError LoadError MaxIterationsError ModelError OutputError"
             " PayloadTooLargeError PromptyWarning RenderError RunCancelled RunError RunNotFound"
             " SessionError ToolArgumentError ToolNotRegisteredError UnknownCallError"
             " UnsupportedMediaError",
             ".events": "RunEvent",
             ".guardrails": "GuardrailResult Guardrails instructions prepare_tools",
-            ".messages": "AudioPart FilePart ImagePart Message Part TextPart ToolCall ToolResult Usage",
+            ".messages": (
+                "AudioPart FilePart ImagePart Message Part TextPart ToolCall ToolResult Usage"
+            ),
             ".options": "RunOptions",
             ".prompty.load": "load load_dict",
             ".prompty.parse": "parse",

@@ -1,4 +1,6 @@
-"""The typed form of a `.prompty` file before anything is rendered (§2), and models as one text, `PROVIDER/ID`."""
+"""The typed form of a `.prompty` file before anything is rendered (§2), and models as one text,
+`PROVIDER/ID`.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ PromptCache = Literal["off", "5m", "1h"]
 
 
 class ModelOptions(Node):
-    """Sampling options under Prompty's names (§2.5); each provider translates those that it has (§7)."""
+    """Sampling options under Prompty's names (§2.5); each provider translates those that it has
+    (§7).
+    """
 
     temperature: float | None = None
     """How varied the answers are."""
@@ -96,11 +100,11 @@ class ModelOptions(Node):
     allow_multiple_tool_calls: bool | None = None
     """Whether one reply may ask for several tools."""
     prompt_cache: PromptCache | None = None
-    """The lifetime in the provider's prompt cache: `5m`, `1h`, or `off` for no caching. The default is `5m` for a run
-    that can make a second call."""
+    """The lifetime in the provider's prompt cache: `5m`, `1h`, or `off` for no caching. The default
+    is `5m` for a run that can make a second call."""
     background: Literal["auto", "on", "off"] | None = None
-    """Whether to use background responses of the provider, which survive a crash of the worker: `on`, `off`, or `auto`,
-    the default, which uses them for models that think for long."""
+    """Whether to use background responses of the provider, which survive a crash of the worker:
+    `on`, `off`, or `auto`, the default, which uses them for models that think for long."""
     dialect: str | None = None
     """The server's dialect, such as `mistral` or `vllm`, if its address does not determine it."""
     additional_properties: dict[str, Any] | None = None
@@ -133,7 +137,9 @@ class Model(Node):
     @classmethod
     def _have_one_list(cls, fallback: list[Model] | None) -> list[Model] | None:
         if any(other.fallback for other in fallback or ()):
-            raise ValueError("a fallback model can't have a `fallback`: write all models into one list")
+            raise ValueError(
+                "a fallback model can't have a `fallback`: write all models into one list"
+            )
         return fallback
 
     @property
@@ -200,14 +206,17 @@ class _AgentType(type(Node)):  # type: ignore[misc]
 
 
 class Agent(Node, metaclass=_AgentType):
-    """A loaded `.prompty` file, or the same in an expression: `Agent("openai/gpt-5", …)` is `agent("openai/gpt-5", …)`.
+    """A loaded `.prompty` file, or the same in an expression: `Agent("openai/gpt-5", …)` is
+    `agent("openai/gpt-5", …)`.
 
     Immutable by convention: change a copy (`model_copy`).
     """
 
     if TYPE_CHECKING:
 
-        def __init__(self, model: Model | str | Mapping[str, Any] | None = None, /, **parts: Any) -> None: ...
+        def __init__(
+            self, model: Model | str | Mapping[str, Any] | None = None, /, **parts: Any
+        ) -> None: ...
 
     name: str = ""
     """Names the run, its activities and its traces."""
@@ -244,20 +253,24 @@ class Agent(Node, metaclass=_AgentType):
         return [model, *(model.fallback or ())]
 
     def with_only(self, offered: Mapping[str, str | None] | None) -> Agent:
-        """Copy that declares only these tools, with these descriptions, and the provider's own tools; the agent itself
-        for None."""
+        """Copy that declares only these tools, with these descriptions, and the provider's own
+        tools; the agent itself for None.
+        """
         if offered is None:
             return self
         tools = [
-            tool.model_copy(update={"description": offered[tool.name]}) if tool.name in offered else tool
+            tool.model_copy(update={"description": offered[tool.name]})
+            if tool.name in offered
+            else tool
             for tool in self.tools or ()
             if tool.name in offered or tool.kind == "provider"
         ]
         return self.model_copy(update={"tools": tools})
 
     def with_fallback(self, number: int) -> Agent:
-        """Copy whose model is the one at this index of `models`; the agent itself for 0. Raises IndexError if it has
-        fewer."""
+        """Copy whose model is the one at this index of `models`; the agent itself for 0. Raises
+        IndexError if it has fewer.
+        """
         return self.model_copy(update={"model": self.models[number]}) if number else self
 
     def source(self, tool: Tool) -> Tool:
@@ -265,8 +278,8 @@ class Agent(Node, metaclass=_AgentType):
         return tool
 
     def with_declarations(self, tools: Sequence[Tool]) -> Agent:
-        """Return a copy in which these declarations replace those of the same names; the agent itself if there are
-        none.
+        """Return a copy in which these declarations replace those of the same names; the agent
+        itself if there are none.
 
         Offered functions replace the tool that offers them, which `source` still returns.
         """
@@ -277,7 +290,10 @@ class Agent(Node, metaclass=_AgentType):
             replaced.setdefault(declared_name(tool), []).append(tool)
         declared = [each for tool in self.tools or [] for each in replaced.get(tool.name, [tool])]
         copy = RunAgent.of(self.model_copy(update={"tools": declared}))
-        copy._sources = {**copy._sources, **{tool.name: tool for tool in self.tools or [] if tool.name in replaced}}
+        copy._sources = {
+            **copy._sources,
+            **{tool.name: tool for tool in self.tools or [] if tool.name in replaced},
+        }
         return copy
 
 
@@ -288,13 +304,16 @@ class LoadedFrom:
     references: Mapping[str, EnvReference] = field(default_factory=dict)
     """JSON pointer → the reference at that place; its text is recorded instead of the value."""
     base_dir: str | None = None
-    """The folder that relative paths start from; None for an agent that does not come from a file."""
+    """The folder that relative paths start from; None for an agent that does not come from a
+    file."""
     path: str = ""
-    """The path by which other agents name this one: the file's name in that folder; "" if it has none."""
+    """The path by which other agents name this one: the file's name in that folder; "" if it has
+    none."""
     roots: tuple[str, ...] = ()
     """Further folders from which the agent's own file may read files."""
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    """The functions passed with the agent in Python (`perdure.agent`), by the names of their tools."""
+    """The functions passed with the agent in Python (`perdure.agent`), by the names of their
+    tools."""
     output_type: Any = None
     """The type of its answer, if passed with the agent in Python."""
     instructions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
@@ -304,7 +323,8 @@ class LoadedFrom:
     output_validator: Callable[..., Any] | None = None
     """The function that checks its answer, if passed with the agent in Python."""
     prepare_tools: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    """The function that chooses the offered tools, by its name, if passed with the agent in Python."""
+    """The function that chooses the offered tools, by its name, if passed with the agent in
+    Python."""
 
 
 class LoadedAgent(Agent):  # type: ignore[metaclass]
@@ -315,7 +335,11 @@ class LoadedAgent(Agent):  # type: ignore[metaclass]
     @classmethod
     def of(cls, agent: Agent, **known: Any) -> Self:
         """Return a copy of this class with these fields of `LoadedFrom`."""
-        copy: Any = agent if isinstance(agent, cls) else cls.model_construct(agent.model_fields_set, **dict(agent))
+        copy: Any = (
+            agent
+            if isinstance(agent, cls)
+            else cls.model_construct(agent.model_fields_set, **dict(agent))
+        )
         copy = copy.model_copy()
         copy._loaded_from = replace(loaded_from(agent), **known)
         return cast(Self, copy)
@@ -327,19 +351,31 @@ def loaded_from(agent: Agent) -> LoadedFrom:
 
 
 def origins_of(agent: Agent) -> dict[str, LoadedFrom]:
-    """Return the origins of the agent, and of the Python agents that a run of it may hand over to, by their names."""
+    """Return the origins of the agent, and of the Python agents that a run of it may hand over to,
+    by their names.
+    """
     origin = loaded_from(agent)
-    return {agent.name: origin, **{PurePath(path).stem: each for path, each in origin.handoffs.items()}}
+    return {
+        agent.name: origin,
+        **{PurePath(path).stem: each for path, each in origin.handoffs.items()},
+    }
 
 
 def types_by_path(agent: Agent, output_type: Any) -> dict[str, Any]:
-    """Return the type of the agent's answers, and those of the agents in Python as which its run may go on, by path."""
+    """Return the type of the agent's answers, and those of the agents in Python as which its run
+    may go on, by path.
+    """
     origin = loaded_from(agent)
-    return {**{path: each.output_type for path, each in origin.handoffs.items()}, origin.path: output_type}
+    return {
+        **{path: each.output_type for path, each in origin.handoffs.items()},
+        origin.path: output_type,
+    }
 
 
 class RunAgent(LoadedAgent):
-    """An agent in a run, or for one: with other agents, and with the functions that its tools offer."""
+    """An agent in a run, or for one: with other agents, and with the functions that its tools
+    offer.
+    """
 
     _others: Mapping[str, Agent] = PrivateAttr(default_factory=dict)
     _sources: Mapping[str, Tool] = PrivateAttr(default_factory=dict)
@@ -350,14 +386,18 @@ class RunAgent(LoadedAgent):
 
 
 def with_others(agent: Agent, others: Mapping[str, Agent]) -> RunAgent:
-    """Copy with the agents of other files that its run records, by path; later changes of the map apply to it."""
+    """Copy with the agents of other files that its run records, by path; later changes of the map
+    apply to it.
+    """
     copy = RunAgent.of(agent)
     copy._others = others
     return copy
 
 
 def others_of(agent: Agent) -> Mapping[str, Agent]:
-    """Return the agents of other files that the agent's run records, by path; {} outside of a run."""
+    """Return the agents of other files that the agent's run records, by path; {} outside of a
+    run.
+    """
     return agent._others if isinstance(agent, RunAgent) else {}
 
 
@@ -389,10 +429,12 @@ BUILT_IN_PROVIDERS = ("anthropic", "azure", "foundry", "openai")
 def split_model(name: str) -> tuple[str | None, str]:
     """Return the provider and the id in `PROVIDER/ID` or `PROVIDER:ID`.
 
-    A name whose beginning is not a provider is an id, such as `meta-llama/Llama-3.3-70B` or `qwen3:8b`: its provider is
-    None, as is that of a name without one. Never raises.
+    A name whose beginning is not a provider is an id, such as `meta-llama/Llama-3.3-70B` or
+    `qwen3:8b`: its provider is None, as is that of a name without one. Never raises.
     """
     provider, id = (*re.split("[:/]", name, maxsplit=1), "")[:2]
-    if provider == name or not (provider in BUILT_IN_PROVIDERS or entry_points(group=PROVIDERS_GROUP, name=provider)):
+    if provider == name or not (
+        provider in BUILT_IN_PROVIDERS or entry_points(group=PROVIDERS_GROUP, name=provider)
+    ):
         return None, name
     return provider, id

@@ -1,4 +1,6 @@
-"""Checks the arguments of public functions: the error for a wrong type names the argument and the expected type."""
+"""Checks the arguments of public functions: the error for a wrong type names the argument and the
+expected type.
+"""
 
 from __future__ import annotations
 
@@ -42,16 +44,27 @@ def _is_toolset(value: Any) -> bool:
 
 
 _ARGUMENTS = {
-    "agent": of_type("the path of a .prompty file, or an Agent", Agent, str, PathLike, may_be_absent=False),
+    "agent": of_type(
+        "the path of a .prompty file, or an Agent", Agent, str, PathLike, may_be_absent=False
+    ),
     "path": of_type("the path of a .prompty file", str, PathLike, may_be_absent=False),
-    "inputs": of_type("a mapping from the names of inputs to their values, or the text of the only one", Mapping, str),
+    "inputs": of_type(
+        "a mapping from the names of inputs to their values, or the text of the only one",
+        Mapping,
+        str,
+    ),
     "options": of_type("RunOptions, or a mapping of their fields", RunOptions, Mapping),
     "messages": Expected("a list of messages", is_list),
     "parts": Expected("a list of ImagePart, FilePart and AudioPart", is_list, may_be_absent=False),
     "message": of_type("a text", str, may_be_absent=False),
-    "tools": Expected(_FUNCTIONS, lambda value: isinstance(value, Mapping) or is_list(value) or _is_toolset(value)),
+    "tools": Expected(
+        _FUNCTIONS, lambda value: isinstance(value, Mapping) or is_list(value) or _is_toolset(value)
+    ),
     "tool": Expected(
-        "a function", lambda value: callable(value) or isinstance(value, ModuleType | Agent) or _is_toolset(value)
+        "a function",
+        lambda value: (
+            callable(value) or isinstance(value, ModuleType | Agent) or _is_toolset(value)
+        ),
     ),
     "tool_kinds": of_type("a mapping from kinds to objects of ToolKind", Mapping),
     "resources": of_type("a mapping from types to functions", Mapping),
@@ -80,11 +93,15 @@ def require_type(name: str, value: Any, expected: Expected) -> None:
     if value is None and expected.may_be_absent:
         return
     if value is None or not expected.fits(value):
-        raise TypeError(f"{name}={value!r:.80}: expected {expected.words}, got {type(value).__name__}")
+        raise TypeError(
+            f"{name}={value!r:.80}: expected {expected.words}, got {type(value).__name__}"
+        )
 
 
 def require_each(name: str, values: JsonView | None, kind: str) -> None:
-    """Raise TypeError for anything but a mapping, and for values in it that are not of that kind."""
+    """Raise TypeError for anything but a mapping, and for values in it that are not of that
+    kind.
+    """
     require_type(name, values, of_type(f"a mapping from names to {name}", Mapping))
     for key, value in (values or {}).items():
         require_type(f"{name}[{key!r}]", value, _ARGUMENTS[kind]._replace(may_be_absent=False))
@@ -100,17 +117,22 @@ def require_tools(tools: Any) -> None:
 
 
 def require_known(call: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raise TypeError for the first name that is not an argument of the function, with the most similar one."""
+    """Raise TypeError for the first name that is not an argument of the function, with the most
+    similar one.
+    """
     names = list(known)
     for name in given:
         if name not in names:
-            raise TypeError(f"{call}() got an unexpected keyword argument {name!r}{did_you_mean(name, names)}")
+            raise TypeError(
+                f"{call}() got an unexpected keyword argument {name!r}{did_you_mean(name, names)}"
+            )
 
 
 def options_of(given: RunOptions | JsonView | None) -> RunOptions | None:
     """Return the options; a mapping holds some of their fields.
 
-    Raises TypeError for anything else and for an unknown field, pydantic's ValidationError for its value.
+    Raises TypeError for anything else and for an unknown field, pydantic's ValidationError for its
+    value.
     """
     require(options=given)
     if not isinstance(given, Mapping):

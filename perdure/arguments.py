@@ -1,4 +1,6 @@
-"""Parses the arguments of a tool call with the repairs of §9.8, and restricts values to those of JSON."""
+"""Parses the arguments of a tool call with the repairs of §9.8, and restricts values to those of
+JSON.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,18 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def parse_tool_arguments(raw: str) -> JsonObject:
-    """Return the arguments; {} for an empty text. Raises `ToolArgumentError` if no repair of §9.8 helps."""
+    """Return the arguments; {} for an empty text. Raises `ToolArgumentError` if no repair of §9.8
+    helps.
+    """
     return parse_with_repair(raw)[0]
 
 
 def parse_with_repair(raw: str) -> tuple[JsonObject, str | None]:
     """Return the arguments, and a warning if they needed a repair.
 
-    Takes time linear in the length of the text. Raises `ToolArgumentError` if no repair helps, if the JSON is not an
-    object or is nested too deeply, and if it has a value that JSON can't express (NaN, half of a surrogate pair).
+    Takes time linear in the length of the text. Raises `ToolArgumentError` if no repair helps, if
+    the JSON is not an object or is nested too deeply, and if it has a value that JSON can't express
+    (NaN, half of a surrogate pair).
     """
     if not raw.strip():
         return {}, None
@@ -72,7 +77,8 @@ def _finite(digits: str) -> float:
 
 
 DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
-"""Parses JSON, and raises ValueError for a number that JSON can't hold, such as `NaN` or `1e400`."""
+"""Parses JSON, and raises ValueError for a number that JSON can't hold, such as `NaN` or
+`1e400`."""
 
 
 def _object(value: Any, text: str) -> JsonObject:
@@ -82,7 +88,9 @@ def _object(value: Any, text: str) -> JsonObject:
         raise ToolArgumentError(f"nested deeper than {_MAX_DEPTH} levels")
     may_hold_surrogates = "\\u" in text or not text.isascii()
     if may_hold_surrogates and _LONE_SURROGATE.search(json.dumps(value, ensure_ascii=False)):
-        raise ToolArgumentError("a \\u escape is half of a surrogate pair and stands for no character")
+        raise ToolArgumentError(
+            "a \\u escape is half of a surrogate pair and stands for no character"
+        )
     return value
 
 
@@ -110,9 +118,11 @@ def _without_fences(raw: str) -> str | None:
 
 
 def _first_braces(raw: str) -> str | None:
-    """Return the `{…}` block that begins at the first brace; braces within JSON strings do not count.
+    """Return the `{…}` block that begins at the first brace; braces within JSON strings do not
+    count.
 
-    None if it is not closed, or is only a part of a value that begins before it or continues after it.
+    None if it is not closed, or is only a part of a value that begins before it or continues after
+    it.
     """
     start = raw.find("{")
     before = raw[: max(start, 0)]
@@ -130,7 +140,9 @@ def _opens_more(text: str) -> bool:
 
 
 def closing_brace(text: str, start: int) -> int | None:
-    """Return the index after the closing brace of the object that begins at `start`; None if the text ends first."""
+    """Return the index after the closing brace of the object that begins at `start`; None if the
+    text ends first.
+    """
     depth = 0
     for match in _TOKEN.finditer(text, start):
         depth += {"{": 1, "}": -1}.get(match[0], 0)
@@ -140,7 +152,9 @@ def closing_brace(text: str, start: int) -> int | None:
 
 
 def without_trailing_commas(raw: str) -> str:
-    """Return the text without the commas directly before closing brackets outside of strings. Takes linear time."""
+    """Return the text without the commas directly before closing brackets outside of strings. Takes
+    linear time.
+    """
     return _TRAILING_COMMA.sub(lambda match: match[1] or "", raw)
 
 
@@ -153,7 +167,10 @@ _REPAIRS: tuple[tuple[Callable[[str], str | None], str], ...] = (
     (_without_fences, "stripping markdown fences"),
     (_first_braces, "extracting the first JSON object"),
     (without_trailing_commas, "removing trailing commas"),
-    (_braces_without_trailing_commas, "extracting the first JSON object and removing trailing commas"),
+    (
+        _braces_without_trailing_commas,
+        "extracting the first JSON object and removing trailing commas",
+    ),
 )
 
 Place: TypeAlias = tuple[str | int, ...]
@@ -162,23 +179,33 @@ Place: TypeAlias = tuple[str | int, ...]
 MAX_DEPTH = 64
 """Levels of nesting."""
 MAX_VALUES = 20_000
-"""Values of one asset, with aliases and references followed: the limit for a file that multiplies itself."""
+"""Values of one asset, with aliases and references followed: the limit for a file that multiplies
+itself."""
 
 
 def dotted_path(place: Place) -> str:
-    """Return the place in the author's notation, such as `model.connection.endpoint` or `inputs[0].kind`."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
+    """Return the place in the author's notation, such as `model.connection.endpoint` or
+    `inputs[0].kind`.
+    """
+    return "".join(
+        f"[{step}]" if isinstance(step, int) else f".{step}" for step in place
+    ).removeprefix(".")
 
 
 def json_value(value: Any, place: Place = ()) -> Any:
     """Return a copy made of dict, list, str, int, float, bool and None only.
 
-    Raises `LoadError`, which names the place, for a value without a JSON form and for one that is nested too deeply.
+    Raises `LoadError`, which names the place, for a value without a JSON form and for one that is
+    nested too deeply.
     """
     if len(place) > MAX_DEPTH:
-        raise LoadError(f"nested deeper than {MAX_DEPTH} levels", field=dotted_path(place[:3]) + "…")
+        raise LoadError(
+            f"nested deeper than {MAX_DEPTH} levels", field=dotted_path(place[:3]) + "…"
+        )
     if isinstance(value, Mapping):
-        return {_key(key, place): json_value(child, (*place, str(key))) for key, child in value.items()}
+        return {
+            _key(key, place): json_value(child, (*place, str(key))) for key, child in value.items()
+        }
     if isinstance(value, list | tuple):
         return [json_value(child, (*place, index)) for index, child in enumerate(value)]
     reason = why_no_json(value)
@@ -190,7 +217,11 @@ def json_value(value: Any, place: Place = ()) -> Any:
 def why_no_json(scalar: Any) -> str | None:
     """Return why the scalar has no JSON form; None if it has one."""
     if isinstance(scalar, str):
-        return "half of a surrogate pair is not a character" if _LONE_SURROGATE.search(scalar) else None
+        return (
+            "half of a surrogate pair is not a character"
+            if _LONE_SURROGATE.search(scalar)
+            else None
+        )
     if isinstance(scalar, float) and not math.isfinite(scalar):
         return f"{scalar!r} is not a number that JSON can express"
     if scalar is None or isinstance(scalar, int | float):

@@ -1,4 +1,6 @@
-"""Breakers: after repeated refusals of one server, all calls of a process wait together, and one probes."""
+"""Breakers: after repeated refusals of one server, all calls of a process wait together, and one
+probes.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ _log = get_logger("perdure.breakers")
 
 
 class BreakerIsOpen(Exception):
-    """The breaker stays open for longer than the call can wait; the text is that of the last refusal."""
+    """The breaker stays open for longer than the call can wait; the text is that of the last
+    refusal.
+    """
 
     def __init__(self, text: str, *, kind: str, seconds: float) -> None:
         super().__init__(text)
@@ -89,8 +93,8 @@ class Breaker:
     ) -> AsyncIterator[Admission]:
         """Let the block call the server, after a wait of at most `patience` seconds.
 
-        `refusal_in` recognises the block's exceptions that are refusals. Raises `BreakerIsOpen` if the wait is too
-        long.
+        `refusal_in` recognises the block's exceptions that are refusals. Raises `BreakerIsOpen` if
+        the wait is too long.
         """
         begun = time.monotonic()
         is_probe = await self._wait_for_turn(begun + patience, on_wait)
@@ -107,7 +111,9 @@ class Breaker:
             self._end(run, turn.refusal, is_probe=is_probe)
 
     async def _wait_for_turn(self, deadline: float, on_wait: Waiting | None) -> bool:
-        """Wait until the call may begin, and return whether it is the probe. Raises `BreakerIsOpen`."""
+        """Wait until the call may begin, and return whether it is the probe. Raises
+        `BreakerIsOpen`.
+        """
         turn = self._turn()
         if turn is not None:
             return turn
@@ -146,7 +152,9 @@ class Breaker:
 
     def _close(self) -> None:
         if self.state != "closed":
-            _log.warning("%s answers again: its calls resume (%d have waited)", self.name, self.waiting)
+            _log.warning(
+                "%s answers again: its calls resume (%d have waited)", self.name, self.waiting
+            )
         self.state, self._seconds = "closed", FIRST_SECONDS
         self._refusals.clear()
 
@@ -155,11 +163,17 @@ class Breaker:
         if is_probe:
             self._open(now, min(2 * self._seconds, LONGEST_SECONDS))
             return
-        self._refusals = [each for each in self._refusals if each[0] > now - WINDOW_SECONDS] + [(now, run)]
-        is_repeated = len(self._refusals) >= REFUSALS and len({each for _, each in self._refusals}) >= RUNS
+        self._refusals = [each for each in self._refusals if each[0] > now - WINDOW_SECONDS] + [
+            (now, run)
+        ]
+        is_repeated = (
+            len(self._refusals) >= REFUSALS and len({each for _, each in self._refusals}) >= RUNS
+        )
         if self.state == "closed" and is_repeated:
             _log.warning(
-                "Calls of %s wait because it refuses them (%s); one probes from time to time", self.name, refusal.text
+                "Calls of %s wait because it refuses them (%s); one probes from time to time",
+                self.name,
+                refusal.text,
             )
             self._open(now, self._seconds)
 
@@ -176,7 +190,9 @@ class Breaker:
 
 
 class Breakers:
-    """The breakers of a process, by the key of the connection; those unused for long are dropped."""
+    """The breakers of a process, by the key of the connection; those unused for long are
+    dropped.
+    """
 
     def __init__(self) -> None:
         self._breakers: OrderedDict[tuple[str, ...], Breaker] = OrderedDict()

@@ -1,9 +1,11 @@
-"""The conversation of a run, the same pure class everywhere: the operations that change it, digests, sizes.
+"""The conversation of a run, the same pure class everywhere: the operations that change it,
+digests, sizes.
 
-A run records each message once or twice, never once per model call. The workflow changes its `Conversation` by
-operations and gives each activity a `ConversationRef`: the version that the activity needs, and only the operations
-that no earlier reference has recorded. A holder of the conversation at `base` applies the operations and compares the
-digest; any other reader takes them from the run's history.
+A run records each message once or twice, never once per model call. The workflow changes its
+`Conversation` by operations and gives each activity a `ConversationRef`: the version that the
+activity needs, and only the operations that no earlier reference has recorded. A holder of the
+conversation at `base` applies the operations and compares the digest; any other reader takes them
+from the run's history.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ _RECORDED_FRAME = 64
 """The size of a recorded message or part besides its content, in bytes."""
 
 _MEMORY_FRAME = 4000
-"""The memory of a parsed message besides its text, in bytes, including its serialised forms for the provider."""
+"""The memory of a parsed message besides its text, in bytes, including its serialised forms for the
+provider."""
 
 
 class Measured(Protocol):
@@ -50,7 +53,9 @@ def message_chars(message: Message) -> int:
 
 
 def _call_chars(call: dict[str, object]) -> int:
-    """Return the length of a tool call's JSON as `json.dumps` writes it, without the punctuation of the list."""
+    """Return the length of a tool call's JSON as `json.dumps` writes it, without the punctuation of
+    the list.
+    """
     return len(dumps(call))
 
 
@@ -80,7 +85,9 @@ def total_bytes(messages: Iterable[Message]) -> int:
 
 
 def batches(messages: Sequence[Message], limit_bytes: int) -> list[list[Message]]:
-    """Return the messages in batches of at most `limit_bytes` as recorded; a larger message is a batch of its own."""
+    """Return the messages in batches of at most `limit_bytes` as recorded; a larger message is a
+    batch of its own.
+    """
     found: list[list[Message]] = []
     size = 0
     for message in messages:
@@ -94,7 +101,8 @@ def batches(messages: Sequence[Message], limit_bytes: int) -> list[list[Message]
 
 
 _Messages = Annotated[list[Message], FailFast()]
-"""Untrusted senders may send operations: reporting each of a hundred thousand errors would take seconds."""
+"""Untrusted senders may send operations: reporting each of a hundred thousand errors would take
+seconds."""
 
 
 class Append(Exchanged):
@@ -105,7 +113,9 @@ class Append(Exchanged):
 
 
 class Trim(Exchanged):
-    """Replace the `drop` messages after the first `head`, except system messages, by `summary` (§13.3)."""
+    """Replace the `drop` messages after the first `head`, except system messages, by `summary`
+    (§13.3).
+    """
 
     op: Literal["trim"] = "trim"
     head: int
@@ -146,15 +156,18 @@ def seed_digest(messages: Sequence[Message]) -> str:
 
 def next_digest(digest: str, operation: Operation) -> str:
     """Return the digest after `operation`, of a conversation that had `digest` before it."""
-    # Fields with their default are left out, so that a field added later changes no digest; an older version, which
-    # keeps unknown fields, must not receive them while they hold their default (`exclude_if`).
+    # Fields with their default are left out, so that a field added later changes no digest; an
+    # older version, which keeps unknown fields, must not receive them while they hold their default
+    # (`exclude_if`).
     dumped = _OPERATION.dump_json(operation, exclude_defaults=True)
     return _link(digest, operation.op.encode() + dumped + _media_kinds(messages_of(operation)))
 
 
 def count_of_instructions(messages: Sequence[Message]) -> int:
     """Return how many of the messages are system messages at the beginning."""
-    return next((count for count, message in enumerate(messages) if not message.instructs), len(messages))
+    return next(
+        (count for count, message in enumerate(messages) if not message.instructs), len(messages)
+    )
 
 
 def messages_of(operation: Operation) -> list[Message]:
@@ -167,8 +180,15 @@ def _link(digest: str, data: bytes) -> str:
 
 
 def _media_kinds(messages: Sequence[Message]) -> bytes:
-    """Return the data that the dumps omit: the kinds of parts, which alone distinguish an image from a file."""
-    kinds = [part.kind for message in messages for part in message.parts if not isinstance(part, TextPart)]
+    """Return the data that the dumps omit: the kinds of parts, which alone distinguish an image
+    from a file.
+    """
+    kinds = [
+        part.kind
+        for message in messages
+        for part in message.parts
+        if not isinstance(part, TextPart)
+    ]
     return ",".join(kinds).encode()
 
 
@@ -194,8 +214,9 @@ class DigestMismatchError(Exception):
 class Conversation:
     """A list of messages with a version, changed only by operations.
 
-    Each operation raises `version` by one. Only this class may change `messages`. Only a conversation made by
-    `Conversation.recorded` has a digest, and so can give references and follow them.
+    Each operation raises `version` by one. Only this class may change `messages`. Only a
+    conversation made by `Conversation.recorded` has a digest, and so can give references and follow
+    them.
     """
 
     def __init__(self, messages: Iterable[Message] = (), *, version: int = 0) -> None:
@@ -205,7 +226,8 @@ class Conversation:
         """Every operation applied to this object; the first one was applied at `first_version`."""
         self.first_version = version
         self._digests: list[str] = []
-        """The digest at `first_version` and after each operation, up to the last one requested; [] without digests."""
+        """The digest at `first_version` and after each operation, up to the last one requested; []
+        without digests."""
         self._recorded_version = version
         self._sizes: list[int] = []
         """The sizes of the first messages, up to the last one requested."""
@@ -214,10 +236,13 @@ class Conversation:
         self._unmeasured = list(self.messages)
 
     @classmethod
-    def recorded(cls, messages: Iterable[Message] = (), *, version: int = 0, digest: str | None = None) -> Conversation:
+    def recorded(
+        cls, messages: Iterable[Message] = (), *, version: int = 0, digest: str | None = None
+    ) -> Conversation:
         """Return a conversation that a run records, or that follows one.
 
-        `digest` is the digest at `version`; None computes it from the messages, as the seed of the conversation.
+        `digest` is the digest at `version`; None computes it from the messages, as the seed of the
+        conversation.
         """
         conversation = cls(messages, version=version)
         conversation._digests.append(digest or seed_digest(conversation.messages))
@@ -229,11 +254,15 @@ class Conversation:
             self.apply(Append(messages=batch))
 
     def trim(self, head: int, drop: int, summary: Message) -> None:
-        """Replace the `drop` messages after the first `head`, except system messages, by `summary`."""
+        """Replace the `drop` messages after the first `head`, except system messages, by
+        `summary`.
+        """
         self.apply(Trim(head=head, drop=drop, summary=summary))
 
     def rewrite(self, messages: Sequence[Message], *, is_view: bool = False) -> None:
-        """Replace all messages, in operations of at most `BATCH_BYTES`; `is_view` as in `Rewrite`."""
+        """Replace all messages, in operations of at most `BATCH_BYTES`; `is_view` as in
+        `Rewrite`.
+        """
         first, *more = batches(messages, BATCH_BYTES) or [[]]
         self.apply(Rewrite(messages=first, is_view=is_view))
         for batch in more:
@@ -245,7 +274,9 @@ class Conversation:
             case Append(messages=messages):
                 self._replace(len(self.messages), 0, messages)
             case Trim(head=head, drop=drop, summary=summary):
-                instructions = [message for message in self.messages[head : head + drop] if message.instructs]
+                instructions = [
+                    message for message in self.messages[head : head + drop] if message.instructs
+                ]
                 self._replace(head, drop, [*instructions, summary])
             case Rewrite(messages=messages):
                 self._replace(0, len(self.messages), messages)
@@ -256,13 +287,16 @@ class Conversation:
 
     def _replace(self, start: int, count: int, messages: Sequence[Message]) -> None:
         if count:
-            self._recorded_bytes = self.recorded_bytes - total_bytes(self.messages[start : start + count])
+            self._recorded_bytes = self.recorded_bytes - total_bytes(
+                self.messages[start : start + count]
+            )
         self._unmeasured += messages
         self.messages[start : start + count] = messages
         del self._sizes[start:]
 
     def load(self, messages: Sequence[Message]) -> None:
-        """Set the messages of a conversation that was made without them; version and digest stay as they are.
+        """Set the messages of a conversation that was made without them; version and digest stay as
+        they are.
 
         Raises `ValueError` if the conversation has messages or operations.
         """
@@ -293,7 +327,9 @@ class Conversation:
 
     def _digest_at(self, version: int) -> str:
         if not self._digests:
-            raise ValueError("this conversation has no digest: make it with Conversation.recorded(…)")
+            raise ValueError(
+                "this conversation has no digest: make it with Conversation.recorded(…)"
+            )
         for operation in self.operations[len(self._digests) - 1 :]:
             self._digests.append(next_digest(self._digests[-1], operation))
         return self._digests[version - self.first_version]
@@ -308,10 +344,12 @@ class Conversation:
         return self.since(self._recorded_version)
 
     def ref(self, *, record: bool = True) -> ConversationRef:
-        """Return a reference to the present conversation, with the operations that are not recorded yet.
+        """Return a reference to the present conversation, with the operations that are not recorded
+        yet.
 
-        They count as recorded from now on, unless `record` is False: pass it if the history will not hold the
-        reference, as in the input of a local activity. Raises `ValueError` without a digest.
+        They count as recorded from now on, unless `record` is False: pass it if the history will
+        not hold the reference, as in the input of a local activity. Raises `ValueError` without a
+        digest.
         """
         reference = self._reference(self.version)
         if record:
@@ -319,11 +357,16 @@ class Conversation:
         return reference
 
     def partial_refs(self, limit_bytes: int) -> Iterator[ConversationRef]:
-        """Yield references that record operations in parts of about `limit_bytes`, until the rest fits into `ref`.
+        """Yield references that record operations in parts of about `limit_bytes`, until the rest
+        fits into `ref`.
 
-        An operation that is larger than the limit is a part of its own. Raises `ValueError` without a digest.
+        An operation that is larger than the limit is a part of its own. Raises `ValueError` without
+        a digest.
         """
-        while len(new := self.unrecorded_operations) > 1 and sum(map(operation_bytes, new)) > limit_bytes:
+        while (
+            len(new := self.unrecorded_operations) > 1
+            and sum(map(operation_bytes, new)) > limit_bytes
+        ):
             reference = self._reference(self._recorded_version + _count_within(new, limit_bytes))
             self._recorded_version = reference.version
             yield reference
@@ -331,13 +374,15 @@ class Conversation:
     def _reference(self, version: int) -> ConversationRef:
         base = self._recorded_version
         operations = self.operations[base - self.first_version : version - self.first_version]
-        return ConversationRef(base=base, version=version, digest=self._digest_at(version), operations=operations)
+        return ConversationRef(
+            base=base, version=version, digest=self._digest_at(version), operations=operations
+        )
 
     def follow(self, reference: ConversationRef) -> None:
         """Bring this copy to the version of `reference`, by its operations.
 
-        Raises `DigestMismatchError` if they do not fit; this copy is then useless. Raises `ValueError` without a
-        digest.
+        Raises `DigestMismatchError` if they do not fit; this copy is then useless. Raises
+        `ValueError` without a digest.
         """
         if not reference.base <= self.version <= reference.version:
             raise DigestMismatchError(
@@ -353,7 +398,9 @@ class Conversation:
             )
 
     def catches_up(self, reference: ConversationRef) -> bool:
-        """Follow the reference, and drop the operations; return False if they do not fit, and this copy is useless."""
+        """Follow the reference, and drop the operations; return False if they do not fit, and this
+        copy is useless.
+        """
         try:
             self.follow(reference)
         except DigestMismatchError:

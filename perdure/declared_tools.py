@@ -11,7 +11,17 @@ from .messages import JsonObject, unless_empty
 from .options import MAX_SECONDS, MIN_SECONDS
 
 PropertyKind = Literal[
-    "string", "integer", "float", "boolean", "array", "object", "union", "thread", "image", "file", "audio"
+    "string",
+    "integer",
+    "float",
+    "boolean",
+    "array",
+    "object",
+    "union",
+    "thread",
+    "image",
+    "file",
+    "audio",
 ]
 RICH_KINDS = frozenset({"thread", "image", "file", "audio"})
 
@@ -19,7 +29,9 @@ RICH_KINDS = frozenset({"thread", "image", "file", "audio"})
 class Node(BaseModel):
     """A part of the file, with Python names here and camelCase names in files and JSON."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, validate_assignment=False, extra="allow")
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, validate_assignment=False, extra="allow"
+    )
 
     @classmethod
     def file_keys(cls) -> list[str]:
@@ -33,7 +45,8 @@ class Property(Node):
     name: str = ""
     """The name that the template, the model or the function uses."""
     kind: PropertyKind = "string"
-    """The type of its value. `thread` is a list of messages; `image`, `file` and `audio` are media."""
+    """The type of its value. `thread` is a list of messages; `image`, `file` and `audio` are
+    media."""
     description: str | None = None
     """Its description for the model."""
     required: bool = unless_empty(False)
@@ -66,8 +79,8 @@ class Connection(Node):
     kind: Literal["key", "reference", "remote", "anonymous", "foundry", "oauth"] = "key"
     """The authentication: by a key, by a connection registered under a name, or none."""
     authentication_mode: str | None = None
-    """Of `oauth` for an MCP server: `system`, the default with a `clientSecret`, for tokens of the client's own, or
-    `user` for tokens that a person has granted (`perdure connect`)."""
+    """Of `oauth` for an MCP server: `system`, the default with a `clientSecret`, for tokens of the
+    client's own, or `user` for tokens that a person has granted (`perdure connect`)."""
     usage_description: str | None = None
     """For the file's readers; it has no effect."""
     endpoint: str | None = None
@@ -89,13 +102,16 @@ class Connection(Node):
     token_url: str | None = None
     """Of `oauth`: the URL that issues tokens."""
     issuer: str | None = None
-    """Of `oauth` for an MCP server: the URL of the authorization server that the client belongs to."""
+    """Of `oauth` for an MCP server: the URL of the authorization server that the client belongs
+    to."""
     scopes: list[str] | str | None = None
     """Of `oauth`: the scopes of the token."""
 
 
 class Binding(Node):
-    """Binds a tool parameter to an input of the run; the model does not see the parameter (§2.8)."""
+    """Binds a tool parameter to an input of the run; the model does not see the parameter
+    (§2.8).
+    """
 
     input: str
     """The name of an input of the agent."""
@@ -110,10 +126,13 @@ MAX_DECIDERS = 20
 
 
 class ApprovalPolicy(Node):
-    """The people who may decide a call. A gateway must identify them, unless only `escalateAfter` is set."""
+    """The people who may decide a call. A gateway must identify them, unless only `escalateAfter`
+    is set.
+    """
 
     by: list[Annotated[str, Field(min_length=1, max_length=200)]] | None = None
-    """Roles: a person with any of them may decide. Without it, every person whom a gateway identifies."""
+    """Roles: a person with any of them may decide. Without it, every person whom a gateway
+    identifies."""
     not_requester: bool = False
     """Whether the people who started the run, or sent it messages, may not decide."""
     count: int = Field(default=1, ge=1, le=MAX_DECIDERS)
@@ -143,13 +162,19 @@ class ApprovalPolicy(Node):
         return written
 
     def with_stricter(self, other: ApprovalPolicy | None) -> ApprovalPolicy:
-        """Return the combination of both policies. Raises ValueError if they have no role in common."""
+        """Return the combination of both policies. Raises ValueError if they have no role in
+        common.
+        """
         if other is None:
             return self
         by = self.by or other.by
         if self.by and other.by and not (by := [role for role in self.by if role in other.by]):
-            raise ValueError(f"the policies share no role: {', '.join(self.by)}; and {', '.join(other.by)}")
-        sooner = min((each for each in (self, other) if each.escalate_after), key=_escalation, default=self)
+            raise ValueError(
+                f"the policies share no role: {', '.join(self.by)}; and {', '.join(other.by)}"
+            )
+        sooner = min(
+            (each for each in (self, other) if each.escalate_after), key=_escalation, default=self
+        )
         return ApprovalPolicy(
             by=by,
             not_requester=self.not_requester or other.not_requester,
@@ -160,7 +185,13 @@ class ApprovalPolicy(Node):
 
     def in_words(self) -> str:
         """Return the policy in words."""
-        who = " or ".join(self.by) if self.by else "anybody identified by a gateway" if self.needs_vouch else ""
+        who = (
+            " or ".join(self.by)
+            if self.by
+            else "anybody identified by a gateway"
+            if self.needs_vouch
+            else ""
+        )
         several = f"{self.count} people" if self.count > 1 else ""
         others = "not the requester" if self.not_requester else ""
         later = f"also {self.to} after {self.escalate_after:g} s" if self.escalate_after else ""
@@ -168,7 +199,9 @@ class ApprovalPolicy(Node):
 
 
 def needs_gateway(deciders: JsonObject | ApprovalPolicy | None) -> bool:
-    """Return whether decisions about a call with these deciders must come through a gateway; None means anybody."""
+    """Return whether decisions about a call with these deciders must come through a gateway; None
+    means anybody.
+    """
     return deciders is not None and ApprovalPolicy.model_validate(deciders).needs_vouch
 
 
@@ -177,8 +210,9 @@ def _escalation(policy: ApprovalPolicy) -> float:
 
 
 class ToolPolicy(Node):
-    """The offer of a tool, and the execution of its calls: its key `perdure` in the file. The tool's code decides any
-    absent field."""
+    """The offer of a tool, and the execution of its calls: its key `perdure` in the file. The
+    tool's code decides any absent field.
+    """
 
     timeout: float | None = Field(default=None, ge=MIN_SECONDS, le=MAX_SECONDS)
     """Seconds for one execution."""
@@ -189,7 +223,8 @@ class ToolPolicy(Node):
     parallel_safe: bool | None = None
     """False for a tool that must not run at the same time as another one."""
     approval: Literal["always", "never"] | ApprovalPolicy | None = None
-    """Whether a person must approve each call; a map implies that, and names the deciders (`approval`, below)."""
+    """Whether a person must approve each call; a map implies that, and names the deciders
+    (`approval`, below)."""
     approval_timeout: float | None = Field(default=None, ge=MIN_SECONDS, le=MAX_SECONDS)
     """Seconds until an undecided call is denied."""
     local: bool | None = None
@@ -197,20 +232,24 @@ class ToolPolicy(Node):
     max_result: int | None = Field(default=None, gt=0)
     """The bytes of text of one result that the model reads."""
     context: int | None = Field(default=None, ge=0, le=MAX_CONTEXT)
-    """The number of last messages of the conversation that go along with a call, for functions and other agents."""
+    """The number of last messages of the conversation that go along with a call, for functions and
+    other agents."""
     message: str | None = None
-    """For `kind: prompty`: the parameter whose value is the last message of the other agent's first conversation."""
+    """For `kind: prompty`: the parameter whose value is the last message of the other agent's first
+    conversation."""
     prefix: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{1,32}$")
     """A prefix for the names of the tool's functions; `_` follows it."""
     allowed_tools: list[str] | None = None
-    """The functions of the tool that are offered, by their names without the prefix; without it, all."""
+    """The functions of the tool that are offered, by their names without the prefix; without it,
+    all."""
     denied_tools: list[str] | None = None
     """The functions of the tool that are not offered."""
 
 
 class _Tool(Node):
     name: str
-    """The name that the model calls; for a server with several functions, the name of their declaration."""
+    """The name that the model calls; for a server with several functions, the name of their
+    declaration."""
     description: str | None = None
     """Its description for the model."""
     bindings: dict[str, Binding] | None = None
@@ -218,7 +257,8 @@ class _Tool(Node):
     perdure: ToolPolicy | None = None
     """The execution of its calls."""
     locked: str | None = None
-    """Its pins in the lock beside the agent's file (`perdure lock`), as JSON; not part of any file."""
+    """Its pins in the lock beside the agent's file (`perdure lock`), as JSON; not part of any
+    file."""
 
     def offered_name(self, name: str) -> str:
         """Return the name of one of the tool's functions for the model."""
@@ -240,7 +280,8 @@ class FunctionTool(_Tool):
     strict: bool | None = None
     """Whether the provider enforces the schema on the model's arguments."""
     of: str | None = unless_empty(None)
-    """The name in the file, for a function that the model is offered under another one; not part of any file."""
+    """The name in the file, for a function that the model is offered under another one; not part of
+    any file."""
 
 
 class McpApprovalMode(Node):
@@ -281,7 +322,8 @@ class OpenApiTool(_Tool):
     specification: str | None = None
     """The URL of an OpenAPI document, or a path relative to the agent's file."""
     options: dict[str, Any] | None = None
-    """The operations that are offered: `operations`, `tags`, `exclude`; `variables` of the server."""
+    """The operations that are offered: `operations`, `tags`, `exclude`; `variables` of the
+    server."""
     recorded: str | None = None
     """The content of the file at `start_run`, as JSON; not part of any file."""
 
@@ -293,7 +335,8 @@ class PromptyTool(_Tool):
     path: str
     """The other agent's file, relative to this one."""
     mode: Literal["single", "agentic", "handoff"] = "single"
-    """`single`: one model call. `agentic`: a run with its tools. `handoff`: this run continues as that agent."""
+    """`single`: one model call. `agentic`: a run with its tools. `handoff`: this run continues as
+    that agent."""
     parameters: list[Property] | None = None
     """The arguments of a call; by default, the other agent's inputs."""
 
@@ -308,7 +351,8 @@ class CustomTool(_Tool):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
 
     kind: str
-    """The kind of executor: `function`, `mcp`, `openapi`, `prompty`, `a2a`, `builtin`, … or a custom kind."""
+    """The kind of executor: `function`, `mcp`, `openapi`, `prompty`, `a2a`, `builtin`, … or a
+    custom kind."""
     connection: Connection | None = None
     """For the code of that kind."""
     options: dict[str, Any] | None = None
@@ -316,14 +360,17 @@ class CustomTool(_Tool):
     parameters: list[Property] | None = None
     """The arguments of a call."""
     recorded: str | None = None
-    """The content that the code of that kind read from files at the start of the run; not part of any file."""
+    """The content that the code of that kind read from files at the start of the run; not part of
+    any file."""
 
 
 OFFERED: Literal["perdure.offered"] = "perdure.offered"
 
 
 class OfferedFunction(_Tool):
-    """A function that a declared tool offers to the model; not part of any file. Its kind of tool prepares it."""
+    """A function that a declared tool offers to the model; not part of any file. Its kind of tool
+    prepares it.
+    """
 
     kind: Literal["perdure.offered"] = OFFERED
     of: str
@@ -335,7 +382,11 @@ class OfferedFunction(_Tool):
 
 
 def _tool_tag(value: Any) -> str:
-    kind = value.get("kind", "function") if isinstance(value, dict) else getattr(value, "kind", "function")
+    kind = (
+        value.get("kind", "function")
+        if isinstance(value, dict)
+        else getattr(value, "kind", "function")
+    )
     return kind if kind in ("function", "mcp", "openapi", "prompty", OFFERED) else "custom"
 
 

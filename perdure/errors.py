@@ -4,16 +4,16 @@ Exception
 ├── LoadError (ValueError)            a file is wrong; names file, field, line (§2, §4)
 │   └── ReferencedFileNotFoundError   a `${file:…}` does not exist; a FileNotFoundError too
 ├── RenderError (ValueError)          a template is wrong, or an input forges a role marker (§5, §6)
-├── UnsupportedMediaError (ValueError)    the model's API does not accept such an image, file or recording
+├── UnsupportedMediaError (ValueError)    the model's API does not accept the media
 ├── InvokerError                      no renderer, parser or provider has that key (§11)
 ├── ToolArgumentError (ValueError)    the model's tool arguments are not a JSON object (§9.8)
 ├── ModelError                        a model call failed, for one of the listed reasons
 ├── ConfigurationError                the set-up is wrong; names the command to type
 ├── ApprovalError                     a decision about a waiting tool call was not accepted
-├── RunNotFound                       no run has that id, or it has ended and the operation needs an open one
+├── RunNotFound                       no run has that id, or it has ended already
 ├── GoOnError                         a held run was not resumed; `kind` is the reason
-├── CompletionError                   a tool call was not finished with a token; `kind` is the reason
-├── DeletionError                     a run, a session or a schedule was not deleted; `kind` is the reason
+├── CompletionError                   a token did not finish its call; `kind` is the reason
+├── DeletionError                     something was not deleted; `kind` is the reason
 ├── UnknownCallError (LookupError)    the run has no result of such a tool call
 ├── SessionError                      a session did not accept a message; `kind` is the reason
 └── RunError                          a run ended without a result
@@ -43,13 +43,18 @@ if TYPE_CHECKING:
 def warn_caller(text: str, category: type[Warning] = UserWarning) -> None:
     """Warn with the position of the first caller outside perdure."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "perdure":
+    while (
+        frame.f_back is not None
+        and frame.f_globals.get("__name__", "").partition(".")[0] == "perdure"
+    ):
         frame, level = frame.f_back, level + 1
     warnings.warn(text, category, stacklevel=level)
 
 
 class PromptyWarning(UserWarning):
-    """A `.prompty` file has a property without effect, or a variable that is not an input: probably a mistake."""
+    """A `.prompty` file has a property without effect, or a variable that is not an input: probably
+    a mistake.
+    """
 
 
 class LoadError(ValueError):
@@ -65,7 +70,9 @@ class LoadError(ValueError):
     ) -> None:
         self.message, self.file, self.field, self.line = message, file, field, line
         place = ":".join(str(part) for part in (file, line) if part is not None)
-        super().__init__(" ".join(filter(None, [place and f"{place}:", field and f"{field}:", message])))
+        super().__init__(
+            " ".join(filter(None, [place and f"{place}:", field and f"{field}:", message]))
+        )
 
 
 class ReferencedFileNotFoundError(LoadError, FileNotFoundError):
@@ -75,7 +82,9 @@ class ReferencedFileNotFoundError(LoadError, FileNotFoundError):
 class RenderError(ValueError):
     """A template can't be rendered, or the rendered text can't be parsed into messages."""
 
-    def __init__(self, message: str, *, line: int | None = None, missing_input: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, line: int | None = None, missing_input: str | None = None
+    ) -> None:
         super().__init__(message)
         self.line = line
         """The line of the template, from 1; None if the error is not about one line."""
@@ -84,8 +93,9 @@ class RenderError(ValueError):
 
 
 class UnsupportedMediaError(ValueError):
-    """The API of the agent's model does not accept such an image, file or recording; the text lists the accepted
-    types."""
+    """The API of the agent's model does not accept such an image, file or recording; the text lists
+    the accepted types.
+    """
 
 
 class InvokerError(Exception):
@@ -97,16 +107,19 @@ class ToolArgumentError(ValueError):
 
 
 class ConfigurationError(Exception):
-    """The set-up is incomplete or wrong; the text names the missing part and the command to type."""
+    """The set-up is incomplete or wrong; the text names the missing part and the command to
+    type.
+    """
 
 
 class ApprovalError(Exception):
-    """A decision about a tool call was not accepted, and changes nothing; an unconfirmed one may still arrive.
+    """A decision about a tool call was not accepted, and changes nothing; an unconfirmed one may
+    still arrive.
 
-    `kind` is the reason: `unknown` call id, `decided` already in another way, `stale` digest, edited `arguments` that
-    do not fit the schema, denied by the tool `guardrail`, an `answer` that the question does not accept, a `question`
-    that needs an answer, an `approval` that does not, a `too_large` decision, `ended` run, `unconfirmed` by any worker,
-    `unreadable` decision.
+    `kind` is the reason: `unknown` call id, `decided` already in another way, `stale` digest,
+    edited `arguments` that do not fit the schema, denied by the tool `guardrail`, an `answer` that
+    the question does not accept, a `question` that needs an answer, an `approval` that does not, a
+    `too_large` decision, `ended` run, `unconfirmed` by any worker, `unreadable` decision.
     """
 
     def __init__(self, message: str, *, kind: str, pending: Sequence[PendingApproval] = ()) -> None:
@@ -117,8 +130,9 @@ class ApprovalError(Exception):
 
 
 class RunNotFound(Exception):
-    """The server has no run of that id, the workflow of that id is not a run, or the run has ended and accepts no more
-    messages."""
+    """The server has no run of that id, the workflow of that id is not a run, or the run has ended
+    and accepts no more messages.
+    """
 
 
 ModelErrorKind = Literal[
@@ -170,7 +184,8 @@ class ModelError(Exception):
         self.model = model
         """The requested model."""
         self.limit: int | None = None
-        """For a request that is too long: the model's limit, mostly in tokens, if the provider names it."""
+        """For a request that is too long: the model's limit, mostly in tokens, if the provider
+        names it."""
         self.asked: int | None = None
         """The size of the request, in the same unit."""
         self.usage: Usage | None = None
@@ -238,7 +253,9 @@ class MaxIterationsError(RunError, RuntimeError):
 
 
 class OutputError(RunError):
-    """The model's answer does not fit the agent's `outputs`, or the `output_type` of the call; `reason` explains it."""
+    """The model's answer does not fit the agent's `outputs`, or the `output_type` of the call;
+    `reason` explains it.
+    """
 
     kind = "output"
     text = ""
@@ -246,7 +263,9 @@ class OutputError(RunError):
 
 
 class LimitExceededError(RunError):
-    """A budget of `RunOptions` ran out, or the model repeated its tool calls too often; `reason` names which."""
+    """A budget of `RunOptions` ran out, or the model repeated its tool calls too often; `reason`
+    names which.
+    """
 
     kind = "limit_exceeded"
     option: str | None = None
@@ -273,7 +292,9 @@ class ToolNotRegisteredError(RunError, ValueError):
 
 
 class PayloadTooLargeError(RunError, ValueError):
-    """A value exceeds Temporal's limit for payloads; the text names the value, its size and the limit."""
+    """A value exceeds Temporal's limit for payloads; the text names the value, its size and the
+    limit.
+    """
 
     kind = "payload_too_large"
 
@@ -297,8 +318,9 @@ RUN_ERRORS: dict[str, type[RunError]] = {
 class GoOnError(Exception):
     """A held run was not resumed, or not as requested; an unconfirmed request may still arrive.
 
-    `kind` is the reason: `not_held`; `options` that can't change, or have an invalid value; a `budget` that would still
-    be used up; `ended` run; `unconfirmed` by any worker; `unreadable`, or `crowded` out by other requests.
+    `kind` is the reason: `not_held`; `options` that can't change, or have an invalid value; a
+    `budget` that would still be used up; `ended` run; `unconfirmed` by any worker; `unreadable`, or
+    `crowded` out by other requests.
     """
 
     def __init__(self, message: str, *, kind: str) -> None:
@@ -307,11 +329,13 @@ class GoOnError(Exception):
 
 
 class CompletionError(Exception):
-    """A tool call that waits for another system was not finished; an unconfirmed completion may still arrive.
+    """A tool call that waits for another system was not finished; an unconfirmed completion may
+    still arrive.
 
-    `kind` is the reason: `unknown` or malformed token; `completed` before in another way, as the text explains; `ended`
-    without being finished; `early`, before its tool has returned; `too_large` result; `unconfirmed` by any worker;
-    `unreadable`, or `crowded` out by other requests.
+    `kind` is the reason: `unknown` or malformed token; `completed` before in another way, as the
+    text explains; `ended` without being finished; `early`, before its tool has returned;
+    `too_large` result; `unconfirmed` by any worker; `unreadable`, or `crowded` out by other
+    requests.
     """
 
     def __init__(self, message: str, *, kind: str) -> None:
@@ -320,11 +344,12 @@ class CompletionError(Exception):
 
 
 class DeletionError(Exception):
-    """Something was not deleted, or only in part; the next attempt continues where this one stopped.
+    """Something was not deleted, or only in part; the next attempt continues where this one
+    stopped.
 
-    `kind` is the reason: `open`: it has not ended; `forking`: a fork still has to load its conversation from there;
-    `storage`: values are in a storage that this process can't access; `slow`: it has not ended after its termination;
-    `other`: it is not a run.
+    `kind` is the reason: `open`: it has not ended; `forking`: a fork still has to load its
+    conversation from there; `storage`: values are in a storage that this process can't access;
+    `slow`: it has not ended after its termination; `other`: it is not a run.
     """
 
     def __init__(self, message: str, *, kind: str) -> None:
@@ -333,15 +358,18 @@ class DeletionError(Exception):
 
 
 class UnknownCallError(LookupError):
-    """The run has no tool call of that id, or none with a result; the text names the existing ones."""
+    """The run has no tool call of that id, or none with a result; the text names the existing
+    ones.
+    """
 
 
 class SessionError(Exception):
     """A session did not accept a message; an unconfirmed one may still arrive.
 
-    `kind` is the reason: `busy` with a run (or too many messages wait), `closing`: the session accepts no more
-    messages, `ended` before the run of the message began, `unconfirmed` by any worker, `empty` or `too_large` message,
-    `renumbered` run of a queued one, `refused` or `unreadable`, as the text explains.
+    `kind` is the reason: `busy` with a run (or too many messages wait), `closing`: the session
+    accepts no more messages, `ended` before the run of the message began, `unconfirmed` by any
+    worker, `empty` or `too_large` message, `renumbered` run of a queued one, `refused` or
+    `unreadable`, as the text explains.
     """
 
     def __init__(self, message: str, *, kind: str, message_id: str = "", reason: str = "") -> None:

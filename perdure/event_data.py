@@ -108,7 +108,9 @@ EventType = Literal[
 ]
 NotWhole = Literal["cut_short", "paused"]
 OnStale = Literal["tell", "go_on", "hold", "fail"]
-HoldReason = Literal["rate_limit", "credentials", "server", "context", "tool", "budget", "paused", "stale"]
+HoldReason = Literal[
+    "rate_limit", "credentials", "server", "context", "tool", "budget", "paused", "stale"
+]
 """The reason why a run is held (`perdure docs holding`)."""
 
 
@@ -135,7 +137,8 @@ class ChildStartedData(TypedDict):
     run_id: str
     """The id of the run that the tool call started."""
     first_run_id: str
-    """The run id of that run's first link, which distinguishes it from a later run of the same id."""
+    """The run id of that run's first link, which distinguishes it from a later run of the same
+    id."""
 
 
 class ToolProgressData(TypedDict):
@@ -333,12 +336,15 @@ class CostWarningData(TypedDict):
 
 
 class ProgressData(TypedDict):
-    """Emitted before a tool is executed, with `RunOptions.progress`: the whole of KAOS's progress block."""
+    """Emitted before a tool is executed, with `RunOptions.progress`: the whole of KAOS's progress
+    block.
+    """
 
     type: str
     """`progress`."""
     step: int
-    """The number of the model call that asked for it, of those in which the model may act, from 1."""
+    """The number of the model call that asked for it, of those in which the model may act, from
+    1."""
     max_steps: int
     """`RunOptions.max_iterations`."""
     action: str
@@ -348,8 +354,8 @@ class ProgressData(TypedDict):
 
 
 LoggedData = JsonView
-"""The data that a run emits: one of the types above. The reader adds the messages to two of them. `text_reset` comes
-from the reader, and `tool_progress` is only sent live."""
+"""The data that a run emits: one of the types above. The reader adds the messages to two of them.
+`text_reset` comes from the reader, and `tool_progress` is only sent live."""
 
 EVENT_DATA: Mapping[EventType, type] = MappingProxyType(
     {type: globals()[f"{type.title().replace('_', '')}Data"] for type in get_args(EventType)}

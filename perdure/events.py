@@ -22,7 +22,8 @@ ASKING_EVENTS: frozenset[EventType] = frozenset({"permission_requested", "permis
 """After one of these, a call waits for a person: after the second, for the next of several."""
 
 CONVERSATION_EVENTS: frozenset[str] = frozenset({"messages_updated", "done"})
-"""Their data has `messages`, the whole list at that moment; logs contain the conversation's version instead."""
+"""Their data has `messages`, the whole list at that moment; logs contain the conversation's version
+instead."""
 
 
 class RunEvent(BaseModel):
@@ -34,44 +35,60 @@ class RunEvent(BaseModel):
     iteration: int
     """The iteration that the event belongs to, from 1; 0 before the first."""
     data: JsonObject
-    """The data that `perdure.event_data` declares for `type`; `data_as` returns it with static types."""
+    """The data that `perdure.event_data` declares for `type`; `data_as` returns it with static
+    types."""
     time: float = 0.0
     """Seconds since the epoch, by the workflow's clock; 0 for tokens."""
     call_id: str | None = None
     """The tool call that the event is about."""
     run_id: str | None = unless_empty(None)
-    """The called run that the event belongs to, if a run is read together with those that it called."""
+    """The called run that the event belongs to, if a run is read together with those that it
+    called."""
     position: str = ""
-    """The position of a stream after this event, also within a text: pass it as `after` to continue from there."""
+    """The position of a stream after this event, also within a text: pass it as `after` to continue
+    from there."""
     operations: list[Operation] = Field(default=[], exclude=True)
-    """The changes of the conversation since the last event that has `messages`; the run's first one begins empty."""
+    """The changes of the conversation since the last event that has `messages`; the run's first one
+    begins empty."""
 
     def data_as(self, kind: Kind[Data]) -> Data:
-        """Return the data as a type of `perdure.event_data`: `event.data_as(ToolResultData)["result"]`.
+        """Return the data as a type of `perdure.event_data`:
+        `event.data_as(ToolResultData)["result"]`.
 
         Raises `TypeError` if events of this type have data of another kind.
         """
         expected = EVENT_DATA[self.type]
         if kind is not expected:
-            raise TypeError(f"the data of a {self.type} event is {expected.__name__}, not {kind.__name__}")
+            raise TypeError(
+                f"the data of a {self.type} event is {expected.__name__}, not {kind.__name__}"
+            )
         return cast(Data, self.data)
 
 
 def progress_data(progress: ToolProgress) -> ToolProgressData:
     """Return the data of the event for that progress."""
     return ToolProgressData(
-        name=progress.name, callId=progress.call_id, done=progress.done, total=progress.total, text=progress.text
+        name=progress.name,
+        callId=progress.call_id,
+        done=progress.done,
+        total=progress.total,
+        text=progress.text,
     )
 
 
 def as_changes(event: RunEvent) -> JsonObject:
-    """Event as JSON, with `operations` instead of `messages`: all events together are as large as the conversation.
+    """Event as JSON, with `operations` instead of `messages`: all events together are as large as
+    the conversation.
 
     Applying them in order, from the run's first event on, gives the messages.
     """
-    written: JsonObject = event.model_dump(mode="json", by_alias=True, exclude={"data": {"messages"}})
+    written: JsonObject = event.model_dump(
+        mode="json", by_alias=True, exclude={"data": {"messages"}}
+    )
     if event.type in CONVERSATION_EVENTS:
-        written["data"]["operations"] = [each.model_dump(mode="json", by_alias=True) for each in event.operations]
+        written["data"]["operations"] = [
+            each.model_dump(mode="json", by_alias=True) for each in event.operations
+        ]
     return written
 
 
@@ -124,10 +141,18 @@ class EventLog:
         return self._first + len(self._entries) - 1
 
     def append(
-        self, type: EventType, iteration: int, data: LoggedData, *, time: float, call_id: str | None = None
+        self,
+        type: EventType,
+        iteration: int,
+        data: LoggedData,
+        *,
+        time: float,
+        call_id: str | None = None,
     ) -> None:
         """Add an event; `time` is in seconds since the epoch."""
-        self._entries.append(LogEntry(type, iteration, data, time, call_id, self._conversation.version))
+        self._entries.append(
+            LogEntry(type, iteration, data, time, call_id, self._conversation.version)
+        )
 
     def entries(self, after: int) -> Sequence[LogEntry]:
         """Return the events whose `seq` is above `after`."""
@@ -157,7 +182,9 @@ class EventLog:
                 break
             operations += news
             seq = self._first + place
-            events.append(LoggedEvent.model_construct(seq=seq, position=str(seq), **entry._asdict()))
+            events.append(
+                LoggedEvent.model_construct(seq=seq, position=str(seq), **entry._asdict())
+            )
         more = start + len(events) < len(self._entries)
         return EventPage(events=events, operations=operations, base=base, more=more)
 
@@ -201,7 +228,9 @@ class EventReader:
         return _as_seen(event, {**event.data, "messages": list(self._conversation.messages)}, news)
 
 
-def _as_seen(event: LoggedEvent, data: JsonObject, operations: Sequence[Operation] = ()) -> RunEvent:
+def _as_seen(
+    event: LoggedEvent, data: JsonObject, operations: Sequence[Operation] = ()
+) -> RunEvent:
     """Return the event for readers: without the version."""
     return RunEvent.model_construct(
         seq=event.seq,

@@ -14,8 +14,9 @@ T = TypeVar("T")
 class Exchanged(BaseModel):
     """Keeps unknown fields, and passes them on.
 
-    The processes of one run may have different versions: a newer client may start a run, an older worker continue it,
-    and a newer one continue it again. Fields that the older one does not understand must still arrive.
+    The processes of one run may have different versions: a newer client may start a run, an older
+    worker continue it, and a newer one continue it again. Fields that the older one does not
+    understand must still arrive.
     """
 
     model_config = ConfigDict(extra="allow")

@@ -1,4 +1,6 @@
-"""Tool calls that another system finishes: the token of such a call, and its recognition by a run. Pure."""
+"""Tool calls that another system finishes: the token of such a call, and its recognition by a run.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ MAX_TOKEN_CHARS = 2000
 
 
 class Later(str):
-    """The token of a call that another system finishes. If a tool returns it, its call waits for that."""
+    """The token of a call that another system finishes. If a tool returns it, its call waits for
+    that.
+    """
 
     seconds: float | None = None
     """The time limit of the wait; None for ever."""
@@ -51,7 +55,8 @@ def read_token(text: str) -> ReadToken:
         run_id = urlsafe_b64decode(f"{run}{'=' * (-len(run) % 4)}".encode("ascii")).decode()
     except (ValueError, binascii.Error):
         raise ValueError(
-            "this is not a token of a tool call: expected the whole token that `context.later()` returned"
+            "this is not a token of a tool call: expected the whole token that `context.later()` "
+            "returned"
         ) from None
     return ReadToken(run_id, _digest(secret))
 

@@ -22,17 +22,25 @@ FILE_MODULE = "perdure_tools_"
 def load_objects(source: str) -> JsonObject:
     """Name → object, for the names in `module:name1,name2` or `file.py:name`, at least one.
 
-    Raises ConfigurationError, which names the command to type, for a source that can't be imported or names nothing,
-    and for a missing name.
+    Raises ConfigurationError, which names the command to type, for a source that can't be imported
+    or names nothing, and for a missing name.
     """
     place, names = split_source(source)
     if not names:
-        raise ConfigurationError(f"{source!r} names only a module, expected a name in it, too: {source}:name")
+        raise ConfigurationError(
+            f"{source!r} names only a module, expected a name in it, too: {source}:name"
+        )
     module = load_module(place)
     for name in names:
         if not hasattr(module, name):
-            own = [each for each, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
-            raise ConfigurationError(f"No {name!r} in {place!r}; defined there: {', '.join(own) or 'nothing'}")
+            own = [
+                each
+                for each, value in vars(module).items()
+                if getattr(value, "__module__", "") == module.__name__
+            ]
+            raise ConfigurationError(
+                f"No {name!r} in {place!r}; defined there: {', '.join(own) or 'nothing'}"
+            )
     return {name: getattr(module, name) for name in names}
 
 
@@ -50,7 +58,9 @@ def split_source(source: str) -> tuple[str, list[str]]:
 
 
 def load_module(place: str) -> ModuleType:
-    """Return the module of that name, or of a file. Raises ConfigurationError, which names the command to type."""
+    """Return the module of that name, or of a file. Raises ConfigurationError, which names the
+    command to type.
+    """
     return _load_file(place) if place.endswith(".py") else _import(place)
 
 

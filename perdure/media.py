@@ -1,4 +1,6 @@
-"""Images, files and recordings: the source of their content, its type, and its form as text (§6.1)."""
+"""Images, files and recordings: the source of their content, its type, and its form as text
+(§6.1).
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ class Base64Data(NamedTuple):
 
 
 def base64_of(source: str, media_type: str | None = None) -> Base64Data | None:
-    """Return the content within a source; None for a URL. `media_type` is the separately given type. Never raises."""
+    """Return the content within a source; None for a URL. `media_type` is the separately given
+    type. Never raises.
+    """
     if found := _DATA_URI.match(source):
         return Base64Data(found[1] or media_type, source[found.end() :])
     return None if _is_url(source) else Base64Data(media_type, source)
@@ -58,11 +62,16 @@ def base64_of(source: str, media_type: str | None = None) -> Base64Data | None:
 def source_problem(source: str, *, is_given: bool = False) -> str | None:
     """Return why a source is neither a URL nor base64; None if it is one of them. Never raises.
 
-    With `is_given`, a caller passes the source, so a short word is more likely a file's name than content.
+    With `is_given`, a caller passes the source, so a short word is more likely a file's name than
+    content.
     """
     shown = f"{source[:60]!r}{'…' if len(source) > 60 else ''}"
     if source[:5].lower() == "data:":
-        return None if _DATA_URI.match(source) else f"the data: URI {shown} has no base64: expected data:TYPE;base64,…"
+        return (
+            None
+            if _DATA_URI.match(source)
+            else f"the data: URI {shown} has no base64: expected data:TYPE;base64,…"
+        )
     if source[:7].lower() == "file://":
         return f"{shown} is on one machine: give the file itself, from Python as pathlib.Path"
     if _is_url(source) or (is_base64(source) if is_given else _BASE64.fullmatch(source)):
@@ -71,15 +80,23 @@ def source_problem(source: str, *, is_given: bool = False) -> str | None:
 
 
 def is_base64(text: str) -> bool:
-    """Return whether the text may be content in base64, padded or not, standard or for URLs. Never raises."""
+    """Return whether the text may be content in base64, padded or not, standard or for URLs. Never
+    raises.
+    """
     if not _BASE64.fullmatch(text):
         return False
     length = len("".join(text.split()).rstrip("="))
-    return length > 1 and length % 4 != 1 and (length % 4 == 0 or text.rstrip().endswith("=") or length > 64)
+    return (
+        length > 1
+        and length % 4 != 1
+        and (length % 4 == 0 or text.rstrip().endswith("=") or length > 64)
+    )
 
 
 def media_type_of(content: bytes, name: str = "") -> str | None:
-    """Return the type by the first bytes, else by the file's name; None if neither determines it. Never raises."""
+    """Return the type by the first bytes, else by the file's name; None if neither determines it.
+    Never raises.
+    """
     for offset, magic, told in _MAGIC:
         if content.startswith(magic, offset):
             return told
@@ -88,15 +105,22 @@ def media_type_of(content: bytes, name: str = "") -> str | None:
 
 
 def told_type(source: str) -> str | None:
-    """Return the type of base64 content by its first bytes; None if they do not determine it. Never raises."""
+    """Return the type of base64 content by its first bytes; None if they do not determine it. Never
+    raises.
+    """
     try:
-        return media_type_of(base64.b64decode(source[:64].translate({45: 43, 95: 47}), validate=True))
+        return media_type_of(
+            base64.b64decode(source[:64].translate({45: 43, 95: 47}), validate=True)
+        )
     except (binascii.Error, ValueError):
         return None
 
 
-def described_content(kind: str, content: bytes, *, media_type: str | None = None, name: str = "") -> JsonObject:
-    """Fields of a part of this kind that holds the content: `source`, `mediaType` and a file's `filename`.
+def described_content(
+    kind: str, content: bytes, *, media_type: str | None = None, name: str = ""
+) -> JsonObject:
+    """Fields of a part of this kind that holds the content: `source`, `mediaType` and a file's
+    `filename`.
 
     Raises ValueError for content that is empty, too large, or evidently of another kind.
     """
@@ -104,11 +128,17 @@ def described_content(kind: str, content: bytes, *, media_type: str | None = Non
     if not content:
         raise ValueError(f"{about} is empty: expected the content of an {kind}")
     if len(content) > MAX_MEDIA_BYTES:
-        raise ValueError(f"{about} has {len(content):,} bytes: expected at most {MAX_MEDIA_BYTES:,}")
+        raise ValueError(
+            f"{about} has {len(content):,} bytes: expected at most {MAX_MEDIA_BYTES:,}"
+        )
     type = media_type or media_type_of(content, name)
     if kind != "file" and type is None:
         raise ValueError(f"{about} has an unknown type: name it, such as media_type='{kind}/…'")
-    if kind != "file" and type is not None and type.partition("/")[0] not in (kind, _CONTAINERS.get(kind)):
+    if (
+        kind != "file"
+        and type is not None
+        and type.partition("/")[0] not in (kind, _CONTAINERS.get(kind))
+    ):
         raise ValueError(f"{about} is {type}: expected an {kind}")
     fields = {"source": base64.b64encode(content).decode(), "mediaType": type or UNKNOWN_TYPE}
     return {**fields, "filename": name} if name and kind == "file" else fields
@@ -119,15 +149,19 @@ _CONTAINERS = {"audio": "video"}
 
 
 def read_content(file: str | os.PathLike[str] | IO[bytes]) -> tuple[bytes, str]:
-    """Content of a file, or of one that is open in binary mode, and its name without folders, if it has one.
+    """Content of a file, or of one that is open in binary mode, and its name without folders, if it
+    has one.
 
-    Raises OSError for an unreadable file, ValueError for anything but a regular file, for text, and for more than
-    `MAX_MEDIA_BYTES`.
+    Raises OSError for an unreadable file, ValueError for anything but a regular file, for text, and
+    for more than `MAX_MEDIA_BYTES`.
     """
     if isinstance(file, str | os.PathLike):
         path = os.path.expanduser(file)
         if not stat.S_ISREG(os.stat(path).st_mode):  # Reading a pipe could block for ever.
-            raise ValueError(f"{str(file)!r} is not a regular file: expected a file, or one that is open in mode 'rb'")
+            raise ValueError(
+                f"{str(file)!r} is not a regular file: expected a file, or one that is open in "
+                "mode 'rb'"
+            )
         with open(path, "rb") as opened:
             return _read_bounded(opened), PurePath(file).name
     name = getattr(file, "name", "")
@@ -137,7 +171,10 @@ def read_content(file: str | os.PathLike[str] | IO[bytes]) -> tuple[bytes, str]:
 def _read_bounded(file: IO[bytes]) -> bytes:
     content = file.read(MAX_MEDIA_BYTES + 1)
     if not isinstance(content, bytes):
-        raise ValueError(f"{file!r:.80} gives {type(content).__name__}: expected a file that is open in mode 'rb'")
+        raise ValueError(
+            f"{file!r:.80} gives {type(content).__name__}: expected a file that is open in mode "
+            "'rb'"
+        )
     return content
 
 

@@ -17,7 +17,8 @@ from .media import described_content, read_content
 
 Role = Literal["system", "user", "assistant", "developer", "tool"]
 DELEGATED = "task-delegation"
-"""KAOS's role for the task that another agent hands over: in perdure, a user's message with that mark."""
+"""KAOS's role for the task that another agent hands over: in perdure, a user's message with that
+mark."""
 
 
 class _Part(Exchanged):
@@ -35,18 +36,25 @@ class _Media(_Part):
     media_type: str | None = Field(default=None, alias="mediaType")
 
     @classmethod
-    def from_bytes(cls, content: bytes, *, media_type: str | None = None, name: str = "", **more: Any) -> Self:
-        """Return the part with this content, whose type is detected if it is not given; `more` are further fields.
+    def from_bytes(
+        cls, content: bytes, *, media_type: str | None = None, name: str = "", **more: Any
+    ) -> Self:
+        """Return the part with this content, whose type is detected if it is not given; `more` are
+        further fields.
 
         Raises ValueError for content that is empty, too large, or evidently of another kind.
         """
         kind = cls.model_fields["kind"].default
-        return cls.model_validate({**described_content(kind, content, media_type=media_type, name=name), **more})
+        return cls.model_validate(
+            {**described_content(kind, content, media_type=media_type, name=name), **more}
+        )
 
     @classmethod
-    def from_file(cls, file: str | PathLike[str] | IO[bytes], *, media_type: str | None = None, **more: Any) -> Self:
-        """Return the part with the content of this file, given as a path or open in binary mode; the file is read at
-        once.
+    def from_file(
+        cls, file: str | PathLike[str] | IO[bytes], *, media_type: str | None = None, **more: Any
+    ) -> Self:
+        """Return the part with the content of this file, given as a path or open in binary mode;
+        the file is read at once.
 
         Raises OSError for a file that can't be read, and ValueError like `from_bytes`.
         """
@@ -77,12 +85,14 @@ class Message(Exchanged):
 
     `metadata` holds a role's further data besides its parts. perdure itself writes these keys:
 
-    - assistant: `tool_calls`, a list of `{id, type: "function", function: {name, arguments}}`, which have a `fault` if
-      they can't be executed; `provider_content`, `{api, content}`, the provider's original blocks (thinking,
-      signatures, reasoning items), which are sent back unchanged to the same API and ignored by all others
-    - tool: `tool_call_id`; `status`, unless the result is a success; `error_kind`, which is "denied" for a call that a
-      guardrail or a person has denied; `outcome_unknown`, `{same, key}` of a call that may have taken effect, and
-      `settled_outcomes`, a list of the keys of such calls whose outcome is known by now
+    - assistant: `tool_calls`, a list of `{id, type: "function", function: {name, arguments}}`,
+      which have a `fault` if they can't be executed; `provider_content`, `{api, content}`, the
+      provider's original blocks (thinking, signatures, reasoning items), which are sent back
+      unchanged to the same API and ignored by all others
+    - tool: `tool_call_id`; `status`, unless the result is a success; `error_kind`, which is
+      "denied" for a call that a guardrail or a person has denied; `outcome_unknown`, `{same, key}`
+      of a call that may have taken effect, and `settled_outcomes`, a list of the keys of such calls
+      whose outcome is known by now
     - user: `sent_as`, which is "task-delegation" if the message was given with that role
     """
 
@@ -93,7 +103,9 @@ class Message(Exchanged):
     @model_validator(mode="before")
     @classmethod
     def _accept_content(cls, data: Any) -> Any:
-        """Accept `content` for `parts`, a plain string for one text part, and KAOS's role for delegated tasks."""
+        """Accept `content` for `parts`, a plain string for one text part, and KAOS's role for
+        delegated tasks.
+        """
         if not isinstance(data, Mapping):
             return data
         fields = dict(data)
@@ -102,7 +114,10 @@ class Message(Exchanged):
         if isinstance(fields.get("parts"), str):
             fields["parts"] = [TextPart(value=fields["parts"])]
         if fields.get("role") == DELEGATED:
-            fields |= {"role": "user", "metadata": {**(fields.get("metadata") or {}), "sent_as": DELEGATED}}
+            fields |= {
+                "role": "user",
+                "metadata": {**(fields.get("metadata") or {}), "sent_as": DELEGATED},
+            }
         return fields
 
     @property
@@ -112,7 +127,9 @@ class Message(Exchanged):
 
     @property
     def instructs(self) -> bool:
-        """Return whether this is a system or developer message, which trimming never drops (§13.3)."""
+        """Return whether this is a system or developer message, which trimming never drops
+        (§13.3).
+        """
         return self.role in ("system", "developer")
 
     @property
@@ -145,11 +162,14 @@ class Message(Exchanged):
     def assistant(cls, text: str = "", tool_calls: Sequence[ToolCall] = ()) -> Message:
         """Return an assistant message, without a text part if `text` is empty (§9.5)."""
         metadata = {"tool_calls": [call.to_metadata() for call in tool_calls]} if tool_calls else {}
-        return cls(role="assistant", parts=[TextPart(value=text)] if text else [], metadata=metadata)
+        return cls(
+            role="assistant", parts=[TextPart(value=text)] if text else [], metadata=metadata
+        )
 
     @classmethod
     def tool(cls, call: ToolCall, result: ToolResult, more: JsonObject | None = None) -> Message:
-        """Return the result of one tool call; each provider groups such messages as its API requires (§9.5).
+        """Return the result of one tool call; each provider groups such messages as its API
+        requires (§9.5).
 
         `more` is metadata about the call.
         """
@@ -175,7 +195,11 @@ class ToolCall(BaseModel):
 
     def to_metadata(self) -> JsonObject:
         """Return the call as an item of `Message.metadata["tool_calls"]` (§9.5)."""
-        call = {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
+        call = {
+            "id": self.id,
+            "type": "function",
+            "function": {"name": self.name, "arguments": self.arguments},
+        }
         return {**call, "fault": self.fault} if self.fault else call
 
 
@@ -184,7 +208,9 @@ DENIED = "denied"
 
 
 class Postponed(Exchanged):
-    """Marks a call whose tool has returned, and which another system finishes (`ToolContext.later`)."""
+    """Marks a call whose tool has returned, and which another system finishes
+    (`ToolContext.later`).
+    """
 
     mark: str
     """The run recognises the call's token by it; the token can't be derived from it."""
@@ -193,7 +219,9 @@ class Postponed(Exchanged):
 
 
 class Needed(Exchanged):
-    """Marks a call whose tool has returned and needs a person's answer: the tool is called again with it."""
+    """Marks a call whose tool has returned and needs a person's answer: the tool is called again
+    with it.
+    """
 
     question: str = Field(pattern=r"\S")
     choices: list[str] = []
@@ -226,14 +254,15 @@ class ToolResult(BaseModel):
     size: int | None = unless_empty(None)
     """The bytes of the complete text, if `parts` have fewer; None if they have all."""
     outcome_unknown: bool = Field(default=False, alias="outcomeUnknown", exclude_if=operator.not_)
-    """Whether the call may have taken effect although it did not succeed: the model is informed, and perdure repeats
-    only idempotent calls without asking a person."""
+    """Whether the call may have taken effect although it did not succeed: the model is informed,
+    and perdure repeats only idempotent calls without asking a person."""
     later: Postponed | None = unless_empty(None)
     """Set while there is no result yet, because another system finishes the call."""
     needs: Needed | None = unless_empty(None)
     """Set while there is no result yet, because the tool waits for a person's answer."""
     ended_at: float | None = Field(default=None, alias="endedAt", exclude_if=operator.not_)
-    """When the execution ended, in seconds since the epoch, by the server's clock; only with `RunOptions.stale_after`.
+    """When the execution ended, in seconds since the epoch, by the server's clock; only with
+    `RunOptions.stale_after`.
     """
 
     @property
@@ -257,8 +286,12 @@ class ToolResult(BaseModel):
 
     @classmethod
     def cancellation(cls, *, outcome_unknown: bool = False) -> ToolResult:
-        """Return the result of a call that a cancelled run did not execute, or (`outcome_unknown`) may have begun."""
-        return cls.failure("[cancelled]", kind="cancelled", status="cancelled", outcome_unknown=outcome_unknown)
+        """Return the result of a call that a cancelled run did not execute, or (`outcome_unknown`)
+        may have begun.
+        """
+        return cls.failure(
+            "[cancelled]", kind="cancelled", status="cancelled", outcome_unknown=outcome_unknown
+        )
 
     @classmethod
     def failure(
@@ -294,38 +327,54 @@ class Usage(BaseModel):
     reasoning_tokens: int = 0
     """The part of `output_tokens` that was spent on reasoning."""
     cache_write_tokens: int = 0
-    """The part of `input_tokens` that was written into the prompt cache, if the provider charges for that."""
+    """The part of `input_tokens` that was written into the prompt cache, if the provider charges
+    for that."""
     cache_write_1h_tokens: int = unless_empty(0)
-    """The part of `cache_write_tokens` that is kept for an hour, which costs more than five minutes."""
+    """The part of `cache_write_tokens` that is kept for an hour, which costs more than five
+    minutes."""
     lost_tokens: int = unless_empty(0)
-    """The part of `total_tokens` of attempts that were lost together with their workers, so that the call was repeated.
-    It is an estimate, because the provider did not report it: the input of each such attempt, and its known text."""
+    """The part of `total_tokens` of attempts that were lost together with their workers, so that
+    the call was repeated. It is an estimate, because the provider did not report it: the input of
+    each such attempt, and its known text."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(**{name: count + getattr(other, name) for name, count in vars(self).items()})
 
     @property
     def cache_share(self) -> float:
-        """Return the share of `input_tokens` that came from the provider's prompt cache, 0.0 to 1.0."""
-        return min(1.0, self.cached_input_tokens / self.input_tokens) if self.input_tokens > 0 else 0.0
+        """Return the share of `input_tokens` that came from the provider's prompt cache, 0.0 to
+        1.0.
+        """
+        return (
+            min(1.0, self.cached_input_tokens / self.input_tokens) if self.input_tokens > 0 else 0.0
+        )
 
     def plausible(self) -> Usage:
-        """Return the counts clamped to 0 to `MAX_TOKENS`, with a total of at least input and output, which limits use,
-        and cache counts within the input.
+        """Return the counts clamped to 0 to `MAX_TOKENS`, with a total of at least input and
+        output, which limits use, and cache counts within the input.
 
         A server may omit the total, or report anything.
         """
         counts = {name: max(0, min(count, MAX_TOKENS)) for name, count in vars(self).items()}
-        counts["total_tokens"] = max(counts["total_tokens"], counts["input_tokens"] + counts["output_tokens"])
-        cached = counts["cached_input_tokens"] = min(counts["cached_input_tokens"], counts["input_tokens"])
-        counts["cache_write_tokens"] = min(counts["cache_write_tokens"], counts["input_tokens"] - cached)
-        counts["cache_write_1h_tokens"] = min(counts["cache_write_1h_tokens"], counts["cache_write_tokens"])
+        counts["total_tokens"] = max(
+            counts["total_tokens"], counts["input_tokens"] + counts["output_tokens"]
+        )
+        cached = counts["cached_input_tokens"] = min(
+            counts["cached_input_tokens"], counts["input_tokens"]
+        )
+        counts["cache_write_tokens"] = min(
+            counts["cache_write_tokens"], counts["input_tokens"] - cached
+        )
+        counts["cache_write_1h_tokens"] = min(
+            counts["cache_write_1h_tokens"], counts["cache_write_tokens"]
+        )
         return Usage(**counts)
 
 
 class ProviderCall(BaseModel):
-    """A tool call that the provider itself executed while the model answered (`kind: provider`), with its readable
-    part."""
+    """A tool call that the provider itself executed while the model answered (`kind: provider`),
+    with its readable part.
+    """
 
     name: str
     id: str = ""
@@ -334,30 +383,44 @@ class ProviderCall(BaseModel):
 
 
 CutShort = Literal["length", "content_filter", "limit"]
-"""The reason why an answer is incomplete: its length, the provider's filter, or a limit of the run (`on_limit`)."""
+"""The reason why an answer is incomplete: its length, the provider's filter, or a limit of the run
+(`on_limit`)."""
 FILTERED = frozenset(
-    {"content_filter", "content_filtered", "safety", "image_safety", "recitation", "blocklist", "prohibited_content"}
+    {
+        "content_filter",
+        "content_filtered",
+        "safety",
+        "image_safety",
+        "recitation",
+        "blocklist",
+        "prohibited_content",
+    }
     | {"spii", "sensitive", "guardrail_intervened"}
 )
 """The words of providers, in lower case, for a reply that their filter ended."""
 
 
 def end_word(finish_reason: Any) -> str:
-    """Return a provider's finish reason in lower case, without additions such as Gemini's in `content_filter:
-    PROHIBITED_CONTENT`; "" for anything that is not a word."""
+    """Return a provider's finish reason in lower case, without additions such as Gemini's in
+    `content_filter: PROHIBITED_CONTENT`; "" for anything that is not a word.
+    """
     return finish_reason.partition(":")[0].strip().lower() if isinstance(finish_reason, str) else ""
 
 
 class ModelReply(BaseModel):
-    """The result of one model call: the assistant message, and the provider's data about the call."""
+    """The result of one model call: the assistant message, and the provider's data about the
+    call.
+    """
 
     message: Message
     usage: Usage = Usage()
     finish_reason: str | None = None
     """The provider's own word for why the model stopped (`stop`, `tool_calls`, `end_turn`, …)."""
-    ended: Literal["whole", "cut_short", "paused"] = Field(default="whole", exclude_if=lambda ended: ended == "whole")
-    """The end of the reply: `cut_short`, before the model had finished; `paused`, in a turn that continues when the
-    reply is sent back."""
+    ended: Literal["whole", "cut_short", "paused"] = Field(
+        default="whole", exclude_if=lambda ended: ended == "whole"
+    )
+    """The end of the reply: `cut_short`, before the model had finished; `paused`, in a turn that
+    continues when the reply is sent back."""
     model: str | None = None
     response_id: str | None = None
     output: Any = None
@@ -371,12 +434,13 @@ class ModelReply(BaseModel):
     faults: list[str] = []
     """Why the answer does not fit the agent's `outputs`; [] if it does, or if there are none."""
     cost_usd: float | None = unless_none()
-    """The call's cost, in US dollars, by the worker's prices; None if they do not have the model."""
+    """The call's cost, in US dollars, by the worker's prices; None if they do not have the
+    model."""
     thinking: str = unless_empty("")
     """The model's thinking, if the call was streamed (`RunOptions.stream`)."""
     lost_attempts: int = unless_empty(0)
-    """The number of the call's attempts lost together with their workers, after they had called the model. `usage`
-    includes an estimate of their use (`Usage.lost_tokens`)."""
+    """The number of the call's attempts lost together with their workers, after they had called the
+    model. `usage` includes an estimate of their use (`Usage.lost_tokens`)."""
     ended_at: float | None = unless_empty(None)
     """As `ToolResult.ended_at`."""
 

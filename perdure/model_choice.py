@@ -26,7 +26,8 @@ class ModelChoice(NamedTuple):
     def in_place_of(self, written: Any) -> Any:
         """Return a model in canonical form with these changes.
 
-        The connection and the `additionalProperties` of one provider do not apply to another one, and are removed.
+        The connection and the `additionalProperties` of one provider do not apply to another one,
+        and are removed.
         """
         if not any(self):
             return written
@@ -35,13 +36,21 @@ class ModelChoice(NamedTuple):
             options = model.get("options")
             kept = options if isinstance(options, Mapping) else {}
             model = {key: model[key] for key in ("id", "fallback") if key in model}
-            model |= {"options": {key: kept[key] for key in kept if key != "additionalProperties"}} if kept else {}
+            model |= (
+                {"options": {key: kept[key] for key in kept if key != "additionalProperties"}}
+                if kept
+                else {}
+            )
         changes: JsonObject = {
-            key: value for key, value in (("provider", self.provider), ("id", self.id)) if value is not None
+            key: value
+            for key, value in (("provider", self.provider), ("id", self.id))
+            if value is not None
         }
         if self.endpoint is not None:
             before = model.get("connection")
-            same = before if isinstance(before, Mapping) and before.get("kind") in _OF_A_SERVER else {}
+            same = (
+                before if isinstance(before, Mapping) and before.get("kind") in _OF_A_SERVER else {}
+            )
             changes["connection"] = {"kind": "key", **same, "endpoint": self.endpoint}
         return {**model, **{key: value for key, value in changes.items() if value is not None}}
 
@@ -50,13 +59,19 @@ AS_WRITTEN = ModelChoice()
 """The model that the file names."""
 
 
-def model_choice(name: str | None = None, provider: str | None = None, endpoint: str | None = None) -> ModelChoice:
-    """Return the model of that name, `ID`, `PROVIDER/ID` or `PROVIDER:ID`; with a `provider`, the rest is its id.
+def model_choice(
+    name: str | None = None, provider: str | None = None, endpoint: str | None = None
+) -> ModelChoice:
+    """Return the model of that name, `ID`, `PROVIDER/ID` or `PROVIDER:ID`; with a `provider`, the
+    rest is its id.
 
-    Raises ConfigurationError for a name without an id, an empty provider, and an endpoint that is not a URL.
+    Raises ConfigurationError for a name without an id, an empty provider, and an endpoint that is
+    not a URL.
     """
     if provider is not None and not provider.strip():
-        raise ConfigurationError(f"provider {provider!r}: expected a provider such as openai or anthropic")
+        raise ConfigurationError(
+            f"provider {provider!r}: expected a provider such as openai or anthropic"
+        )
     if endpoint is not None and not endpoint.startswith(("http://", "https://")):
         raise ConfigurationError(
             f"endpoint {endpoint!r}: expected a URL that begins with http:// or https://, such as "

@@ -34,7 +34,9 @@ def _is_none(value: object) -> bool:
 
 
 class RunOptions(BaseModel):
-    """The options of a run (§13.7). Durations are in seconds, sizes in characters unless they say bytes."""
+    """The options of a run (§13.7). Durations are in seconds, sizes in characters unless they say
+    bytes.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -45,29 +47,36 @@ class RunOptions(BaseModel):
     context_budget: int | None = Field(default=None, gt=0)
     """The most characters to send to the model; None sends everything (§13.3)."""
     trim_to: float = Field(default=0.6, gt=0, le=1)
-    """The share of `context_budget` that is left after trimming, system messages not counted: the more room there is,
-    the longer the conversation only grows, as prompt caches need it. 1.0 trims no more than necessary (§13.3)."""
+    """The share of `context_budget` that is left after trimming, system messages not counted: the
+    more room there is, the longer the conversation only grows, as prompt caches need it. 1.0 trims
+    no more than necessary (§13.3)."""
     keep_messages: int = Field(default=2, ge=2)
-    """Always send at least this many of the last messages, system messages not counted (`context_budget`)."""
+    """Always send at least this many of the last messages, system messages not counted
+    (`context_budget`)."""
     parallel_tool_calls: bool = False
     """Whether the tool calls of one reply run at the same time (§13.6)."""
     max_parallel_tools: int = Field(default=100, ge=1, le=1000)
     """The most tool calls at the same time; Temporal allows 2,000 pending activities of one run."""
     raw: bool = False
-    """Whether the output is the provider's own response, unchecked, even if the agent's file has outputs."""
+    """Whether the output is the provider's own response, unchecked, even if the agent's file has
+    outputs."""
     turn: int | None = None
-    """The number of this turn of a conversation, for its trace (§14): shown with the run and with each model call."""
+    """The number of this turn of a conversation, for its trace (§14): shown with the run and with
+    each model call."""
     stream: bool = False
-    """Whether watchers see the model's text and thinking while it writes; an output guardrail judges them first."""
+    """Whether watchers see the model's text and thinking while it writes; an output guardrail
+    judges them first."""
     guardrails: str | None = None
     """The name of guardrails that are registered on the worker; None for none."""
     compactor: str | None = None
-    """The name of a compactor that is registered on the worker; None for the built-in summary (§13.3)."""
+    """The name of a compactor that is registered on the worker; None for the built-in summary
+    (§13.3)."""
     prepare_tools: str | None = unless_none()
-    """The name of a function that is registered on the worker, and chooses before each model call the tools offered to
-    the model; None for all."""
+    """The name of a function that is registered on the worker, and chooses before each model call
+    the tools offered to the model; None for all."""
     instructions_by: str | None = unless_none()
-    """The name of a function registered on the worker that returns instructions at the beginning of a run or a turn."""
+    """The name of a function registered on the worker that returns instructions at the beginning of
+    a run or a turn."""
     instructions_replaced: bool = Field(default=False, exclude_if=operator.not_)
     """Whether these replace the agent's own; otherwise they follow them."""
     tool_timeout: float = Field(default=30.0, gt=0, le=MAX_SECONDS)
@@ -75,31 +84,38 @@ class RunOptions(BaseModel):
     llm_timeout: float = Field(default=600.0, gt=0, le=MAX_SECONDS)
     """The time-out of one attempt of a model call."""
     retry_base_seconds: float = Field(default=2.0, ge=0, le=MAX_SECONDS)
-    """The wait before the first retry of a model call. It doubles with each retry, up to a minute."""
+    """The wait before the first retry of a model call. It doubles with each retry, up to a
+    minute."""
     rate_limit_seconds: float = Field(default=300.0, ge=0, le=MAX_SECONDS)
-    """The total time that one model call may wait for rate limits. Such waits do not count as attempts."""
+    """The total time that one model call may wait for rate limits. Such waits do not count as
+    attempts."""
     missing_tool_grace: float = Field(default=60.0, ge=0, le=MAX_SECONDS)
-    """How long a run that needs a tool, guardrails or a compactor which a worker lacks is offered to other workers."""
+    """How long a run that needs a tool, guardrails or a compactor which a worker lacks is offered
+    to other workers."""
     cancel_grace: float = Field(default=30.0, ge=0, le=MAX_SECONDS)
     """How long a running tool may continue after the run was cancelled."""
     max_answer_bytes: int = Field(default=DEFAULT_ANSWER_BYTES, ge=1, le=1 << 40)
     """The most bytes of one answer of the model, counted unpacked; beyond them the call fails."""
     on_failure: Literal["fail", "hold"] | None = unless_none()
-    """The reaction to a failure that waiting may cure (a provider's limit, a refused key, a missing tool or server, a
-    budget): fail, or hold the run until a person resumes it. None leaves it to the worker's owner, and then to fail
-    (§9.10)."""
+    """The reaction to a failure that waiting may cure (a provider's limit, a refused key, a missing
+    tool or server, a budget): fail, or hold the run until a person resumes it. None leaves it to
+    the worker's owner, and then to fail (§9.10)."""
     stale_after: float | None = Field(default=None, gt=0, le=MAX_SECONDS, exclude_if=_is_none)
-    """How long a run may wait for a worker before `on_stale` decides; None for ever. Waits for a person, holds, pauses,
-    retries and called runs do not count."""
-    on_stale: Literal["tell", "go_on", "hold", "fail"] = Field(default="tell", exclude_if=lambda word: word == "tell")
-    """The reaction of a run that had no worker for `stale_after`: tell the model for how long, go on, wait as held
-    until a person resumes it, or fail."""
+    """How long a run may wait for a worker before `on_stale` decides; None for ever. Waits for a
+    person, holds, pauses, retries and called runs do not count."""
+    on_stale: Literal["tell", "go_on", "hold", "fail"] = Field(
+        default="tell", exclude_if=lambda word: word == "tell"
+    )
+    """The reaction of a run that had no worker for `stale_after`: tell the model for how long, go
+    on, wait as held until a person resumes it, or fail."""
     output_retries: int = Field(default=2, ge=0)
     """How often to send back an answer that does not fit the file's outputs; then the run fails."""
     on_limit: Literal["raise", "partial", "final_answer"] = "raise"
-    """The reaction to a limit: fail, return a partial result, or call the model once more without tools."""
+    """The reaction to a limit: fail, return a partial result, or call the model once more without
+    tools."""
     unknown_tools: Literal["recover", "raise"] = "recover"
-    """The reaction to a call of an unknown tool: return a result that lists the known ones, or fail (§9.9)."""
+    """The reaction to a call of an unknown tool: return a result that lists the known ones, or fail
+    (§9.9)."""
     max_total_tokens: int | None = Field(default=None, gt=0)
     """Stop calling the model after this many tokens; None for no limit, here and below."""
     max_tool_calls: int | None = Field(default=None, gt=0)
@@ -107,32 +123,36 @@ class RunOptions(BaseModel):
     max_seconds: float | None = Field(default=None, gt=0, le=MAX_SECONDS)
     """Stop calling the model after this time, waits included."""
     max_cost_usd: float | None = Field(default=None, gt=0, le=MAX_USD)
-    """Stop calling the model after this cost in US dollars; the prices of the models must be known."""
+    """Stop calling the model after this cost in US dollars; the prices of the models must be
+    known."""
     warn_cost_usd: float | None = Field(default=None, gt=0, le=MAX_USD)
     """Emit an event once the run has cost this many US dollars; the run goes on."""
     tool_protocol: Literal["native", "json", "auto"] = "native"
-    """How the model calls tools: by its API; by JSON in its text, for models without native tool calls (KAOS's two
-    phases); or by its API until the provider refuses tools."""
+    """How the model calls tools: by its API; by JSON in its text, for models without native tool
+    calls (KAOS's two phases); or by its API until the provider refuses tools."""
     limit_message: str | None = None
-    """With `on_limit="partial"`, the whole output at a limit, `{max_iterations}` replaced; None for the usual text."""
+    """With `on_limit="partial"`, the whole output at a limit, `{max_iterations}` replaced; None for
+    the usual text."""
     progress: bool = False
     """Whether to emit a `progress` event before each tool call: `perdure docs kaos`."""
     max_result: int | None = Field(default=None, ge=1)
-    """The most bytes of text of one tool result that the model reads, for tools without a limit of their own."""
+    """The most bytes of text of one tool result that the model reads, for tools without a limit of
+    their own."""
     max_depth: int = Field(default=5, ge=0, le=8)
     """How many levels of agents may call each other below this run."""
     max_repeated_calls: int | None = Field(default=None, ge=2)
     """How many rounds in a row may ask for exactly the same tool calls."""
     lost_worker_seconds: float | None = Field(default=None, ge=1, le=3600, exclude_if=_is_none)
-    """How soon a lost worker is noticed; None for 5, on Temporal Cloud 30. A call sends a heartbeat when four fifths of
-    it have passed, which costs an Action there."""
+    """How soon a lost worker is noticed; None for 5, on Temporal Cloud 30. A call sends a heartbeat
+    when four fifths of it have passed, which costs an Action there."""
     stream_seconds: float | None = Field(default=None, ge=0.05, le=60, exclude_if=_is_none)
-    """The interval between updates of the model's and the tools' text for watchers; None for 0.1, on Temporal Cloud
-    1."""
+    """The interval between updates of the model's and the tools' text for watchers; None for 0.1,
+    on Temporal Cloud 1."""
 
     webhooks: list[Webhook] = Field(default=[], max_length=MAX_WEBHOOKS, exclude_if=operator.not_)
-    """The webhooks to notify when the run waits for a person, is held, or ends: URLs, or objects that select the events
-    and name the workers' variable with the signing secret (`perdure docs webhooks`)."""
+    """The webhooks to notify when the run waits for a person, is held, or ends: URLs, or objects
+    that select the events and name the workers' variable with the signing secret (`perdure docs
+    webhooks`)."""
 
     @field_validator("webhooks", mode="before")
     @classmethod
@@ -150,15 +170,20 @@ class RunOptions(BaseModel):
         mode="wrap",
     )
     @classmethod
-    def _show_range(cls, value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-        """Show the whole range in the error for a duration outside it: infinite, not a number, negative, absurd."""
+    def _show_range(
+        cls, value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> Any:
+        """Show the whole range in the error for a duration outside it: infinite, not a number,
+        negative, absurd.
+        """
         try:
             return validate(value)
         except ValidationError:
             least = "0" if info.field_name in _MAY_BE_ZERO else "more than 0"
             raise PydanticCustomError(
                 DURATION_ERROR,
-                "{value} is not a duration: give a number of seconds, {least} to {most} (ten years)",
+                "{value} is not a duration: give a number of seconds, {least} to {most} (ten "
+                "years)",
                 {"value": f"{value!r:.80}", "least": least, "most": MAX_SECONDS},
             ) from None
 
@@ -167,12 +192,25 @@ _MAY_BE_ZERO = frozenset({"retry_base_seconds", "rate_limit_seconds", "cancel_gr
 
 
 CHANGED_BY_GO_ON = (
-    *("max_iterations", "max_total_tokens", "max_tool_calls", "max_seconds", "max_cost_usd", "warn_cost_usd"),
-    *("max_llm_retries", "retry_base_seconds", "rate_limit_seconds", "missing_tool_grace", "on_failure"),
+    *(
+        "max_iterations",
+        "max_total_tokens",
+        "max_tool_calls",
+        "max_seconds",
+        "max_cost_usd",
+        "warn_cost_usd",
+    ),
+    *(
+        "max_llm_retries",
+        "retry_base_seconds",
+        "rate_limit_seconds",
+        "missing_tool_grace",
+        "on_failure",
+    ),
     *("context_budget", "keep_messages"),
 )
-"""The options that may change when a held run is resumed. The workflow alone reads these: workers read the recorded
-ones."""
+"""The options that may change when a held run is resumed. The workflow alone reads these: workers
+read the recorded ones."""
 
 
 class Cadence(NamedTuple):

@@ -8,7 +8,9 @@ from pathlib import Path
 
 
 def data_folder() -> Path:
-    """`PERDURE_HOME`, else the platform's folder for a user's application data; it may not exist yet."""
+    """`PERDURE_HOME`, else the platform's folder for a user's application data; it may not exist
+    yet.
+    """
     if home := os.environ.get("PERDURE_HOME"):
         return Path(home).expanduser()
     if sys.platform == "darwin":
@@ -18,7 +20,9 @@ def data_folder() -> Path:
 
 
 def private_opener(path: str, flags: int) -> int:
-    """For `open(…, opener=…)`: a new file is readable by its owner alone; an existing one keeps its mode."""
+    """For `open(…, opener=…)`: a new file is readable by its owner alone; an existing one keeps its
+    mode.
+    """
     return os.open(path, flags, 0o600)
 
 
@@ -29,7 +33,8 @@ def write_private(path: Path, text: str) -> None:
 
 
 def make_private_folder(path: Path, *, is_own: bool = False) -> None:
-    """Create the folder and its parents, unless it exists; one that perdure created before becomes private, too.
+    """Create the folder and its parents, unless it exists; one that perdure created before becomes
+    private, too.
 
     `is_own` marks such a folder. Raises OSError.
     """

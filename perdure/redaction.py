@@ -1,4 +1,6 @@
-"""Removes secrets from histories, events and logs: the one redactor, and the loggers that use it."""
+"""Removes secrets from histories, events and logs: the one redactor, and the loggers that use
+it.
+"""
 
 from __future__ import annotations
 
@@ -29,27 +31,33 @@ SHORTEST_OF_AGENT = 8
 """The same for values in a connection of the agent itself: a short key is still a key."""
 
 _SECRET_VARIABLE = re.compile(
-    r"API_?KEY|_KEY$|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?$|_PWD$|COOKIES?$|_AUTH$|_AUTHORIZATION$",
+    r"API_?KEY|_KEY$|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?$|_PWD$|COOKIES?$|_AUTH$|"
+    r"_AUTHORIZATION$",
     re.IGNORECASE,
 )
 _HEADERS_VARIABLE = re.compile(r"_HEADERS$", re.IGNORECASE)
 _HEADER_VALUE = re.compile(r"[=:]\s*(?:(?:Bearer|Basic)(?:\s+|%20))?([^,\n]+)", re.IGNORECASE)
-"""In `OTEL_EXPORTER_OTLP_HEADERS` (`name=value,…`) and `OPENAI_CUSTOM_HEADERS` (`name: value`, a line each)."""
+"""In `OTEL_EXPORTER_OTLP_HEADERS` (`name=value,…`) and `OPENAI_CUSTOM_HEADERS` (`name: value`, a
+line each)."""
 _URL_VARIABLE = re.compile(r"URL|URI|DSN|PROXY|ENDPOINT|CONNECTION", re.IGNORECASE)
 _ENV_NAME = re.compile(r"\$\{env:([^:}]*)")
 _CREDENTIAL = "${credential:"
 _KEYS, _ENTRY = ("PERDURE_ENCRYPTION_KEY", "PERDURE_VOUCH_KEY"), re.compile(r"(?<=:)[\w+/=-]{40,}")
 _USERINFO = re.compile(r"(?<=://)[^/?#@\s\"']+(?=@)")
 _LITERAL = re.compile(
-    r"\bsk-[\w-]{16,}|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}|\bxox[abeprs]-[\w-]{10,}"
+    r"\bsk-[\w-]{16,}|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}|"
+    r"\bxox[abeprs]-[\w-]{10,}"
     r"|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}|\bhf_\w{20,}"
-    # A JWT. It is searched for once in each word, for linear time: a word may consist of beginnings of one.
+    # A JWT. It is searched for once in each word, for linear time: a word may consist of beginnings
+    # of one.
     r"|(?<![\w-])(?=[\w-]{11,}+\.eyJ[\w-]{8,}+\.)[\w-]*?\beyJ[\w-]{8,}+\.eyJ[\w-]{8,}+\.[\w-]*"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
     r"|\bBearer\s+[\w.~+/=-]{16,}"
 )
 _QUERY_SECRET = re.compile(
-    r"(?<=[?&])((?:[\w-]*(?:api[-_]?key|token|secret|password|signature)|key|sig|code)=)([^&#\s\"']{8,})", re.IGNORECASE
+    r"(?<=[?&])((?:[\w-]*(?:api[-_]?key|token|secret|password|signature)|key|sig|"
+    r"code)=)([^&#\s\"']{8,})",
+    re.IGNORECASE,
 )
 _WITHOUT_TEXT = (type(None), int, float)
 _ITEMS = (list, tuple)
@@ -64,7 +72,8 @@ class Secret(NamedTuple):
 
 
 _SECRET_NAME = re.compile(
-    r"secret|passw|passphrase|pwd$|api[-_ ]?key|auth(?!or(?!iz))|token(?!s|iz)|credential|cookie|bearer"
+    r"secret|passw|passphrase|pwd$|api[-_ ]?key|auth(?!or(?!iz))|token(?!s|iz)|credential|cookie|"
+    r"bearer"
     r"|(?:access|account|license|private|shared|signing|subscription)[-_ ]?key",
     re.IGNORECASE,
 )
@@ -73,7 +82,8 @@ MAX_REFERENCES = 1000
 MAX_LOGGED_CHARS = 64 * 1024
 """The limit of one text for people and logs."""
 _MARGIN = 8 * 1024
-"""The characters cut off on each side of a gap, so that no part of a secret remains there: no secret is longer."""
+"""The characters cut off on each side of a gap, so that no part of a secret remains there: no
+secret is longer."""
 
 _lock = Lock()
 _clients: JsonObject = {}
@@ -81,13 +91,16 @@ _references: dict[Secret, None] = {}
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a value under this name is a secret, which is redacted wherever it is shown or recorded (§15,
-    §18-11)."""
+    """Return whether a value under this name is a secret, which is redacted wherever it is shown or
+    recorded (§15, §18-11).
+    """
     return _SECRET_NAME.search(name) is not None
 
 
 def know_agent(agent: Agent) -> None:
-    """Treat the values of the agent's references as secrets from now on, everywhere in this process."""
+    """Treat the values of the agent's references as secrets from now on, everywhere in this
+    process.
+    """
     with _lock:
         for secret in _of_agent(agent):
             _references.pop(secret, None)
@@ -97,7 +110,9 @@ def know_agent(agent: Agent) -> None:
 
 
 def know_client(name: str, client: Any) -> None:
-    """Treat the keys of this client, registered under that name, as secrets from now on; None forgets them."""
+    """Treat the keys of this client, registered under that name, as secrets from now on; None
+    forgets them.
+    """
     with _lock:
         if client is None:
             _clients.pop(name, None)
@@ -108,8 +123,8 @@ def know_client(name: str, client: Any) -> None:
 def redact(text: str, agent: Agent | None = None) -> str:
     """Return a text for people and logs, such as an error's, without known secrets and likely ones.
 
-    `${env:NAME}` replaces the value of NAME. Likely secrets are keys in the format of a well-known service, user
-    information in a URL, and keys in its query. Never raises.
+    `${env:NAME}` replaces the value of NAME. Likely secrets are keys in the format of a well-known
+    service, user information in a URL, and keys in its query. Never raises.
     """
     text = redactor(agent).text(text)
     if "://" in text:
@@ -119,24 +134,33 @@ def redact(text: str, agent: Agent | None = None) -> str:
 
 
 def redacted_excerpt(text: str, limit: int = MAX_LOGGED_CHARS) -> str:
-    """Return the same for a text of any length, of which at most `limit` characters are searched and kept. Never
-    raises.
+    """Return the same for a text of any length, of which at most `limit` characters are searched
+    and kept. Never raises.
 
     Of a longer one, three quarters are its beginning, and one quarter is its end.
     """
     if len(text) <= limit:
         return redact(text)
     start, end = redact(text[: limit * 3 // 4]), redact(text[-(limit // 4) :])
-    return f"{start[:-_MARGIN]}\n[… of {len(text):,} characters, the middle is left out here …]\n{end[_MARGIN:]}"
+    return (
+        f"{start[:-_MARGIN]}\n[… of {len(text):,} characters, the middle is left out here "
+        f"…]\n{end[_MARGIN:]}"
+    )
 
 
 def looks_secret(text: str) -> bool:
-    """Return whether the text contains a key in the format of a well-known service, or a key in the query of a URL."""
-    return _LITERAL.search(text) is not None or ("://" in text and _QUERY_SECRET.search(text) is not None)
+    """Return whether the text contains a key in the format of a well-known service, or a key in the
+    query of a URL.
+    """
+    return _LITERAL.search(text) is not None or (
+        "://" in text and _QUERY_SECRET.search(text) is not None
+    )
 
 
 def redactor(agent: Agent | None = None) -> Redactor:
-    """Return the redactor of this process's environment and registered clients, and of the agent's secrets."""
+    """Return the redactor of this process's environment and registered clients, and of the agent's
+    secrets.
+    """
     known = (*_of_clients(), *_references, *_environment.secrets())
     return _compile(known if agent is None else (*_of_agent(agent), *known))
 
@@ -166,7 +190,8 @@ class Redactor:
         return content
 
     def value(self, value: Value) -> Value:
-        """Value without known secrets in any of its strings, however deep; the same object if there are none.
+        """Value without known secrets in any of its strings, however deep; the same object if there
+        are none.
 
         It may be a pydantic model, or nested maps and lists.
         """
@@ -195,7 +220,9 @@ class Redactor:
         return result
 
     def encoded(self, value: Any) -> Any:
-        """Like `value`, for any value of a payload converter: a dataclass with a secret becomes its JSON form."""
+        """Like `value`, for any value of a payload converter: a dataclass with a secret becomes its
+        JSON form.
+        """
         known = self.value(value)
         try:
             written = to_jsonable_python(known)
@@ -206,7 +233,9 @@ class Redactor:
 
 
 class _Environment:
-    """The secrets of the environment, collected again after one of its variables was set, changed or removed."""
+    """The secrets of the environment, collected again after one of its variables was set, changed
+    or removed.
+    """
 
     def __init__(self) -> None:
         self._read: tuple[object, tuple[Secret, ...]] = (None, ())
@@ -245,7 +274,11 @@ def _of_environment(variables: Iterable[tuple[str, str]]) -> tuple[Secret, ...]:
         if _HEADERS_VARIABLE.search(name):
             for given in map(str.strip, _HEADER_VALUE.findall(value)):
                 forms = {given, _percent_decoded(given)}
-                found += [Secret(form, f"${{env:{name}}}") for form in forms if len(form) >= SHORTEST_OF_AGENT]
+                found += [
+                    Secret(form, f"${{env:{name}}}")
+                    for form in forms
+                    if len(form) >= SHORTEST_OF_AGENT
+                ]
         if name in _KEYS:
             found += [Secret(key, REDACTED) for key in _ENTRY.findall(value)]
         found += _in_url(value, SHORTEST)
@@ -266,8 +299,8 @@ def _of_clients() -> Iterator[Secret]:
 
 
 def _of_agent(agent: Agent) -> Iterator[Secret]:
-    # Not by its type: a process that only connects to a server imports no agents, and a workflow's sandbox no late
-    # modules.
+    # Not by its type: a process that only connects to a server imports no agents, and a workflow's
+    # sandbox no late modules.
     known: LoadedFrom | None = getattr(agent, "_loaded_from", None)
     references = known.references if known else {}
     for pointer, reference in references.items():
@@ -298,22 +331,34 @@ def _in_url(value: str, shortest: int) -> Iterator[Secret]:
     for userinfo in _USERINFO.findall(value):
         parts = (userinfo, *userinfo.partition(":")[::2])
         yield from (Secret(part, REDACTED) for part in parts if len(part) >= shortest)
-    yield from (Secret(match[2], REDACTED) for match in _QUERY_SECRET.finditer(value) if len(match[2]) >= shortest)
+    yield from (
+        Secret(match[2], REDACTED)
+        for match in _QUERY_SECRET.finditer(value)
+        if len(match[2]) >= shortest
+    )
 
 
 def _forms(value: str) -> set[str]:
-    """Return the secret's forms: plain, in JSON, in a URL and in Python's errors, and as servers misread it."""
+    """Return the secret's forms: plain, in JSON, in a URL and in Python's errors, and as servers
+    misread it.
+    """
     bare = value.strip()
     in_url = "".join(map(_percent_encoded, bare))
     sent = bare.encode(errors="replace")
     in_python = {repr(bare)[1:-1], repr(sent)[2:-1], sent.decode("latin-1")}
-    return {bare, json.dumps(bare)[1:-1], json.dumps(bare, ensure_ascii=False)[1:-1], in_url, *in_python}
+    return {
+        bare,
+        json.dumps(bare)[1:-1],
+        json.dumps(bare, ensure_ascii=False)[1:-1],
+        in_url,
+        *in_python,
+    }
 
 
 def _percent_decoded(text: str) -> str:
-    return re.sub(rb"%([0-9A-Fa-f]{2})", lambda match: bytes.fromhex(match[1].decode()), text.encode()).decode(
-        errors="replace"
-    )
+    return re.sub(
+        rb"%([0-9A-Fa-f]{2})", lambda match: bytes.fromhex(match[1].decode()), text.encode()
+    ).decode(errors="replace")
 
 
 def _percent_encoded(character: str) -> str:
@@ -323,7 +368,9 @@ def _percent_encoded(character: str) -> str:
 
 
 class WithoutSecrets(logging.Filter):
-    """Redacts a record: its text and its traceback, which remains only as text (`exc_text`). Passes every record."""
+    """Redacts a record: its text and its traceback, which remains only as text (`exc_text`). Passes
+    every record.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         if getattr(record, "is_redacted", False):

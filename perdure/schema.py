@@ -41,8 +41,8 @@ class SchemaRules(NamedTuple):
     has_defaults: bool = False
     """`default` holds the meaning of an absent property."""
     is_answer: bool = False
-    """It has only the keywords that APIs accept for an answer: `anyOf` for every union, and a list of entries, `{key,
-    value}`, for an object whose keys are not declared."""
+    """It has only the keywords that APIs accept for an answer: `anyOf` for every union, and a list
+    of entries, `{key, value}`, for an object whose keys are not declared."""
     has_titles: bool = False
     """An alternative has its name as `title`."""
 
@@ -61,20 +61,29 @@ ANSWER = "answer"
 
 
 def is_bare(outputs: Sequence[Property]) -> bool:
-    """Return whether the outputs are one property without a name: the answer itself, of any kind."""
+    """Return whether the outputs are one property without a name: the answer itself, of any
+    kind.
+    """
     return len(outputs) == 1 and not outputs[0].name
 
 
 def answer_schema(outputs: Sequence[Property], rules: SchemaRules = PLAIN) -> Schema:
-    """Return the schema of the model's answer. Raises ValueError for a union without alternatives."""
+    """Return the schema of the model's answer. Raises ValueError for a union without
+    alternatives.
+    """
     if is_bare(outputs):
         outputs = [outputs[0].model_copy(update={"name": ANSWER, "required": True})]
     return object_schema(outputs, rules)
 
 
 def object_schema(properties: Sequence[Property], rules: SchemaRules = PLAIN) -> Schema:
-    """Return the schema of an object with these properties. Raises ValueError for a union without alternatives."""
-    schema: Schema = {"type": "object", "properties": {prop.name: _member(prop, rules) for prop in properties}}
+    """Return the schema of an object with these properties. Raises ValueError for a union without
+    alternatives.
+    """
+    schema: Schema = {
+        "type": "object",
+        "properties": {prop.name: _member(prop, rules) for prop in properties},
+    }
     required = [prop.name for prop in properties if prop.required or rules.requires_all]
     if required:
         schema["required"] = required
@@ -114,8 +123,14 @@ def _schema_of_type(prop: Property, rules: SchemaRules) -> Schema:
 
 def _dictionary(values: Property, rules: SchemaRules) -> Schema:
     if not rules.is_answer:
-        return {"type": "object", "additionalProperties": _schema(values, rules, nullable=values.nullable)}
-    entry = [Property(name="key", required=True), values.model_copy(update={"name": "value", "required": True})]
+        return {
+            "type": "object",
+            "additionalProperties": _schema(values, rules, nullable=values.nullable),
+        }
+    entry = [
+        Property(name="key", required=True),
+        values.model_copy(update={"name": "value", "required": True}),
+    ]
     return {"type": "array", "items": object_schema(entry, rules)}
 
 
@@ -127,7 +142,10 @@ def _union(prop: Property, rules: SchemaRules) -> Schema:
         raise ValueError(f"Union property {prop.name!r} needs exactly one non-empty oneOf or anyOf")
     if rules.is_answer:
         keyword = "anyOf"
-    titles = [{"title": option.name} if rules.has_titles and option.name else {} for option in alternatives]
+    titles = [
+        {"title": option.name} if rules.has_titles and option.name else {}
+        for option in alternatives
+    ]
     schemas = [_schema(option, rules, nullable=option.nullable) for option in alternatives]
     return {keyword: [{**schema, **title} for schema, title in zip(schemas, titles, strict=True)]}
 
@@ -145,7 +163,13 @@ def _with_null(schema: Schema) -> Schema:
 
 _OPENING = frozenset(
     (
-        *("additionalProperties", "patternProperties", "unevaluatedProperties", "propertyNames", "dependentSchemas"),
+        *(
+            "additionalProperties",
+            "patternProperties",
+            "unevaluatedProperties",
+            "propertyNames",
+            "dependentSchemas",
+        ),
         *("allOf", "anyOf", "oneOf", "not", "if", "$ref", "$dynamicRef"),
     )
 )
@@ -153,7 +177,9 @@ _OPENING = frozenset(
 
 
 def is_silent(schema: Schema) -> bool:
-    """Return whether a schema of `type: object` leaves open which properties it allows besides its own."""
+    """Return whether a schema of `type: object` leaves open which properties it allows besides its
+    own.
+    """
     return not schema.keys() & _OPENING
 
 
@@ -166,7 +192,9 @@ def without_properties(schema: Schema, names: frozenset[str]) -> Schema:
     """Return a schema of `type: object` without these properties."""
     if not names:
         return schema
-    kept = schema | {"properties": {k: v for k, v in schema.get("properties", {}).items() if k not in names}}
+    kept = schema | {
+        "properties": {k: v for k, v in schema.get("properties", {}).items() if k not in names}
+    }
     required = [name for name in kept.pop("required", []) if name not in names]
     return kept | {"required": required} if required else kept
 
@@ -176,15 +204,20 @@ _REFUSED_AT_ROOT = (*_ALTERNATIVES, "$ref", "enum", "const", "not", "if", "then"
 
 
 def without_alternatives(schema: Schema) -> Schema:
-    """Return a schema of `type: object` without alternatives and references at its root, which APIs refuse.
+    """Return a schema of `type: object` without alternatives and references at its root, which APIs
+    refuse.
 
-    It has the properties of all alternatives, and requires those that each of them requires; the description lists
-    them.
+    It has the properties of all alternatives, and requires those that each of them requires; the
+    description lists them.
     """
     if schema.get("type") == "object" and not any(key in schema for key in _REFUSED_AT_ROOT):
         return schema if "properties" in schema else {**schema, "properties": {}}
     properties, required, notes = _fold(schema, schema, 0)
-    kept = {key: value for key, value in schema.items() if key not in (*_REFUSED_AT_ROOT, "required", "description")}
+    kept = {
+        key: value
+        for key, value in schema.items()
+        if key not in (*_REFUSED_AT_ROOT, "required", "description")
+    }
     described = " ".join(filter(None, [schema.get("description"), *notes]))
     return {
         **kept,
@@ -196,15 +229,25 @@ def without_alternatives(schema: Schema) -> Schema:
 
 
 def _fold(schema: Schema, root: Schema, depth: int) -> tuple[Schema, list[str], list[str]]:
-    """Return the properties, the required ones and the notes of a schema and of all its subschemas."""
+    """Return the properties, the required ones and the notes of a schema and of all its
+    subschemas.
+    """
     if depth > _MAX_FOLDS:
         return {}, [], []
-    schema = {**_resolve(schema["$ref"], root), **schema} if isinstance(schema.get("$ref"), str) else schema
+    schema = (
+        {**_resolve(schema["$ref"], root), **schema}
+        if isinstance(schema.get("$ref"), str)
+        else schema
+    )
     properties = dict(schema.get("properties") or {})
     required = list(schema.get("required") or [])
     notes: list[str] = []
     for keyword in _ALTERNATIVES:
-        folded = [_fold(each, root, depth + 1) for each in schema.get(keyword) or () if isinstance(each, dict)]
+        folded = [
+            _fold(each, root, depth + 1)
+            for each in schema.get(keyword) or ()
+            if isinstance(each, dict)
+        ]
         for each, _, more in folded:
             properties = {**each, **properties}
             notes += more
@@ -225,8 +268,14 @@ _MAX_FOLDS = 8
 def _resolve(reference: str, root: Schema) -> Schema:
     """Return the target of a reference within the schema; {} for any other."""
     found: Any = root
-    for step in reference.removeprefix("#").strip("/").split("/") if reference.startswith("#/") else ():
-        found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
+    for step in (
+        reference.removeprefix("#").strip("/").split("/") if reference.startswith("#/") else ()
+    ):
+        found = (
+            found.get(step.replace("~1", "/").replace("~0", "~"))
+            if isinstance(found, dict)
+            else None
+        )
     return found if isinstance(found, dict) and found is not root else {}
 
 

@@ -1,4 +1,6 @@
-"""The functions and types of the Prompty specification: the same objects as in `perdure`, and only these."""
+"""The functions and types of the Prompty specification: the same objects as in `perdure`, and only
+these.
+"""
 
 from . import (
     Agent,

@@ -1,4 +1,6 @@
-"""Text from outside made valid, shortened, escaped and decoded; counts, money and times for people."""
+"""Text from outside made valid, shortened, escaped and decoded; counts, money and times for
+people.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,15 @@ from unicodedata import category
 
 from .json_types import JsonView
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 """Control characters except tab and line feed, and characters that change the direction of text."""
 
 
 Note = Callable[[int, int, int], str]
-"""Returns the text that replaces an omitted part, from its first character, its bytes, and those of the whole."""
+"""Returns the text that replaces an omitted part, from its first character, its bytes, and those of
+the whole."""
 
 
 def excerpt(text: str, limit: int) -> str:
@@ -26,22 +31,30 @@ def excerpt(text: str, limit: int) -> str:
 
 
 def one_line(text: str, limit: int = 100) -> str:
-    """Return the text on one line, every run of white space as one space; at most `limit` characters."""
+    """Return the text on one line, every run of white space as one space; at most `limit`
+    characters.
+    """
     return excerpt(" ".join(text.split()), limit)
 
 
 def function_name(name: str) -> str:
-    """Return the name with `_` for characters that models don't accept in a function's name; at most 64 characters."""
+    """Return the name with `_` for characters that models don't accept in a function's name; at
+    most 64 characters.
+    """
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64]
 
 
 def visible(text: str) -> str:
-    """Text with control characters escaped as in Python, so that a terminal shows them; line breaks stay."""
+    """Text with control characters escaped as in Python, so that a terminal shows them; line breaks
+    stay.
+    """
     return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def visible_json(text: str) -> str:
-    """JSON text with characters that act on a terminal escaped as in JSON; the value is the same."""
+    """JSON text with characters that act on a terminal escaped as in JSON; the value is the
+    same.
+    """
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
@@ -56,7 +69,8 @@ def left_out_here(start: int, missing: int, whole: int) -> str:
 
 
 def cut_middle(text: str, limit: int, note: Note = left_out_here) -> str:
-    """Return the text in at most `limit` bytes of UTF-8; a note, which comes in addition, replaces the omitted part.
+    """Return the text in at most `limit` bytes of UTF-8; a note, which comes in addition, replaces
+    the omitted part.
 
     Three quarters of the rest are the beginning of the text, one quarter is its end.
     """
@@ -72,7 +86,9 @@ def cut_middle(text: str, limit: int, note: Note = left_out_here) -> str:
 
 
 def utf8(text: str) -> bytes:
-    """Return the text in UTF-8, with a question mark for half of a surrogate pair, which UTF-8 can't encode."""
+    """Return the text in UTF-8, with a question mark for half of a surrogate pair, which UTF-8
+    can't encode.
+    """
     return text.encode("utf-8", errors="replace")
 
 
@@ -99,14 +115,17 @@ def says_something(text: str) -> bool:
 
 
 def valid_text(text: str) -> str:
-    """Return the text with matching halves of surrogate pairs joined, and any other one as U+FFFD."""
+    """Return the text with matching halves of surrogate pairs joined, and any other one as
+    U+FFFD.
+    """
     if text.isascii() or not _HALF.search(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def valid_json(value: Any) -> Any:
-    """Copy of the JSON value in which all text is valid, keys included; a tuple becomes a list, as it would in JSON.
+    """Copy of the JSON value in which all text is valid, keys included; a tuple becomes a list, as
+    it would in JSON.
 
     Raises RecursionError for a value that is nested hundreds of levels deep.
     """
@@ -120,7 +139,8 @@ def valid_json(value: Any) -> Any:
 
 
 def bounded_text(text: str, limit: int = MAX_TEXT_BYTES) -> str:
-    """Text, valid; of a longer one, the beginning that takes at most `limit` bytes together with a notice.
+    """Text, valid; of a longer one, the beginning that takes at most `limit` bytes together with a
+    notice.
 
     The word at the cut is dropped too: redaction would not find half of a secret.
     """
@@ -153,7 +173,9 @@ class TextPieces:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a hint to append to a message, with the known word most similar to `word`; "" if there is none."""
+    """Return a hint to append to a message, with the known word most similar to `word`; "" if there
+    is none.
+    """
     near = nearest(word, known)
     return "" if near is None else f" (did you mean {near!r}?)"
 
@@ -170,29 +192,39 @@ def _plain_word(word: str) -> str:
 
 
 def unknown_argument(name: str, known: Iterable[str], place: str = "") -> str:
-    """Return the sentence about an unknown argument of a tool, with the most similar one, or all of them."""
+    """Return the sentence about an unknown argument of a tool, with the most similar one, or all of
+    them.
+    """
     names = list(known)
     near = nearest(name[:200], names)
     hint = f"expected {excerpt(', '.join(names), 500)}" if names else "it takes none"
-    return f"unknown argument {place + name!r:.100}: {f'did you mean {place + near!r}?' if near else hint}"
+    return (
+        f"unknown argument {place + name!r:.100}: "
+        f"{f'did you mean {place + near!r}?' if near else hint}"
+    )
 
 
 def fault_text(detail: JsonView) -> str:
-    """Return pydantic's text of one fault; only the validator's own words if a validator raised it."""
+    """Return pydantic's text of one fault; only the validator's own words if a validator raised
+    it.
+    """
     error = detail.get("ctx", {}).get("error")
     return str(detail["msg"]) if error is None else str(error)
 
 
 _SAFE = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.!~*'()"
 _NOT_IN_CODE = str.maketrans({"`": "ˋ", "|": "¦"})
-"""A backtick would end the code, and a bar the table's cell: no escape for them works in all renderers."""
+"""A backtick would end the code, and a bar the table's cell: no escape for them works in all
+renderers."""
 _INERT = re.compile(r"[<>`]|(?<=\])(?=[(\[:])|(?<=:)(?=//)|(?<=www)(?=\.)", re.IGNORECASE)
 _INSTEAD = {"<": "‹", ">": "›", "`": "ˋ"}
 _JOINER = "\u2060"
 
 
 def code(text: str, limit: int = 100) -> str:
-    """Text as code on one line, also within a table; at most `limit` characters, fewer of those that a URL encodes."""
+    """Text as code on one line, also within a table; at most `limit` characters, fewer of those
+    that a URL encodes.
+    """
     shown = visible(one_line(text[: 10 * limit], limit)).translate(_NOT_IN_CODE)
     while url_chars(shown) > 3 * limit:
         shown = excerpt(shown, len(shown) * 2 // 3)
@@ -227,8 +259,8 @@ DIGITS = 10
 def format_usd(amount: float | None, *, unpriced: int = 0) -> str:
     """Return the amount in US dollars, such as `$0.031`; "" if it is unknown.
 
-    From one dollar on it has cents, below that two significant digits. `unpriced` is the number of model calls that it
-    does not include, because their price is unknown: then it is a lower bound.
+    From one dollar on it has cents, below that two significant digits. `unpriced` is the number of
+    model calls that it does not include, because their price is unknown: then it is a lower bound.
     """
     if amount is None:
         return ""
@@ -247,10 +279,32 @@ UTF_8 = "utf-8"
 _LONGEST = 40
 _DECODED = frozenset(
     {
-        *(UTF_8, "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "ascii", "koi8-r", "koi8-u", "mac-roman"),
+        *(
+            UTF_8,
+            "utf-8-sig",
+            "utf-16",
+            "utf-16-le",
+            "utf-16-be",
+            "utf-32",
+            "ascii",
+            "koi8-r",
+            "koi8-u",
+            "mac-roman",
+        ),
         *(f"iso8859-{part}" for part in (*range(1, 12), *range(13, 17))),
         *(f"cp{page}" for page in (437, 850, 852, 866, 874, *range(1250, 1259))),
-        *("shift_jis", "cp932", "euc_jp", "iso2022_jp", "gb2312", "gbk", "gb18030", "big5", "euc_kr", "cp949"),
+        *(
+            "shift_jis",
+            "cp932",
+            "euc_jp",
+            "iso2022_jp",
+            "gb2312",
+            "gbk",
+            "gb18030",
+            "big5",
+            "euc_kr",
+            "cp949",
+        ),
     }
 )
 """By Python's names for them."""
@@ -285,5 +339,7 @@ def duration_text(seconds: float) -> str:
     hours, rest = divmod(whole.seconds, 3600)
     units = {"d": whole.days, "h": hours, "min": rest // 60, "s": rest % 60}
     first = next(place for place, amount in enumerate(units.values()) if amount)
-    shown = [f"{amount} {unit}" for unit, amount in list(units.items())[first : first + 2] if amount]
+    shown = [
+        f"{amount} {unit}" for unit, amount in list(units.items())[first : first + 2] if amount
+    ]
     return " ".join(shown)

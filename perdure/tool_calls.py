@@ -31,20 +31,26 @@ class ToolRequest(Exchanged):
     calls: int = Field(default=1, exclude_if=lambda calls: calls == 1)
     """The number of calls in that reply, which share the size limits of results."""
     context: list[Message] = Field(default_factory=list, exclude_if=operator.not_)
-    """The conversation's last messages before that reply, as many as the tool asks for (`ToolSpec.context`)."""
+    """The conversation's last messages before that reply, as many as the tool asks for
+    (`ToolSpec.context`)."""
     answered: Answered | None = unless_empty(None)
-    """A person's answer since the tool's last execution, which had a question (`ToolResult.needs`)."""
+    """A person's answer since the tool's last execution, which had a question
+    (`ToolResult.needs`)."""
     may_repeat: bool = unless_empty(False)
     """Whether an equal call of the run has an unknown outcome."""
 
     @property
     def digest(self) -> str:
-        """Distinguishes this call with these arguments from all other calls of the run, even of the same id."""
+        """Distinguishes this call with these arguments from all other calls of the run, even of the
+        same id.
+        """
         return _digest([self.call_id, self.iteration, self.index, self.name, self.arguments])
 
 
 class ForeignActivity(Exchanged):
-    """A call is an activity of a foreign worker, in any language; its argument is the call's arguments."""
+    """A call is an activity of a foreign worker, in any language; its argument is the call's
+    arguments.
+    """
 
     by: Literal["activity"] = "activity"
     activity: str
@@ -67,7 +73,9 @@ class ChildWorkflow(Exchanged):
 
 
 class ChildRun(Exchanged):
-    """A call is a run of another agent, as a child workflow; the call's activity prepares its conversation."""
+    """A call is a run of another agent, as a child workflow; the call's activity prepares its
+    conversation.
+    """
 
     by: Literal["run"] = "run"
     path: str = ""
@@ -91,12 +99,16 @@ class Question(Exchanged):
     by: Literal["person"] = "person"
 
 
-Execution = Annotated[ForeignActivity | ChildWorkflow | ChildRun | Handoff | Question, Discriminator("by")]
+Execution = Annotated[
+    ForeignActivity | ChildWorkflow | ChildRun | Handoff | Question, Discriminator("by")
+]
 """The execution of a call other than by an activity of perdure's worker."""
 
 
 class PreparedRun(ToolResult):
-    """The result of the activity of such a call: the beginning of the other agent's run, or why it can't begin."""
+    """The result of the activity of such a call: the beginning of the other agent's run, or why it
+    can't begin.
+    """
 
     parts: list[Part] = []
     messages: list[Message] | None = None
@@ -137,7 +149,8 @@ class ToolSpec(Exchanged):
     needs_approval: bool = False
     """Whether a person must approve each call."""
     approval_check: Literal["plain", "async"] | None = None
-    """The kind of the tool's own function that decides whether a person must approve a call; None for none."""
+    """The kind of the tool's own function that decides whether a person must approve a call; None
+    for none."""
     retries: int = 0
     """How often a failed execution is repeated."""
     local: bool = False
@@ -163,23 +176,33 @@ class ToolSpec(Exchanged):
     queue: str | None = unless_empty(None)
     """The task queue that workers with such a limit poll for its calls; None for the run's own."""
     signature: RecordedSignature | None = unless_empty(None)
-    """The parameters of its function, if it has one: a worker whose function differs lacks the tool."""
+    """The parameters of its function, if it has one: a worker whose function differs lacks the
+    tool."""
     description: str | None = None
     """Its description for the model; set for tools about which a person may be asked."""
     parameters: JsonObject | None = None
     """The JSON Schema of its arguments, as the model sees it; None if unknown."""
 
     def described(self, agent: Agent, *, may_ask: bool = False) -> ToolSpec:
-        """Return a copy with the agent's declaration, if a person may be asked (`may_ask`: about any tool)."""
+        """Return a copy with the agent's declaration, if a person may be asked (`may_ask`: about
+        any tool).
+        """
         tool = agent.tool(self.name)
         may_ask = may_ask or self.needs_approval or not self.idempotent
-        if not (may_ask or self.approval_check or isinstance(self.execution, Question)) or tool is None:
+        if (
+            not (may_ask or self.approval_check or isinstance(self.execution, Question))
+            or tool is None
+        ):
             return self
         declared = getattr(tool, "parameters", None)
         parameters = tool.schema_ if isinstance(tool, OfferedFunction) else self.parameters
         if parameters is None and declared is not None:
-            parameters = object_schema([each for each in declared if each.name not in (tool.bindings or {})])
-        return self.model_copy(update={"description": self.description or tool.description, "parameters": parameters})
+            parameters = object_schema(
+                [each for each in declared if each.name not in (tool.bindings or {})]
+            )
+        return self.model_copy(
+            update={"description": self.description or tool.description, "parameters": parameters}
+        )
 
 
 def agents_in(tools: Iterable[ToolSpec]) -> dict[str, Agent]:
@@ -240,7 +263,9 @@ class Decided(Approval):
 
 
 class ToolProgress(Exchanged):
-    """The progress of a running call, reported by its tool: the last detail of the activity's heartbeats."""
+    """The progress of a running call, reported by its tool: the last detail of the activity's
+    heartbeats.
+    """
 
     event: Literal["tool_progress"] = "tool_progress"
     name: str
@@ -279,7 +304,8 @@ class PendingApproval(Exchanged):
     """The JSON Schema that edited arguments must fit; None if unknown."""
     arguments: JsonObject
     digest: str = ""
-    """Identifies the call with these arguments: `approve(digest=…)` is refused if it no longer waits."""
+    """Identifies the call with these arguments: `approve(digest=…)` is refused if it no longer
+    waits."""
     since: float = 0.0
     """When it began to wait, in seconds since the epoch."""
     deadline: float | None = None
@@ -319,7 +345,9 @@ _DEFAULTS: JsonObject = {"choices": [], "allow_other": True}
 
 
 class AskedQuestion(BaseModel):
-    """The question in the arguments of a call whose execution is a `Question`. Raises ValidationError for others."""
+    """The question in the arguments of a call whose execution is a `Question`. Raises
+    ValidationError for others.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -343,7 +371,10 @@ class AskedQuestion(BaseModel):
             return f"the answer takes {size:,} bytes: at most {MAX_ANSWER_BYTES:,} are possible"
         if self.choices and not self.allow_other and answer not in self.choices:
             expected = ", ".join(repr(one_line(choice)) for choice in self.choices)
-            return f"the answer {one_line(answer)!r} is not among the choices: expected one of {expected}"
+            return (
+                f"the answer {one_line(answer)!r} is not among the choices: expected one of "
+                f"{expected}"
+            )
         return None
 
 
@@ -352,13 +383,19 @@ def read_question(arguments: JsonObject) -> AskedQuestion | str:
     try:
         return AskedQuestion.model_validate(arguments)
     except ValidationError as error:
-        return "; ".join(_problem(each) for each in error.errors(include_url=False, include_context=False))
+        return "; ".join(
+            _problem(each) for each in error.errors(include_url=False, include_context=False)
+        )
 
 
 def misfit(asked: AskedQuestion | None, decision: Approval) -> str | None:
     """Return why a decision does not fit the request, and the expected one; None if it does."""
     if asked is None:
-        return None if decision.answer is None else "it waits for an approval, not for an answer: approve or deny it"
+        return (
+            None
+            if decision.answer is None
+            else "it waits for an approval, not for an answer: approve or deny it"
+        )
     if decision.answer is not None:
         return asked.problem_with(decision.answer)
     return "it is a question: answer it, or deny it with a reason" if decision.approved else None
@@ -385,11 +422,15 @@ class Asked:
     def expiry(self) -> Approval:
         """Return the decision that applies when nobody decided in time."""
         done = "answered" if self.question else "decided"
-        return Approval(approved=False, reason=f"nobody has {done} within {self.seconds:g} s (approvalTimeout)")
+        return Approval(
+            approved=False, reason=f"nobody has {done} within {self.seconds:g} s (approvalTimeout)"
+        )
 
 
 def _problem(detail: Any) -> str:
-    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in detail["loc"])[1:]
+    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in detail["loc"])[
+        1:
+    ]
     match detail["type"]:
         case "missing":
             return f"'{place}' is required"

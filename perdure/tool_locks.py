@@ -1,4 +1,6 @@
-"""The offers of other systems' tools, pinned in a file beside the agent (`perdure lock`), and their changes. Pure."""
+"""The offers of other systems' tools, pinned in a file beside the agent (`perdure lock`), and their
+changes. Pure.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,10 @@ class LockDocument(Pinned):
     @property
     def text(self) -> str:
         """Return the file's content, sorted, so that its versions can be compared."""
-        return json.dumps(self.model_dump(by_alias=True), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+        return (
+            json.dumps(self.model_dump(by_alias=True), indent=1, sort_keys=True, ensure_ascii=False)
+            + "\n"
+        )
 
 
 class ToolLock(Pinned):
@@ -80,11 +85,15 @@ def read_lock(text: str, path: str) -> LockDocument:
         return LockDocument.model_validate_json(text)
     except ValidationError as error:
         fault = fault_text(dict(error.errors(include_url=False)[0]))
-        raise LoadError(f"{path} is not a lock file: {fault}. Delete it, and `perdure lock` writes a new one") from None
+        raise LoadError(
+            f"{path} is not a lock file: {fault}. Delete it, and `perdure lock` writes a new one"
+        ) from None
 
 
 def with_lock(tools: list[Tool], lock: LockDocument) -> list[Tool]:
-    """Return the tools with their pins in the lock; a tool that it does not name may offer nothing."""
+    """Return the tools with their pins in the lock; a tool that it does not name may offer
+    nothing.
+    """
 
     def with_pins(tool: Tool) -> Tool:
         if tool.kind not in LOCKABLE:
@@ -96,18 +105,25 @@ def with_lock(tools: list[Tool], lock: LockDocument) -> list[Tool]:
 
 
 def host_of(tool: Tool) -> str:
-    """Return the address of a declared tool, without user and path: `https://mcp.example.com`, or the command of a
-    server."""
+    """Return the address of a declared tool, without user and path: `https://mcp.example.com`, or
+    the command of a server.
+    """
     connection = getattr(tool, "connection", None)
     options = getattr(tool, "options", None) or {}
-    for place in (connection and connection.endpoint, options.get("card"), getattr(tool, "specification", None)):
+    for place in (
+        connection and connection.endpoint,
+        options.get("card"),
+        getattr(tool, "specification", None),
+    ):
         if isinstance(place, str) and (url := _URL.match(place)):
             return f"{url[1].lower()}://{url[2].rpartition('@')[2].lower()}"
     return str(options.get("command") or "")
 
 
 def changes(name: str, locked: PinnedTool, now: PinnedTool) -> list[str]:
-    """Return the additions and changes of a tool's offer since its lock, one per line; [] for none."""
+    """Return the additions and changes of a tool's offer since its lock, one per line; [] for
+    none.
+    """
     found = list(_changes(name, locked, now))
     more = len(found) - MAX_CHANGES
     return found if more <= 0 else [*found[:MAX_CHANGES], f"{name}: and {more:,} more changes"]
@@ -125,7 +141,10 @@ def _changes(name: str, locked: PinnedTool, now: PinnedTool) -> Iterator[str]:
         before, after = locked.functions[function], now.functions[function]
         place = f"{name}: {function}"
         if before.description != after.description:
-            yield f"{place}: description {_text_change(before.description or '', after.description or '')}"
+            yield (
+                f"{place}: description "
+                f"{_text_change(before.description or '', after.description or '')}"
+            )
         yield from _value_changes(f"{place}: parameters", before.parameters, after.parameters)
         yield from _value_changes(f"{place}: is called by", before.details, after.details)
 
@@ -147,7 +166,9 @@ def _value_changes(place: str, before: Any, after: Any) -> Iterator[str]:
 
 
 def _text_change(before: str, after: str) -> str:
-    """Return the change of a text: whole, or for long texts the part between their common beginning and end."""
+    """Return the change of a text: whole, or for long texts the part between their common beginning
+    and end.
+    """
     if max(len(before), len(after)) <= SHOWN:
         return f"is {_shown_text(after)}, was {_shown_text(before)}"
     begin = len(os.path.commonprefix([before, after]))
@@ -159,7 +180,12 @@ def _text_change(before: str, after: str) -> str:
 def _shown_text(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     # Instructions to models hide in invisible characters.
-    return repr(excerpt(text.encode("ascii", "backslashreplace").decode() if not text.isprintable() else text, SHOWN))
+    return repr(
+        excerpt(
+            text.encode("ascii", "backslashreplace").decode() if not text.isprintable() else text,
+            SHOWN,
+        )
+    )
 
 
 def lock_of(tool: Tool) -> ToolLock | None:

@@ -1,4 +1,6 @@
-"""Complete results of a run's tool calls: the name of one, and the sizes that are kept and shown. Pure."""
+"""Complete results of a run's tool calls: the name of one, and the sizes that are kept and shown.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -29,20 +31,31 @@ class CallPlace:
 class KeptResults(Protocol):
     """Finds the complete result of one call of the run."""
 
-    async def __call__(self, call_id: str, iteration: int | None, ignored: Sequence[str] = ()) -> ToolResult:
-        """Return the result of the last call of that id, or of the one in that iteration, skipping `ignored` tools.
+    async def __call__(
+        self, call_id: str, iteration: int | None, ignored: Sequence[str] = ()
+    ) -> ToolResult:
+        """Return the result of the last call of that id, or of the one in that iteration, skipping
+        `ignored` tools.
 
         Raises UnknownCallError.
         """
 
 
 def choose(places: Iterable[CallPlace], call_id: str, iteration: int | None) -> CallPlace:
-    """Return the last of the calls with the id, in that iteration if one is given. Raises UnknownCallError."""
+    """Return the last of the calls with the id, in that iteration if one is given. Raises
+    UnknownCallError.
+    """
     known = sorted(places)
-    fitting = [place for place in known if place.call_id == call_id and iteration in (None, place.iteration)]
+    fitting = [
+        place
+        for place in known
+        if place.call_id == call_id and iteration in (None, place.iteration)
+    ]
     if fitting:
         return fitting[-1]
-    wanted = f"{call_id!r:.100}" if iteration is None else f"{call_id!r:.100} in iteration {iteration}"
+    wanted = (
+        f"{call_id!r:.100}" if iteration is None else f"{call_id!r:.100} in iteration {iteration}"
+    )
     raise UnknownCallError(f"no tool call {wanted} has a result in this run: {_name_all(known)}")
 
 
@@ -61,12 +74,15 @@ KIB, MIB = 1024, 1024 * 1024
 SHOWN_BYTES = 64 * KIB
 """The default limit of the text of one result (`maxResult`)."""
 SHOWN_TOGETHER_BYTES = 4 * MIB
-"""The limit of the text of all results of one reply: with more than 64 calls, each one is shortened further."""
+"""The limit of the text of all results of one reply: with more than 64 calls, each one is shortened
+further."""
 
 
 @dataclass(frozen=True)
 class SizeLimits:
-    """The size limits of one tool result, so that it fits into a Temporal payload (2 MB) and a history (50 MB)."""
+    """The size limits of one tool result, so that it fits into a Temporal payload (2 MB) and a
+    history (50 MB).
+    """
 
     text_bytes: int = MIB
     """Bytes of all text together, in UTF-8."""
@@ -100,11 +116,15 @@ def text_bytes(parts: Sequence[Part]) -> int:
 
 
 def shorten(result: ToolResult, limit: int, note: Note) -> ToolResult:
-    """Return the result with at most `limit` bytes of text, and the note in addition; the result itself if it fits."""
+    """Return the result with at most `limit` bytes of text, and the note in addition; the result
+    itself if it fits.
+    """
     kept = text_bytes(result.parts)
     if kept <= limit:
         return result
     lost = 0 if result.size is None else result.size - kept
-    text = cut_middle(result.text, limit, lambda start, missing, whole: note(start, missing + lost, whole + lost))
+    text = cut_middle(
+        result.text, limit, lambda start, missing, whole: note(start, missing + lost, whole + lost)
+    )
     media = [part for part in result.parts if not isinstance(part, TextPart)]
     return result.model_copy(update={"parts": [TextPart(value=text), *media], "size": kept + lost})

@@ -1,4 +1,6 @@
-"""The ids of a run's trace: derived from recorded data, so that every exporter gives a span the same ids."""
+"""The ids of a run's trace: derived from recorded data, so that every exporter gives a span the
+same ids.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,25 @@ class TraceIds:
 
     workflow_id: str
     first_run_id: str
-    """The run id of the first link, which distinguishes the run from a later one of the same workflow id."""
+    """The run id of the first link, which distinguishes the run from a later one of the same
+    workflow id."""
     trace_id: int
     """The trace of the run at the root of the tree of calls."""
     parent_id: int | None = None
-    """The span of the tool call that started the run; None for a run that was not called by another."""
+    """The span of the tool call that started the run; None for a run that was not called by
+    another."""
 
     @classmethod
     @lru_cache(maxsize=1024)
     def of(cls, namespace: str, workflow_id: str, first_run_id: str, caller: str = "") -> TraceIds:
-        """Return the ids of a run; `caller` is the calling run's `called` value, "" if there is none."""
+        """Return the ids of a run; `caller` is the calling run's `called` value, "" if there is
+        none.
+        """
         if above := read_traceparent(caller):
             return cls(workflow_id, first_run_id, *above)
-        return cls(workflow_id, first_run_id, _hash(16, "trace", namespace, workflow_id, first_run_id))
+        return cls(
+            workflow_id, first_run_id, _hash(16, "trace", namespace, workflow_id, first_run_id)
+        )
 
     @property
     def agent(self) -> int:
@@ -41,7 +49,9 @@ class TraceIds:
         return self._span("chat", iteration, earlier)
 
     def tool(self, iteration: int, index: int, earlier: int = 0) -> int:
-        """Return the span of an execution of the call at that index of the reply, after `earlier` failed ones."""
+        """Return the span of an execution of the call at that index of the reply, after `earlier`
+        failed ones.
+        """
         return self._span("execute_tool", iteration, index, earlier)
 
     def wait(self, kind: str, iteration: int, number: int) -> int:
@@ -49,11 +59,15 @@ class TraceIds:
         return self._span("wait", kind, iteration, number)
 
     def activity(self, link: str, activity_id: str) -> int:
-        """Return the span of any other activity, by the run id of its link and Temporal's id in it."""
+        """Return the span of any other activity, by the run id of its link and Temporal's id in
+        it.
+        """
         return self._span("activity", link, activity_id)
 
     def child_traceparent(self, iteration: int, index: int) -> str:
-        """Return the W3C `traceparent` for the run that this call starts: the trace, and the span above it."""
+        """Return the W3C `traceparent` for the run that this call starts: the trace, and the span
+        above it.
+        """
         return traceparent(self.trace_id, self.tool(iteration, index))
 
     def _span(self, *what: str | int) -> int:

@@ -26,11 +26,17 @@ class TrimPlan:
 
     def dropped_messages(self, messages: Sequence[Message]) -> list[Message]:
         """Return the messages that a summary replaces."""
-        return [message for message in messages[self.head : self.head + self.drop] if not message.instructs]
+        return [
+            message
+            for message in messages[self.head : self.head + self.drop]
+            if not message.instructs
+        ]
 
 
 def estimate_chars(messages: Sequence[Message]) -> int:
-    """Size of the messages in characters: the length of texts, 200 for any other part, tool calls as JSON."""
+    """Size of the messages in characters: the length of texts, 200 for any other part, tool calls
+    as JSON.
+    """
     return sum(map(message_chars, messages))
 
 
@@ -42,19 +48,24 @@ def plan_trim(
     keep: int = KEPT_AT_LEAST,
     trim_to: float = 1.0,
 ) -> TrimPlan | None:
-    """Return the messages to drop so that the rest fits; None if they fit already, or if none may be dropped.
+    """Return the messages to drop so that the rest fits; None if they fit already, or if none may
+    be dropped.
 
-    The oldest groups are dropped as a whole (an assistant message with its tool results), until the rest and a summary
-    take `trim_to` of the budget without the system messages. All system messages stay, wherever they are, and at least
-    `keep` others.
+    The oldest groups are dropped as a whole (an assistant message with its tool results), until the
+    rest and a summary take `trim_to` of the budget without the system messages. All system messages
+    stay, wherever they are, and at least `keep` others.
     """
     total = sum(sizes)
     if total <= budget_chars:
         return None
-    instructions = sum(size for message, size in zip(messages, sizes, strict=True) if message.instructs)
+    instructions = sum(
+        size for message, size in zip(messages, sizes, strict=True) if message.instructs
+    )
     room_left = int((1 - trim_to) * max(0, budget_chars - instructions))
     target = budget_chars - summary_budget(budget_chars) - room_left
-    head = end = next((index for index, message in enumerate(messages) if not message.instructs), len(messages))
+    head = end = next(
+        (index for index, message in enumerate(messages) if not message.instructs), len(messages)
+    )
     left = sum(not message.instructs for message in messages)
     drop = 0
     while total > target and end < len(messages):
@@ -75,7 +86,9 @@ def summary_budget(budget_chars: int) -> int:
 
 
 def _group_end(messages: Sequence[Message], start: int) -> int:
-    """Return the index after the group that starts at `start`; tool results belong to the message before them."""
+    """Return the index after the group that starts at `start`; tool results belong to the message
+    before them.
+    """
     end = start + 1
     while end < len(messages) and messages[end].role == "tool":
         end += 1
@@ -83,7 +96,9 @@ def _group_end(messages: Sequence[Message], start: int) -> int:
 
 
 def summarize_dropped(messages: Sequence[Message]) -> str:
-    """Return the built-in summary: the user's questions, the assistant's texts, and the tools that it called."""
+    """Return the built-in summary: the user's questions, the assistant's texts, and the tools that
+    it called.
+    """
     lines: list[str] = []
     for message in messages:
         if message.role == "user":
@@ -106,11 +121,13 @@ def is_summary(message: Message) -> bool:
     return message.role == "user" and message.text.startswith(SUMMARY)
 
 
-def trim_to_context_window(messages: Sequence[Message], budget_chars: int) -> tuple[list[Message], list[Message]]:
+def trim_to_context_window(
+    messages: Sequence[Message], budget_chars: int
+) -> tuple[list[Message], list[Message]]:
     """Return the messages to keep within `budget_chars`, and the dropped ones.
 
-    If any are dropped, the first list has their built-in summary. It exceeds the budget if the system messages and the
-    last two others do: those are always kept. Never raises.
+    If any are dropped, the first list has their built-in summary. It exceeds the budget if the
+    system messages and the last two others do: those are always kept. Never raises.
     """
     plan = plan_trim(messages, [message_chars(message) for message in messages], budget_chars)
     trimmed = Conversation(messages)

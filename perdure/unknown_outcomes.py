@@ -26,8 +26,13 @@ class UnknownCall(Exchanged):
     """0 for a call of an earlier run in the same conversation."""
 
     def reason(self, doubt: str) -> str:
-        """Return the reason to ask a person about an equal call, if the tool's own function has this doubt."""
-        call = f"the equal call of {f'iteration {self.iteration}' if self.iteration else 'an earlier run'}"
+        """Return the reason to ask a person about an equal call, if the tool's own function has
+        this doubt.
+        """
+        call = (
+            "the equal call of "
+            f"{f'iteration {self.iteration}' if self.iteration else 'an earlier run'}"
+        )
         why = f"it may repeat {call}, whose effect is unknown"
         return f"{why}, and its reconcile function can't tell: {doubt}" if doubt else why
 
@@ -39,20 +44,31 @@ def unknown_note(spec: ToolSpec) -> str:
 
 def _way_out(spec: ToolSpec) -> str:
     if spec.reconcile:
-        return "To find out, make exactly the same call again: the tool then looks first whether this one was done."
+        return (
+            "To find out, make exactly the same call again: the tool then looks first whether this "
+            "one was done."
+        )
     find_out = "Find out before you make it again, if another tool can tell"
     if not spec.idempotent:
         return f"{find_out}: exactly the same call needs a person's approval."
-    return "To make exactly the same call again is declared to be safe." if spec.safe_to_repeat else f"{find_out}."
+    return (
+        "To make exactly the same call again is declared to be safe."
+        if spec.safe_to_repeat
+        else f"{find_out}."
+    )
 
 
 def same_call(name: str, arguments: JsonObject, spec: ToolSpec | None = None) -> str:
     """Return a key that is equal for calls of one tool with the same arguments, in any notation.
 
-    It ignores their order, the form of a number (`1`, `1.0` or `"1"`), and the form of an absent argument: omitted,
-    null or, if `spec` knows it, the default. Functions treat these alike.
+    It ignores their order, the form of a number (`1`, `1.0` or `"1"`), and the form of an absent
+    argument: omitted, null or, if `spec` knows it, the default. Functions treat these alike.
     """
-    given = {key: value for key, value in arguments.items() if not (spec and _is_default(key, value, spec))}
+    given = {
+        key: value
+        for key, value in arguments.items()
+        if not (spec and _is_default(key, value, spec))
+    }
     text = json.dumps([name, _plain(given)], sort_keys=True)
     return blake2b(text.encode(), digest_size=8).hexdigest()
 
@@ -114,7 +130,9 @@ class Unknown:
 
 
 class Reconciled(Exchanged):
-    """The finding of a tool's `reconcile` function; neither field is set if the earlier call was not executed."""
+    """The finding of a tool's `reconcile` function; neither field is set if the earlier call was
+    not executed.
+    """
 
     result: ToolResult | None = None
     """Set if it was executed."""

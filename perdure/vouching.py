@@ -1,4 +1,6 @@
-"""Signatures of a gateway: it identifies deciders and requesters with a key that the workers share."""
+"""Signatures of a gateway: it identifies deciders and requesters with a key that the workers
+share.
+"""
 
 from __future__ import annotations
 
@@ -55,8 +57,9 @@ class Vouch(Exchanged):
 
 
 class Requesters(Exchanged):
-    """Identifies the requesters of a run, or the senders of its messages: signed by a gateway, or by the calling
-    run."""
+    """Identifies the requesters of a run, or the senders of its messages: signed by a gateway, or
+    by the calling run.
+    """
 
     names: list[str]
     at: float
@@ -92,13 +95,16 @@ class Request(Exchanged):
 MAX_REQUESTS = 200
 """The most requests of one run that are kept; with more, its requesters are unknown."""
 MAX_REQUEST_CHARS = 64 * 1024
-"""The limit of all their names and signatures: they travel from link to link, and anybody may send some."""
+"""The limit of all their names and signatures: they travel from link to link, and anybody may send
+some."""
 Requests = list[Request] | None
 """None if a requester could not be verified."""
 
 
 def with_request(known: Requests, request: Request | None) -> Requests:
-    """Return the requests with one more; None for one that is unverified, a duplicate, or one too many."""
+    """Return the requests with one more; None for one that is unverified, a duplicate, or one too
+    many.
+    """
     if known is None or request is None or len(known) >= MAX_REQUESTS:
         return None
     if any(each.by.signature == request.by.signature for each in known):
@@ -115,8 +121,8 @@ class VouchKeys:
 
     @classmethod
     def parse(cls, text: str, source: str = VARIABLE) -> VouchKeys:
-        """Return the keys in `KEYID:BASE64KEY[,OLDID:BASE64KEY…]`; line breaks may replace commas, `#` begins a
-        comment.
+        """Return the keys in `KEYID:BASE64KEY[,OLDID:BASE64KEY…]`; line breaks may replace commas,
+        `#` begins a comment.
 
         Raises ConfigurationError, which never shows a key.
         """
@@ -127,36 +133,60 @@ class VouchKeys:
             id, separator, encoded = entry.partition(":")
             if not separator or not KEY_ID_FORM.fullmatch(id) or id in keys:
                 raise ConfigurationError(
-                    f"{source}, entry {number}: expected KEYID:BASE64KEY with an id of its own; {MAKE_ONE}"
+                    f"{source}, entry {number}: expected KEYID:BASE64KEY with an id of its own; "
+                    f"{MAKE_ONE}"
                 )
             keys[id] = _secret(encoded, f"{source}, entry {number} ({id!r})")
         if not keys:
-            raise ConfigurationError(f"{source} has no key: expected KEYID:BASE64KEY; {MAKE_ONE}. Or unset it")
+            raise ConfigurationError(
+                f"{source} has no key: expected KEYID:BASE64KEY; {MAKE_ONE}. Or unset it"
+            )
         return cls(keys)
 
-    def decision(self, name: str, tenant: str | None, roles: Collection[str], subject: Sequence[Any]) -> Vouch:
+    def decision(
+        self, name: str, tenant: str | None, roles: Collection[str], subject: Sequence[Any]
+    ) -> Vouch:
         """Return the signature of a decision made now; there must be a key."""
-        vouch = Vouch(name=name, tenant=tenant, roles=sorted(roles), at=time.time(), key_id=self._first, signature="")
+        vouch = Vouch(
+            name=name,
+            tenant=tenant,
+            roles=sorted(roles),
+            at=time.time(),
+            key_id=self._first,
+            signature="",
+        )
         return vouch.model_copy(update={"signature": self._signature("decision", vouch, subject)})
 
-    def request(self, names: Iterable[str], place: str, content: str, at: float | None = None) -> Requesters:
-        """Return the signature of these people's request to the workflow of that id; there must be a key."""
+    def request(
+        self, names: Iterable[str], place: str, content: str, at: float | None = None
+    ) -> Requesters:
+        """Return the signature of these people's request to the workflow of that id; there must be
+        a key.
+        """
         now = time.time() if at is None else at
         requesters = Requesters(names=sorted(names), at=now, key_id=self._first, signature="")
-        return requesters.model_copy(update={"signature": self._signature("request", requesters, [place, content])})
+        return requesters.model_copy(
+            update={"signature": self._signature("request", requesters, [place, content])}
+        )
 
     def fault_in(self, vouch: Vouch, subject: Sequence[Any], now: float) -> str | None:
-        """Return why the signature of a decision is invalid, and the remedy; None if it is valid."""
+        """Return why the signature of a decision is invalid, and the remedy; None if it is
+        valid.
+        """
         if vouch.key_id not in self.keys:
             known = ", ".join(self.keys) or "none"
             return (
-                f"it is signed with the key {vouch.key_id[:64]!r}, and this worker's keys are {known}: give gateways "
+                f"it is signed with the key {vouch.key_id[:64]!r}, and this worker's keys are "
+                f"{known}: give gateways "
                 f"and workers the same {VARIABLE}"
             )
         if not self._holds("decision", vouch, subject):
             return "its signature does not fit this decision about this call of this run"
         if abs(now - vouch.at) > VALID_SECONDS:
-            return f"it was signed {abs(now - vouch.at):,.0f} s {'ago' if vouch.at < now else 'ahead'}: decide again"
+            return (
+                f"it was signed {abs(now - vouch.at):,.0f} s "
+                f"{'ago' if vouch.at < now else 'ahead'}: decide again"
+            )
         return None
 
     def requesters(self, requests: Requests) -> set[str] | None:
@@ -186,7 +216,9 @@ class VouchKeys:
 
 def _secret(encoded: str, place: str) -> bytes:
     try:
-        secret = base64.b64decode(encoded.strip().translate(str.maketrans("-_", "+/")), validate=True)
+        secret = base64.b64decode(
+            encoded.strip().translate(str.maketrans("-_", "+/")), validate=True
+        )
     except binascii.Error as error:
         raise ConfigurationError(f"{place}: the key is not base64 ({error}); {MAKE_ONE}") from None
     if len(secret) < MIN_KEY_BYTES:
@@ -205,7 +237,9 @@ def vouch_keys() -> VouchKeys:
     """
     text, path = os.environ.get(VARIABLE), os.environ.get(FILE_VARIABLE)
     if text is not None and path is not None:
-        raise ConfigurationError(f"{VARIABLE} and {FILE_VARIABLE} are both set, expected one of them: unset the other")
+        raise ConfigurationError(
+            f"{VARIABLE} and {FILE_VARIABLE} are both set, expected one of them: unset the other"
+        )
     if path is not None:
         return _read(path)
     return NO_KEYS if text is None else _parse(text, VARIABLE)
@@ -229,19 +263,24 @@ def _parse(text: str, source: str) -> VouchKeys:
 def _read(path: str) -> VouchKeys:
     """Return the keys in a file, read once."""
     try:
-        return VouchKeys.parse(Path(path).expanduser().read_text(encoding="utf-8"), f"{FILE_VARIABLE}={path!r}")
+        return VouchKeys.parse(
+            Path(path).expanduser().read_text(encoding="utf-8"), f"{FILE_VARIABLE}={path!r}"
+        )
     except (OSError, ValueError, RuntimeError) as error:
         if isinstance(error, ConfigurationError):
             raise
-        raise ConfigurationError(f"{FILE_VARIABLE}={path!r} can't be read: {error}. Expected a file of keys") from error
+        raise ConfigurationError(
+            f"{FILE_VARIABLE}={path!r} can't be read: {error}. Expected a file of keys"
+        ) from error
 
 
 @dataclass(frozen=True)
 class Voucher:
     """Signs requests and decisions for one person, whom the caller has authenticated.
 
-    `start_run`, `get_run` and `session` take one. The keys are those of the environment (`PERDURE_VOUCH_KEY`), which
-    the workers must have, too. Raises ConfigurationError where the environment has none.
+    `start_run`, `get_run` and `session` take one. The keys are those of the environment
+    (`PERDURE_VOUCH_KEY`), which the workers must have, too. Raises ConfigurationError where the
+    environment has none.
     """
 
     name: str

@@ -25,16 +25,21 @@ _PLAIN_URL = re.compile(r"^[hH][tT][tT][pP][sS]?://[^\s/?#@\\]+([/?#][^\s\\]*)?$
 
 
 class Webhook(BaseModel):
-    """An address that receives signed requests about a run (Standard Webhooks); a plain URL stands for one that
-    receives all."""
+    """An address that receives signed requests about a run (Standard Webhooks); a plain URL stands
+    for one that receives all.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     url: str = Field(max_length=MAX_URL_CHARS)
     """Where each notice is posted: `https://…`, without a secret in it."""
-    events: list[NoticeType] | None = Field(default=None, min_length=1, exclude_if=lambda events: events is None)
+    events: list[NoticeType] | None = Field(
+        default=None, min_length=1, exclude_if=lambda events: events is None
+    )
     """The types of notices to send; None for all."""
-    secret: str = Field(default=SECRET, pattern=f"^{SECRET}[A-Z0-9_]*$", exclude_if=lambda name: name == SECRET)
+    secret: str = Field(
+        default=SECRET, pattern=f"^{SECRET}[A-Z0-9_]*$", exclude_if=lambda name: name == SECRET
+    )
     """The name of the workers' variable with the secret (`whsec_…`) that signs the notices."""
 
     @model_validator(mode="before")
@@ -47,13 +52,17 @@ class Webhook(BaseModel):
     def _accept_short_names(cls, events: Any) -> Any:
         """Accept `waiting` for `run.waiting`."""
         known = {name.partition(".")[2]: name for name in get_args(NoticeType)}
-        return [known.get(each, each) if isinstance(each, str) else each for each in _as_list(events)]
+        return [
+            known.get(each, each) if isinstance(each, str) else each for each in _as_list(events)
+        ]
 
     @field_validator("url")
     @classmethod
     def _require_address(cls, url: str) -> str:
         if not _PLAIN_URL.fullmatch(url):
-            raise ValueError("expected a plain URL, https://HOST/PATH, without a user or a password in it")
+            raise ValueError(
+                "expected a plain URL, https://HOST/PATH, without a user or a password in it"
+            )
         return url
 
     def takes(self, type: str) -> bool:
@@ -62,8 +71,14 @@ class Webhook(BaseModel):
 
 
 def read_webhooks(given: Any) -> Any:
-    """Return a list of webhooks; a single one, or a text of URLs separated by commas, stands for such a list."""
-    return [part for each in _as_list(given) for part in (each.split(",") if isinstance(each, str) else [each])]
+    """Return a list of webhooks; a single one, or a text of URLs separated by commas, stands for
+    such a list.
+    """
+    return [
+        part
+        for each in _as_list(given)
+        for part in (each.split(",") if isinstance(each, str) else [each])
+    ]
 
 
 def _as_list(given: Any) -> list[Any]:
@@ -98,7 +113,9 @@ class PushTarget(Exchanged):
 
 
 class PushChange(Exchanged):
-    """Adds such a target to a run or, by its id alone, removes it: the argument of the signal `push`."""
+    """Adds such a target to a run or, by its id alone, removes it: the argument of the signal
+    `push`.
+    """
 
     target: PushTarget | None = None
     removed: str = ""
@@ -116,22 +133,29 @@ class NoticeInput(Exchanged):
     webhooks: list[Webhook] = []
     push: list[PushTarget] = Field(default=[], exclude_if=lambda targets: not targets)
     first_pause: float = 5.0
-    """Seconds after the first attempt; each further pause is four times as long, up to six hours."""
+    """Seconds after the first attempt; each further pause is four times as long, up to six
+    hours."""
 
 
 def secret_problem(variable: str, value: str) -> str:
-    """Return why notices can't be signed with the secrets that the variable has as its value; "" where they can."""
+    """Return why notices can't be signed with the secrets that the variable has as its value; ""
+    where they can.
+    """
     secrets = value.split()
     if secrets and all(map(_is_secret, secrets)):
         return ""
     return (
-        f"variable {variable} has no secret: expected `{SECRET_PREFIX}` and at least 24 bytes in base64, such as "
+        f"variable {variable} has no secret: expected `{SECRET_PREFIX}` and at least 24 bytes in "
+        "base64, such as "
         f"`echo {SECRET_PREFIX}$(openssl rand -base64 32)` prints"
     )
 
 
 def _is_secret(text: str) -> bool:
     try:
-        return text.startswith(SECRET_PREFIX) and len(base64.b64decode(text[len(SECRET_PREFIX) :], validate=True)) >= 24
+        return (
+            text.startswith(SECRET_PREFIX)
+            and len(base64.b64decode(text[len(SECRET_PREFIX) :], validate=True)) >= 24
+        )
     except binascii.Error:
         return False

@@ -1,4 +1,5 @@
-"""The limits that a worker's owner sets for agents: commands, variables, kinds of tools, and servers.
+"""The limits that a worker's owner sets for agents: commands, variables, kinds of tools, and
+servers.
 
 And the certificates by which servers are verified.
 """
@@ -15,8 +16,11 @@ from typing import NamedTuple
 
 from .errors import ConfigurationError
 
-_URL = re.compile(r"(https?)://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{1,5}))?(?:[/?#][^\s\\]*)?", re.IGNORECASE)
-"""Accepts only URLs that all programs parse alike: no user, no backslash, no name in other letters."""
+_URL = re.compile(
+    r"(https?)://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{1,5}))?(?:[/?#][^\s\\]*)?", re.IGNORECASE
+)
+"""Accepts only URLs that all programs parse alike: no user, no backslash, no name in other
+letters."""
 PORTS = {"http": 80, "https": 443}
 
 
@@ -47,8 +51,8 @@ def server_in(url: str | None) -> Origin | None:
 
 
 def is_listed(server: Origin, hosts: Iterable[str]) -> bool:
-    """Return whether one of the hosts matches the server: `name`, `name:port`, `*.domain` for all below it, `*` for
-    any.
+    """Return whether one of the hosts matches the server: `name`, `name:port`, `*.domain` for all
+    below it, `*` for any.
 
     A name without a port matches every port of the host.
     """
@@ -63,7 +67,9 @@ def _means(host: str, server: Origin) -> bool:
 
 
 ANY = "*"
-VARIABLES = {name: f"PERDURE_ALLOW_{name.upper()}" for name in ("commands", "env", "hosts", "kinds")}
+VARIABLES = {
+    name: f"PERDURE_ALLOW_{name.upper()}" for name in ("commands", "env", "hosts", "kinds")
+}
 """The environment variable of each limit: names, separated by commas."""
 _METADATA_NAMES = (
     "metadata.google.internal",
@@ -85,15 +91,23 @@ _METADATA = tuple(
 )
 """The addresses of clouds' credential services."""
 _ODD_ADDRESS = re.compile(r"(?:0x[0-9a-f]*|\d+)(?:\.(?:0x[0-9a-f]*|\d+)){0,3}")
-"""Spellings of IPv4 addresses that resolvers understand, not all of them alike, such as 0xa9fea9fe and 0251.254.1."""
+"""Spellings of IPv4 addresses that resolvers understand, not all of them alike, such as 0xa9fea9fe
+and 0251.254.1."""
 _SPECIAL = tuple(
     ip_network(each)
     for each in (
-        *("192.0.0.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.175.48.0/24"),
+        *(
+            "192.0.0.0/24",
+            "192.31.196.0/24",
+            "192.52.193.0/24",
+            "192.88.99.0/24",
+            "192.175.48.0/24",
+        ),
         *("2001::/23", "2620:4f:8000::/48", "3fff::/20"),
     )
 )
-"""Networks of IANA's registries of special purposes that a version of Python treats, in whole or in part, as global."""
+"""Networks of IANA's registries of special purposes that a version of Python treats, in whole or in
+part, as global."""
 _UNICAST = ip_network("2000::/3")
 """All IPv6 addresses of networks of the public internet."""
 _WITH_IPV4 = tuple(ip_network(each) for each in ("::/96", "64:ff9b::/96", "64:ff9b:1::/48"))
@@ -110,16 +124,21 @@ class Refused(NamedTuple):
     name: str = ""
 
     def __str__(self) -> str:
-        option = f": start it with --allow-{self.limit} {shlex.quote(self.name)}" if self.limit else ""
-        return f"this worker {self.does}{option and f'{option} (perdure docs worker-limits) if agents may use that'}"
+        option = (
+            f": start it with --allow-{self.limit} {shlex.quote(self.name)}" if self.limit else ""
+        )
+        return (
+            f"this worker {self.does}"
+            f"{option and f'{option} (perdure docs worker-limits) if agents may use that'}"
+        )
 
 
 @dataclass(frozen=True)
 class WorkerLimits:
     """The limits of a worker for all agents, regardless of their authors; `*` in a list means all.
 
-    The default trusts no agent: it starts no command, and sends no secret but a provider's key to that provider. Raises
-    ConfigurationError for a text in the place of a list.
+    The default trusts no agent: it starts no command, and sends no secret but a provider's key to
+    that provider. Raises ConfigurationError for a text in the place of a list.
     """
 
     commands: Collection[str] = ()
@@ -127,7 +146,8 @@ class WorkerLimits:
     env: Collection[str] = ()
     """The variables that `${env:NAME}` may name, besides a provider's key for that provider."""
     hosts: Collection[str] | None = None
-    """The hosts that may be called and may get secrets of the worker: `name`, `name:port`, `*.domain`.
+    """The hosts that may be called and may get secrets of the worker: `name`, `name:port`,
+    `*.domain`.
 
     None lets agents call any host but clouds' credential services, without secrets of the worker.
     """
@@ -137,16 +157,23 @@ class WorkerLimits:
     def __post_init__(self) -> None:
         for field in fields(self):
             if isinstance(value := getattr(self, field.name), str):
-                raise ConfigurationError(f"WorkerLimits({field.name}={value!r}): expected a list of names")
+                raise ConfigurationError(
+                    f"WorkerLimits({field.name}={value!r}): expected a list of names"
+                )
 
     @classmethod
     def from_environment(cls) -> WorkerLimits:
-        """Return the limits in `PERDURE_ALLOW_COMMANDS` and the like; the default for unset ones."""
-        return cls().with_names({name: [os.environ.get(variable, "")] for name, variable in VARIABLES.items()})
+        """Return the limits in `PERDURE_ALLOW_COMMANDS` and the like; the default for unset
+        ones.
+        """
+        return cls().with_names(
+            {name: [os.environ.get(variable, "")] for name, variable in VARIABLES.items()}
+        )
 
     def with_names(self, given: Mapping[str, Collection[str] | None]) -> WorkerLimits:
-        """Return a copy in which each list that has names is replaced; one text may hold several, separated by
-        commas."""
+        """Return a copy in which each list that has names is replaced; one text may hold several,
+        separated by commas.
+        """
         found = {name: _names(texts or ()) for name, texts in given.items()}
         old = {field.name: getattr(self, field.name) for field in fields(self)}
         return WorkerLimits(**{**old, **{name: names for name, names in found.items() if names}})
@@ -162,7 +189,9 @@ class WorkerLimits:
         return ANY in listed or name in listed
 
     def refusal_of_url(self, url: str, *, with_secret: bool) -> str:
-        """Return why the worker must not call that URL, with one of its secrets or without; "" if it may."""
+        """Return why the worker must not call that URL, with one of its secrets or without; "" if
+        it may.
+        """
         refused = refused_url(self, url, with_secret=with_secret)
         return str(refused) if refused else ""
 
@@ -172,17 +201,30 @@ OPEN = WorkerLimits(commands=(ANY,), env=(ANY,), hosts=(ANY,), kinds=(ANY,))
 
 
 def refused_url(limits: WorkerLimits, url: str, *, with_secret: bool) -> Refused | None:
-    """Return the refusal of a URL by a worker with these limits, with a secret of its own or without; None if it
-    may."""
+    """Return the refusal of a URL by a worker with these limits, with a secret of its own or
+    without; None if it may.
+    """
     server = server_in(url)
     if server is None:
-        return None if ANY in (limits.hosts or ()) else Refused(f"only calls plain URLs of servers, not {url[:100]!r}")
+        return (
+            None
+            if ANY in (limits.hosts or ())
+            else Refused(f"only calls plain URLs of servers, not {url[:100]!r}")
+        )
     name = server.address
     if limits.hosts is not None:
-        return None if is_listed(server, limits.hosts) else Refused(f"does not call the host {name!r}", "hosts", name)
+        return (
+            None
+            if is_listed(server, limits.hosts)
+            else Refused(f"does not call the host {name!r}", "hosts", name)
+        )
     if with_secret:
         return Refused(f"does not send its secrets to {name!r}", "hosts", name)
-    return Refused(f"does not call the host {name!r}", "hosts", name) if _gives_credentials(server) else None
+    return (
+        Refused(f"does not call the host {name!r}", "hosts", name)
+        if _gives_credentials(server)
+        else None
+    )
 
 
 def wider_limits(limits: WorkerLimits, refused: Iterable[Refused]) -> WorkerLimits:
@@ -196,7 +238,9 @@ def wider_limits(limits: WorkerLimits, refused: Iterable[Refused]) -> WorkerLimi
 def options_for(limits: WorkerLimits, wider: WorkerLimits) -> str:
     """Return the options of `perdure worker` that widen the limits to the wider ones."""
     changed = [name for name in VARIABLES if getattr(wider, name) != getattr(limits, name)]
-    return " ".join(f"--allow-{name} {shlex.quote(','.join(getattr(wider, name)))}" for name in changed)
+    return " ".join(
+        f"--allow-{name} {shlex.quote(','.join(getattr(wider, name)))}" for name in changed
+    )
 
 
 def _names(texts: Collection[str]) -> tuple[str, ...]:
@@ -214,7 +258,9 @@ def _gives_credentials(server: Origin) -> bool:
 
 
 def is_private(address: IPv4Address | IPv6Address) -> bool:
-    """Return whether an address is outside the public internet: in any special-purpose range, or a cloud's own."""
+    """Return whether an address is outside the public internet: in any special-purpose range, or a
+    cloud's own.
+    """
     address = _ipv4_in(address) or address
     is_special = any(address in each for each in (*_SPECIAL, *_METADATA))
     is_unicast = address in _UNICAST if address.version == 6 else not address.is_multicast
@@ -235,11 +281,14 @@ AUTHORITIES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 def authorities_now() -> tuple[object, ...]:
-    """Return a cache key for a TLS context: it changes when the files that the environment names are replaced.
+    """Return a cache key for a TLS context: it changes when the files that the environment names
+    are replaced.
 
     Certificates may be replaced under a running worker, such as in a folder that a cluster mounts.
     """
-    return tuple((path, _state_of(path)) for variable in AUTHORITIES if (path := os.environ.get(variable)))
+    return tuple(
+        (path, _state_of(path)) for variable in AUTHORITIES if (path := os.environ.get(variable))
+    )
 
 
 def _state_of(path: str) -> tuple[int, int, int] | None:

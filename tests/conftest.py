@@ -32,17 +32,24 @@ from .support.dev_server import server_in_memory
 from .support.stage import Stage
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # As in a shell's background job. Processes of the tests are sent SIGINT, and would ignore it, too.
+    # As in a shell's background job. Processes of the tests are sent SIGINT, and would ignore it,
+    # too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.update(OPEN.as_environment())
 """The agents of the tests are the tests' own; those of limits say others."""
 os.environ |= {"GOGC": "400", "GODEBUG": "adaptivestackstart=1"}
-"""Temporal's servers look for garbage more rarely, and begin threads with the stack that those before them needed."""
+"""Temporal's servers look for garbage more rarely, and begin threads with the stack that those
+before them needed."""
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "support" / "nobody.pem")
-"""The one authority that HTTP clients know, whose key nobody has: to read a system's 140 takes each of them 30 ms."""
+"""The one authority that HTTP clients know, whose key nobody has: to read a system's 140 takes each
+of them 30 ms."""
 
-SHORT_RETENTION = ('system.namespaceMinRetentionLocal="1s"', 'history.retentionTimerJitterDuration="0s"')
-"""Dynamic configuration of a server that takes a retention of less than an hour, and keeps to it."""
+SHORT_RETENTION = (
+    'system.namespaceMinRetentionLocal="1s"',
+    'history.retentionTimerJitterDuration="0s"',
+)
+"""Dynamic configuration of a server that takes a retention of less than an hour, and keeps to
+it."""
 
 
 def pytest_collection_finish() -> None:
@@ -54,9 +61,11 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _rest_of_a_module() -> Iterator[None]:
-    """A process has one registry of tools, and no module's are those of the next one, whichever that is.
+    """A process has one registry of tools, and no module's are those of the next one, whichever
+    that is.
 
-    What else outlives a module stays as it is: to look through all of it took longer than a workflow's step may, 2 s.
+    What else outlives a module stays as it is: to look through all of it took longer than a
+    workflow's step may, 2 s.
     """
     yield
     clear_tools()
@@ -67,7 +76,12 @@ def _rest_of_a_module() -> Iterator[None]:
 @pytest.fixture(scope="session")
 async def server() -> AsyncIterator[WorkflowEnvironment]:
     """A real Temporal dev server, in memory, with perdure's search attributes registered."""
-    settings = (FAIR, FEW_LARGE_UPDATES, *SHORT_RETENTION, "frontend.WorkflowTimeSkippingEnabled=true")
+    settings = (
+        FAIR,
+        FEW_LARGE_UPDATES,
+        *SHORT_RETENTION,
+        "frontend.WorkflowTimeSkippingEnabled=true",
+    )
     async with server_in_memory(*settings) as environment:
         yield environment
 
@@ -82,8 +96,13 @@ async def _forked_commands() -> AsyncIterator[None]:
 @pytest.fixture(autouse=True)
 def _logging_as_it_was() -> Iterator[None]:
     """A test that sets up logging, as the command line does, does so for itself alone."""
-    root, named = logging.getLogger(), [logging.getLogger(name) for name in ("perdure", "temporalio")]
-    before = [(logger, logger.level, logger.propagate, logger.handlers[:]) for logger in (root, *named)]
+    root, named = (
+        logging.getLogger(),
+        [logging.getLogger(name) for name in ("perdure", "temporalio")],
+    )
+    before = [
+        (logger, logger.level, logger.propagate, logger.handlers[:]) for logger in (root, *named)
+    ]
     yield
     for logger, level, propagate, handlers in before:
         logger.setLevel(level)
@@ -93,7 +112,9 @@ def _logging_as_it_was() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _stdout_as_it_was() -> Iterator[None]:
-    """A test that runs a part of the command line in this process takes stdout from nobody who comes after it."""
+    """A test that runs a part of the command line in this process takes stdout from nobody who
+    comes after it.
+    """
     before = sys.stdout
     yield
     if console := sys.modules.get("perdure.cli.console"):

@@ -24,7 +24,12 @@ BOTH = "Parsed tool arguments after extracting the first JSON object and removin
         pytest.param(" \n{} ", {}, None, id="no arguments"),
         pytest.param("", {}, None, id="nothing at all"),
         pytest.param(" \n", {}, None, id="blanks"),
-        pytest.param('{"a": {"b": [1, 1.5, null, true]}}', {"a": {"b": [1, 1.5, None, True]}}, None, id="nested"),
+        pytest.param(
+            '{"a": {"b": [1, 1.5, null, true]}}',
+            {"a": {"b": [1, 1.5, None, True]}},
+            None,
+            id="nested",
+        ),
         pytest.param('{"a": "\\ud83d\\ude00"}', {"a": "😀"}, None, id="an escaped pair"),
         pytest.param('```json\n{"a": 1}\n```', {"a": 1}, FENCES, id="fences"),
         pytest.param(' ```{"a": "```"}```\n', {"a": "```"}, FENCES, id="fences on one line"),
@@ -38,7 +43,12 @@ BOTH = "Parsed tool arguments after extracting the first JSON object and removin
         pytest.param('{"a": 1}}', {"a": 1}, BLOCK, id="a brace too many"),
         pytest.param('```json\n{"a": 1}', {"a": 1}, BLOCK, id="an open fence"),
         pytest.param('{"a": [1, 2, ], }', {"a": [1, 2]}, COMMAS, id="trailing commas"),
-        pytest.param('{"a": "x,}", "b": ",]",}', {"a": "x,}", "b": ",]"}, COMMAS, id="commas in strings are kept"),
+        pytest.param(
+            '{"a": "x,}", "b": ",]",}',
+            {"a": "x,}", "b": ",]"},
+            COMMAS,
+            id="commas in strings are kept",
+        ),
         pytest.param('```json\n{"a": 1,}\n```', {"a": 1}, BOTH, id="fences and trailing commas"),
     ],
 )
@@ -62,7 +72,9 @@ def test_arguments(raw: str, arguments: dict[str, Any], warning: str | None) -> 
         pytest.param('{"a": NaN}', "NaN is not a JSON value", id="not a number"),
         pytest.param('{"a": 1e999}', "1e999 is too large a number", id="infinity"),
         pytest.param('{"a": "\\ud83d"}', "half of a surrogate pair", id="half a character"),
-        pytest.param('{"a": ' + "[" * 150 + "]" * 150 + "}", "nested deeper than 100 levels", id="deep"),
+        pytest.param(
+            '{"a": ' + "[" * 150 + "]" * 150 + "}", "nested deeper than 100 levels", id="deep"
+        ),
         pytest.param('{"a": ' + "[" * 50_000, "nested too deeply", id="deeper than can be read"),
         pytest.param('{"a": ' + "1" * 5000 + "}", "Exceeds the limit", id="an endless number"),
         pytest.param("`````", "Expecting value", id="nothing but fences"),
@@ -76,7 +88,9 @@ def test_wrong_arguments(raw: str, message: str) -> None:
 
 @pytest.mark.parametrize("prefix", ["", "{", '{"', "```", "```json\n{"])
 @pytest.mark.parametrize(
-    "unit", list('{}"\\,[] `\n') + ['\\"', '{"', "{,", ", ", " ,", "{}", '{"a":1,', "```{", '{"a":["', "{ ,"]
+    "unit",
+    list('{}"\\,[] `\n')
+    + ['\\"', '{"', "{,", ", ", " ,", "{}", '{"a":1,', "```{", '{"a":["', "{ ,"],
 )
 def test_linear_time(prefix: str, unit: str) -> None:
     """100 KB take well under a second: squared time would take many."""

@@ -1,4 +1,6 @@
-"""A breaker: repeated refusals open it, calls wait together, one probes; a flaky call alone hurts nobody."""
+"""A breaker: repeated refusals open it, calls wait together, one probes; a flaky call alone hurts
+nobody.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ class Down(Exception):
 
 
 def refusal_in(error: Exception) -> ServerRefusal | None:
-    return ServerRefusal("server", "it is down", retry_after=0.0) if isinstance(error, Down) else None
+    return (
+        ServerRefusal("server", "it is down", retry_after=0.0) if isinstance(error, Down) else None
+    )
 
 
 async def call(breaker: Breaker, run: str, *, fails: bool, patience: float = 0.0) -> None:

@@ -1,4 +1,6 @@
-"""The recorded conversation: whoever follows its references has the same messages, or notices that it has not."""
+"""The recorded conversation: whoever follows its references has the same messages, or notices that
+it has not.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ Sketch = list[tuple[str, int]]
 """Kind and size of each message: long texts would only fill hypothesis's reports."""
 
 SKETCHES = st.lists(
-    st.tuples(st.sampled_from(["user", "calls", "tool", "image"]), st.sampled_from([0, 1, 200, 200, 30_000, 90_000])),
+    st.tuples(
+        st.sampled_from(["user", "calls", "tool", "image"]),
+        st.sampled_from([0, 1, 200, 200, 30_000, 90_000]),
+    ),
     max_size=4,
 )
 
@@ -43,7 +48,9 @@ def drawn(sketch: Sketch) -> list[Message]:
         "user": Message.user,
         "calls": lambda text: Message.assistant(text, [CALL]),
         "tool": lambda text: Message.tool(CALL, ToolResult.failure(text, kind="odd")),
-        "image": lambda text: Message(role="user", parts=[ImagePart(source=f"data:{text}", detail="low")]),
+        "image": lambda text: Message(
+            role="user", parts=[ImagePart(source=f"data:{text}", detail="low")]
+        ),
     }
     return [make[kind]("✓" * size) for kind, size in sketch]
 
@@ -85,7 +92,8 @@ class Actors:
 
     def follow(self, reference: ConversationRef) -> None:
         if self.follower.version > reference.version:
-            # It is ahead, by a reference that was not recorded: such a follower reads the history anew.
+            # It is ahead, by a reference that was not recorded: such a follower reads the history
+            # anew.
             with pytest.raises(DigestMismatchError):
                 self.follower.follow(travelled(reference))
             self.follower = self.read()
@@ -105,7 +113,9 @@ def travelled(reference: ConversationRef) -> ConversationRef:
 
 
 STEPS = st.tuples(
-    st.sampled_from(["append", "append", "append", "rewrite", "trim", "look", "call", "ahead", "forget"]),
+    st.sampled_from(
+        ["append", "append", "append", "rewrite", "trim", "look", "call", "ahead", "forget"]
+    ),
     SKETCHES,
     st.integers(0, 500),
 )
@@ -122,8 +132,14 @@ def test_followers_always_have_equal_messages_and_digest(sketch: Sketch, steps: 
         actors.step(kind, news, number)
     actors.record(writer.ref())
     for copy in (actors.follower, actors.read()):
-        assert (copy.messages, copy.version, copy.digest) == (writer.messages, writer.version, writer.digest)
-    assert [operation for ref in actors.recorded for operation in ref.operations] == writer.operations
+        assert (copy.messages, copy.version, copy.digest) == (
+            writer.messages,
+            writer.version,
+            writer.digest,
+        )
+    assert [
+        operation for ref in actors.recorded for operation in ref.operations
+    ] == writer.operations
     assert writer.sizes == [message_chars(message) for message in writer.messages]
     assert writer.recorded_bytes == total_bytes(writer.messages)
 
@@ -137,7 +153,10 @@ def test_references_ahead_are_bounded(sketch: Sketch, appended: list[Sketch], li
     for reference in writer.partial_refs(limit):
         size = sum(map(operation_bytes, reference.operations))
         assert size <= limit or len(reference.operations) == 1
-    assert len(writer.unrecorded_operations) <= 1 or sum(map(operation_bytes, writer.unrecorded_operations)) <= limit
+    assert (
+        len(writer.unrecorded_operations) <= 1
+        or sum(map(operation_bytes, writer.unrecorded_operations)) <= limit
+    )
 
 
 def test_no_operation_outgrows_a_batch_unless_one_message_does() -> None:
@@ -145,7 +164,11 @@ def test_no_operation_outgrows_a_batch_unless_one_message_does() -> None:
     news = [Message.user("a" * (BATCH_BYTES // 3))] * 7
     writer.append(news)
     writer.rewrite([*news, Message.user("b" * (2 * BATCH_BYTES))])
-    assert [len(operation.messages) for operation in writer.operations if not isinstance(operation, Trim)] == [
+    assert [
+        len(operation.messages)
+        for operation in writer.operations
+        if not isinstance(operation, Trim)
+    ] == [
         *[2, 2, 2, 1],
         *[2, 2, 2, 1, 1],
     ]
@@ -192,7 +215,9 @@ def test_what_does_not_fit_is_noticed() -> None:
     ahead = Conversation.recorded(HELLO)
     ahead.follow(reference)
     ahead.append([Message.user("more")])
-    with pytest.raises(DigestMismatchError, match="is at version 3, the operations lead from 0 to 2"):
+    with pytest.raises(
+        DigestMismatchError, match="is at version 3, the operations lead from 0 to 2"
+    ):
         ahead.follow(reference)
 
 
@@ -200,12 +225,23 @@ def test_what_does_not_fit_is_noticed() -> None:
     ("one", "other"),
     [
         (Message.user("a"), Message.assistant("a")),
-        (Message.user("a"), Message(role="user", parts=[*Message.user("a").parts, *Message.user("").parts])),
-        (Message.assistant("", [CALL]), Message.assistant("", [CALL.model_copy(update={"arguments": "{}"})])),
-        (Message.tool(CALL, ToolResult.of_text("a")), Message.tool(CALL, ToolResult.failure("a", kind="k"))),
+        (
+            Message.user("a"),
+            Message(role="user", parts=[*Message.user("a").parts, *Message.user("").parts]),
+        ),
+        (
+            Message.assistant("", [CALL]),
+            Message.assistant("", [CALL.model_copy(update={"arguments": "{}"})]),
+        ),
+        (
+            Message.tool(CALL, ToolResult.of_text("a")),
+            Message.tool(CALL, ToolResult.failure("a", kind="k")),
+        ),
         *[
             (
-                Message.model_validate({"role": "user", "parts": [{"kind": "image", "source": "a"}]}),
+                Message.model_validate(
+                    {"role": "user", "parts": [{"kind": "image", "source": "a"}]}
+                ),
                 Message.model_validate({"role": "user", "parts": [{"kind": kind, "source": "a"}]}),
             )
             for kind in ("file", "audio")
@@ -225,7 +261,11 @@ def test_different_messages_have_different_digests(one: Message, other: Message)
 
 def test_only_a_recorded_conversation_has_a_digest() -> None:
     unrecorded = Conversation(HELLO)
-    for ask in (lambda: unrecorded.digest, unrecorded.ref, lambda: unrecorded.follow(Conversation.recorded().ref())):
+    for ask in (
+        lambda: unrecorded.digest,
+        unrecorded.ref,
+        lambda: unrecorded.follow(Conversation.recorded().ref()),
+    ):
         with pytest.raises(ValueError, match="this conversation has no digest"):
             ask()
 
@@ -240,7 +280,11 @@ def test_a_conversation_goes_on_from_a_version_and_a_digest() -> None:
     assert follower.messages == next_link.messages
     loaded = Conversation.recorded([], version=writer.version, digest=writer.digest)
     loaded.load(writer.messages)
-    assert (loaded.messages, loaded.digest, loaded.version) == (writer.messages, writer.digest, writer.version)
+    assert (loaded.messages, loaded.digest, loaded.version) == (
+        writer.messages,
+        writer.digest,
+        writer.version,
+    )
     with pytest.raises(ValueError, match="only an empty conversation"):
         loaded.load(HELLO)
 
@@ -262,12 +306,27 @@ def test_the_transcript_holds_what_a_guardrail_put_in_place() -> None:
     writer.trim(1, 1, Message.user("[Context summary: …]"))
     writer.rewrite([HELLO[0], Message.user("My number is […]")])
     transcript.follow(writer.operations)
-    assert [message.text for message in transcript.messages] == ["Hi", "Be brief.", "My number is […]"]
+    assert [message.text for message in transcript.messages] == [
+        "Hi",
+        "Be brief.",
+        "My number is […]",
+    ]
 
 
 def test_the_transcript_goes_on_over_links() -> None:
     transcript = Transcript(HELLO)
     transcript.follow([Append(messages=[Message.assistant("Hello")])])
     transcript.begin_link([*HELLO, Message.assistant("Hello"), Message.user("not recorded")])
-    transcript.follow([Trim(head=1, drop=3, summary=Message.user("[…]")), Append(messages=[Message.assistant("Bye")])])
-    assert [message.text for message in transcript.messages] == ["Be brief.", "Hi", "Hello", "not recorded", "Bye"]
+    transcript.follow(
+        [
+            Trim(head=1, drop=3, summary=Message.user("[…]")),
+            Append(messages=[Message.assistant("Bye")]),
+        ]
+    )
+    assert [message.text for message in transcript.messages] == [
+        "Be brief.",
+        "Hi",
+        "Hello",
+        "not recorded",
+        "Bye",
+    ]

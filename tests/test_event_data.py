@@ -10,7 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pydantic import TypeAdapter
 
-from perdure.event_data import EVENT_DATA, EventType, ThinkingData, TokenData, ToolResultData, UsageData
+from perdure.event_data import (
+    EVENT_DATA,
+    EventType,
+    ThinkingData,
+    TokenData,
+    ToolResultData,
+    UsageData,
+)
 from perdure.events import RunEvent
 from perdure.messages import ToolCall, Usage
 from perdure.testing import asks, call, says
@@ -19,7 +26,9 @@ from .support.loop_stage import Stage, fails
 from .support.random_runs import RandomRun, Script, scripts
 
 DOCS = Path(__file__).parents[1] / "docs" / "events.md"
-ADAPTERS: dict[str, TypeAdapter[Any]] = {type: TypeAdapter(kind) for type, kind in EVENT_DATA.items()}
+ADAPTERS: dict[str, TypeAdapter[Any]] = {
+    type: TypeAdapter(kind) for type, kind in EVENT_DATA.items()
+}
 
 
 def check(type: str, data: dict[str, Any]) -> None:
@@ -66,7 +75,11 @@ async def test_a_run_with_every_recorded_type_but_the_last_ones() -> None:
     """So that the types above are known to be met."""
     stage = Stage(
         fails("server"),
-        asks(call("look"), ToolCall(id="2", name="look", arguments="```json\n{}\n```"), call("unheard_of")),
+        asks(
+            call("look"),
+            ToolCall(id="2", name="look", arguments="```json\n{}\n```"),
+            call("unheard_of"),
+        ),
         says("Done", finish_reason="stop"),
         tools={"look": lambda: "seen " * 400},
         stream=True,
@@ -76,14 +89,31 @@ async def test_a_run_with_every_recorded_type_but_the_last_ones() -> None:
     await stage.play()
     for type, data in stage.events:
         check(type, data)
-    assert set(stage.types()) >= {"token", "tool_call_start", "tool_result", "status", "messages_updated", "error"}
-    assert set(stage.types()) >= {"compaction_start", "compaction_complete", "llm_start", "llm_complete", "done"}
+    assert set(stage.types()) >= {
+        "token",
+        "tool_call_start",
+        "tool_result",
+        "status",
+        "messages_updated",
+        "error",
+    }
+    assert set(stage.types()) >= {
+        "compaction_start",
+        "compaction_complete",
+        "llm_start",
+        "llm_complete",
+        "done",
+    }
 
 
 def test_a_reader_gets_the_data_with_its_type() -> None:
-    event = RunEvent(seq=1, type="tool_result", iteration=1, data={"name": "look", "result": "seen"})
+    event = RunEvent(
+        seq=1, type="tool_result", iteration=1, data={"name": "look", "result": "seen"}
+    )
     assert event.data_as(ToolResultData)["result"] == "seen"
-    with pytest.raises(TypeError, match="the data of a tool_result event is ToolResultData, not TokenData"):
+    with pytest.raises(
+        TypeError, match="the data of a tool_result event is ToolResultData, not TokenData"
+    ):
         event.data_as(TokenData)
     with pytest.raises(TypeError):
         event.model_copy(update={"type": "token"}).data_as(ThinkingData)

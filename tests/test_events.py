@@ -39,7 +39,9 @@ async def test_the_log_reproduces_what_was_delivered() -> None:
         return "seen " * 2000 * context.iteration
 
     rounds = [asks(call("look", f"{number}"), text=f"round {number}") for number in range(12)]
-    stage = Stage(*rounds, says("Done"), tools={"look": look}, context_budget=30_000, max_iterations=20)
+    stage = Stage(
+        *rounds, says("Done"), tools={"look": look}, context_budget=30_000, max_iterations=20
+    )
     await stage.play()
     log = stage.effects.log
     assert len(pages(log)) > 1
@@ -48,7 +50,9 @@ async def test_the_log_reproduces_what_was_delivered() -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.sampled_from(["status", "append", "large", "trim", "rewrite", "read"]), max_size=25))
+@given(
+    st.lists(st.sampled_from(["status", "append", "large", "trim", "rewrite", "read"]), max_size=25)
+)
 def test_pages_hold_what_happened(steps: list[str]) -> None:
     conversation = Conversation(HELLO)
     log, reader = EventLog(conversation), EventReader(HELLO)
@@ -67,7 +71,12 @@ def test_pages_hold_what_happened(steps: list[str]) -> None:
             case "read":
                 live += reader.read(log.page(live[-1].seq if live else 0))
                 continue
-        log.append("status" if step == "status" else "messages_updated", number, {"n": number}, time=float(number))
+        log.append(
+            "status" if step == "status" else "messages_updated",
+            number,
+            {"n": number},
+            time=float(number),
+        )
         lists.append(list(conversation.messages))
     seen = read(log, HELLO)
     assert [event.seq for event in seen] == list(range(1, len(lists) + 1))
@@ -92,7 +101,9 @@ def test_reading_after_an_event(after: int, seqs: list[int]) -> None:
 
 
 def test_the_log_of_a_later_link_goes_on_counting() -> None:
-    conversation = Conversation.recorded([*HELLO, Message.assistant("Hello")], version=7, digest="0" * 32)
+    conversation = Conversation.recorded(
+        [*HELLO, Message.assistant("Hello")], version=7, digest="0" * 32
+    )
     log = EventLog(conversation, last_seq=40)
     assert log.last_seq == 40
     conversation.append([Message.user("Bye")])

@@ -27,7 +27,9 @@ inputs: {q: {type: List}}
 user:
 {{ q }}
 """
-UNSET = WITHOUT_MODEL.replace("param", "configuration: {azure_deployment: '${env:PERDURE_UNSET_NAME}'}, param")
+UNSET = WITHOUT_MODEL.replace(
+    "param", "configuration: {azure_deployment: '${env:PERDURE_UNSET_NAME}'}, param"
+)
 KEY = {"kind": "key", "endpoint": "http://a/v1", "apiKey": "${env:PERDURE_KEY_OF_A}"}
 OPTIONS = {"temperature": 1, "additionalProperties": {"store": True}}
 
@@ -56,20 +58,38 @@ def test_names(choice: tuple[str | None, str | None], provider: str, id: str) ->
 
 
 def test_the_same_provider_keeps_its_connection_and_options() -> None:
-    model = {"id": "m", "apiType": "responses", "connection": KEY, "options": OPTIONS, "fallback": ["n"]}
+    model = {
+        "id": "m",
+        "apiType": "responses",
+        "connection": KEY,
+        "options": OPTIONS,
+        "fallback": ["n"],
+    }
     other = changed(model, "openai/o")
     assert (other["id"], other["apiType"], other["connection"]) == ("o", "responses", KEY)
     assert (other["options"], [each["id"] for each in other["fallback"]]) == (OPTIONS, ["n"])
-    assert changed(model, None, None, "http://b/v1")["connection"] == {**KEY, "endpoint": "http://b/v1"}
+    assert changed(model, None, None, "http://b/v1")["connection"] == {
+        **KEY,
+        "endpoint": "http://b/v1",
+    }
 
 
 def test_another_provider_gets_no_key_and_no_options_of_the_first() -> None:
-    other = changed({"id": "m", "apiType": "responses", "connection": KEY, "options": OPTIONS}, "anthropic/c")
-    assert other == {"id": "c", "provider": "anthropic", "apiType": "chat", "options": {"temperature": 1.0}}
+    other = changed(
+        {"id": "m", "apiType": "responses", "connection": KEY, "options": OPTIONS}, "anthropic/c"
+    )
+    assert other == {
+        "id": "c",
+        "provider": "anthropic",
+        "apiType": "chat",
+        "options": {"temperature": 1.0},
+    }
 
 
 def test_the_fields_of_another_kind_of_connection_do_not_stay() -> None:
-    other = changed({"id": "m", "connection": {"kind": "reference", "name": "n"}}, None, None, "http://b/v1")
+    other = changed(
+        {"id": "m", "connection": {"kind": "reference", "name": "n"}}, None, None, "http://b/v1"
+    )
     assert other["connection"] == {"kind": "key", "endpoint": "http://b/v1"}
 
 
@@ -90,13 +110,19 @@ async def test_a_file_without_a_model_runs(
     chosen: dict[str, Any] = {"model": "openai:any", "endpoint": model.openai_endpoint}
     async with stage.worker():
         with pytest.warns(DeprecationWarning, match="the first format"):
-            first = await start_run(stage.client, file, {"q": [1]}, task_queue=stage.task_queue, **chosen)
+            first = await start_run(
+                stage.client, file, {"q": [1]}, task_queue=stage.task_queue, **chosen
+            )
         assert (await first.result()).output == "one"
-        second = await start_run(stage.client, agent, {"q": [2]}, task_queue=stage.task_queue, **chosen)
+        second = await start_run(
+            stage.client, agent, {"q": [2]}, task_queue=stage.task_queue, **chosen
+        )
         assert (await second.result()).output == "one"
         with pytest.raises(LoadError, match="expected a model's id"):
             await start_run(stage.client, agent, {"q": [1]}, task_queue=stage.task_queue)
-    assert [(body["model"], body["temperature"]) for body in (each.body for each in model.requests)] == [("any", 0)] * 2
+    assert [
+        (body["model"], body["temperature"]) for body in (each.body for each in model.requests)
+    ] == [("any", 0)] * 2
     assert [each.body["messages"][-1]["content"] for each in model.requests] == ["[1]", "[2]"]
 
 
@@ -104,13 +130,17 @@ async def test_one_call(stage: Stage, scripted: Callable[[Script], ScriptedModel
     model = scripted([says("yes")])
     agent = Agent.model_validate({"name": "a", "instructions": "user:\nhi"})
     assert (
-        await perdure.invoke_agent_async(agent, client=stage.client, model="any", endpoint=model.openai_endpoint)
+        await perdure.invoke_agent_async(
+            agent, client=stage.client, model="any", endpoint=model.openai_endpoint
+        )
         == "yes"
     )
 
 
 @pytest.mark.parametrize("text", [WITHOUT_MODEL, UNSET])
-async def test_commands(text: str, embedded: Cli, scripted: Callable[[Script], ScriptedModel], tmp_path: Path) -> None:
+async def test_commands(
+    text: str, embedded: Cli, scripted: Callable[[Script], ScriptedModel], tmp_path: Path
+) -> None:
     """Also where the file's own model can't be known here."""
     file, model = tmp_path / "judge.prompty", scripted([says("good")])
     file.write_text(text)
@@ -121,6 +151,8 @@ async def test_commands(text: str, embedded: Cli, scripted: Callable[[Script], S
     shown = await embedded("validate", *given, "--show-request")
     assert json.loads(shown.stdout)["model"] == "any"
     alone = await embedded("validate", str(file))
-    assert ("model.id: is missing" if text == WITHOUT_MODEL else "PERDURE_UNSET_NAME") in alone.stderr
+    assert (
+        "model.id: is missing" if text == WITHOUT_MODEL else "PERDURE_UNSET_NAME"
+    ) in alone.stderr
     misspelt = await embedded("validate", str(file), "--model", "m", "--provider", "opnai")
     assert "did you mean 'openai'?" in misspelt.stderr

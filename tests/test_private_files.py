@@ -62,4 +62,7 @@ async def test_exports(tmp_path: Path) -> None:
         yield {"a": 1}
 
     assert await _write(lines(), tmp_path / "export.jsonl") == 1  # type: ignore[arg-type]
-    assert (json.loads((tmp_path / "export.jsonl").read_text()), mode(tmp_path / "export.jsonl")) == ({"a": 1}, 0o600)
+    assert (
+        json.loads((tmp_path / "export.jsonl").read_text()),
+        mode(tmp_path / "export.jsonl"),
+    ) == ({"a": 1}, 0o600)

@@ -16,7 +16,15 @@ from perdure.messages import Message
 from perdure.options import RunOptions
 from perdure.prompty.load import load_dict
 from perdure.providers import close_clients
-from perdure.redaction import MAX_LOGGED_CHARS, REDACTED, Redactor, Secret, get_logger, redact, redacted_excerpt
+from perdure.redaction import (
+    MAX_LOGGED_CHARS,
+    REDACTED,
+    Redactor,
+    Secret,
+    get_logger,
+    redact,
+    redacted_excerpt,
+)
 
 
 def test_keys_are_taken_out_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,18 +38,25 @@ def test_keys_are_taken_out_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
         }
     )
     text = "wrong key sk-0123456789, wrong key ambient-secret-value, right word secret"
-    assert redact(text, agent) == "wrong key ${env:MY_OWN_NAME}, wrong key ${env:SOME_API_KEY}, right word secret"
+    assert (
+        redact(text, agent)
+        == "wrong key ${env:MY_OWN_NAME}, wrong key ${env:SOME_API_KEY}, right word secret"
+    )
     assert redact("nothing to hide", Agent()) == "nothing to hide"
 
 
-@pytest.mark.parametrize("value", [b"\xff a-secret-key \xfe", [b"a-secret-key\xff"], {"at": (1, b"a-secret-key")}])
+@pytest.mark.parametrize(
+    "value", [b"\xff a-secret-key \xfe", [b"a-secret-key\xff"], {"at": (1, b"a-secret-key")}]
+)
 def test_bytes_that_are_no_text_have_no_secret_either(value: object) -> None:
     clean = Redactor([Secret("a-secret-key", "(gone)")]).encoded(value)
     assert "a-secret-key" not in repr(clean)
     assert "(gone)" in repr(clean)
 
 
-@pytest.mark.parametrize("secret", ["pass wörd of the crm", "line one\nline two", "nul\x00and more"])
+@pytest.mark.parametrize(
+    "secret", ["pass wörd of the crm", "line one\nline two", "nul\x00and more"]
+)
 def test_the_forms_in_which_a_secret_comes_back(secret: str) -> None:
     redactor, sent = Redactor([Secret(secret, "(gone)")]), secret.encode()
     for form in (secret, repr(secret), repr(sent), json.dumps(secret), sent.decode("latin-1")):
@@ -51,7 +66,16 @@ def test_the_forms_in_which_a_secret_comes_back(secret: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["DB_CREDENTIAL", "DB_CREDENTIALS", "DB_PWD", "SITE_COOKIE", "PROXY_AUTH", "X_AUTHORIZATION", "db_pwd"]
+    "name",
+    [
+        "DB_CREDENTIAL",
+        "DB_CREDENTIALS",
+        "DB_PWD",
+        "SITE_COOKIE",
+        "PROXY_AUTH",
+        "X_AUTHORIZATION",
+        "db_pwd",
+    ],
 )
 def test_names_of_variables_that_hold_secrets(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "planted secret value")
@@ -67,7 +91,9 @@ def test_names_that_look_like_it(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_header_of_a_variable_is_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "OTEL_EXPORTER_OTLP_HEADERS"
     monkeypatch.setenv(name, "x-team=plantedkey,authorization=Basic%20cGxhbnRlZA%3D%3D, other=b")
-    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway: planted gateway\nX-B: Bearer planted-token")
+    monkeypatch.setenv(
+        "OPENAI_CUSTOM_HEADERS", "X-Gateway: planted gateway\nX-B: Bearer planted-token"
+    )
     said = "plantedkey, Basic cGxhbnRlZA==, cGxhbnRlZA%3D%3D, planted gateway, planted-token"
     names = ["OTEL_EXPORTER_OTLP_HEADERS"] * 3 + ["OPENAI_CUSTOM_HEADERS"] * 2
     expected = "{}, Basic {}, {}, {}, {}".format(*(f"${{env:{name}}}" for name in names))
@@ -111,14 +137,19 @@ async def test_what_a_provider_says_of_its_answer_has_no_secret(
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = (
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
+            f"{len(body)}\r\n\r\n"
+        )
         writer.write(head.encode() + body)
         await writer.drain()
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     endpoint = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    agent = Agent.model_validate({"model": {"id": "m", "connection": {"kind": "anonymous", "endpoint": endpoint}}})
+    agent = Agent.model_validate(
+        {"model": {"id": "m", "connection": {"kind": "anonymous", "endpoint": endpoint}}}
+    )
     reply = await ask_model(agent, [Message.user("What?")], RunOptions(llm_timeout=5), Heart())
     await close_clients()
     server.close()
@@ -127,7 +158,9 @@ async def test_what_a_provider_says_of_its_answer_has_no_secret(
     assert secret not in reply.model_dump_json()
 
 
-@pytest.mark.parametrize("piece", ["eyJ-", "eyJabcdefgh.", "a.eyJ-", "Bearer ", "-----BEGIN ", "://a", "?a", "sk-"])
+@pytest.mark.parametrize(
+    "piece", ["eyJ-", "eyJabcdefgh.", "a.eyJ-", "Bearer ", "-----BEGIN ", "://a", "?a", "sk-"]
+)
 def test_whatever_a_text_consists_of_it_is_searched_in_linear_time(piece: str) -> None:
     """What a far end says is searched on the worker's event loop."""
     began = time.process_time()

@@ -44,7 +44,10 @@ def test_description_and_enum() -> None:
 
 
 def test_items_and_properties_are_recursive() -> None:
-    inner = {"kind": "object", "properties": [{"name": "b", "required": True}, {"name": "c", "kind": "float"}]}
+    inner = {
+        "kind": "object",
+        "properties": [{"name": "b", "required": True}, {"name": "c", "kind": "float"}],
+    }
     prop = schema({"name": "a", "kind": "array", "items": inner})["properties"]["a"]
     assert prop["items"] == {
         "type": "object",
@@ -68,7 +71,11 @@ def test_a_union_is_its_keyword_and_null_is_one_more_alternative(keyword: str) -
 
 @pytest.mark.parametrize(
     "union",
-    [{}, {"oneOf": [], "anyOf": []}, {"oneOf": [{"kind": "string"}], "anyOf": [{"kind": "string"}]}],
+    [
+        {},
+        {"oneOf": [], "anyOf": []},
+        {"oneOf": [{"kind": "string"}], "anyOf": [{"kind": "string"}]},
+    ],
 )
 def test_a_union_needs_exactly_one_of_its_keywords(union: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="exactly one non-empty oneOf or anyOf"):
@@ -76,7 +83,12 @@ def test_a_union_needs_exactly_one_of_its_keywords(union: dict[str, Any]) -> Non
 
 
 def test_strict_requires_all_closes_all_and_makes_optionals_nullable() -> None:
-    nested = {"name": "b", "kind": "object", "required": True, "properties": [{"name": "c", "kind": "integer"}]}
+    nested = {
+        "name": "b",
+        "kind": "object",
+        "required": True,
+        "properties": [{"name": "c", "kind": "integer"}],
+    }
     optional = {"name": "a", "enumValues": ["x"]}
     assert schema(optional, nested, rules=STRICT) == {
         "type": "object",
@@ -99,7 +111,12 @@ def test_strict_reaches_items_alternatives_and_bare_objects() -> None:
     listed = {"name": "a", "kind": "array", "required": True, "items": inner}
     union = {"name": "b", "kind": "union", "required": True, "oneOf": [inner, {"kind": "string"}]}
     bare = {"name": "c", "kind": "object", "required": True}
-    closed = {"type": "object", "properties": {"x": STRING}, "required": ["x"], "additionalProperties": False}
+    closed = {
+        "type": "object",
+        "properties": {"x": STRING},
+        "required": ["x"],
+        "additionalProperties": False,
+    }
     assert schema(listed, union, bare, rules=STRICT)["properties"] == {
         "a": {"type": "array", "items": closed},
         "b": {"oneOf": [closed, STRING]},

@@ -86,10 +86,15 @@ def test_told_anew_it_counts_once(session: SessionConversation) -> None:
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_the_view_is_handed_over_where_it_takes_less(session: SessionConversation, is_known: bool) -> None:
+def test_the_view_is_handed_over_where_it_takes_less(
+    session: SessionConversation, is_known: bool
+) -> None:
     start, turn = session.conversation.ref(), begun(session)
     turn.append([Message.assistant("x" * 1000)])
-    operations: list[Operation] = [*turn.operations, Trim(head=1, drop=4, summary=Message.user("in short"))]
+    operations: list[Operation] = [
+        *turn.operations,
+        Trim(head=1, drop=4, summary=Message.user("in short")),
+    ]
     turn.apply(operations[-1])
     told = handed_over(start, operations if is_known else None, turn)
     assert [operation.op for operation in told.operations] == ["rewrite"]
@@ -99,7 +104,9 @@ def test_the_view_is_handed_over_where_it_takes_less(session: SessionConversatio
 
 
 @pytest.mark.parametrize("is_trimmed", [True, False])
-def test_what_a_guardrail_has_refused_stays_out(session: SessionConversation, is_trimmed: bool) -> None:
+def test_what_a_guardrail_has_refused_stays_out(
+    session: SessionConversation, is_trimmed: bool
+) -> None:
     start, turn = session.conversation.ref(), begun(session)
     turn.append([Message.assistant("", [CALL])])
     if is_trimmed:
@@ -111,7 +118,9 @@ def test_what_a_guardrail_has_refused_stays_out(session: SessionConversation, is
     assert session.end()
     before = ["in short"] if is_trimmed else ["one", "two"]
     assert texts(session) == ["Be kind.", *before, "three", "", WITHHELD]
-    assert [operation.op for operation in told.operations] == (["rewrite"] if is_trimmed else ["append"])
+    assert [operation.op for operation in told.operations] == (
+        ["rewrite"] if is_trimmed else ["append"]
+    )
 
 
 def test_new_instructions_take_the_place_of_the_old_ones(session: SessionConversation) -> None:

@@ -1,4 +1,6 @@
-"""Bytes of strangers are decoded by charsets of texts alone, wherever a stranger names the charset."""
+"""Bytes of strangers are decoded by charsets of texts alone, wherever a stranger names the
+charset.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,14 @@ def test_the_names_are_those_of_python() -> None:
         ("text/plain; charset=ISO-8859-1", "iso8859-1"),
         ('text/plain; format=flowed; Charset="windows-1252"', "cp1252"),
         ("text/plain; charset=Shift-JIS", "shift_jis"),
-        *((f"text/plain; charset={name}", "utf-8") for name in ("punycode", "idna", "utf-7", "zlib", "unicode_escape")),
-        *((f"text/plain; charset={name}", "utf-8") for name in ("", "no such", "\0", "x" * 100_000, "../os")),
+        *(
+            (f"text/plain; charset={name}", "utf-8")
+            for name in ("punycode", "idna", "utf-7", "zlib", "unicode_escape")
+        ),
+        *(
+            (f"text/plain; charset={name}", "utf-8")
+            for name in ("", "no such", "\0", "x" * 100_000, "../os")
+        ),
     ],
 )
 def test_charset_of_a_content_type(content_type: str, charset: str) -> None:
@@ -43,14 +51,20 @@ def test_charset_of_a_content_type(content_type: str, charset: str) -> None:
 
 
 def test_an_answer_of_an_http_api() -> None:
-    assert _text(HttpAnswer(200, "OK", {"content-type": "text/plain; charset=punycode"}, BODY)) == BODY.decode()
+    assert (
+        _text(HttpAnswer(200, "OK", {"content-type": "text/plain; charset=punycode"}, BODY))
+        == BODY.decode()
+    )
 
 
 @asynccontextmanager
 async def serving(status: str) -> AsyncIterator[str]:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        head = f"HTTP/1.1 {status}\r\nContent-Type: text/event-stream; charset=punycode\r\nContent-Length: {len(BODY)}"
+        head = (
+            f"HTTP/1.1 {status}\r\nContent-Type: text/event-stream; "
+            f"charset=punycode\r\nContent-Length: {len(BODY)}"
+        )
         writer.write(f"{head}\r\nConnection: close\r\n\r\n".encode() + BODY)
         await writer.drain()
         writer.close()

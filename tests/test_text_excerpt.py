@@ -20,7 +20,8 @@ def test_one_line_folds_white_space_first(text: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "text"), [(0, "0 days"), (1, "1 day"), (1.0, "1 day"), (1.5, "1.5 days"), (1234567, "1,234,567 days")]
+    ("number", "text"),
+    [(0, "0 days"), (1, "1 day"), (1.0, "1 day"), (1.5, "1.5 days"), (1234567, "1,234,567 days")],
 )
 def test_a_number_is_told_with_its_noun(number: float, text: str) -> None:
     assert count_of(number, "day") == text

@@ -33,7 +33,9 @@ async def wild() -> AsyncIterator[RecordedServer]:
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_an_emoji_cut_in_mid_stream_costs_one_call(stage: Stage, wild: RecordedServer, api: str) -> None:
+async def test_an_emoji_cut_in_mid_stream_costs_one_call(
+    stage: Stage, wild: RecordedServer, api: str
+) -> None:
     pieces = ["so ", HIGH, f"{LOW} and {HIGH}", LOW, "", f" {LOW}{HIGH}"]
     wild.answers(stream(events(api, pieces, thinking=["I ", HIGH, LOW]), piece=7))
     async with stage.worker():
@@ -46,7 +48,9 @@ async def test_an_emoji_cut_in_mid_stream_costs_one_call(stage: Stage, wild: Rec
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_half_a_character_in_a_whole_answer(stage: Stage, wild: RecordedServer, api: str) -> None:
+async def test_half_a_character_in_a_whole_answer(
+    stage: Stage, wild: RecordedServer, api: str
+) -> None:
     body = json.dumps(answer(api, f"a {HIGH}{LOW} b {HIGH} c {LOW}")).encode()
     wild.answers(Recorded(body.replace(b"c ", b"c \xed\xa0\xbd")))
     async with stage.worker():
@@ -57,7 +61,9 @@ async def test_half_a_character_in_a_whole_answer(stage: Stage, wild: RecordedSe
 
 
 def asked(arguments: list[str]) -> list[dict[str, Any]]:
-    """A stream that asks for `look`, whose arguments come in these pieces, after a refusal to think."""
+    """A stream that asks for `look`, whose arguments come in these pieces, after a refusal to
+    think.
+    """
     opened = {"index": 0, "id": f"c{HIGH}", "function": {"name": "look", "arguments": ""}}
     pieces = [opened, *({"index": 0, "function": {"arguments": piece}} for piece in arguments)]
     deltas = [{"choices": [{"delta": {"tool_calls": [piece]}}]} for piece in pieces]
@@ -84,8 +90,12 @@ async def test_arguments_cut_in_mid_character(stage: Stage, wild: RecordedServer
 
 async def test_a_refusal_and_an_error(stage: Stage, wild: RecordedServer) -> None:
     wild.answers(
-        stream([{"choices": [{"delta": {"refusal": piece}}]} for piece in (f"no{HIGH}", f"{LOW}{LOW}")]),
-        Recorded.of_json({"error": {"message": f"no {HIGH}", "code": HIGH}, "request_id": HIGH}, status=400),
+        stream(
+            [{"choices": [{"delta": {"refusal": piece}}]} for piece in (f"no{HIGH}", f"{LOW}{LOW}")]
+        ),
+        Recorded.of_json(
+            {"error": {"message": f"no {HIGH}", "code": HIGH}, "request_id": HIGH}, status=400
+        ),
     )
     async with stage.worker():
         for text in (f"Model refused: no😀{GONE}", f"no {GONE}"):
@@ -100,7 +110,9 @@ async def test_structured_answers_and_original_content(stage: Stage, wild: Recor
         {"type": "thinking", "thinking": HIGH, "signature": f"s{LOW}"},
         {"type": "text", "text": '{"a": "\\ud83d"}'},
     ]
-    wild.answers(Recorded.of_json({"id": HIGH, "content": blocks, "stop_reason": HIGH, "model": LOW}))
+    wild.answers(
+        Recorded.of_json({"id": HIGH, "content": blocks, "stop_reason": HIGH, "model": LOW})
+    )
     async with stage.worker():
         agent = asking(wild, "anthropic", outputs=[{"name": "a", "kind": "string"}])
         result = await (await stage.start(agent)).result()
@@ -117,9 +129,15 @@ async def test_what_callers_and_guardrails_say(stage: Stage) -> None:
 
     guardrails = Guardrails(
         output=lambda message: GuardrailResult(allowed=True, rewrite=f"{message.text} {HIGH}"),
-        tool=lambda name, arguments: GuardrailResult(allowed=True, rewrite={"text": arguments["text"] + LOW}),
+        tool=lambda name, arguments: GuardrailResult(
+            allowed=True, rewrite={"text": arguments["text"] + LOW}
+        ),
     )
-    declared = {"name": "echo", "kind": "function", "parameters": [{"name": "text", "kind": "string"}]}
+    declared = {
+        "name": "echo",
+        "kind": "function",
+        "parameters": [{"name": "text", "kind": "string"}],
+    }
     with ScriptedModel([asks(call("echo", text="a")), says("done")]) as model:
         async with stage.worker({"echo": echo}, guardrails={"all": guardrails}):
             agent = scripted_agent(model, [declared])
@@ -135,7 +153,9 @@ async def test_what_callers_and_guardrails_say(stage: Stage) -> None:
 
 
 async def test_a_reason_of_a_guardrail(stage: Stage) -> None:
-    denied = Guardrails(input=lambda messages: GuardrailResult(allowed=False, reason=f"no {HIGH}{LOW}{LOW}"))
+    denied = Guardrails(
+        input=lambda messages: GuardrailResult(allowed=False, reason=f"no {HIGH}{LOW}{LOW}")
+    )
     with ScriptedModel([]) as model:
         async with stage.worker(guardrails={"no": denied}):
             run = await stage.start(scripted_agent(model), guardrails="no")

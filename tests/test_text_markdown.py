@@ -19,7 +19,9 @@ def test_code_is_one_span_on_one_line_in_one_cell(text: str) -> None:
 
 @given(st.text(min_size=200))
 def test_code_is_short_in_a_url(text: str) -> None:
-    assert len(code(text, 60)) <= 62 * 6, "six characters stand for one that would act on a terminal"
+    assert len(code(text, 60)) <= 62 * 6, (
+        "six characters stand for one that would act on a terminal"
+    )
     assert url_chars(code(text, 60)) <= 60 * 3 + 6
 
 

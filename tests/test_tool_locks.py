@@ -1,4 +1,6 @@
-"""What other systems' tools offer under a lock: every change is found, shown, and nothing else is."""
+"""What other systems' tools offer under a lock: every change is found, shown, and nothing else
+is.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,16 @@ import pytest
 
 from perdure.declared_tools import McpTool
 from perdure.errors import LoadError
-from perdure.tool_locks import MAX_CHANGES, LockDocument, PinnedTool, changes, host_of, lock_of, read_lock, with_lock
+from perdure.tool_locks import (
+    MAX_CHANGES,
+    LockDocument,
+    PinnedTool,
+    changes,
+    host_of,
+    lock_of,
+    read_lock,
+    with_lock,
+)
 
 SEARCH = {
     "description": "Finds tickets.",
@@ -28,14 +39,25 @@ SEARCH = {
 REFUND = {
     "description": "Pay money back.",
     "parameters": {"type": "object", "properties": {"euros": {"type": "number", "maximum": 100}}},
-    "details": {"method": "post", "path": "/refunds", "server": "https://shop.example.com", "security": ["key"]},
+    "details": {
+        "method": "post",
+        "path": "/refunds",
+        "server": "https://shop.example.com",
+        "security": ["key"],
+    },
 }
 ASK = {
     "description": "Asks the agent of taxes.",
     "parameters": {"type": "object", "properties": {"message": {"type": "string"}}},
-    "details": {"card": {"name": "taxes", "supportedInterfaces": [{"url": "https://tax.example.com/a2a"}]}, "auth": {}},
+    "details": {
+        "card": {"name": "taxes", "supportedInterfaces": [{"url": "https://tax.example.com/a2a"}]},
+        "auth": {},
+    },
 }
-OFFERED = {"host": "https://mcp.example.com", "functions": {"search": SEARCH, "refund": REFUND, "ask": ASK}}
+OFFERED = {
+    "host": "https://mcp.example.com",
+    "functions": {"search": SEARCH, "refund": REFUND, "ask": ASK},
+}
 Change = Callable[[dict[str, Any]], Any]
 
 
@@ -68,8 +90,14 @@ CHANGES: list[tuple[Change, str]] = [
     (put("search/description", "Finds tickets.\U000e0041"), "\\\\U000e0041"),
     (put("search/description", None), "search: description"),
     (put("search/description", ""), "search: description"),
-    (put("search/parameters/properties/text/description", "A secret of the user."), "text.description"),
-    (put("search/parameters/properties/text/type", "object"), "text.type is 'object', was 'string'"),
+    (
+        put("search/parameters/properties/text/description", "A secret of the user."),
+        "text.description",
+    ),
+    (
+        put("search/parameters/properties/text/type", "object"),
+        "text.type is 'object', was 'string'",
+    ),
     (put("search/parameters/properties/notes", {"type": "string"}), "notes is new"),
     (drop("search/parameters/properties/state"), "state is gone"),
     (put("search/parameters/properties/state/enum", ["open", "closed", "all"]), "state.enum"),
@@ -88,12 +116,18 @@ CHANGES: list[tuple[Change, str]] = [
     (put("refund/details/path", "/refunds/all"), "path"),
     (put("refund/details/server", "https://shop.example.com.evil.example"), "server"),
     (put("refund/details/security", []), "security"),
-    (put("ask/details/card/supportedInterfaces", [{"url": "http://tax.example.com/a2a"}]), "supportedInterfaces"),
+    (
+        put("ask/details/card/supportedInterfaces", [{"url": "http://tax.example.com/a2a"}]),
+        "supportedInterfaces",
+    ),
     (put("ask/details/card/name", "taxis"), "card.name"),
     (put("ask/details/auth", {"header": "X-Key"}), "auth.header is new"),
     (drop("search"), "no longer offers 'search'"),
     (put("create", SEARCH), "offers 'create', which is new"),
-    (lambda tool: tool["functions"].update(Search=tool["functions"].pop("search")), "offers 'Search'"),
+    (
+        lambda tool: tool["functions"].update(Search=tool["functions"].pop("search")),
+        "offers 'Search'",
+    ),
     (lambda tool: tool.update(host="https://mcp.example.org"), "is at 'https://mcp.example.org'"),
     (lambda tool: tool.update(host="http://mcp.example.com"), "is at 'http://mcp.example.com'"),
 ]
@@ -113,7 +147,10 @@ def test_thirty_changes_are_all_found() -> None:
 
 def test_the_same_in_another_order_is_no_change() -> None:
     turned = json.loads(json.dumps(OFFERED), object_pairs_hook=lambda pairs: dict(reversed(pairs)))
-    assert changes("tickets", PinnedTool.model_validate(OFFERED), PinnedTool.model_validate(turned)) == []
+    assert (
+        changes("tickets", PinnedTool.model_validate(OFFERED), PinnedTool.model_validate(turned))
+        == []
+    )
 
 
 def test_long_texts_and_many_changes_are_shown_in_part() -> None:
@@ -141,7 +178,9 @@ def test_a_lock_is_written_and_read() -> None:
     assert lock_of(tool) is None
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"version": 2}', '{"tools": {"a": {"x": 1}}}', '{"onChange": "go"}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"version": 2}', '{"tools": {"a": {"x": 1}}}', '{"onChange": "go"}']
+)
 def test_another_file_is_no_lock(text: str) -> None:
     with pytest.raises(LoadError, match="a.lock is not a lock file: "):
         read_lock(text, "a.lock")
@@ -151,7 +190,12 @@ def test_another_file_is_no_lock(text: str) -> None:
     ("fields", "host"),
     [
         (
-            {"connection": {"kind": "key", "endpoint": "https://ann:pw@mcp.example.com:8443/mcp?k=1"}},
+            {
+                "connection": {
+                    "kind": "key",
+                    "endpoint": "https://ann:pw@mcp.example.com:8443/mcp?k=1",
+                }
+            },
             "https://mcp.example.com:8443",
         ),
         ({"options": {"command": "npx", "args": ["tickets"]}}, "npx"),

@@ -15,18 +15,29 @@ PETS: dict[str, Any] = {"name": "pets", "kind": "openapi"}
 
 
 def test_a_prefix_goes_before_an_earlier_one_and_leaves_the_rest_of_the_policy() -> None:
-    assert with_prefix(with_prefix(FILES, "a"), "b") == {**FILES, "perdure": {"timeout": 3, "prefix": "b_a"}}
+    assert with_prefix(with_prefix(FILES, "a"), "b") == {
+        **FILES,
+        "perdure": {"timeout": 3, "prefix": "b_a"},
+    }
     assert FILES["perdure"] == {"timeout": 3}
 
 
-def test_functions_are_taken_by_name_and_other_names_are_left_to_the_one_tool_that_may_offer_them() -> None:
+def test_functions_are_taken_by_name_and_other_names_are_left_to_the_one_tool_that_may_offer_them() -> (
+    None
+):
     assert with_filter([FIND, DELETE], ["find"], keeps=True) == [FIND]
     assert with_filter([FIND, DELETE, FILES], ["find"], keeps=True) == [FIND]
     assert with_filter([FIND, DELETE, FILES], ["find"], keeps=False) == [DELETE, FILES]
     allowed = {"timeout": 3, "allowedTools": ["read"]}
-    assert with_filter([FIND, FILES], ["find", "read"], keeps=True) == [FIND, {**FILES, "perdure": allowed}]
+    assert with_filter([FIND, FILES], ["find", "read"], keeps=True) == [
+        FIND,
+        {**FILES, "perdure": allowed},
+    ]
     denied = {"timeout": 3, "deniedTools": ["write"]}
-    assert with_filter([FIND, FILES], ["write"], keeps=False) == [FIND, {**FILES, "perdure": denied}]
+    assert with_filter([FIND, FILES], ["write"], keeps=False) == [
+        FIND,
+        {**FILES, "perdure": denied},
+    ]
 
 
 def test_filters_add_up_and_follow_the_prefix() -> None:
@@ -43,10 +54,16 @@ def test_filters_add_up_and_follow_the_prefix() -> None:
     [
         ([FIND, DELETE], "fnd", "no function is named 'fnd'; there: find, delete"),
         ([FILES, PETS], "read", "no function is named 'read'; there: none. Of several tools"),
-        ([with_prefix(FILES, "fs")], "read", "'files' does not offer 'read': its names begin with 'fs_'"),
+        (
+            [with_prefix(FILES, "fs")],
+            "read",
+            "'files' does not offer 'read': its names begin with 'fs_'",
+        ),
     ],
 )
-def test_a_name_that_nothing_can_have_is_refused(tools: list[dict[str, Any]], name: str, text: str) -> None:
+def test_a_name_that_nothing_can_have_is_refused(
+    tools: list[dict[str, Any]], name: str, text: str
+) -> None:
     for keeps in (True, False):
         with pytest.raises(ValueError, match=text):
             with_filter(tools, [name], keeps=keeps)

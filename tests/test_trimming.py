@@ -30,7 +30,10 @@ SYSTEM = Message.system("Be brief.")
         (Message.user("Hi ü"), 4 + 4 + 4),
         (Message.assistant("Hi"), 9 + 4 + 2),
         (Message(role="user", parts=[TextPart(value="a"), TextPart(value="bc")]), 4 + 4 + 3),
-        (Message(role="user", parts=[ImagePart(source="x" * 9999), AudioPart(source="y")]), 4 + 4 + 400),
+        (
+            Message(role="user", parts=[ImagePart(source="x" * 9999), AudioPart(source="y")]),
+            4 + 4 + 400,
+        ),
         (Message.tool(CALL, ToolResult.of_text("seen")), 4 + 4 + 4),
         (Message.assistant("", [CALL]), 9 + 4 + len(json.dumps([CALL.to_metadata()]))),
         (
@@ -45,7 +48,8 @@ def test_estimate(message: Message, chars: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("budget", "reserved"), [(1, 0), (19, 0), (20, 1), (500, 25), (100_000, 5000), (1_000_000, 5000)]
+    ("budget", "reserved"),
+    [(1, 0), (19, 0), (20, 1), (500, 25), (100_000, 5000), (1_000_000, 5000)],
 )
 def test_the_room_for_the_summary(budget: int, reserved: int) -> None:
     assert summary_budget(budget) == reserved
@@ -107,13 +111,18 @@ def test_a_share_of_the_budget_leaves_room_to_grow() -> None:
 def test_the_share_is_one_of_what_the_system_messages_leave() -> None:
     instructions = Message.system("s" * 1990)
     messages = [instructions, *[Message.user("u" * 92) for _ in range(30)]]
-    plan = plan_trim(messages, [estimate_chars([message]) for message in messages], 3000, trim_to=0.6)
+    plan = plan_trim(
+        messages, [estimate_chars([message]) for message in messages], 3000, trim_to=0.6
+    )
     assert plan is not None
     assert 30 - plan.drop == 4
 
 
 def answered(*calls: ToolCall, chars: int = 100) -> list[Message]:
-    return [Message.assistant("", calls), *[Message.tool(call, ToolResult.of_text("r" * chars)) for call in calls]]
+    return [
+        Message.assistant("", calls),
+        *[Message.tool(call, ToolResult.of_text("r" * chars)) for call in calls],
+    ]
 
 
 def test_groups_are_dropped_whole() -> None:
@@ -125,7 +134,11 @@ def test_groups_are_dropped_whole() -> None:
 
 
 def test_the_last_two_stay_and_the_last_group_stays_whole() -> None:
-    for rest in ([Message.user("a" * 99), Message.user("b" * 99)], answered(CALL, OTHER), answered(CALL)):
+    for rest in (
+        [Message.user("a" * 99), Message.user("b" * 99)],
+        answered(CALL, OTHER),
+        answered(CALL),
+    ):
         messages = [SYSTEM, *rest]
         assert trim_to_context_window(messages, 10) == (messages, [])
         _, dropped = trim_to_context_window([SYSTEM, Message.user("old"), *rest], 10)
@@ -134,7 +147,14 @@ def test_the_last_two_stay_and_the_last_group_stays_whole() -> None:
 
 def test_a_system_message_among_the_dropped_stays() -> None:
     later = Message.system("Now in French.")
-    messages = [SYSTEM, Message.user("a" * 99), later, Message.user("b" * 99), Message.user("c"), Message.user("d")]
+    messages = [
+        SYSTEM,
+        Message.user("a" * 99),
+        later,
+        Message.user("b" * 99),
+        Message.user("c"),
+        Message.user("d"),
+    ]
     kept, dropped = trim_to_context_window(messages, 90)
     assert dropped == [messages[1], messages[3]]
     assert kept[:2] == [SYSTEM, later]
@@ -185,7 +205,11 @@ def test_what_holds_of_every_trim(groups: list[list[Message]], budget: int) -> N
     assert [message for message in kept if message.instructs] == systems
     others = [message for group in groups for message in group if not message.instructs]
     assert others[: len(dropped)] == dropped
-    remaining = [message for message in kept if not message.instructs and not message.text.startswith("[Context")]
+    remaining = [
+        message
+        for message in kept
+        if not message.instructs and not message.text.startswith("[Context")
+    ]
     assert remaining == others[len(dropped) :]
     assert len(remaining) >= 2
     assert remaining[0].role != "tool", "no group is split"
@@ -197,17 +221,24 @@ def test_what_holds_of_every_trim(groups: list[list[Message]], budget: int) -> N
 
 def _is_one_group_too_many(remaining: list[Message]) -> bool:
     """Whether dropping one more group would leave less than two messages."""
-    end = next((index for index, message in enumerate(remaining[1:], 1) if message.role != "tool"), len(remaining))
+    end = next(
+        (index for index, message in enumerate(remaining[1:], 1) if message.role != "tool"),
+        len(remaining),
+    )
     return len(remaining) - end < 2
 
 
 @given(st.lists(st.integers(0, 4), max_size=12), st.integers(1, 4000), st.integers(2, 9))
 @settings(deadline=None, max_examples=60)
-def test_calls_and_their_results_are_dropped_together_or_not_at_all(rounds: list[int], budget: int, keep: int) -> None:
+def test_calls_and_their_results_are_dropped_together_or_not_at_all(
+    rounds: list[int], budget: int, keep: int
+) -> None:
     """An assistant message with tool calls, and all results of these, are one group."""
     messages = [SYSTEM, Message.user("Begin " * 20)]
     for number, calls in enumerate(rounds):
-        asked = [ToolCall(id=f"{number}-{index}", name="look", arguments="{}") for index in range(calls)]
+        asked = [
+            ToolCall(id=f"{number}-{index}", name="look", arguments="{}") for index in range(calls)
+        ]
         messages.append(Message.assistant("So.", asked))
         messages += [Message.tool(call, ToolResult.of_text("seen " * 30)) for call in asked]
     plan = plan_trim(messages, [estimate_chars([each]) for each in messages], budget, keep=keep)
@@ -215,5 +246,7 @@ def test_calls_and_their_results_are_dropped_together_or_not_at_all(rounds: list
     gone = set(map(id, dropped))
     left = [message for message in messages if id(message) not in gone and not message.instructs]
     asked_ids = [call.id for message in left for call in message.tool_calls]
-    assert asked_ids == [message.metadata["tool_call_id"] for message in left if message.role == "tool"]
+    assert asked_ids == [
+        message.metadata["tool_call_id"] for message in left if message.role == "tool"
+    ]
     assert len(left) >= min(keep, len(messages) - 1)

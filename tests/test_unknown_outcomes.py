@@ -23,7 +23,9 @@ CALL = '{"to": "Zoë", "euros": 5, "lines": [{"a": 1, "b": true}]}'
     ],
 )
 def test_what_means_the_same_is_equal(written: str) -> None:
-    assert same_call("pay", parse_with_repair(written)[0]) == same_call("pay", parse_with_repair(CALL)[0])
+    assert same_call("pay", parse_with_repair(written)[0]) == same_call(
+        "pay", parse_with_repair(CALL)[0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -39,7 +41,9 @@ def test_what_means_the_same_is_equal(written: str) -> None:
     ],
 )
 def test_anything_else_is_another_call(written: str) -> None:
-    assert same_call("pay", parse_with_repair(written)[0]) != same_call("pay", parse_with_repair(CALL)[0])
+    assert same_call("pay", parse_with_repair(written)[0]) != same_call(
+        "pay", parse_with_repair(CALL)[0]
+    )
 
 
 def test_another_tool_is_another_call_and_odd_numbers_have_a_form() -> None:

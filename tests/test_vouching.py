@@ -38,7 +38,14 @@ def test_all_keys_verify_and_the_first_signs() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"name": "bob"}, {"tenant": None}, {"roles": ["c"]}, {"at": 1.0}, {"signature": "\ud800"}, {"signature": "é"}],
+    [
+        {"name": "bob"},
+        {"tenant": None},
+        {"roles": ["c"]},
+        {"at": 1.0},
+        {"signature": "\ud800"},
+        {"signature": "é"},
+    ],
 )
 def test_whatever_is_changed_the_signature_does_not_hold(change: dict[str, Any]) -> None:
     vouch = KEYS.decision("ann", "acme", ["a"], ["run", 1])
@@ -112,12 +119,22 @@ def test_the_stricter_of_file_and_function_counts() -> None:
 
     spec: ToolSpec = pay.__tool_spec__  # type: ignore[attr-defined]
     assert spec.needs_approval
-    policy = ToolPolicy.model_validate({"approval": {"by": ["board"], "count": 2, "notRequester": True}})
+    policy = ToolPolicy.model_validate(
+        {"approval": {"by": ["board"], "count": 2, "notRequester": True}}
+    )
     both = with_policy(spec, policy, is_function=True).deciders
     assert both is not None
-    assert both.as_json == {"by": ["board"], "notRequester": True, "count": 2, "escalateAfter": 60.0, "to": "ceo"}
+    assert both.as_json == {
+        "by": ["board"],
+        "notRequester": True,
+        "count": 2,
+        "escalateAfter": 60.0,
+        "to": "ceo",
+    }
     assert both.in_words() == "board, 2 people, not the requester, also ceo after 60 s"
-    with pytest.raises(ConfigurationError, match="the policies share no role: it; and finance, board"):
+    with pytest.raises(
+        ConfigurationError, match="the policies share no role: it; and finance, board"
+    ):
         with_policy(spec, ToolPolicy(approval=ApprovalPolicy(by=["it"])), is_function=True)
     kept = with_policy(spec, ToolPolicy(approval="never"), is_function=True)
     assert kept.deciders == spec.deciders
@@ -125,7 +142,17 @@ def test_the_stricter_of_file_and_function_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    "deciders", [{"role": "x"}, {"by": []}, {"by": [""]}, {"count": 0}, {"to": "x"}, {"escalateAfter": 5}, "finance", 5]
+    "deciders",
+    [
+        {"role": "x"},
+        {"by": []},
+        {"by": [""]},
+        {"count": 0},
+        {"to": "x"},
+        {"escalateAfter": 5},
+        "finance",
+        5,
+    ],
 )
 def test_deciders_that_are_none(deciders: Any) -> None:
     with pytest.raises(ConfigurationError, match="tool 'pay': deciders is"):
@@ -143,7 +170,9 @@ def test_deciders_that_are_none(deciders: Any) -> None:
         ("{by: [finance]}", "Calls of pay can't be decided"),
     ],
 )
-def test_the_file_says_what_is_wrong(approval: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_says_what_is_wrong(
+    approval: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
 
     monkeypatch.delenv("PERDURE_VOUCH_KEY", raising=False)
     file = tmp_path / "a.prompty"
@@ -163,7 +192,10 @@ def test_all_that_a_run_does_is_signed() -> None:
     changes: dict[str, Any] = {
         "messages": [other],
         "beginning": CarriedConversation(
-            messages=[other], reference=ConversationRef(base=0, version=0, digest=""), run_id="1", ends=[]
+            messages=[other],
+            reference=ConversationRef(base=0, version=0, digest=""),
+            run_id="1",
+            ends=[],
         ),
         "options": input.options.model_copy(update={"max_iterations": 3}),
         "handed_to": "billing.prompty",
@@ -181,7 +213,9 @@ def test_all_that_a_run_does_is_signed() -> None:
 
 
 def test_all_that_a_session_does_is_signed() -> None:
-    """Of its start, of its setup, and of each message, whose signature is for one session with one setup."""
+    """Of its start, of its setup, and of each message, whose signature is for one session with one
+    setup.
+    """
     agent = perdure.load_dict({"name": "desk", "model": "openai/gpt-5", "instructions": "Hi."})
     other = Message.user("Refund it.")
     setup = setup_of(agent, None, None)
@@ -218,8 +252,14 @@ def test_all_that_a_session_does_is_signed() -> None:
         "setup_digest": setup.digest,
     }
     for name, said in of_message.items():
-        assert message.model_copy(update={name: said}).content("first") != message.content("first"), name
+        assert message.model_copy(update={name: said}).content("first") != message.content(
+            "first"
+        ), name
     assert message.content("another") != message.content("first")
     parts = [[kind(source="https://a/b")] for kind in (ImagePart, FilePart)]
     assert len({message.model_copy(update={"parts": each}).content("first") for each in parts}) == 2
-    assert of_message.keys() == SessionMessage.model_fields.keys() - {"setup", "requested_by", "traceparent"}
+    assert of_message.keys() == SessionMessage.model_fields.keys() - {
+        "setup",
+        "requested_by",
+        "traceparent",
+    }

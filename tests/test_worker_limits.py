@@ -1,4 +1,6 @@
-"""Whoever may start a run does not own the worker: what its owner has not allowed is refused where it would happen."""
+"""Whoever may start a run does not own the worker: what its owner has not allowed is refused where
+it would happen.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,15 @@ async def why_refused(stage: Stage, agent: Agent, **worker: Any) -> str:
     return str(caught.value)
 
 
-async def test_a_strangers_command_is_not_started(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+async def test_a_strangers_command_is_not_started(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
     proof = tmp_path / "proof"
-    declared = {"name": "t", "kind": "mcp", "options": {"command": "sh", "args": ["-c", f"touch {proof}"]}}
+    declared = {
+        "name": "t",
+        "kind": "mcp",
+        "options": {"command": "sh", "args": ["-c", f"touch {proof}"]},
+    }
     agent = scripted_agent(scripted([says("done")]), [declared])
     text = await why_refused(stage, agent)
     assert "tools[0].options.command: this worker starts no command 'sh'\n" in text
@@ -62,7 +70,9 @@ async def test_no_variable_goes_to_a_stranger(
     text = await why_refused(stage, agent, limits=WorkerLimits(env=["DATABASE_PASSWORD"]))
     assert "model.connection.endpoint: this worker does not send its secrets to '127.0.0.1:" in text
     named = {"model": "planted-password"}
-    text = await why_refused(stage, scripted_agent(model, api_key="${credential:model}"), credentials=named)
+    text = await why_refused(
+        stage, scripted_agent(model, api_key="${credential:model}"), credentials=named
+    )
     assert "this worker does not send its secrets to '127.0.0.1:" in text
     assert not model.requests
     async with stage.worker(limits=WorkerLimits(env=["DATABASE_PASSWORD"], hosts=["127.0.0.1"])):
@@ -72,7 +82,9 @@ async def test_no_variable_goes_to_a_stranger(
 async def test_a_child_and_a_turn_have_the_same_limits(stage: Stage, scripted: Scripted) -> None:
     model = scripted([asks(call("helper")), says("done")])
     child = scripted_agent(model, [{"name": "t", "kind": "mcp", "options": {"command": "sh"}}])
-    agent = scripted_agent(model, [{"name": "helper", "kind": "prompty", "path": "helper.prompty", "mode": "agentic"}])
+    agent = scripted_agent(
+        model, [{"name": "helper", "kind": "prompty", "path": "helper.prompty", "mode": "agentic"}]
+    )
     agent = with_others(agent, {"helper.prompty": child})
     async with stage.worker(limits=SAFE):
         result = await (await stage.start(agent)).result()
@@ -80,7 +92,13 @@ async def test_a_child_and_a_turn_have_the_same_limits(stage: Stage, scripted: S
     assert "this worker starts no command 'sh'" in told
     async with stage.worker(limits=SAFE):
         options = RunOptions(on_failure="fail")
-        talk = session(stage.client, child, f"talk-{uuid.uuid4()}", task_queue=stage.task_queue, options=options)
+        talk = session(
+            stage.client,
+            child,
+            f"talk-{uuid.uuid4()}",
+            task_queue=stage.task_queue,
+            options=options,
+        )
         turn = await talk.send("hello")
         with pytest.raises(RunError, match="starts no command"):
             await turn.result()
@@ -88,10 +106,15 @@ async def test_a_child_and_a_turn_have_the_same_limits(stage: Stage, scripted: S
 
 async def test_a_specification_leads_no_key_away(stage: Stage, scripted: Scripted) -> None:
     """Neither a key of the worker's environment, nor one that its owner has given a name."""
-    schemes = {"components": {"securitySchemes": {"k": {"type": "http", "scheme": "bearer"}}}, "security": [{"k": []}]}
+    schemes = {
+        "components": {"securitySchemes": {"k": {"type": "http", "scheme": "bearer"}}},
+        "security": [{"k": []}],
+    }
     async with raw_server() as evil:
         tool = tool_of(one("/", servers=[{"url": evil.url}], **schemes))
-        kinds = {"openapi": OpenApiKind(connections={"crm": {"kind": "key", "apiKey": "planted-key"}})}
+        kinds = {
+            "openapi": OpenApiKind(connections={"crm": {"kind": "key", "apiKey": "planted-key"}})
+        }
         declared = {**json.loads(tool.model_dump_json(by_alias=True, exclude_none=True))}
         agent = load_dict({"name": "a", "model": {"id": "m"}, "tools": [declared]})
         agent.model = scripted_agent(scripted([asks(call("call")), says("done")])).model
@@ -100,7 +123,9 @@ async def test_a_specification_leads_no_key_away(stage: Stage, scripted: Scripte
         ).model.connection  # type: ignore[union-attr]
         async with stage.worker(limits=SAFE, tool_kinds=kinds):
             run = await stage.start(agent, missing_tool_grace=0)
-            with pytest.raises(RunError, match="this worker does not send its secrets to '127.0.0.1:"):
+            with pytest.raises(
+                RunError, match="this worker does not send its secrets to '127.0.0.1:"
+            ):
                 await run.result()
         assert not evil.requests
         async with stage.worker(limits=WorkerLimits(hosts=["127.0.0.1"]), tool_kinds=kinds):

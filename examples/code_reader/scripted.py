@@ -1,7 +1,9 @@
-"""What the code reader's model says where there is no provider's key: fixed questions, answers from real results.
+"""What the code reader's model says where there is no provider's key: fixed questions, answers from
+real results.
 
-The conversation is always the same (which errors are defined, where they are raised, who handles the one that is raised
-most). What it says comes from what the tools returned, so it is true of whatever tree they read.
+The conversation is always the same (which errors are defined, where they are raised, who handles
+the one that is raised most). What it says comes from what the tools returned, so it is true of
+whatever tree they read.
 """
 
 from __future__ import annotations
@@ -40,11 +42,21 @@ def scripted_reply(request: ScriptedRequest) -> ScriptedReply:
 
 def _look_around(results: dict[str, str]) -> ScriptedReply:
     return ScriptedReply(
-        thinking="The question is about error classes. First see what is there, and where classes derive from errors.",
+        thinking=(
+            "The question is about error classes. First see what is there, and where classes "
+            "derive from errors."
+        ),
         text="I look at what files there are and where error classes are defined.",
         tool_calls=[
             call("list_files", "list", pattern="*.py"),
-            call("search_text", "definitions", query=DEFINITION, is_regex=True, pattern="*.py", max_results=1000),
+            call(
+                "search_text",
+                "definitions",
+                query=DEFINITION,
+                is_regex=True,
+                pattern="*.py",
+                max_results=1000,
+            ),
         ],
     )
 
@@ -56,10 +68,20 @@ def _find_raises(results: dict[str, str]) -> ScriptedReply | None:
     main_file, _ = Counter(match.path for match in names.values()).most_common(1)[0]
     pattern = rf"^\s*raise ({'|'.join(names)})\b"
     return ScriptedReply(
-        text=f"No file defines more than {main_file}. I read its beginning, and search for where they are raised.",
+        text=(
+            f"No file defines more than {main_file}. I read its beginning, and search for where "
+            "they are raised."
+        ),
         tool_calls=[
             call("read_file", "main", path=main_file, first_line=1, last_line=40),
-            call("search_text", "raises", query=pattern, is_regex=True, pattern="*.py", max_results=1000),
+            call(
+                "search_text",
+                "raises",
+                query=pattern,
+                is_regex=True,
+                pattern="*.py",
+                max_results=1000,
+            ),
         ],
     )
 
@@ -72,7 +94,13 @@ def _read_the_place(results: dict[str, str]) -> ScriptedReply | None:
     return ScriptedReply(
         text=f"{name} is raised most often. I look at the first place.",
         tool_calls=[
-            call("read_file", "place", path=first.path, first_line=max(1, first.line - 6), last_line=first.line + 3)
+            call(
+                "read_file",
+                "place",
+                path=first.path,
+                first_line=max(1, first.line - 6),
+                last_line=first.line + 3,
+            )
         ],
     )
 
@@ -84,23 +112,41 @@ def _find_handlers(results: dict[str, str]) -> ScriptedReply | None:
     return ScriptedReply(
         text=f"Last, who handles {most[0]}?",
         tool_calls=[
-            call("search_text", "handlers", query=rf"^\s*except\b.*\b{most[0]}\b", is_regex=True, pattern="*.py")
+            call(
+                "search_text",
+                "handlers",
+                query=rf"^\s*except\b.*\b{most[0]}\b",
+                is_regex=True,
+                pattern="*.py",
+            )
         ],
     )
 
 
 def _answer(results: dict[str, str]) -> str:
     defined, raised = _defined(results), _raised(results)
-    files = results.get("list", "").partition("\n")[0] if defined else results.get("list", "nothing")
+    files = (
+        results.get("list", "").partition("\n")[0] if defined else results.get("list", "nothing")
+    )
     if not defined:
         return f"This tree defines no error classes of its own. What I looked at: {files}."
     lines = [f"Among {files} (*.py), these error classes are defined:", ""]
-    for name, definition in sorted(defined.items(), key=lambda item: (-len(raised[item[0]]), item[0])):
+    for name, definition in sorted(
+        defined.items(), key=lambda item: (-len(raised[item[0]]), item[0])
+    ):
         places = raised[name]
-        where = f"raised {_times(len(places))}, first at {places[0].place}" if places else "never raised by name"
+        where = (
+            f"raised {_times(len(places))}, first at {places[0].place}"
+            if places
+            else "never raised by name"
+        )
         lines.append(f"- {name} ({definition.place}): {where}")
     if _is_cut(results.get("raises", "")):
-        lines += ["", "There are more `raise` statements than the search showed: the counts are lower bounds."]
+        lines += [
+            "",
+            "There are more `raise` statements than the search showed: the counts are lower "
+            "bounds.",
+        ]
     return "\n".join([*lines, *_about_the_most_raised(results), "", _DISCLOSURE])
 
 
@@ -109,9 +155,15 @@ def _about_the_most_raised(results: dict[str, str]) -> list[str]:
     if most is None:
         return []
     handlers = [match.place for match in _matches(results.get("handlers", ""))]
-    shown = ", ".join(handlers[:5]) + (f" and {len(handlers) - 5} more" if len(handlers) > 5 else "")
+    shown = ", ".join(handlers[:5]) + (
+        f" and {len(handlers) - 5} more" if len(handlers) > 5 else ""
+    )
     handled = f"It is handled at {shown}." if handlers else "Nothing here handles it by name."
-    code = [f"    {line}" for line in results.get("place", "").splitlines()[1:] if not line.startswith("…")]
+    code = [
+        f"    {line}"
+        for line in results.get("place", "").splitlines()[1:]
+        if not line.startswith("…")
+    ]
     return ["", f"{most[0]} is raised most often; around {most[1].place}:", "", *code, "", handled]
 
 
@@ -120,7 +172,8 @@ def _times(count: int) -> str:
 
 
 _DISCLOSURE = (
-    "(A scripted model wrote this from what the tools returned. With OPENAI_API_KEY or ANTHROPIC_API_KEY set, "
+    "(A scripted model wrote this from what the tools returned. With OPENAI_API_KEY or "
+    "ANTHROPIC_API_KEY set, "
     "a real model answers the question that you ask.)"
 )
 
@@ -162,4 +215,8 @@ def _is_cut(result: str) -> bool:
 
 def _results(request: ScriptedRequest) -> dict[str, str]:
     """The tools' results so far, by the ids that this script gave its calls."""
-    return {message.metadata["tool_call_id"]: message.text for message in request.messages if message.role == "tool"}
+    return {
+        message.metadata["tool_call_id"]: message.text
+        for message in request.messages
+        if message.role == "tool"
+    }

@@ -1,7 +1,8 @@
 """Reads a source tree, and nothing outside it.
 
-Run as a program, it reads the arguments of `search` as JSON from stdin. Matching a regular expression can take for ever
-and holds up every thread, so it takes place in a process of its own, which can be stopped.
+Run as a program, it reads the arguments of `search` as JSON from stdin. Matching a regular
+expression can take for ever and holds up every thread, so it takes place in a process of its own,
+which can be stopped.
 """
 
 from __future__ import annotations
@@ -29,12 +30,15 @@ MAX_LINE_LENGTH = 300
 def inside(root: str, path: str) -> Path:
     """The real path of `path`, which is relative to `root`.
 
-    Raises PermissionError when it leads out of `root`, and NotADirectoryError when `root` is not a folder.
+    Raises PermissionError when it leads out of `root`, and NotADirectoryError when `root` is not a
+    folder.
     """
     base = _folder(root)
     target = (base / path).resolve()
     if not target.is_relative_to(base):
-        raise PermissionError(f"{path!r} is outside the source tree: give a path relative to its root")
+        raise PermissionError(
+            f"{path!r} is outside the source tree: give a path relative to its root"
+        )
     return target
 
 
@@ -52,7 +56,9 @@ def list_tree(root: str, pattern: str, max_results: int) -> str:
 
 
 def find(base: Path, pattern: str) -> Iterator[str]:
-    """The matching files of the tree, relative to `base`, with slashes; without symbolic links that lead out of it."""
+    """The matching files of the tree, relative to `base`, with slashes; without symbolic links that
+    lead out of it.
+    """
     matching = (path for path in _walk(base) if _matches(path, pattern))
     return islice(matching, MAX_FILES)
 
@@ -60,11 +66,16 @@ def find(base: Path, pattern: str) -> Iterator[str]:
 def search(root: str, query: str, *, is_regex: bool, pattern: str, max_results: int) -> str:
     """`path:line: text` for each line with a match, and how many more there are.
 
-    Raises NotADirectoryError when `root` is not a folder, and `re.error` when `query` is not a regular expression.
+    Raises NotADirectoryError when `root` is not a folder, and `re.error` when `query` is not a
+    regular expression.
     """
     base = _folder(root)
     expression = re.compile(query if is_regex else re.escape(query))
-    matches = [match for path in sorted(find(base, pattern)) for match in _matches_in(base, path, expression)]
+    matches = [
+        match
+        for path in sorted(find(base, pattern))
+        for match in _matches_in(base, path, expression)
+    ]
     if not matches:
         return f"No line matches {query!r}."
     return "\n".join([*matches[:max_results], *_more(len(matches) - max_results, "lines match")])
@@ -73,14 +84,20 @@ def search(root: str, query: str, *, is_regex: bool, pattern: str, max_results: 
 def search_apart(root: str, query: str, *, pattern: str, max_results: int, seconds: float) -> str:
     """`search` for a regular expression, in a process of its own.
 
-    Raises TimeoutError after so many seconds, and ValueError when `query` is not a regular expression or the search
-    fails.
+    Raises TimeoutError after so many seconds, and ValueError when `query` is not a regular
+    expression or the search fails.
     """
     try:
         re.compile(query)
     except re.error as error:
         raise ValueError(f"{query!r} is not a regular expression: {error}") from error
-    arguments = {"root": root, "query": query, "is_regex": True, "pattern": pattern, "max_results": max_results}
+    arguments = {
+        "root": root,
+        "query": query,
+        "is_regex": True,
+        "pattern": pattern,
+        "max_results": max_results,
+    }
     try:
         done = subprocess.run(
             [sys.executable, "-I", __file__],
@@ -97,10 +114,11 @@ def search_apart(root: str, query: str, *, pattern: str, max_results: int, secon
 
 
 def read(root: str, path: str, first_line: int, last_line: int | None) -> str:
-    """The lines from `first_line` (1 is the first) to `last_line`, each with its number; at most 400.
+    """The lines from `first_line` (1 is the first) to `last_line`, each with its number; at most
+    400.
 
-    Raises PermissionError for a path that leads out of `root`, FileNotFoundError, and ValueError for a binary file or
-    lines in the wrong order.
+    Raises PermissionError for a path that leads out of `root`, FileNotFoundError, and ValueError
+    for a binary file or lines in the wrong order.
     """
     target = inside(root, path)
     if not target.is_file():
@@ -117,19 +135,25 @@ def read(root: str, path: str, first_line: int, last_line: int | None) -> str:
     if not wanted:
         return f"{path} has fewer than {start} lines."
     numbered = [f"{number:5}  {_shown(line)}" for number, line in enumerate(wanted, start)]
-    return "\n".join([f"{path}, lines {start} to {start + len(wanted) - 1}", *numbered, *_more(left, "lines")])
+    return "\n".join(
+        [f"{path}, lines {start} to {start + len(wanted) - 1}", *numbered, *_more(left, "lines")]
+    )
 
 
 def _folder(root: str) -> Path:
     base = Path(root).resolve()
     if not base.is_dir():
-        raise NotADirectoryError(f"there is no folder {str(base)!r} to read from: set the input `root`")
+        raise NotADirectoryError(
+            f"there is no folder {str(base)!r} to read from: set the input `root`"
+        )
     return base
 
 
 def _walk(base: Path) -> Iterator[str]:
     for folder, folders, names in os.walk(base):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in SKIPPED_FOLDERS)
+        folders[:] = sorted(
+            name for name in folders if not name.startswith(".") and name not in SKIPPED_FOLDERS
+        )
         for name in names:
             path = Path(folder, name)
             if path.is_file() and path.resolve().is_relative_to(base):
@@ -158,7 +182,11 @@ def _is_binary(path: Path) -> bool:
 
 def _shown(line: str) -> str:
     line = line.rstrip("\r\n")
-    return line if len(line) <= MAX_LINE_LENGTH else f"{line[:MAX_LINE_LENGTH]}… ({len(line)} characters)"
+    return (
+        line
+        if len(line) <= MAX_LINE_LENGTH
+        else f"{line[:MAX_LINE_LENGTH]}… ({len(line)} characters)"
+    )
 
 
 def _more(count: int, what: str) -> list[str]:

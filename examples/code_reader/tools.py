@@ -1,4 +1,6 @@
-"""The tools of the code reader: they look at one source tree, whose root is chosen by the run, not by the model."""
+"""The tools of the code reader: they look at one source tree, whose root is chosen by the run, not
+by the model.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,22 @@ def list_files(root: str, pattern: Pattern = "*", max_results: MaxResults = 200)
 
 @tool
 def search_text(
-    root: str, query: str, is_regex: bool = False, pattern: Pattern = "*", max_results: MaxResults = 100
+    root: str,
+    query: str,
+    is_regex: bool = False,
+    pattern: Pattern = "*",
+    max_results: MaxResults = 100,
 ) -> str:
-    """Finds the lines that contain a text or match a regular expression. Gives path, line number and line."""
+    """Finds the lines that contain a text or match a regular expression. Gives path, line number
+    and line.
+    """
     if not is_regex:
-        return source_tree.search(root, query, is_regex=False, pattern=pattern, max_results=max_results)
-    return source_tree.search_apart(root, query, pattern=pattern, max_results=max_results, seconds=SEARCH_SECONDS)
+        return source_tree.search(
+            root, query, is_regex=False, pattern=pattern, max_results=max_results
+        )
+    return source_tree.search_apart(
+        root, query, pattern=pattern, max_results=max_results, seconds=SEARCH_SECONDS
+    )
 
 
 @tool

@@ -1,11 +1,16 @@
-"""The shop's handbook as an MCP server over stdio; the worker starts it. Needs `pip install mcp`."""
+"""The shop's handbook as an MCP server over stdio; the worker starts it. Needs `pip install
+mcp`.
+"""
 
 from __future__ import annotations
 
 from mcp.server import MCPServer
 
 RULES = {
-    "refund": "An article that does not work is refunded in full within two years. Refunds above 100 need a manager.",
+    "refund": (
+        "An article that does not work is refunded in full within two years. Refunds above "
+        "100 need a manager."
+    ),
     "delivery": "Orders leave the house on the next working day.",
 }
 handbook = MCPServer("handbook")

@@ -1,4 +1,6 @@
-"""What the help desk's models say where there is no provider's key: made from what the tools really return."""
+"""What the help desk's models say where there is no provider's key: made from what the tools really
+return.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,15 @@ def scripted_reply(request: ScriptedRequest) -> ScriptedReply:
         return asks(call("getOrder", "order", number=results["customer"]["orders"][-1]))
     if "refund" not in results:
         number, paid = results["customer"]["orders"][-1], results["order"]["paid"]
-        return asks(call("refundOrder", "refund", number=number, amount=paid, reason="The article does not work."))
+        return asks(
+            call(
+                "refundOrder",
+                "refund",
+                number=number,
+                amount=paid,
+                reason="The article does not work.",
+            )
+        )
     if "letter" not in results:
         notes = f"Rule: {results['rule']} What became of the refund: {results['refund']}"
         return asks(call("write_reply", "letter", notes=notes, name=results["customer"]["name"]))

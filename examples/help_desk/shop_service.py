@@ -1,4 +1,6 @@
-"""The shop: a small HTTP service, for trying the help desk. `python shop_service.py` serves it at port 8765."""
+"""The shop: a small HTTP service, for trying the help desk. `python shop_service.py` serves it at
+port 8765.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +26,23 @@ class Shop(BaseHTTPRequestHandler):
             wanted = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             with _lock:
                 key = self.headers.get("Idempotency-Key") or str(len(order["refunds"]))
-                left = order["paid"] - sum(each["amount"] for id, each in order["refunds"].items() if id != key)
+                left = order["paid"] - sum(
+                    each["amount"] for id, each in order["refunds"].items() if id != key
+                )
                 if wanted["amount"] > left:
                     self._answer(409, {"problem": f"only {left} are left to be paid back"})
                     return
-                refund = order["refunds"].setdefault(key, {"id": f"R{len(order['refunds']) + 1}", **wanted})
+                refund = order["refunds"].setdefault(
+                    key, {"id": f"R{len(order['refunds']) + 1}", **wanted}
+                )
             self._answer(201, refund)
 
     def _order(self, rest: str) -> dict[str, Any] | None:
         parts = self.path.removesuffix(rest).split("/")
         number = int(parts[2]) if len(parts) == 3 and parts[2].isdigit() else 0
-        order = ORDERS.get(number) if parts[1:2] == ["orders"] and self.path.endswith(rest) else None
+        order = (
+            ORDERS.get(number) if parts[1:2] == ["orders"] and self.path.endswith(rest) else None
+        )
         if order is None:
             self._answer(404, {"problem": f"there is nothing at {self.path}"})
         return order

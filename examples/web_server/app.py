@@ -39,11 +39,15 @@ class Decision(BaseModel):
 
 @app.post("/runs", status_code=202)
 async def ask(question: Question, request: Request) -> dict[str, str]:
-    """Start a run under the id that the caller chose, so that a repeated request starts nothing twice."""
+    """Start a run under the id that the caller chose, so that a repeated request starts nothing
+    twice.
+    """
     client, id = request.app.state.client, f"clerk-{question.id}"
     inputs, once = {"question": question.question}, WorkflowIDReusePolicy.REJECT_DUPLICATE
     with suppress(WorkflowAlreadyStartedError):
-        await start_run(client, AGENT, inputs, id=id, options=RunOptions(stream=True), id_reuse_policy=once)
+        await start_run(
+            client, AGENT, inputs, id=id, options=RunOptions(stream=True), id_reuse_policy=once
+        )
     return {"id": id}
 
 

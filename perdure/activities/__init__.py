@@ -1,1 +1,3 @@
-"""The activities of a run: calls of the model, executions of tools, verdicts of guardrails, summaries of compactors."""
+"""The activities of a run: calls of the model, executions of tools, verdicts of guardrails,
+summaries of compactors.
+"""

@@ -37,13 +37,20 @@ class BrakeRecord:
         return self.brakes
 
     async def follow(
-        self, run_id: str | None = None, *, wait: bool = True, on_page: Callable[[], None] = lambda: None
+        self,
+        run_id: str | None = None,
+        *,
+        wait: bool = True,
+        on_page: Callable[[], None] = lambda: None,
     ) -> None:
-        """Read the record from its beginning and, with `wait`, follow it until it ends. Raises RPCError.
+        """Read the record from its beginning and, with `wait`, follow it until it ends. Raises
+        RPCError.
 
         Without a record, and after its end, no brake is in force.
         """
-        pages = self._client.get_workflow_handle(RECORD, run_id=run_id).fetch_history_events(wait_new_event=wait)
+        pages = self._client.get_workflow_handle(RECORD, run_id=run_id).fetch_history_events(
+            wait_new_event=wait
+        )
         brakes, events = Brakes(), 0
         while True:
             try:
@@ -59,7 +66,9 @@ class BrakeRecord:
                 events += 1
                 has_ended = event.event_type in _ENDS
                 if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
-                    self.run_id = event.workflow_execution_started_event_attributes.original_execution_run_id
+                    self.run_id = (
+                        event.workflow_execution_started_event_attributes.original_execution_run_id
+                    )
                 elif (line := await self._line(event)) is not None:
                     brakes.take(line, event.event_time.ToNanoseconds() / 1e9)
             self.lines, self.events = brakes.snapshot(), events
@@ -69,14 +78,24 @@ class BrakeRecord:
                 return
 
     async def _line(self, event: HistoryEvent) -> Brake | Release | None:
-        """Return the line that a signal carries; None, with a warning in the log, for an unreadable one."""
+        """Return the line that a signal carries; None, with a warning in the log, for an unreadable
+        one.
+        """
         signal = event.workflow_execution_signaled_event_attributes
-        if event.event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED or signal.signal_name not in LINES:
+        if (
+            event.event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
+            or signal.signal_name not in LINES
+        ):
             return None
         try:
-            [line] = await self._client.data_converter.decode(list(signal.input.payloads), [LINES[signal.signal_name]])
+            [line] = await self._client.data_converter.decode(
+                list(signal.input.payloads), [LINES[signal.signal_name]]
+            )
         except Exception as error:  # A stranger's bytes can raise anything.
-            _log.warning("A line of the brakes' record can't be read, and does not count: %s", str(error)[:200])
+            _log.warning(
+                "A line of the brakes' record can't be read, and does not count: %s",
+                str(error)[:200],
+            )
             return None
         assert isinstance(line, Brake | Release)
         return line

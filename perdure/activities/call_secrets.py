@@ -1,4 +1,6 @@
-"""Secrets of the tokens with which other systems finish tool calls: never recorded, and the same for each attempt."""
+"""Secrets of the tokens with which other systems finish tool calls: never recorded, and the same
+for each attempt.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,15 @@ _log = get_logger("perdure.tools")
 
 
 def call_secret(*place: object) -> str:
-    """Return the secret of the token for one execution of a call, derived from its place: any worker with the key gets
-    the same one.
+    """Return the secret of the token for one execution of a call, derived from its place: any
+    worker with the key gets the same one.
 
     Raises `ConfigurationError` for a key that is too short.
     """
     text = "\0".join(map(str, place))
-    digest = hmac.digest(_key(os.environ.get(VARIABLE, "")), text.encode(errors="replace"), "sha256")
+    digest = hmac.digest(
+        _key(os.environ.get(VARIABLE, "")), text.encode(errors="replace"), "sha256"
+    )
     return urlsafe_b64encode(digest[:SECRET_BYTES]).decode()
 
 
@@ -42,18 +46,24 @@ def seal(text: str, about: str) -> str:
     Raises `ConfigurationError` as `call_secret` does, and without the package that encrypts.
     """
     nonce = secrets.token_bytes(12)
-    return urlsafe_b64encode(nonce + _cipher().encrypt(nonce, text.encode(), about.encode())).decode()
+    return urlsafe_b64encode(
+        nonce + _cipher().encrypt(nonce, text.encode(), about.encode())
+    ).decode()
 
 
 def unseal(sealed: str, about: str) -> str:
-    """Return a sealed text. Raises ValueError for another key or another `about`, and as `seal` does."""
+    """Return a sealed text. Raises ValueError for another key or another `about`, and as `seal`
+    does.
+    """
     from cryptography.exceptions import InvalidTag
 
     content = urlsafe_b64decode(sealed)
     try:
         return _cipher().decrypt(content[:12], content[12:], about.encode()).decode()
     except InvalidTag:
-        raise ValueError(f"it was sealed with another key: give the same {VARIABLE} to gateways and workers") from None
+        raise ValueError(
+            f"it was sealed with another key: give the same {VARIABLE} to gateways and workers"
+        ) from None
 
 
 def _cipher() -> AESGCM:
@@ -61,7 +71,8 @@ def _cipher() -> AESGCM:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     except ImportError:
         raise ConfigurationError(
-            "the secrets of A2A clients are sealed by a package that is missing: pip install 'perdure[encryption]'"
+            "the secrets of A2A clients are sealed by a package that is missing: pip install "
+            "'perdure[encryption]'"
         ) from None
     return AESGCM(hmac.digest(_key(os.environ.get(VARIABLE, "")), b"seal", "sha256"))
 
@@ -79,7 +90,8 @@ def _key(given: str) -> bytes:
         return _key_in(data_folder() / "call.key").encode()
     except OSError as error:
         _log.warning(
-            "No key for the tokens of tool calls can be kept (%s): a call that is executed again after its worker was "
+            "No key for the tokens of tool calls can be kept (%s): a call that is executed again "
+            "after its worker was "
             "lost gets another token. Set %s for all workers",
             error,
             VARIABLE,
@@ -88,8 +100,8 @@ def _key(given: str) -> bytes:
 
 
 def _key_in(file: Path) -> str:
-    """Return the key in the file; create the file if it is missing. Concurrent processes end up with one key. Raises
-    OSError.
+    """Return the key in the file; create the file if it is missing. Concurrent processes end up
+    with one key. Raises OSError.
     """
     if not file.exists():
         make_private_folder(file.parent)

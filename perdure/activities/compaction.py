@@ -30,18 +30,26 @@ class Compacting:
     async def summary(self, dropped: Sequence[Message], options: RunOptions, *, run_id: str) -> str:
         """Return the named compactor's summary of the messages.
 
-        Raises ConfigurationError for a compactor that is not registered, and any error of the compactor.
+        Raises ConfigurationError for a compactor that is not registered, and any error of the
+        compactor.
         """
         assert options.compactor is not None
         compactor = self._hooks.compactor(options.compactor)
         if callable(compactor):
-            summary = summary_of(await self._hooks.call(compactor, dropped, title=f"compactor of run {run_id}"))
+            summary = summary_of(
+                await self._hooks.call(compactor, dropped, title=f"compactor of run {run_id}")
+            )
             return cut_middle(redactor().text(summary), MAX_SUMMARY_BYTES)
         return await self._summary(compactor, conversation_text(dropped), options)
 
-    async def _summary(self, compactor: Agent | str | PathLike[str], text: str, options: RunOptions) -> str:
-        """Return a `.prompty` agent's summary of the conversation's text (its input `conversation`)."""
-        # Only these compactors need templates. Without one, a worker imports neither Jinja2 nor PyYAML.
+    async def _summary(
+        self, compactor: Agent | str | PathLike[str], text: str, options: RunOptions
+    ) -> str:
+        """Return a `.prompty` agent's summary of the conversation's text (its input
+        `conversation`).
+        """
+        # Only these compactors need templates. Without one, a worker imports neither Jinja2 nor
+        # PyYAML.
         from ..prompty.load import load
         from ..prompty.prepare import prepare
 
@@ -49,5 +57,7 @@ class Compacting:
         agent = await self._credentials.for_compactor(agent)
         messages = prepare(agent, {"conversation": text})
         own_options = RunOptions(llm_timeout=options.llm_timeout)
-        reply = await ask_model(agent, messages, own_options, Heart(), with_tools=False, loop=self._loop)
+        reply = await ask_model(
+            agent, messages, own_options, Heart(), with_tools=False, loop=self._loop
+        )
         return summary_of(reply.message.text)

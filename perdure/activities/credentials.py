@@ -1,4 +1,6 @@
-"""Resolves the credential ids in agents to secrets: the worker asks its owner when an activity needs one."""
+"""Resolves the credential ids in agents to secrets: the worker asks its owner when an activity
+needs one.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +46,10 @@ class UnknownCredentialError(ConfigurationError):
     def __init__(self, ids: Collection[str], known: str) -> None:
         named = ", ".join(map(repr, sorted(ids)))
         super().__init__(
-            f"The agent names the credential {named}, which this worker does not have ({known}): give it to the "
-            "workers by create_worker(credentials=…), a mapping or a function from an id to its secret, or by "
+            f"The agent names the credential {named}, which this worker does not have ({known}): "
+            "give it to the "
+            "workers by create_worker(credentials=…), a mapping or a function from an id to its "
+            "secret, or by "
             "perdure worker --credentials MODULE:NAME"
         )
         self.ids = sorted(ids)
@@ -70,38 +74,55 @@ class CredentialError(Exception):
 
 def _missing_credentials(ids: Collection[str], text: str) -> Lacking:
     what = [f"credential {id!r}" for id in ids]
-    return Lacking(what=what, kind=CONFIGURATION_ERROR, text=text, task_queue=activity.info().task_queue)
+    return Lacking(
+        what=what, kind=CONFIGURATION_ERROR, text=text, task_queue=activity.info().task_queue
+    )
 
 
 class Credentials:
-    """The credentials of `create_worker(credentials=…)`. Raises ConfigurationError for a source that is neither a
-    mapping nor a function.
+    """The credentials of `create_worker(credentials=…)`. Raises ConfigurationError for a source
+    that is neither a mapping nor a function.
     """
 
-    def __init__(self, source: CredentialSource | None, loop: UserLoop, *, seconds: float = CREDENTIAL_SECONDS) -> None:
+    def __init__(
+        self,
+        source: CredentialSource | None,
+        loop: UserLoop,
+        *,
+        seconds: float = CREDENTIAL_SECONDS,
+    ) -> None:
         if source is not None and not isinstance(source, Mapping) and not callable(source):
             raise ConfigurationError(
-                f"credentials is {type(source).__name__}: expected a mapping from ids to secrets, or a function"
+                f"credentials is {type(source).__name__}: expected a mapping from ids to secrets, "
+                "or a function"
             )
         self._source = source
         self._loop = loop
         self._seconds = seconds
         self._kept: TTLCache[str, str] = TTLCache(MAX_KEPT, KEPT_SECONDS)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._agents: WeakKeyDictionary[KnownRun, dict[frozenset[str], _Given]] = WeakKeyDictionary()
+        self._agents: WeakKeyDictionary[KnownRun, dict[frozenset[str], _Given]] = (
+            WeakKeyDictionary()
+        )
 
     async def for_model(self, run: KnownRun) -> Agent:
-        """Return the run's agent with its model's secrets. Raises UnknownCredentialError and CredentialError."""
+        """Return the run's agent with its model's secrets. Raises UnknownCredentialError and
+        CredentialError.
+        """
         return await self._agent_with(run, run.credential_ids.get("", frozenset()))
 
     async def for_tool(self, run: KnownRun, name: str) -> Agent:
-        """Return the run's agent with the secrets of the tool that has this function. Raises as `for_model` does."""
+        """Return the run's agent with the secrets of the tool that has this function. Raises as
+        `for_model` does.
+        """
         tool = run.agent.tool(name)
         owner = name if tool is None else run.agent.source(tool).name
         return await self._agent_with(run, run.credential_ids.get(owner, frozenset()))
 
     async def for_inventory(self, run: KnownRun) -> Agent:
-        """Return the run's agent with all of its secrets, which detects missing ones. Raises as `for_model` does."""
+        """Return the run's agent with all of its secrets, which detects missing ones. Raises as
+        `for_model` does.
+        """
         return await self._agent_with(run, frozenset().union(*run.credential_ids.values()))
 
     async def for_compactor(self, agent: Agent) -> Agent:
@@ -110,8 +131,8 @@ class Credentials:
         return resolve_environment(agent, await self._values(ids)) if ids else agent
 
     def forget(self, run: KnownRun, refused: Agent) -> bool:
-        """Drop the cached secrets of a refused agent, so that the next call asks for them. Return False if there is no
-        function to ask.
+        """Drop the cached secrets of a refused agent, so that the next call asks for them. Return
+        False if there is no function to ask.
 
         Keeps newer secrets, which another refused call has fetched meanwhile.
         """
@@ -162,7 +183,9 @@ class Credentials:
         async with self._locks.setdefault(id, asyncio.Lock()):
             if (kept := self._kept.get(id)) is not None:
                 return kept
-            ended = await self._loop.end_of(partial(function, id), f"credential {id}", is_async=is_async(function))
+            ended = await self._loop.end_of(
+                partial(function, id), f"credential {id}", is_async=is_async(function)
+            )
             if isinstance(ended.raised, LookupError):
                 return None
             if ended.raised is not None:
@@ -174,7 +197,9 @@ class Credentials:
 
 
 def _entry_of(source: Mapping[Any, str], id: str) -> Any:
-    """Return the entry of an id; the key may also be a number, as Octopus has it. Raises CredentialError."""
+    """Return the entry of an id; the key may also be a number, as Octopus has it. Raises
+    CredentialError.
+    """
     try:
         return source.get(id, source.get(int(id)) if id.isdecimal() else None)
     except Exception as error:
@@ -186,7 +211,9 @@ def _failure(id: str, error: BaseException) -> CredentialError:
         said = f"{type(error).__name__}: {error}"
     except Exception:
         said = type(error).__name__
-    return CredentialError(f"The worker's credentials failed for {id!r}: {one_line(redacted_excerpt(said), 500)}", id)
+    return CredentialError(
+        f"The worker's credentials failed for {id!r}: {one_line(redacted_excerpt(said), 500)}", id
+    )
 
 
 def _secret(id: str, value: Any) -> str | None:
@@ -194,6 +221,8 @@ def _secret(id: str, value: Any) -> str | None:
         return None
     if not isinstance(value, str) or not value.strip():
         found = "an empty text" if isinstance(value, str) else type(value).__name__
-        raise CredentialError(f"The worker's credentials gave {found} for {id!r}: expected its secret as a text", id)
+        raise CredentialError(
+            f"The worker's credentials gave {found} for {id!r}: expected its secret as a text", id
+        )
     # A secret read from a file ends with a newline, which no header may contain.
     return value.rstrip("\r\n")

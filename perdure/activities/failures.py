@@ -1,4 +1,6 @@
-"""How errors leave an activity; how an attempt learns of earlier ones; suspects, the calls that were lost too often."""
+"""How errors leave an activity; how an attempt learns of earlier ones; suspects, the calls that
+were lost too often.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,11 @@ from typing import Any, NamedTuple
 from temporalio import activity
 from temporalio.api.enums.v1 import TimeoutType
 from temporalio.api.failure.v1 import Failure
-from temporalio.client import AsyncActivityCancelledError, WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.client import (
+    AsyncActivityCancelledError,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+)
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -37,9 +43,11 @@ _BENIGN = ApplicationErrorCategory.BENIGN
 
 
 def typed_failures() -> _TypedFailures:
-    """Turn errors of the block into a non-retryable `ApplicationError` of a type that the workflow knows.
+    """Turn errors of the block into a non-retryable `ApplicationError` of a type that the workflow
+    knows.
 
-    Errors of the platform pass through, so that Temporal retries: a history that is unreadable for now or incomplete.
+    Errors of the platform pass through, so that Temporal retries: a history that is unreadable for
+    now or incomplete.
     """
     return _TYPED
 
@@ -56,8 +64,12 @@ class _TypedFailures:
             raise _failure(str(error), activities.CONFIGURATION_ERROR) from _short(error)
         if isinstance(error, RunError):
             raise _failure(str(error), error.kind) from _short(error)
-        if isinstance(error, Exception) and not isinstance(error, RPCError | DigestMismatchError | ApplicationError):
-            raise _failure(f"{type(error).__name__}: {error}", activities.INTERNAL_ERROR) from _short(error)
+        if isinstance(error, Exception) and not isinstance(
+            error, RPCError | DigestMismatchError | ApplicationError
+        ):
+            raise _failure(
+                f"{type(error).__name__}: {error}", activities.INTERNAL_ERROR
+            ) from _short(error)
 
 
 _TYPED = _TypedFailures()
@@ -68,7 +80,9 @@ def _failure(text: str, type: str) -> ApplicationError:
 
 
 def _short(error: Exception) -> Exception | None:
-    """Return the error as a cause, which is recorded whole; None if its text or a cause's text is too long."""
+    """Return the error as a cause, which is recorded whole; None if its text or a cause's text is
+    too long.
+    """
     cause: BaseException | None = error
     while cause is not None:
         if str(cause) != bounded_text(str(cause)):
@@ -92,24 +106,31 @@ def _model_failure(error: ModelError) -> ApplicationError:
         cost_usd=error.cost_usd,
         so_far=error.so_far,
     )
-    # An error that may pass, or that the run can work around, is expected: it stays out of error logs and failure
-    # metrics.
+    # An error that may pass, or that the run can work around, is expected: it stays out of error
+    # logs and failure metrics.
     is_expected = may_pass(error.kind) or error.kind in ("no_tools", "context_length")
-    category = ApplicationErrorCategory.BENIGN if is_expected else ApplicationErrorCategory.UNSPECIFIED
+    category = (
+        ApplicationErrorCategory.BENIGN if is_expected else ApplicationErrorCategory.UNSPECIFIED
+    )
     return ApplicationError(
-        bounded_text(error.message), failure, type=activities.MODEL_ERROR, non_retryable=True, category=category
+        bounded_text(error.message),
+        failure,
+        type=activities.MODEL_ERROR,
+        non_retryable=True,
+        category=category,
     )
 
 
 FIRST_WAIT, LONGEST_WAIT, GROWTH = 0.05, 5.0, 0.2
-"""Seconds before another worker is offered the activity: a fifth of the time passed, about 35 offers in a minute."""
+"""Seconds before another worker is offered the activity: a fifth of the time passed, about 35
+offers in a minute."""
 
 
 def refusal(lacking: Lacking, offer: Offer | None) -> ApplicationError:
     """Return the error of an activity whose worker lacks something.
 
-    The error is final if the activity is not offered to other workers, or its time for offers has passed. Otherwise
-    Temporal retries it on any worker of the queue.
+    The error is final if the activity is not offered to other workers, or its time for offers has
+    passed. Otherwise Temporal retries it on any worker of the queue.
     """
     info = activity.info()
     waited = (info.current_attempt_scheduled_time - info.scheduled_time).total_seconds()
@@ -120,37 +141,50 @@ def refusal(lacking: Lacking, offer: Offer | None) -> ApplicationError:
         lacking.model_copy(update={"starts": starts}),
         type=NOT_HERE,
         non_retryable=left <= 0,
-        next_retry_delay=timedelta(seconds=min(max(FIRST_WAIT, GROWTH * waited), LONGEST_WAIT, left)),
+        next_retry_delay=timedelta(
+            seconds=min(max(FIRST_WAIT, GROWTH * waited), LONGEST_WAIT, left)
+        ),
         category=_BENIGN,
     )
 
 
 async def cancelled_while_late() -> bool:
-    """Return whether the run was cancelled, for an attempt that this worker got long ago; False for a fresh one.
+    """Return whether the run was cancelled, for an attempt that this worker got long ago; False for
+    a fresh one.
 
-    A process that was suspended, such as on a sleeping machine, finds such attempts: the server may have timed the
-    attempt out and given the next one to another worker. A heartbeat shows whether the attempt still counts. Raises
-    RPCError, and ApplicationError for an attempt that the server has timed out.
+    A process that was suspended, such as on a sleeping machine, finds such attempts: the server may
+    have timed the attempt out and given the next one to another worker. A heartbeat shows whether
+    the attempt still counts. Raises RPCError, and ApplicationError for an attempt that the server
+    has timed out.
     """
     info = activity.info()
     late = seconds_since_given(info)
     if info.heartbeat_timeout is None or late < info.heartbeat_timeout.total_seconds():
         return False
     try:
-        await activity.client().get_async_activity_handle(task_token=info.task_token).heartbeat(*info.heartbeat_details)
+        await (
+            activity.client()
+            .get_async_activity_handle(task_token=info.task_token)
+            .heartbeat(*info.heartbeat_details)
+        )
     except AsyncActivityCancelledError as cancelled:
         if cancelled.details is None or cancelled.details.cancel_requested:
             return True
-        raise ApplicationError("An operator has paused this call, or reset it", category=_BENIGN) from None
+        raise ApplicationError(
+            "An operator has paused this call, or reset it", category=_BENIGN
+        ) from None
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
         _log.warning(
-            "Run %s: %s is not begun: the server has given this attempt up, which it gave to this worker %.0f s ago",
+            "Run %s: %s is not begun: the server has given this attempt up, which it gave to this "
+            "worker %.0f s ago",
             *(info.workflow_id, info.activity_type, late),
             extra={"run": info.workflow_id, "attempt": info.attempt},
         )
-        raise ApplicationError("The server has given this attempt up", non_retryable=True, category=_BENIGN) from None
+        raise ApplicationError(
+            "The server has given this attempt up", non_retryable=True, category=_BENIGN
+        ) from None
     return False
 
 
@@ -168,8 +202,8 @@ class LookBack(NamedTuple):
 async def look_back() -> LookBack:
     """Return the fate of the run and of the previous attempt. A cancelled run starts nothing more.
 
-    Sends the server one request on a later or late attempt, otherwise none. The workflow would cancel the activity, but
-    may itself have had no worker. Raises as `cancelled_while_late`.
+    Sends the server one request on a later or late attempt, otherwise none. The workflow would
+    cancel the activity, but may itself have had no worker. Raises as `cancelled_while_late`.
     """
     info = activity.info()
     is_cancelled = await cancelled_while_late()
@@ -181,7 +215,11 @@ async def look_back() -> LookBack:
     description = await handle.describe()
     failure = _last_failure(description)
     # Offers to other workers log a line of their own when they begin.
-    level = logging.DEBUG if failure and failure.application_failure_info.type == NOT_HERE else logging.WARNING
+    level = (
+        logging.DEBUG
+        if failure and failure.application_failure_info.type == NOT_HERE
+        else logging.WARNING
+    )
     if _log.isEnabledFor(level):
         _log.log(
             level,
@@ -227,7 +265,8 @@ def asked_from_anywhere() -> Callable[[], Awaitable[bool]]:
 
 
 async def handed_on() -> bool:
-    """Return whether this activity was cancelled because another attempt continues it, not because its run is over.
+    """Return whether this activity was cancelled because another attempt continues it, not because
+    its run is over.
 
     Sends the server a request if the cancellation does not give the reason.
     """
@@ -236,7 +275,8 @@ async def handed_on() -> bool:
         return False
     if details.worker_shutdown:
         return True
-    # The server no longer knows this attempt: the run is over, or the server considers this worker lost.
+    # The server no longer knows this attempt: the run is over, or the server considers this worker
+    # lost.
     info = activity.info()
     assert info.workflow_id is not None
     handle = activity.client().get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
@@ -249,7 +289,9 @@ async def handed_on() -> bool:
 
 
 def last_heartbeat() -> tuple[Any, ...]:
-    """Return the details of the previous attempt's last heartbeat, without the count of starts and the progress."""
+    """Return the details of the previous attempt's last heartbeat, without the count of starts and
+    the progress.
+    """
     details = tuple(activity.info().heartbeat_details)
     if details and is_count_of_starts(details[0]):
         details = details[1:]
@@ -297,7 +339,8 @@ def known_starts(offer: Offer | None) -> Starts:
 
 
 async def record_starts(starts: Starts) -> JsonObject:
-    """Record the starts on the server before the next one, so that the call does not start too often.
+    """Record the starts on the server before the next one, so that the call does not start too
+    often.
 
     Returns the detail that later heartbeats begin with. Raises RPCError.
     """
@@ -309,20 +352,25 @@ async def record_starts(starts: Starts) -> JsonObject:
 SUSPECT_WAIT, LONGEST_SUSPECT_WAIT = 1.0, 60.0
 """Seconds before a suspect is offered again: a fifth of the time passed."""
 SUSPECT_SECONDS = 30.0
-"""Seconds that a suspect waits for other suspects: most workers are lost for other reasons, and with many calls."""
+"""Seconds that a suspect waits for other suspects: most workers are lost for other reasons, and
+with many calls."""
 
 
 class Suspects:
-    """The calls on one worker that were lost with another worker, any of which may have ended that worker."""
+    """The calls on one worker that were lost with another worker, any of which may have ended that
+    worker.
+    """
 
     def __init__(self) -> None:
         self._is_busy = False
 
     @asynccontextmanager
     async def alone(self, call: Starts) -> AsyncIterator[None]:
-        """Run the block while no other suspect runs, if the call is a suspect and has not waited long.
+        """Run the block while no other suspect runs, if the call is a suspect and has not waited
+        long.
 
-        Raises the ApplicationError with which Temporal offers the call again later, here or elsewhere, and RPCError.
+        Raises the ApplicationError with which Temporal offers the call again later, here or
+        elsewhere, and RPCError.
         """
         if not call.lost or time.time() - call.since > SUSPECT_SECONDS:
             yield
@@ -332,7 +380,8 @@ class Suspects:
             raise _later()
         info = activity.info()
         _log.warning(
-            "%s of run %s was lost with its worker: it runs again, without any other such call at the same time",
+            "%s of run %s was lost with its worker: it runs again, without any other such call at "
+            "the same time",
             *(info.activity_type, info.workflow_id),
         )
         self._is_busy = True
@@ -348,6 +397,8 @@ def _later() -> ApplicationError:
     return ApplicationError(
         "It was lost with a worker, and waits until another such call has ended here",
         type=SUSPECT_WAITS,
-        next_retry_delay=timedelta(seconds=min(max(SUSPECT_WAIT, GROWTH * waited), LONGEST_SUSPECT_WAIT)),
+        next_retry_delay=timedelta(
+            seconds=min(max(SUSPECT_WAIT, GROWTH * waited), LONGEST_SUSPECT_WAIT)
+        ),
         category=_BENIGN,
     )

@@ -14,7 +14,9 @@ from .tool_activities import recordable, result_limits
 
 @activity.defn(name=activities.FINISH_CALL)
 async def finish_call(input: activities.FinishInput) -> ToolResult:
-    """Turn another system's completion into a tool result, within a tool's size limits and without secrets."""
+    """Turn another system's completion into a tool result, within a tool's size limits and without
+    secrets.
+    """
     with typed_failures():
         completion, most = input.completion, result_limits(input.request)
         if completion.error is None:

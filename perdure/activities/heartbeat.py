@@ -1,4 +1,6 @@
-"""Heartbeats of a running activity: sent on schedule, sooner for readers; they also report a cancellation."""
+"""Heartbeats of a running activity: sent on schedule, sooner for readers; they also report a
+cancellation.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +26,22 @@ from .pollers import ACTIVITIES, quota_of
 _log = get_logger("perdure.runs")
 
 BEAT_SHARES = (0.65, 0.8)
-"""Share of the heartbeat time-out that passes before a heartbeat: least, most (as Temporal's SDK has it). The answer
-reports a cancellation.
+"""Share of the heartbeat time-out that passes before a heartbeat: least, most (as Temporal's SDK
+has it). The answer reports a cancellation.
 """
 SPARE_SECONDS = 2.3
-"""Seconds of the time-out left at a heartbeat, for a briefly unavailable server or a busy worker."""
+"""Seconds of the time-out left at a heartbeat, for a briefly unavailable server or a busy
+worker."""
 CANCEL_SECONDS = (0.1, 0.6)
-"""Seconds after the run gives activities up until each asks, by a heartbeat, whether it is one of them."""
+"""Seconds after the run gives activities up until each asks, by a heartbeat, whether it is one of
+them."""
 HEART_FAILED = "HeartFailed"
 """Error type: the attempt ended because its heartbeat failed."""
 on_first_words: ContextVar[Callable[[], None] | None] = ContextVar("on_first_words", default=None)
 """Called once in an attempt, at the model's first streamed output."""
 MAX_SAID_CHARS = 250_000
-"""Each heartbeat carries all text so far, and Temporal accepts 2 MB; text beyond this limit comes with the result."""
+"""Each heartbeat carries all text so far, and Temporal accepts 2 MB; text beyond this limit comes
+with the result."""
 
 LOOK_SECONDS = 0.5
 """Seconds between two looks while a call has news and no known reader."""
@@ -45,17 +50,19 @@ RENEW_SECONDS = 4.0
 LEASE_SECONDS = 15.0
 """A reader polls more often than this; after a longer silence it is gone."""
 ASKED_SECONDS = 6.0
-"""The same after this worker has answered a query for the run's events; the worker looks again before it ends."""
+"""The same after this worker has answered a query for the run's events; the worker looks again
+before it ends."""
 LOOK_TIMEOUT = timedelta(seconds=5)
 COMPLAINT_SECONDS = 60.0
 """Seconds between two log lines about looks that the server refuses."""
 
 
 class Readers:
-    """The readers of runs that one worker knows: readers poll a queue of their own, and the worker lists its pollers.
+    """The readers of runs that one worker knows: readers poll a queue of their own, and the worker
+    lists its pollers.
 
-    The worker looks only while a call has news: one request for all of its calls. Neither the request nor the readers'
-    polls cost anything on Temporal Cloud.
+    The worker looks only while a call has news: one request for all of its calls. Neither the
+    request nor the readers' polls cost anything on Temporal Cloud.
     """
 
     def __init__(self) -> None:
@@ -74,20 +81,26 @@ class Readers:
         return self._until.get(run, 0.0) > time.monotonic()
 
     def note(self, run: str) -> None:
-        """Note that a reader has just queried this worker for the run's events. Callable from any thread."""
+        """Note that a reader has just queried this worker for the run's events. Callable from any
+        thread.
+        """
         self._extend(run, ASKED_SECONDS)
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(_call, self._listeners, run)
 
     def call_on_reader(self, run: str, on_reader: Callable[[], None]) -> None:
-        """Look for readers of the run, from an activity; call `on_reader` for a new one, until `forget`."""
+        """Look for readers of the run, from an activity; call `on_reader` for a new one, until
+        `forget`.
+        """
         self._loop = asyncio.get_running_loop()
         self._listeners[on_reader] = run
         self._queues[run] = activity.info().task_queue
         self._look_soon()
 
     def call_on_cancel(self, run: str, on_cancel: Callable[[], None]) -> None:
-        """Call `on_cancel` when this worker learns that the run gives an activity up, until `forget`."""
+        """Call `on_cancel` when this worker learns that the run gives an activity up, until
+        `forget`.
+        """
         self._loop = asyncio.get_running_loop()
         self._alive[on_cancel] = run
 
@@ -105,7 +118,9 @@ class Readers:
     def _look_soon(self) -> None:
         self._is_unread.set()
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.get_running_loop().create_task(self._look_while_needed(activity.client()))
+            self._looking = asyncio.get_running_loop().create_task(
+                self._look_while_needed(activity.client())
+            )
 
     async def _look_while_needed(self, client: Client) -> None:
         while self._listeners:
@@ -124,16 +139,23 @@ class Readers:
 
     async def _look(self, client: Client, task_queue: str) -> None:
         request = DescribeTaskQueueRequest(
-            namespace=client.namespace, task_queue=readers_queue(task_queue), task_queue_type=ACTIVITIES
+            namespace=client.namespace,
+            task_queue=readers_queue(task_queue),
+            task_queue_type=ACTIVITIES,
         )
         try:
-            description = await client.workflow_service.describe_task_queue(request, retry=False, timeout=LOOK_TIMEOUT)
+            description = await client.workflow_service.describe_task_queue(
+                request, retry=False, timeout=LOOK_TIMEOUT
+            )
         except RPCError as error:
             self._complain(error)
             return
         finally:
             self._looked_at = time.monotonic()
-        polls = {(task_queue, each.identity): each.last_access_time.ToNanoseconds() for each in description.pollers}
+        polls = {
+            (task_queue, each.identity): each.last_access_time.ToNanoseconds()
+            for each in description.pollers
+        }
         # Neither clock needs to be right: a changed time shows a further poll.
         news = [run for (queue, run), at in polls.items() if self._polls.get((queue, run)) != at]
         self._polls = {of: at for of, at in self._polls.items() if of[0] != task_queue} | polls
@@ -152,7 +174,9 @@ class Readers:
             return
         self._complained_at = time.monotonic()
         why = f"by its quota ({quota})" if (quota := quota_of(error)) else f"({error.message})"
-        _log.warning("The server refuses %s to say who reads runs: streamed text may come late", why)
+        _log.warning(
+            "The server refuses %s to say who reads runs: streamed text may come late", why
+        )
 
 
 def _call(callbacks: Mapping[Callable[[], None], str], run: str) -> None:
@@ -161,14 +185,18 @@ def _call(callbacks: Mapping[Callable[[], None], str], run: str) -> None:
 
 
 @asynccontextmanager
-async def heartbeats(details: Sequence[object] = (), readers: Readers | None = None) -> AsyncIterator[Heart]:
-    """Send heartbeats while the block runs, with these details until `tell` changes them; sooner for `readers`.
+async def heartbeats(
+    details: Sequence[object] = (), readers: Readers | None = None
+) -> AsyncIterator[Heart]:
+    """Send heartbeats while the block runs, with these details until `tell` changes them; sooner
+    for `readers`.
 
     User code in the block may also send heartbeats, from any thread or event loop.
 
-    If the run is over, a cancelled block raises an `ApplicationError` that is not logged, instead of `CancelledError`:
-    nothing went wrong. If a heartbeat fails, the block raises a retryable `ApplicationError` that says so: without
-    heartbeats, the server would time the activity out in the middle of its work.
+    If the run is over, a cancelled block raises an `ApplicationError` that is not logged, instead
+    of `CancelledError`: nothing went wrong. If a heartbeat fails, the block raises a retryable
+    `ApplicationError` that says so: without heartbeats, the server would time the activity out in
+    the middle of its work.
     """
     heart = Heart(details, readers)
     heart.start()
@@ -177,7 +205,9 @@ async def heartbeats(details: Sequence[object] = (), readers: Readers | None = N
         yield heart
     except asyncio.CancelledError:
         if heart.failure is not None:
-            raise ApplicationError(f"Its heartbeat failed: {heart.failure!r}", type=HEART_FAILED) from heart.failure
+            raise ApplicationError(
+                f"Its heartbeat failed: {heart.failure!r}", type=HEART_FAILED
+            ) from heart.failure
         if _run_is_over():
             raise ApplicationError(
                 "The run is over", non_retryable=True, category=ApplicationErrorCategory.BENIGN
@@ -188,10 +218,11 @@ async def heartbeats(details: Sequence[object] = (), readers: Readers | None = N
 
 
 def _heartbeat_from_anywhere(heart: Heart) -> None:
-    """Let user code call `temporalio.activity.heartbeat` in this activity on any event loop and thread.
+    """Let user code call `temporalio.activity.heartbeat` in this activity on any event loop and
+    thread.
 
-    The SDK's own function works on the worker's event loop only. Details that can't be serialised raise in the caller:
-    a later error would end the activity and repeat it.
+    The SDK's own function works on the worker's event loop only. Details that can't be serialised
+    raise in the caller: a later error would end the activity and repeat it.
     """
     loop, context = asyncio.get_running_loop(), activity._Context.current()
 
@@ -212,14 +243,18 @@ def _run_is_over() -> bool:
 
 
 def _seconds_between_beats(info: activity.Info) -> float:
-    """Return the seconds between this activity's heartbeats; varied, to spread activities that begin together."""
+    """Return the seconds between this activity's heartbeats; varied, to spread activities that
+    begin together.
+    """
     timeout = info.heartbeat_timeout
     seconds = timeout.total_seconds() if timeout else OWN_CADENCE.lost_worker_seconds
     return beat_seconds(seconds, random.uniform(*BEAT_SHARES))
 
 
 def seconds_since_given(info: activity.Info) -> float:
-    """Return the attempt's age in seconds by the server's clock, which may differ; a busy worker starts it late."""
+    """Return the attempt's age in seconds by the server's clock, which may differ; a busy worker
+    starts it late.
+    """
     return (datetime.now(UTC) - info.started_time).total_seconds()
 
 
@@ -229,10 +264,11 @@ def beat_seconds(timeout: float, share: float) -> float:
 
 
 class Heart:
-    """Sends heartbeats after most of the activity's time-out, and sooner while a reader is attached and there is news.
+    """Sends heartbeats after most of the activity's time-out, and sooner while a reader is attached
+    and there is news.
 
-    Each heartbeat is a request to the server, and an Action on Temporal Cloud: an activity that ends before its first
-    heartbeat has sent none.
+    Each heartbeat is a request to the server, and an Action on Temporal Cloud: an activity that
+    ends before its first heartbeat has sent none.
     """
 
     def __init__(self, details: Sequence[object] = (), readers: Readers | None = None) -> None:
@@ -259,7 +295,9 @@ class Heart:
         """Why heartbeats ended and the attempt was cancelled; None without an error."""
 
     def speak(self, iteration: int, attempt: int) -> None:
-        """Stream the model's output from now on. It starts empty, so readers drop the output of another attempt."""
+        """Stream the model's output from now on. It starts empty, so readers drop the output of
+        another attempt.
+        """
         self.streamed = StreamedText(iteration=iteration, attempt=attempt)
         self.is_full = False
         self._details = (self.streamed,)
@@ -275,7 +313,9 @@ class Heart:
         self._listen_to_readers()
 
     def add(self, kind: str, text: str) -> None:
-        """Add a piece of streamed `text` or `thinking` and send it to readers soon; only after `speak`."""
+        """Add a piece of streamed `text` or `thinking` and send it to readers soon; only after
+        `speak`.
+        """
         assert self.streamed is not None
         if self._on_first_words is not None:
             self._on_first_words()
@@ -300,14 +340,18 @@ class Heart:
         self._details = details
 
     async def record(self) -> None:
-        """Send a heartbeat and wait until the server has it. Raises RPCError and AsyncActivityCancelledError."""
+        """Send a heartbeat and wait until the server has it. Raises RPCError and
+        AsyncActivityCancelledError.
+        """
         assert self._send is not None
         self._send(*self._sendable())
         handle = activity.client().get_async_activity_handle(task_token=activity.info().task_token)
         await handle.heartbeat(*self._sendable())
 
     def keep(self, *details: object) -> None:
-        """Store these details on the server for another attempt: at once, and further ones at growing intervals."""
+        """Store these details on the server for another attempt: at once, and further ones at
+        growing intervals.
+        """
         self._details = details
         self._news = True
         if self._readers.has(self._run):
@@ -320,10 +364,13 @@ class Heart:
     def start(self) -> None:
         """Begin heartbeats in an activity, on schedule or at the first news.
 
-        Heartbeats use the caller's context, because the first news may come without one: from a callback, a thread, or
-        a task that another activity has started.
+        Heartbeats use the caller's context, because the first news may come without one: from a
+        callback, a thread, or a task that another activity has started.
         """
-        self._run, self._seconds = (info := activity.info()).workflow_id or "", _seconds_between_beats(info)
+        self._run, self._seconds = (
+            (info := activity.info()).workflow_id or "",
+            _seconds_between_beats(info),
+        )
         self._context = copy_context()
         self._attempt = asyncio.current_task()
         self._send = activity._Context.current().heartbeat
@@ -369,11 +416,17 @@ class Heart:
         assert self._first is not None
         self._first.cancel()
         if self._beating is None:
-            self._beating = asyncio.get_running_loop().create_task(self._beat(), context=self._context)
+            self._beating = asyncio.get_running_loop().create_task(
+                self._beat(), context=self._context
+            )
             self._beating.add_done_callback(self._end_attempt_if_failed)
 
     def _end_attempt_if_failed(self, beating: asyncio.Task[None]) -> None:
-        if not beating.cancelled() and (failure := beating.exception()) is not None and self._attempt is not None:
+        if (
+            not beating.cancelled()
+            and (failure := beating.exception()) is not None
+            and self._attempt is not None
+        ):
             _log.error("A heartbeat failed, which ends the attempt: %r", failure, exc_info=failure)
             self.failure = failure
             self._attempt.cancel()
@@ -387,12 +440,15 @@ class Heart:
             self._send(*self._sendable())
             await asyncio.sleep(pause)
             with suppress(TimeoutError):
-                # Not wait_for: in Python 3.11 it loses a cancellation that arrives together with the news.
+                # Not wait_for: in Python 3.11 it loses a cancellation that arrives together with
+                # the news.
                 async with asyncio.timeout(self._seconds - pause):
                     await self._due.wait()
 
     def _sendable(self) -> tuple[object, ...]:
-        """Return the details without known secrets. A model's output is not searched: the model has seen none."""
+        """Return the details without known secrets. A model's output is not searched: the model has
+        seen none.
+        """
         if self._details and not isinstance(self._details[0], StreamedText):
             return tuple(map(redactor().encoded, self._details))
         return self._details

@@ -51,9 +51,10 @@ MAX_INSTRUCTIONS_CHARS = 256 * 1024
 class Hooks:
     """The guardrails and compactors registered on the worker, by the names in `RunOptions`.
 
-    With `in_threads`, plain functions run in their own threads. Async ones run on `loop`, by default on the caller's
-    event loop. A worker sets both: a function that blocked the worker's event loop would stop the heartbeats of all its
-    activities, and Temporal would start them again elsewhere.
+    With `in_threads`, plain functions run in their own threads. Async ones run on `loop`, by
+    default on the caller's event loop. A worker sets both: a function that blocked the worker's
+    event loop would stop the heartbeats of all its activities, and Temporal would start them again
+    elsewhere.
     """
 
     def __init__(
@@ -93,11 +94,15 @@ class Hooks:
         if options.compactor is not None:
             kinds["compactor"] = "async"
         if options.prepare_tools is not None:
-            kinds["tools"] = "async" if is_async(self._prepare_tools[options.prepare_tools]) else "plain"
+            kinds["tools"] = (
+                "async" if is_async(self._prepare_tools[options.prepare_tools]) else "plain"
+            )
         return kinds
 
     def missing_names(self, options: RunOptions) -> dict[str, str]:
-        """Return the unregistered names of the options, such as `guardrails 'strict'`, each with the remedy."""
+        """Return the unregistered names of the options, such as `guardrails 'strict'`, each with
+        the remedy.
+        """
         named = (
             ("guardrails", options.guardrails, self._guardrails),
             ("compactor", options.compactor, self._compactors),
@@ -111,7 +116,9 @@ class Hooks:
         }
 
     def misfits(self, options: RunOptions, deps: Any) -> list[str]:
-        """Return the functions of the options that expect other deps than the run's, each with the reason."""
+        """Return the functions of the options that expect other deps than the run's, each with the
+        reason.
+        """
         guardrails = self._guardrails.get(options.guardrails or "") or Guardrails()
         functions = {f"{point} guardrail": getattr(guardrails, point) for point in POINTS}
         functions |= {
@@ -129,12 +136,17 @@ class Hooks:
         return found
 
     def compactor(self, name: str) -> Compactor:
-        """Return the compactor of that name. Raises `ConfigurationError` when none is registered."""
+        """Return the compactor of that name. Raises `ConfigurationError` when none is
+        registered.
+        """
         compactor: Compactor = _hook_named("compactor", name, self._compactors)
         return compactor
 
-    async def judge_output(self, name: str, agent: Agent, message: Message, context: ToolContext) -> JudgedOutput:
-        """Return the output guardrail's verdict, then the validator's verdict on the remaining answer.
+    async def judge_output(
+        self, name: str, agent: Agent, message: Message, context: ToolContext
+    ) -> JudgedOutput:
+        """Return the output guardrail's verdict, then the validator's verdict on the remaining
+        answer.
 
         Raises like `judge`.
         """
@@ -152,8 +164,12 @@ class Hooks:
         try:
             subject = _first_argument(hooks.validator, without_nulls(value, agent.outputs or []))
         except ValueError as error:
-            return judged.model_copy(update={"faults": [excerpt(one_line(str(error)), MAX_FAULT_CHARS)]})
-        revised = await _in_time("output validator", self._validate(hooks.validator, subject, context))
+            return judged.model_copy(
+                update={"faults": [excerpt(one_line(str(error)), MAX_FAULT_CHARS)]}
+            )
+        revised = await _in_time(
+            "output validator", self._validate(hooks.validator, subject, context)
+        )
         if not revised.allowed or isinstance(revised, JudgedOutput):
             return JudgedOutput(**dict(revised))
         if revised.rewrite in (None, to_jsonable_python(subject)):
@@ -164,8 +180,8 @@ class Hooks:
     async def instruct(self, name: str, inputs: JsonView, context: ToolContext) -> str:
         """Return the instructions from the function of that name; "" for none.
 
-        Raises `ConfigurationError` for an unregistered name, TypeError for a value that is not a text, ValueError for a
-        text that is too long, and any error of the function.
+        Raises `ConfigurationError` for an unregistered name, TypeError for a value that is not a
+        text, ValueError for a text that is too long, and any error of the function.
         """
         function = _hook_named("instructions", name, self._instructions)
         given = [dict(inputs)] if signature_of(function).parameters else []
@@ -174,10 +190,14 @@ class Hooks:
         if not isinstance(text, str):
             raise TypeError(f"the instructions {name!r} are {text!r:.80}: expected a text")
         if (size := len(text)) > MAX_INSTRUCTIONS_CHARS:
-            raise ValueError(f"they have {size:,} characters, at most {MAX_INSTRUCTIONS_CHARS:,} are possible")
+            raise ValueError(
+                f"they have {size:,} characters, at most {MAX_INSTRUCTIONS_CHARS:,} are possible"
+            )
         return valid_text(text)
 
-    async def _validate(self, validator: Callable[..., Any], value: Any, context: ToolContext) -> GuardrailResult:
+    async def _validate(
+        self, validator: Callable[..., Any], value: Any, context: ToolContext
+    ) -> GuardrailResult:
         """Return the validator's value, or its ValueError as a fault. Raises its other errors."""
         try:
             found = await self.call(
@@ -193,35 +213,46 @@ class Hooks:
     async def judge(
         self, name: str, point: GuardrailPoint, *subject: Any, context: ToolContext | None = None
     ) -> GuardrailResult:
-        """Return the guardrail's verdict. One that fails or takes longer than `JUDGE_SECONDS` denies, with that as the
-        reason.
+        """Return the guardrail's verdict. One that fails or takes longer than `JUDGE_SECONDS`
+        denies, with that as the reason.
 
         The guardrail gets the context if it has a parameter for it.
 
         Raises `ConfigurationError` for a name that is not registered.
         """
-        callback, context = getattr(_hook_named("guardrails", name, self._guardrails), point), context or ToolContext()
+        callback, context = (
+            getattr(_hook_named("guardrails", name, self._guardrails), point),
+            context or ToolContext(),
+        )
         what = f"{point} guardrail"
 
         async def verdict() -> GuardrailResult:
-            found = await self.call(callback, *subject, title=f"{what} of run {context.run_id}", context=context)
+            found = await self.call(
+                callback, *subject, title=f"{what} of run {context.run_id}", context=context
+            )
             _require_json(found.rewrite if isinstance(found, GuardrailResult) else found)
             return _verdict(found)
 
         return await _in_time(what, verdict())
 
     async def prepare_tools(self, name: str, agent: Agent, context: ToolContext) -> GuardrailResult:
-        """Return the functions of the agent that the model is offered now, as a `rewrite`: their descriptions, by name.
+        """Return the functions of the agent that the model is offered now, as a `rewrite`: their
+        descriptions, by name.
 
-        A function that fails, takes longer than `JUDGE_SECONDS` or returns something else denies. Raises
-        `ConfigurationError` for a name that is not registered.
+        A function that fails, takes longer than `JUDGE_SECONDS` or returns something else denies.
+        Raises `ConfigurationError` for a name that is not registered.
         """
-        callback, offered = _hook_named("prepare_tools", name, self._prepare_tools), offered_functions(agent)
+        callback, offered = (
+            _hook_named("prepare_tools", name, self._prepare_tools),
+            offered_functions(agent),
+        )
         what = f"function {name!r}"
 
         async def step() -> GuardrailResult:
             title = f"{what} of run {context.run_id}"
-            return _step_of(offered, await self.call(callback, list(offered), title=title, context=context))
+            return _step_of(
+                offered, await self.call(callback, list(offered), title=title, context=context)
+            )
 
         return await _in_time(what, step(), "answer")
 
@@ -232,19 +263,26 @@ class Hooks:
         title: str = "hook",
         context: ToolContext | None = None,
     ) -> Any:
-        """Return the callback's value, plain or async; `title` names the call in thread lists and logs.
+        """Return the callback's value, plain or async; `title` names the call in thread lists and
+        logs.
 
-        Raises the callback's errors; those that are not an `Exception`, such as SystemExit or its own cancellation, as
-        RuntimeError.
+        Raises the callback's errors; those that are not an `Exception`, such as SystemExit or its
+        own cancellation, as RuntimeError.
         """
         in_loop = is_async(callback) or not self._in_threads
-        call = check_call(callback, arguments, context) if context else partial(callback, *arguments)
+        call = (
+            check_call(callback, arguments, context) if context else partial(callback, *arguments)
+        )
         ended = await self._loop.end_of(call, title, is_async=in_loop)
         return ended.result()
 
 
-async def _in_time(what: str, verdict: Awaitable[GuardrailResult], word: str = "verdict") -> GuardrailResult:
-    """Return the verdict. A failure, or more than `JUDGE_SECONDS`, becomes a denial with that as the reason."""
+async def _in_time(
+    what: str, verdict: Awaitable[GuardrailResult], word: str = "verdict"
+) -> GuardrailResult:
+    """Return the verdict. A failure, or more than `JUDGE_SECONDS`, becomes a denial with that as
+    the reason.
+    """
     deadline = asyncio.timeout(JUDGE_SECONDS)
     try:
         async with deadline:
@@ -257,20 +295,28 @@ async def _in_time(what: str, verdict: Awaitable[GuardrailResult], word: str = "
 
 
 def _first_argument(function: Callable[..., Any], value: Any) -> Any:
-    """Return the value as the type of the function's first parameter. Raises ValueError if it does not fit."""
+    """Return the value as the type of the function's first parameter. Raises ValueError if it does
+    not fit.
+    """
     first = next(iter(signature_of(function).parameters.values()), None)
     return value if first is None else first.converted(value)
 
 
 def summary_of(value: Any) -> str:
-    """Return a compactor's summary. Raises TypeError for a value that is not a text with words (§13.3)."""
+    """Return a compactor's summary. Raises TypeError for a value that is not a text with words
+    (§13.3).
+    """
     if isinstance(value, str) and any(map(str.isalnum, value)):
         return value
-    raise TypeError(f"the compactor returned {value!r:.80}: expected a text that sums up the messages")
+    raise TypeError(
+        f"the compactor returned {value!r:.80}: expected a text that sums up the messages"
+    )
 
 
 def judged_output(agent: Agent, message: Message, verdict: GuardrailResult) -> JudgedOutput:
-    """Return the verdict, and the faults of a rewritten answer against the agent's outputs. Never raises."""
+    """Return the verdict, and the faults of a rewritten answer against the agent's outputs. Never
+    raises.
+    """
     is_answer = verdict.allowed and verdict.rewrite is not None and not message.tool_calls
     if not (agent.outputs and is_answer):
         return JudgedOutput(**dict(verdict))
@@ -292,7 +338,9 @@ def _verdict(value: Any) -> GuardrailResult:
 
 
 def _step_of(offered: Sequence[FunctionDefinition], value: Any) -> GuardrailResult:
-    """Return the tools that a function has chosen. Raises TypeError for a value that does not list some of them."""
+    """Return the tools that a function has chosen. Raises TypeError for a value that does not list
+    some of them.
+    """
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise TypeError(f"expected some of the tools, or their names, got {value!r:.80}")
     known = {each.name: each.description for each in offered}
@@ -323,13 +371,15 @@ def _not_registered(what: str, name: str, registered: Mapping[str, Any]) -> str:
     known = ", ".join(sorted(registered)) or "none"
     if what in ("prepare_tools", "instructions"):
         return (
-            f"no {what} named {name!r} on this worker (registered: {known}): put @perdure.{what} above the function in "
+            f"no {what} named {name!r} on this worker (registered: {known}): put @perdure.{what} "
+            "above the function in "
             f"a module of --tools, or create_worker({what}={{{name!r}: …}})"
         )
     argument = "compactors" if what == "compactor" else what
     return (
         f"no {what} named {name!r} on this worker (registered: {known}): "
-        f"start it with perdure worker --{what} MODULE:{name}, or create_worker({argument}={{{name!r}: …}})"
+        f"start it with perdure worker --{what} MODULE:{name}, or "
+        f"create_worker({argument}={{{name!r}: …}})"
     )
 
 

@@ -1,4 +1,6 @@
-"""A worker's tools and hooks for a run, those it lacks, and the activities that give out permits."""
+"""A worker's tools and hooks for a run, those it lacks, and the activities that give out
+permits.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ async def is_polled(input: QueueInput) -> bool:
 
 
 def checked_rates(rates: Mapping[str, float] | None) -> dict[str, float]:
-    """Return the rates of a worker. Raises `ConfigurationError` for a rate that fits no model call."""
+    """Return the rates of a worker. Raises `ConfigurationError` for a rate that fits no model
+    call.
+    """
     for name in (checked := require_rates(rates or {})):
         require_provider(name.split("/", 1)[0])
     return checked
@@ -65,10 +69,14 @@ def checked_rates(rates: Mapping[str, float] | None) -> dict[str, float]:
 def paced_calls(
     rates: Mapping[str, float], agent: Agent, compactor: Compactor | None, task_queue: str
 ) -> dict[PacedCall, str]:
-    """Return a run's calls that need a permit, with the task queue for it. Raises the errors of `load`."""
+    """Return a run's calls that need a permit, with the task queue for it. Raises the errors of
+    `load`.
+    """
     if not rates:
         return {}
-    named = {paced_model(number): _rate_of(rates, model) for number, model in enumerate(agent.models)}
+    named = {
+        paced_model(number): _rate_of(rates, model) for number, model in enumerate(agent.models)
+    }
     named["compactor"] = _rate_of_compactor(rates, compactor)
     return {call: rate_queue(task_queue, name) for call, name in named.items() if name}
 
@@ -82,7 +90,9 @@ def _rate_of_compactor(rates: Mapping[str, float], compactor: Compactor | None) 
         return None
     from ..prompty.load import load
 
-    return _rate_of(rates, (compactor if isinstance(compactor, Agent) else load(compactor)).models[0])
+    return _rate_of(
+        rates, (compactor if isinstance(compactor, Agent) else load(compactor)).models[0]
+    )
 
 
 _log = get_logger("perdure.worker")
@@ -100,7 +110,8 @@ class Stock:
     rates: Mapping[str, float] = field(default_factory=dict)
     """Model calls per second, by provider or model."""
     takes_any_tool: bool = True
-    """Whether the worker has the dynamic activity, which executes tools whose names only runs know."""
+    """Whether the worker has the dynamic activity, which executes tools whose names only runs
+    know."""
     mock: bool = False
     """Whether agents may carry mock answers that replace the model's."""
     on_failure: Literal["fail", "hold"] | None = None
@@ -113,10 +124,11 @@ class Stock:
         return found.model_copy(update={"on_failure": self.on_failure, "webhooks": webhooks})
 
     async def _for_run(self, run: KnownRun, *, may_ask: bool) -> Inventory:
-        """Return the worker's inventory for a run; with `may_ask`, kinds of tools may query servers for their tools.
+        """Return the worker's inventory for a run; with `may_ask`, kinds of tools may query servers
+        for their tools.
 
-        Raises ConfigurationError for declarations that do not fit their functions or kinds, and for models without a
-        known price in a run with a cost limit.
+        Raises ConfigurationError for declarations that do not fit their functions or kinds, and for
+        models without a known price in a run with a cost limit.
         """
         if self.mock:
             run.mock_responses = _mock_responses(run)
@@ -128,24 +140,43 @@ class Stock:
                 agent = await self.credentials.for_inventory(run)
             except (UnknownCredentialError, CredentialError) as error:
                 return Inventory(lacking=error.lack())
-        asking = Asking(agent, run.inputs, self.prompt_root, run.agents, self.toolbox.allowed, run.deps)
+        asking = Asking(
+            agent, run.inputs, self.prompt_root, run.agents, self.toolbox.allowed, run.deps
+        )
         found = await _take_stock(self.toolbox, self.hooks, asking, run.options, may_ask=may_ask)
         if found.lacking:
-            self.credentials.forget(run, agent)  # A server may have refused them: the next attempt asks anew.
+            self.credentials.forget(
+                run, agent
+            )  # A server may have refused them: the next attempt asks anew.
         if run.options.max_cost_usd is not None and run.mock_responses is None:
             await _require_prices(self.prices, run, agents_in(found.tools))
-        named = {tool.name: declared_name(tool) for tool in found.offered if isinstance(tool, FunctionTool)}
-        tools = [spec.model_copy(update=self._execution(spec, named.get(spec.name, spec.name))) for spec in found.tools]
-        compactor = run.options.compactor and not found.lacking and self.hooks.compactor(run.options.compactor)
+        named = {
+            tool.name: declared_name(tool)
+            for tool in found.offered
+            if isinstance(tool, FunctionTool)
+        }
+        tools = [
+            spec.model_copy(update=self._execution(spec, named.get(spec.name, spec.name)))
+            for spec in found.tools
+        ]
+        compactor = (
+            run.options.compactor
+            and not found.lacking
+            and self.hooks.compactor(run.options.compactor)
+        )
         rates = self.rates if run.mock_responses is None else {}
         paced = paced_calls(rates, run.agent, compactor or None, activity.info().task_queue)
-        return found.model_copy(update={"tools": tools, "paced": paced, "mock_responses": run.mock_responses})
+        return found.model_copy(
+            update={"tools": tools, "paced": paced, "mock_responses": run.mock_responses}
+        )
 
     def _execution(self, spec: ToolSpec, function: str) -> dict[str, Any]:
         """Return the tool's activity and queue; `function` is its name on workers."""
         queue = tool_queue(activity.info().task_queue, function) if spec.max_parallel else None
         name = function if queue else spec.name
-        named = f"{TOOL_PREFIX}{name}" if self.takes_any_tool or name in self.toolbox.names else None
+        named = (
+            f"{TOOL_PREFIX}{name}" if self.takes_any_tool or name in self.toolbox.names else None
+        )
         return {"activity": named, "queue": queue}
 
 
@@ -157,10 +188,14 @@ def _mock_responses(run: KnownRun) -> list[str] | None:
 
 
 async def _require_prices(prices: Prices, run: KnownRun, found: Mapping[str, Agent]) -> None:
-    """Require a price for each model of the run and of the agents it can call: a cost limit needs them."""
+    """Require a price for each model of the run and of the agents it can call: a cost limit needs
+    them.
+    """
     unknown: dict[str, str] = {}
     agents = [run.recorded_agent, *run.agents.values(), *found.values()]
-    for agent in [each.with_fallback(number) for each in agents for number in range(len(each.models))]:
+    for agent in [
+        each.with_fallback(number) for each in agents for number in range(len(each.models))
+    ]:
         problem = await _without_price(prices, agent)
         if problem is not None:
             unknown.setdefault("/".join(names(agent)), problem)
@@ -168,19 +203,30 @@ async def _require_prices(prices: Prices, run: KnownRun, found: Mapping[str, Age
         models = ", ".join(f"{name}{problem}" for name, problem in unknown.items())
         example = f'{{"{next(iter(unknown))}": {{"input": 1.25, "output": 10}}}}'
         raise ConfigurationError(
-            f"max_cost_usd={run.options.max_cost_usd:g} can't be held: no price is known for {models}. Tell the "
-            f"workers what a million tokens cost: {VARIABLE}=FILE with {example}, or create_worker(prices=…)"
-            + ("" if is_list_installed() else "; or give them a list of prices: pip install 'perdure[prices]'")
+            f"max_cost_usd={run.options.max_cost_usd:g} can't be held: no price is known for "
+            f"{models}. Tell the "
+            f"workers what a million tokens cost: {VARIABLE}=FILE with {example}, or "
+            "create_worker(prices=…)"
+            + (
+                ""
+                if is_list_installed()
+                else "; or give them a list of prices: pip install 'perdure[prices]'"
+            )
         )
 
 
 async def _without_price(prices: Prices, agent: Agent) -> str | None:
-    """Return None for a model with a price, or no model; otherwise "", or the error of the owner's function."""
+    """Return None for a model with a price, or no model; otherwise "", or the error of the owner's
+    function.
+    """
     try:
         async with asyncio.timeout(PRICE_SECONDS):
             return None if agent.model is None or await prices.knows(agent) else ""
     except Exception as error:
-        return f" (the worker's prices failed: {one_line(redacted_excerpt(f'{type(error).__name__}: {error}'), 200)})"
+        return (
+            " (the worker's prices failed: "
+            f"{one_line(redacted_excerpt(f'{type(error).__name__}: {error}'), 200)})"
+        )
 
 
 async def _take_stock(
@@ -210,7 +256,9 @@ async def _take_stock(
 
 
 def _undecidable(tools: Sequence[ToolSpec]) -> list[str]:
-    """Return the tools with calls that nobody could decide about, because this worker has no key of gateways."""
+    """Return the tools with calls that nobody could decide about, because this worker has no key of
+    gateways.
+    """
     names = ", ".join(tool.name for tool in tools if tool.deciders and tool.deciders.needs_vouch)
     return [UNDECIDABLE.format(f"of {names}")] if names and not vouch_keys().keys else []
 
@@ -222,12 +270,20 @@ def _log_notes(notes: list[str]) -> list[str]:
 
 
 def _unavailable(found: Mapping[str, str], agent: Agent) -> list[UnavailableTool]:
-    """Return the tools that the run does without, in the order of their declarations, and log them."""
+    """Return the tools that the run does without, in the order of their declarations, and log
+    them.
+    """
     tools = [tool for tool in agent.tools or () if tool.name in found]
     for tool in tools:
-        _log.warning("The model is not offered the tool %r: %s", tool.name, redacted_excerpt(found[tool.name]))
+        _log.warning(
+            "The model is not offered the tool %r: %s",
+            tool.name,
+            redacted_excerpt(found[tool.name]),
+        )
     return [
-        UnavailableTool(name=tool.name, description=tool.description, why=redacted_excerpt(found[tool.name]))
+        UnavailableTool(
+            name=tool.name, description=tool.description, why=redacted_excerpt(found[tool.name])
+        )
         for tool in tools
     ]
 
@@ -253,7 +309,9 @@ def lacking_tool(name: str, error: ToolNotRegisteredError, toolbox: ToolBox) -> 
 
 
 def changed_tool(name: str, change: str) -> Lacking:
-    """Return a tool whose function takes other arguments than the run has recorded (`ToolBox.signature_change`)."""
+    """Return a tool whose function takes other arguments than the run has recorded
+    (`ToolBox.signature_change`).
+    """
     return Lacking(
         what=[f"tool {name} with the arguments that it took when the run began"],
         kind=ToolNotRegisteredError.kind,
@@ -270,7 +328,9 @@ def lacking_guardrail(hooks: Hooks, options: RunOptions, point: GuardrailPoint) 
     if point in hooks.kinds(asked):
         return None
     guardrails = f"guardrails {options.guardrails!r}"
-    return _lacking_configuration([guardrails], f"the {guardrails} of this worker have none for the {point}")
+    return _lacking_configuration(
+        [guardrails], f"the {guardrails} of this worker have none for the {point}"
+    )
 
 
 def lacking_compactor(hooks: Hooks, options: RunOptions) -> Lacking | None:
@@ -287,7 +347,8 @@ def _asking_for(hook: str, options: RunOptions) -> RunOptions:
 def lacking_mocks() -> Lacking:
     """Return the lack of a worker that ignores mock answers, for a run that has some."""
     text = (
-        "the run has mock answers in place of its model's, and this worker was not started to honour them: "
+        "the run has mock answers in place of its model's, and this worker was not started to "
+        "honour them: "
         "perdure worker --mock, or create_worker(mock=True)"
     )
     return _lacking_configuration(["mock answers"], text)
@@ -300,10 +361,14 @@ def lacking_hooks(hooks: Hooks, options: RunOptions) -> Lacking | None:
 
 
 def _lacking_configuration(what: list[str], text: str) -> Lacking:
-    return Lacking(what=what, kind=CONFIGURATION_ERROR, text=text, task_queue=activity.info().task_queue)
+    return Lacking(
+        what=what, kind=CONFIGURATION_ERROR, text=text, task_queue=activity.info().task_queue
+    )
 
 
-def _lacking_tools(missing: Mapping[str, str], registered: Sequence[str], text: str = "") -> Lacking:
+def _lacking_tools(
+    missing: Mapping[str, str], registered: Sequence[str], text: str = ""
+) -> Lacking:
     """Return the missing tools; `missing` maps names to kinds, "" for an undeclared tool."""
     known = ", ".join(registered) or "none"
     tools = [f"{name} (kind: {kind})" if kind else name for name, kind in missing.items()]
@@ -316,7 +381,8 @@ def _lacking_tools(missing: Mapping[str, str], registered: Sequence[str], text: 
             "perdure worker --tools MODULE:NAME"
         )
     advice += [
-        f"No tools of kind {kind!r} are known here: install the package that adds it on the worker, or "
+        f"No tools of kind {kind!r} are known here: install the package that adds it on the "
+        "worker, or "
         f"create_worker(tool_kinds={{{kind!r}: …}})"
         for kind in dict.fromkeys(missing.values())
         if kind not in ("", "function")

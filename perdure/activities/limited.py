@@ -21,14 +21,36 @@ from ..prompty.portable import (
 )
 from ..prompty.shorthands import last_name, maps_in, strings
 from ..providers.sdks import PROVIDER_KEYS, keys_for
-from ..worker_limits import OPEN, Refused, WorkerLimits, is_listed, options_for, refused_url, server_in, wider_limits
+from ..worker_limits import (
+    OPEN,
+    Refused,
+    WorkerLimits,
+    is_listed,
+    options_for,
+    refused_url,
+    server_in,
+    wider_limits,
+)
 
 _NO_ADDRESSES = frozenset(
-    {"description", "parameters", "bindings", "headers", "extra_headers", "args", "env", "recorded", "perdure"}
+    {
+        "description",
+        "parameters",
+        "bindings",
+        "headers",
+        "extra_headers",
+        "args",
+        "env",
+        "recorded",
+        "perdure",
+    }
 )
 """Fields where a text that begins like a URL is never called."""
 _MODELS_OPTIONS = ("model", "options")
-_MODELS_ENDPOINT, _MODELS_KEY = ("model", "connection", "endpoint"), ("model", "connection", "apiKey")
+_MODELS_ENDPOINT, _MODELS_KEY = (
+    ("model", "connection", "endpoint"),
+    ("model", "connection", "apiKey"),
+)
 
 
 class Refusal(NamedTuple):
@@ -39,7 +61,9 @@ class Refusal(NamedTuple):
 
 
 def require_allowed(agent: Agent, limits: WorkerLimits) -> None:
-    """Raises ConfigurationError for an agent, its references unresolved, that asks for more than the worker allows."""
+    """Raises ConfigurationError for an agent, its references unresolved, that asks for more than
+    the worker allows.
+    """
     if limits == OPEN:
         return
     document = document_of(agent)
@@ -49,7 +73,8 @@ def require_allowed(agent: Agent, limits: WorkerLimits) -> None:
 
 
 def refusals(document: JsonView, limits: WorkerLimits) -> list[Refusal]:
-    """Return all that a worker with these limits refuses of an agent, a document with its references unresolved.
+    """Return all that a worker with these limits refuses of an agent, a document with its
+    references unresolved.
 
     Includes the refusals that would follow if the worker allowed a variable that it now withholds.
     """
@@ -59,14 +84,22 @@ def refusals(document: JsonView, limits: WorkerLimits) -> list[Refusal]:
 
 
 def remedy(document: JsonView, limits: WorkerLimits) -> str:
-    """Return the command that starts a worker without these refusals, as the end of a text with all `refusals`."""
+    """Return the command that starts a worker without these refusals, as the end of a text with all
+    `refusals`.
+    """
     wider = limits
-    while (more := wider_limits(wider, [refused for _, refused in _refusals(document, wider)])) != wider:
+    while (
+        more := wider_limits(wider, [refused for _, refused in _refusals(document, wider)])
+    ) != wider:
         wider = more
     if wider == limits:
         return "No option allows that: see perdure docs worker-limits"
     closes = limits.hosts is None and wider.hosts is not None
-    closed = "; with --allow-hosts, agents call no other host than those and the model's own provider" if closes else ""
+    closed = (
+        "; with --allow-hosts, agents call no other host than those and the model's own provider"
+        if closes
+        else ""
+    )
     return (
         f"If agents may use that, start the worker with these options, besides its others "
         f"(perdure docs worker-limits{closed}):\nperdure worker {options_for(limits, wider)}"
@@ -74,11 +107,19 @@ def remedy(document: JsonView, limits: WorkerLimits) -> str:
 
 
 def _refusals(document: JsonView, limits: WorkerLimits) -> Iterator[Refusal]:
-    for place, text in strings({key: value for key, value in document.items() if key == "metadata"}):
-        if is_env_reference(text) and is_resolved_late(place) and not limits.allows("env", env_name(text)):
+    for place, text in strings(
+        {key: value for key, value in document.items() if key == "metadata"}
+    ):
+        if (
+            is_env_reference(text)
+            and is_resolved_late(place)
+            and not limits.allows("env", env_name(text))
+        ):
             yield Refusal(place, _refused_variable(env_name(text)))
     if isinstance(model := document.get("model"), Mapping):
-        yield from _of_part({key: model[key] for key in model if key != "fallback"}, ("model",), limits)
+        yield from _of_part(
+            {key: model[key] for key in model if key != "fallback"}, ("model",), limits
+        )
         for place, other in maps_in(model.get("fallback"), ("model", "fallback")):
             for refused in _of_part(other, ("model",), limits):
                 yield Refusal((*place, *refused.place[1:]), refused.refused)
@@ -103,7 +144,8 @@ def _of_tool(tool: JsonView, place: Place, limits: WorkerLimits) -> Iterator[Ref
 def _of_part(part: JsonView, base: Place, limits: WorkerLimits) -> Iterator[Refusal]:
     """Yield the refusals for the model or for one tool: its secrets go to the hosts that it names.
 
-    Of a model's options, only the secrets in the options go to the hosts in the options, which the provider calls.
+    Of a model's options, only the secrets in the options go to the hosts in the options, which the
+    provider calls.
     """
     secrets, urls = list[Place](), list[tuple[Place, str]]()
     for place, text in strings(part, base):
@@ -118,7 +160,8 @@ def _of_part(part: JsonView, base: Place, limits: WorkerLimits) -> Iterator[Refu
         elif not limits.allows("env", env_name(text)):
             yield Refusal(place, _refused_variable(env_name(text), _models_host(place, part)))
         elif env_name(text) not in os.environ or last_name(place) != "endpoint":
-            # The owner has chosen an address in a variable; a default in the file comes from the author.
+            # The owner has chosen an address in a variable; a default in the file comes from the
+            # author.
             urls.append((place, env_value(text) or ""))
             secrets += [place] if last_name(place) != "endpoint" else []
     connection = part.get("connection")
@@ -133,8 +176,12 @@ def _of_part(part: JsonView, base: Place, limits: WorkerLimits) -> Iterator[Refu
             yield Refusal(place, refused)
 
 
-def _refused_address(place: Place, text: str, limits: WorkerLimits, *, with_secret: bool) -> Refused | None:
-    if not _NO_ADDRESSES.isdisjoint(place) or (place[0] == "model" and place[1] not in ("connection", "options")):
+def _refused_address(
+    place: Place, text: str, limits: WorkerLimits, *, with_secret: bool
+) -> Refused | None:
+    if not _NO_ADDRESSES.isdisjoint(place) or (
+        place[0] == "model" and place[1] not in ("connection", "options")
+    ):
         return None
     if "allowedHosts" in place:
         return refused_url(limits, f"https://{text}", with_secret=with_secret)
@@ -147,10 +194,14 @@ def _refused_address(place: Place, text: str, limits: WorkerLimits, *, with_secr
 
 
 def _is_of_provider(place: Place, reference: str, model: JsonView, limits: WorkerLimits) -> bool:
-    """Return whether the reference is a provider's key for that provider, or an address set by the owner."""
+    """Return whether the reference is a provider's key for that provider, or an address set by the
+    owner.
+    """
     name = env_name(reference)
     if place == _MODELS_ENDPOINT:
-        return bool(os.environ.get(name)) and any(name in key.endpoint_variables for key in PROVIDER_KEYS)
+        return bool(os.environ.get(name)) and any(
+            name in key.endpoint_variables for key in PROVIDER_KEYS
+        )
     key = next((key for key in PROVIDER_KEYS if key.variable == name), None)
     if place != _MODELS_KEY or key is None:
         return False

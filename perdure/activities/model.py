@@ -58,16 +58,29 @@ async def ask_model(
 ) -> ModelReply:
     """Return the reply of the model, or of a `stand_in`; `heart` streams it.
 
-    With an `attempt`, the provider may create its response in the background and continue that of an earlier attempt.
+    With an `attempt`, the provider may create its response in the background and continue that of
+    an earlier attempt.
 
-    A client that the user has registered runs on `loop`, as tools do; perdure's own clients run on the running loop.
+    A client that the user has registered runs on `loop`, as tools do; perdure's own clients run on
+    the running loop.
 
-    Raises `ModelError`, whose text contains no secret, and `InvokerError` for an unknown provider or API.
+    Raises `ModelError`, whose text contains no secret, and `InvokerError` for an unknown provider
+    or API.
     """
     try:
         calls_on = loop if _is_registered(agent) else None
         provider = stand_in or provider_for(agent)
-        return await _ask(provider, agent, messages, options, heart, calls_on, attempt, series, with_tools=with_tools)
+        return await _ask(
+            provider,
+            agent,
+            messages,
+            options,
+            heart,
+            calls_on,
+            attempt,
+            series,
+            with_tools=with_tools,
+        )
     except ModelError as error:
         error.message = redact(error.message, agent)
         error.request_id = error.request_id and redact(error.request_id, agent)
@@ -98,14 +111,20 @@ async def _ask(
     try:
         request = provider.to_request(agent, Unchanging(messages), may_call_tools=with_tools)
     except ValueError as error:
-        raise ModelError(bounded_text(str(error)), kind="unsupported", provider=provider.key) from error
+        raise ModelError(
+            bounded_text(str(error)), kind="unsupported", provider=provider.key
+        ) from error
     told = on_delta if options.stream else ignore
-    how = ModelCallOptions(options.llm_timeout, options.stream, told, options.max_answer_bytes, series)
+    how = ModelCallOptions(
+        options.llm_timeout, options.stream, told, options.max_answer_bytes, series
+    )
     call = _call if loop is None else partial(_call_on, loop)
     response = await call(provider, agent, request, how, attempt)
     # In a thread: checking a long answer takes seconds, and heartbeats must continue.
     reply = (
-        await asyncio.to_thread(provider.reply, agent, response) if agent.outputs else provider.reply(agent, response)
+        await asyncio.to_thread(provider.reply, agent, response)
+        if agent.outputs
+        else provider.reply(agent, response)
     )
     reply.message = with_unique_ids(reply.message, messages)
     reply.usage = reply.usage.plausible()
@@ -121,15 +140,23 @@ async def _ask(
 
 
 async def _call(
-    provider: Provider, agent: Agent, request: JsonView, how: ModelCallOptions, attempt: ModelAttempt | None
+    provider: Provider,
+    agent: Agent,
+    request: JsonView,
+    how: ModelCallOptions,
+    attempt: ModelAttempt | None,
 ) -> JsonObject:
-    """Return the provider's response. While its server refuses all calls, this call waits together with the others."""
+    """Return the provider's response. While its server refuses all calls, this call waits together
+    with the others.
+    """
     if attempt is None:
         return await provider.call(agent, request, how)
     breaker = _breaker_of(provider, agent)
 
     async def on_wait(refusal: ServerRefusal, until: float) -> None:
-        await attempt.wait_for_server(refusal.kind, f"{refusal.text}; {breaker.waiting} calls wait", until)
+        await attempt.wait_for_server(
+            refusal.kind, f"{refusal.text}; {breaker.waiting} calls wait", until
+        )
 
     try:
         async with breaker.call(attempt.run, how.timeout / 2, _refusal_in, on_wait) as turn:
@@ -163,7 +190,9 @@ async def _call_on(
 
 
 def _breaker_of(provider: Provider, agent: Agent) -> Breaker:
-    """Return the breaker of a model's connection; the server may still accept calls with another key or model."""
+    """Return the breaker of a model's connection; the server may still accept calls with another
+    key or model.
+    """
     model = agent.model
     connection = model.connection if model else None
     endpoint, key = (getattr(connection, name, None) or "" for name in ("endpoint", "api_key"))
@@ -189,7 +218,9 @@ def _is_registered(agent: Agent) -> bool:
 
 
 def _recordable(reply: ModelReply, provider: Provider) -> ModelReply:
-    """Return the reply with valid text. Raises ModelError if it is too large or too deeply nested to be recorded."""
+    """Return the reply with valid text. Raises ModelError if it is too large or too deeply nested
+    to be recorded.
+    """
     try:
         size = size_of(reply)
     except PydanticSerializationError:
@@ -199,7 +230,10 @@ def _recordable(reply: ModelReply, provider: Provider) -> ModelReply:
         reply.thinking = ""
         size = size_of(reply)
     if size > MAX_RESULT_BYTES:
-        text = f"the model's reply is too large to be recorded: {size} bytes, at most {MAX_RESULT_BYTES} are possible"
+        text = (
+            f"the model's reply is too large to be recorded: {size} bytes, at most "
+            f"{MAX_RESULT_BYTES} are possible"
+        )
         raise ModelError(text, kind="invalid_response", provider=provider.key)
     # Only values that the provider wrote as JSON can be nested.
     nested = [value for value in (reply.message.metadata, reply.output, reply.raw) if value]
@@ -221,14 +255,17 @@ def _valid_reply(reply: ModelReply, provider: Provider) -> tuple[ModelReply, int
 async def price_reply(reply: ModelReply, agent: Agent, prices: Prices) -> ModelReply:
     """Return the reply with its cost, if known.
 
-    Never raises: the call is already paid for, so an error of the owner's function becomes a warning in the reply.
+    Never raises: the call is already paid for, so an error of the owner's function becomes a
+    warning in the reply.
     """
     try:
         async with asyncio.timeout(PRICE_SECONDS) if prices.may_take_long else nullcontext():
             reply.cost_usd = await prices.of_call(agent, reply.usage, reply.model)
     except Exception as error:
         problem = excerpt(redacted_excerpt(f"{type(error).__name__}: {error}"), 200)
-        reply.warnings.append(f"The cost of a model call is not known, for the worker's prices failed: {problem}")
+        reply.warnings.append(
+            f"The cost of a model call is not known, for the worker's prices failed: {problem}"
+        )
     return reply
 
 
@@ -240,7 +277,9 @@ async def price_failure(error: ModelError, agent: Agent, prices: Prices) -> None
 
 
 async def end_response(credentials: Credentials, run: KnownRun, left: CallSoFar) -> None:
-    """End an abandoned background response at the provider. Never raises: the response ends by itself later."""
+    """End an abandoned background response at the provider. Never raises: the response ends by
+    itself later.
+    """
     try:
         agent = (await credentials.for_model(run)).with_fallback(left.fallback)
         await provider_for(agent).end_response(agent, left.response)
@@ -250,11 +289,16 @@ async def end_response(credentials: Credentials, run: KnownRun, left: CallSoFar)
 
 
 async def ask_with_credentials(
-    credentials: Credentials, run: KnownRun, offer: Offer | None, ask: Callable[[Agent], Awaitable[ModelReply]]
+    credentials: Credentials,
+    run: KnownRun,
+    offer: Offer | None,
+    ask: Callable[[Agent], Awaitable[ModelReply]],
 ) -> ModelReply:
-    """Return the reply of `ask` with the run's agent and its secrets; ask again with new secrets after a refusal.
+    """Return the reply of `ask` with the run's agent and its secrets; ask again with new secrets
+    after a refusal.
 
-    Raises the ApplicationError that leaves the call to other workers, ModelError, and the errors of `ask`.
+    Raises the ApplicationError that leaves the call to other workers, ModelError, and the errors of
+    `ask`.
     """
     agent = await _for_model(credentials, run, offer)
     try:
@@ -265,7 +309,9 @@ async def ask_with_credentials(
     return await ask(await _for_model(credentials, run, offer))
 
 
-async def agent_for_tool(credentials: Credentials, run: KnownRun, name: str, offer: Offer | None) -> Agent:
+async def agent_for_tool(
+    credentials: Credentials, run: KnownRun, name: str, offer: Offer | None
+) -> Agent:
     """Return the run's agent with the secrets of the tool that has this function.
 
     Raises the ApplicationError that leaves the call to other workers, and CredentialError.
@@ -284,4 +330,6 @@ async def _for_model(credentials: Credentials, run: KnownRun, offer: Offer | Non
     except CredentialError as error:
         model = run.agent.model
         provider = model.provider_key if model else "perdure"
-        raise ModelError(str(error), kind="timeout" if error.is_late else "connection", provider=provider) from None
+        raise ModelError(
+            str(error), kind="timeout" if error.is_late else "connection", provider=provider
+        ) from None

@@ -1,4 +1,6 @@
-"""One attempt of a model call: the state that it takes from earlier attempts and leaves to later ones."""
+"""One attempt of a model call: the state that it takes from earlier attempts and leaves to later
+ones.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,15 @@ from .heartbeat import Heart
 _log = get_logger("perdure.runs")
 
 CHARS_PER_TOKEN = 4
-"""A rough estimate for the text of a lost attempt, whose token count the provider never reported."""
+"""A rough estimate for the text of a lost attempt, whose token count the provider never
+reported."""
 
 
 class ModelAttempt(BackgroundRecord):
     """The state of one attempt, kept in heartbeat details, where the next attempt finds it.
 
-    From the start, each heartbeat contains the state of earlier attempts, so that none can erase it.
+    From the start, each heartbeat contains the state of earlier attempts, so that none can erase
+    it.
     """
 
     def __init__(self, heart: Heart, input: ModelInput) -> None:
@@ -49,7 +53,10 @@ class ModelAttempt(BackgroundRecord):
         self.thoughts: list[str] = []
         """The pieces of the model's thinking so far."""
         if self.so_far != CallSoFar():
-            heart.go_on(self._told or StreamedText(iteration=input.iteration, attempt=activity.info().attempt))
+            heart.go_on(
+                self._told
+                or StreamedText(iteration=input.iteration, attempt=activity.info().attempt)
+            )
             self._keep(self.so_far)
 
     @property
@@ -68,14 +75,18 @@ class ModelAttempt(BackgroundRecord):
         except asyncio.CancelledError:
             details = activity.cancellation_details()
             if details is not None and details.worker_shutdown and self.response:
-                raise ApplicationError("Worker is shutting down", self._heart.streamed, type=WORKER_SHUTDOWN) from None
+                raise ApplicationError(
+                    "Worker is shutting down", self._heart.streamed, type=WORKER_SHUTDOWN
+                ) from None
             raise
 
     def _left(self) -> CallSoFar | None:
         return self.so_far if self.response or self.so_far.lost else None
 
     def begin(self, seen: LookBack, *, speaks: bool) -> None:
-        """Begin the model call once the fate of the previous attempt is known; `speaks` if the output is streamed."""
+        """Begin the model call once the fate of the previous attempt is known; `speaks` if the
+        output is streamed.
+        """
         attempt = activity.info().attempt
         so_far, told = self.so_far, self._told
         if so_far.response and not self.unwanted:
@@ -89,8 +100,12 @@ class ModelAttempt(BackgroundRecord):
         self._begin_anew(so_far, speaks=speaks)
 
     def _go_on(self, so_far: CallSoFar, told: StreamedText | None) -> None:
-        """Continue where the previous attempt stopped reading, or from the first event if its text did not arrive."""
-        told = told or StreamedText(iteration=self._input.iteration, attempt=activity.info().attempt)
+        """Continue where the previous attempt stopped reading, or from the first event if its text
+        did not arrive.
+        """
+        told = told or StreamedText(
+            iteration=self._input.iteration, attempt=activity.info().attempt
+        )
         text, thinking = told.text[: so_far.text], told.thinking[: so_far.thinking]
         if len(text) < so_far.text or len(thinking) < so_far.thinking:
             so_far = so_far.model_copy(update={"after": None, "text": 0, "thinking": 0})
@@ -102,7 +117,10 @@ class ModelAttempt(BackgroundRecord):
     def _begin_anew(self, so_far: CallSoFar, *, speaks: bool) -> None:
         attempt = activity.info().attempt
         self.so_far = CallSoFar(
-            attempt=attempt, lost=so_far.lost, lost_chars=so_far.lost_chars, fallback=self._input.fallback
+            attempt=attempt,
+            lost=so_far.lost,
+            lost_chars=so_far.lost_chars,
+            fallback=self._input.fallback,
         )
         self.thoughts.clear()
         if speaks or self.so_far.lost:
@@ -134,7 +152,10 @@ class ModelAttempt(BackgroundRecord):
         except AsyncActivityCancelledError:
             return  # The worker learns of that, too, and ends the attempt.
         except RPCError as error:
-            _log.warning("The id of a background response can't be recorded yet, only with a later beat: %r", error)
+            _log.warning(
+                "The id of a background response can't be recorded yet, only with a later beat: %r",
+                error,
+            )
 
     def advance(self, after: int) -> None:
         if asyncio.get_running_loop() is self._loop:
@@ -159,7 +180,9 @@ class ModelAttempt(BackgroundRecord):
         await self._at_home(self._end)
 
     async def _end(self) -> None:
-        self._keep(self.so_far.model_copy(update={"response": "", "after": None, "text": 0, "thinking": 0}))
+        self._keep(
+            self.so_far.model_copy(update={"response": "", "after": None, "text": 0, "thinking": 0})
+        )
 
     async def wait_for_server(self, kind: str, why: str, until: float) -> None:
         """Record and stream that the call waits, with others, until the provider answers again."""
@@ -186,12 +209,14 @@ class ModelAttempt(BackgroundRecord):
         """Return the function's value, called on this activity's event loop and in its context."""
         if asyncio.get_running_loop() is self._loop:
             return await self._loop.create_task(function(*arguments), context=self._context)
-        called = self._context.run(asyncio.run_coroutine_threadsafe, function(*arguments), self._loop)
+        called = self._context.run(
+            asyncio.run_coroutine_threadsafe, function(*arguments), self._loop
+        )
         return await asyncio.wrap_future(called)
 
     def count_lost(self, reply: ModelReply, messages: Sequence[Message]) -> None:
-        """Add the usage of lost attempts to the reply's: for each, the same input tokens and an estimate of its
-        text.
+        """Add the usage of lost attempts to the reply's: for each, the same input tokens and an
+        estimate of its text.
         """
         if not self.so_far.lost:
             return
@@ -200,7 +225,10 @@ class ModelAttempt(BackgroundRecord):
         output_tokens = self.so_far.lost_chars // CHARS_PER_TOKEN
         lost = input_tokens + output_tokens
         reply.usage += Usage(
-            input_tokens=input_tokens, output_tokens=output_tokens, total_tokens=lost, lost_tokens=lost
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            total_tokens=lost,
+            lost_tokens=lost,
         )
         reply.lost_attempts = self.so_far.lost
 
@@ -216,7 +244,9 @@ async def response_under_way() -> CallSoFar | None:
     handle = client.get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
     for pending in (await handle.describe()).raw_description.pending_activities:
         if pending.activity_type.name == CALL_MODEL:
-            told = _last_text(await client.data_converter.decode(list(pending.heartbeat_details.payloads)))
+            told = _last_text(
+                await client.data_converter.decode(list(pending.heartbeat_details.payloads))
+            )
             return told.so_far if told else None
     return None
 
@@ -230,4 +260,8 @@ def _last_text(details: Sequence[Any]) -> StreamedText | None:
 
 
 def _before(told: StreamedText | None, before: CallSoFar | None) -> CallSoFar:
-    return (told and told.so_far) or (before and before.model_copy(update={"attempt": 1})) or CallSoFar()
+    return (
+        (told and told.so_far)
+        or (before and before.model_copy(update={"attempt": 1}))
+        or CallSoFar()
+    )

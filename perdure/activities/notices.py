@@ -1,4 +1,6 @@
-"""Sends notices to webhooks, signed as in Standard Webhooks, to addresses that the worker may call."""
+"""Sends notices to webhooks, signed as in Standard Webhooks, to addresses that the worker may
+call.
+"""
 
 from __future__ import annotations
 
@@ -43,13 +45,17 @@ _log = get_logger("perdure.runs")
 
 
 def webhooks_of_worker() -> list[Webhook]:
-    """Return the webhooks of the worker's owner. Raises `ConfigurationError` for a value that is not a URL."""
+    """Return the webhooks of the worker's owner. Raises `ConfigurationError` for a value that is
+    not a URL.
+    """
     if not (given := os.environ.get(VARIABLE)):
         return []
     try:
         return RunOptions.model_validate({"webhooks": given}).webhooks
     except ValidationError as error:
-        raise ConfigurationError(f"{VARIABLE}={given!r:.200}: {error.errors(include_url=False)[0]['msg']}") from None
+        raise ConfigurationError(
+            f"{VARIABLE}={given!r:.200}: {error.errors(include_url=False)[0]['msg']}"
+        ) from None
 
 
 @activity.defn(name=NOTIFY)
@@ -98,15 +104,24 @@ class Notifier:
         else:
             body = notice_body(input)
             proof = signed_headers(input.id, body, receiver.secret)
-        headers = {"content-type": "application/json", "user-agent": f"perdure/{__version__}", **proof}
-        status = await _post(receiver.url, server, body, headers, await self._address(receiver.url, server))
+        headers = {
+            "content-type": "application/json",
+            "user-agent": f"perdure/{__version__}",
+            **proof,
+        }
+        status = await _post(
+            receiver.url, server, body, headers, await self._address(receiver.url, server)
+        )
         if status == GONE:
-            _log.info("webhook %s wants no notices any more: %s is not sent again", server, input.id)
+            _log.info(
+                "webhook %s wants no notices any more: %s is not sent again", server, input.id
+            )
         elif not 200 <= status < 300:
             raise _not_taken(f"{server} has answered with the status {status}, expected 2xx")
 
     async def _address(self, url: str, server: Origin) -> str | None:
-        """Return the address to connect to; None for a URL that the owner has named, wherever it leads.
+        """Return the address to connect to; None for a URL that the owner has named, wherever it
+        leads.
 
         Raises as `send` does, for an address that this worker may not call.
         """
@@ -120,7 +135,9 @@ class Notifier:
 
 
 async def _public_address(server: Origin) -> str:
-    """Return an address of the server. All of them must be public: a name can lead anywhere. Raises as `send` does."""
+    """Return an address of the server. All of them must be public: a name can lead anywhere. Raises
+    as `send` does.
+    """
     try:
         found = await asyncio.get_running_loop().getaddrinfo(
             server.host.strip("[]"), server.port, type=socket.SOCK_STREAM
@@ -130,14 +147,19 @@ async def _public_address(server: Origin) -> str:
     addresses = [str(each[4][0]) for each in found]
     if private := [each for each in addresses if is_private(ip_address(each.partition("%")[0]))]:
         raise _not_taken(
-            f"{server} leads to the private address {private[0]}, where webhooks are not sent: start the worker with "
+            f"{server} leads to the private address {private[0]}, where webhooks are not sent: "
+            "start the worker with "
             f"--allow-hosts {server.address}, or name the webhook in {VARIABLE}, if it should be"
         )
     return addresses[0]
 
 
-async def _post(url: str, server: Origin, body: str, headers: dict[str, str], address: str | None) -> int:
-    """Return the status of the answer; ignore its body, and do not follow redirects. Raises as `send` does."""
+async def _post(
+    url: str, server: Origin, body: str, headers: dict[str, str], address: str | None
+) -> int:
+    """Return the status of the answer; ignore its body, and do not follow redirects. Raises as
+    `send` does.
+    """
     import httpx2
 
     extensions: JsonObject = {}
@@ -151,8 +173,12 @@ async def _post(url: str, server: Origin, body: str, headers: dict[str, str], ad
         if address is not None:
             target = target.copy_with(host=address)
         async with (
-            httpx2.AsyncClient(timeout=SECONDS, trust_env=trusts_environment, verify=checks) as client,
-            client.stream("POST", target, content=body, headers=headers, extensions=extensions) as response,
+            httpx2.AsyncClient(
+                timeout=SECONDS, trust_env=trusts_environment, verify=checks
+            ) as client,
+            client.stream(
+                "POST", target, content=body, headers=headers, extensions=extensions
+            ) as response,
         ):
             return int(response.status_code)
     except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
@@ -163,7 +189,9 @@ async def _post(url: str, server: Origin, body: str, headers: dict[str, str], ad
 def notice_body(input: NoticeInput) -> str:
     """Return the body, the same for each attempt."""
     data = {**input.data, **_links(input.data)}
-    return json.dumps({"type": input.type, "timestamp": _timestamp(input), "data": data}, ensure_ascii=False)
+    return json.dumps(
+        {"type": input.type, "timestamp": _timestamp(input), "data": data}, ensure_ascii=False
+    )
 
 
 def push_body(input: NoticeInput) -> str:
@@ -173,17 +201,29 @@ def push_body(input: NoticeInput) -> str:
     task = {"taskId": data["run"], "contextId": data.get("session") or data["run"]}
     if error := data.get("error"):
         text = f"{error['kind']}: {error['message']}"
-        status["message"] = {"messageId": input.id, "role": "ROLE_AGENT", "parts": [{"text": text}], **task}
+        status["message"] = {
+            "messageId": input.id,
+            "role": "ROLE_AGENT",
+            "parts": [{"text": text}],
+            **task,
+        }
     return json.dumps({"statusUpdate": {**task, "status": status}}, ensure_ascii=False)
 
 
 def push_headers(target: PushTarget) -> dict[str, str]:
-    """Return the headers by which an A2A client knows the sender. Raises as `Notifier.send` does without the key."""
+    """Return the headers by which an A2A client knows the sender. Raises as `Notifier.send` does
+    without the key.
+    """
     try:
         known = json.loads(unseal(target.sealed, target.url)) if target.sealed else {}
     except (ValueError, ConfigurationError) as error:
-        raise _not_taken(f"the token of the push notification config {target.id!r} can't be read: {error}") from None
-    headers = {"x-a2a-notification-token": known.get("token"), "authorization": known.get("authorization")}
+        raise _not_taken(
+            f"the token of the push notification config {target.id!r} can't be read: {error}"
+        ) from None
+    headers = {
+        "x-a2a-notification-token": known.get("token"),
+        "authorization": known.get("authorization"),
+    }
     return {name: value for name, value in headers.items() if value}
 
 
@@ -197,14 +237,17 @@ def _links(data: JsonObject) -> JsonObject:
 
 
 def signed_headers(id: str, body: str, variable: str) -> dict[str, str]:
-    """Return the headers of Standard Webhooks, signed now. Raises as `Notifier.send` does without a secret.
+    """Return the headers of Standard Webhooks, signed now. Raises as `Notifier.send` does without a
+    secret.
 
     Several secrets, separated by spaces, sign in parallel, so that each can be replaced on its own.
     """
     try:
         from standardwebhooks import Webhook as Signer
     except ImportError:
-        raise _not_taken("webhooks need a package that is not installed: pip install 'perdure[webhooks]'") from None
+        raise _not_taken(
+            "webhooks need a package that is not installed: pip install 'perdure[webhooks]'"
+        ) from None
     now = datetime.now(UTC)
     if problem := secret_problem(variable, os.environ.get(variable, "")):
         raise _not_taken(f"the worker's {problem}")

@@ -1,5 +1,5 @@
-"""Finds the pollers of a task queue and the exhausted quota in an error; imports no models, for callers that only list
-runs.
+"""Finds the pollers of a task queue and the exhausted quota in an error; imports no models, for
+callers that only list runs.
 """
 
 from __future__ import annotations
@@ -8,7 +8,12 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from temporalio.api.enums.v1 import ResourceExhaustedCause, TaskQueueType, VersioningBehavior, WorkerVersioningMode
+from temporalio.api.enums.v1 import (
+    ResourceExhaustedCause,
+    TaskQueueType,
+    VersioningBehavior,
+    WorkerVersioningMode,
+)
 from temporalio.api.errordetails.v1 import ResourceExhaustedFailure
 from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
@@ -37,7 +42,9 @@ def pinned_version(run: WorkflowExecutionDescription) -> Version | None:
     override = info.versioning_override
     if override.HasField("pinned"):
         found = override.pinned.version
-    elif info.behavior == VersioningBehavior.VERSIONING_BEHAVIOR_PINNED and not override.auto_upgrade:
+    elif (
+        info.behavior == VersioningBehavior.VERSIONING_BEHAVIOR_PINNED and not override.auto_upgrade
+    ):
         found = info.deployment_version
     else:
         return None
@@ -47,7 +54,9 @@ def pinned_version(run: WorkflowExecutionDescription) -> Version | None:
 def version_of(poller: PollerInfo) -> Version | None:
     """Return a poller's version; None without one."""
     options = poller.deployment_options
-    is_versioned = options.worker_versioning_mode == WorkerVersioningMode.WORKER_VERSIONING_MODE_VERSIONED
+    is_versioned = (
+        options.worker_versioning_mode == WorkerVersioningMode.WORKER_VERSIONING_MODE_VERSIONED
+    )
     return Version(options.deployment_name, options.build_id) if is_versioned else None
 
 
@@ -60,20 +69,30 @@ async def somebody_polls(
     now: float | None = None,
     version: Version | None = None,
 ) -> bool:
-    """Return whether a worker has polled the queue for such tasks `within` the last seconds. Raises `RPCError`.
+    """Return whether a worker has polled the queue for such tasks `within` the last seconds. Raises
+    `RPCError`.
 
-    `now` is the server's time; None uses this machine's clock. With `version`, only that version's workers count.
+    `now` is the server's time; None uses this machine's clock. With `version`, only that version's
+    workers count.
     """
     found = await pollers(client, task_queue, kind)
-    polled = [each.last_access_time.ToMilliseconds() for each in found if version in (None, version_of(each))]
+    polled = [
+        each.last_access_time.ToMilliseconds()
+        for each in found
+        if version in (None, version_of(each))
+    ]
     newest = max(polled, default=0)
     return (time.time() if now is None else now) - newest / 1000 < within
 
 
-async def pollers(client: Client, task_queue: str, kind: TaskQueueType.ValueType = WORKFLOWS) -> Sequence[PollerInfo]:
+async def pollers(
+    client: Client, task_queue: str, kind: TaskQueueType.ValueType = WORKFLOWS
+) -> Sequence[PollerInfo]:
     """Return the queue's recent pollers. Raises `RPCError`."""
     queue = TaskQueue(name=task_queue)
-    request = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=queue, task_queue_type=kind)
+    request = DescribeTaskQueueRequest(
+        namespace=client.namespace, task_queue=queue, task_queue_type=kind
+    )
     return (await client.workflow_service.describe_task_queue(request, retry=True)).pollers
 
 
@@ -94,6 +113,8 @@ def quota_of(error: RPCError) -> str:
     for detail in error.grpc_status.details:
         failure = ResourceExhaustedFailure()
         if detail.Unpack(failure) and failure.cause not in _NO_QUOTA:
-            cause = ResourceExhaustedCause.Name(failure.cause).removeprefix(_CAUSE).replace("_", " ")
+            cause = (
+                ResourceExhaustedCause.Name(failure.cause).removeprefix(_CAUSE).replace("_", " ")
+            )
             return f"{cause.lower().replace('rps', 'RPS').replace('aps', 'APS')}: {error.message}"
     return ""

@@ -1,4 +1,6 @@
-"""The activities of a run, by the names of `perdure.protocol.activities`; models that are mocked or prompted."""
+"""The activities of a run, by the names of `perdure.protocol.activities`; models that are mocked or
+prompted.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,14 @@ from .failures import look_back, refusal, typed_failures
 from .finishing import finish_call
 from .heartbeat import Heart, Readers, heartbeats
 from .hooks import Hooks
-from .inventory import Stock, is_polled, lacking_compactor, lacking_guardrail, lacking_hooks, lacking_mocks
+from .inventory import (
+    Stock,
+    is_polled,
+    lacking_compactor,
+    lacking_guardrail,
+    lacking_hooks,
+    lacking_mocks,
+)
 from .model import ask_model, ask_with_credentials, end_response, price_failure, price_reply
 from .model_attempt import ModelAttempt, response_under_way
 from .notices import Notifier
@@ -65,19 +74,30 @@ def mocked_model(run: KnownRun, input: ModelInput, *, is_honoured: bool) -> Mock
 
 
 async def ask_prompted(
-    input: ModelInput, agent: Agent, messages: Sequence[Message], options: RunOptions, heart: Heart, **more: Any
+    input: ModelInput,
+    agent: Agent,
+    messages: Sequence[Message],
+    options: RunOptions,
+    heart: Heart,
+    **more: Any,
 ) -> ModelReply:
     """Return the model's reply, with the tool calls in its text; `more` is as for `ask_model`.
 
-    Streams the final answer only, not the text of steps that may call tools. Raises the errors of `ask_model`.
+    Streams the final answer only, not the text of steps that may call tools. Raises the errors of
+    `ask_model`.
     """
     assert input.prompted
     if input.prompted == "act":
         options = options.model_copy(update={"stream": False, "raw": False})
-    # Ids are unique in the conversation, which other runs may have begun; and short, because people type them.
+    # Ids are unique in the conversation, which other runs may have begun; and short, because people
+    # type them.
     run = blake2b(current_link().workflow_id.encode(), digest_size=4).hexdigest()
     call = PromptedCall(
-        agent, input.prompted, step=input.step, max_steps=options.max_iterations, ids=f"{run}-{input.iteration}"
+        agent,
+        input.prompted,
+        step=input.step,
+        max_steps=options.max_iterations,
+        ids=f"{run}-{input.iteration}",
     )
     return call.read(await ask_model(call.agent, call.messages(messages), options, heart, **more))
 
@@ -88,7 +108,8 @@ async def read_session(key: LinkKey, reference: ConversationRef) -> Conversation
 
 
 FIRST_EVENTS = 50
-"""Temporal does not record repeated failures of a workflow task: the first success is among the first events."""
+"""Temporal does not record repeated failures of a workflow task: the first success is among the
+first events."""
 
 
 @activity.defn(name=END_UNSTARTED)
@@ -105,12 +126,16 @@ async def end_unstarted(input: UnstartedInput) -> Unstarted:
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
             why = await _text_of(event.workflow_task_failed_event_attributes.failure)
     try:
-        await handle.terminate("no worker has executed it in the time that the calling run gives it")
+        await handle.terminate(
+            "no worker has executed it in the time that the calling run gives it"
+        )
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
     status = (await handle.describe()).status
-    return Unstarted(ended=status == WorkflowExecutionStatus.TERMINATED, why=redact(bounded_text(why, 1000)))
+    return Unstarted(
+        ended=status == WorkflowExecutionStatus.TERMINATED, why=redact(bounded_text(why, 1000))
+    )
 
 
 async def _text_of(failure: Failure) -> str:
@@ -124,8 +149,8 @@ async def _text_of(failure: Failure) -> str:
 class RunActivities:
     """All side effects of runs, with the tools, hooks and cached runs of one worker.
 
-    Each raises an `ApplicationError` of one of the types in `perdure.protocol.activities` (see `typed_failures`), or an
-    error that Temporal retries.
+    Each raises an `ApplicationError` of one of the types in `perdure.protocol.activities` (see
+    `typed_failures`), or an error that Temporal retries.
     """
 
     def __init__(
@@ -173,10 +198,11 @@ class RunActivities:
 
     @activity.defn(name=activities.INVENTORY)
     async def inventory(self, input: activities.InventoryInput) -> Inventory:
-        """Return this worker's tools and hooks for the agent, before the first model call costs anything.
+        """Return this worker's tools and hooks for the agent, before the first model call costs
+        anything.
 
-        Also caches the run if the inventory is complete. A local activity returns the missing things; an ordinary one
-        is offered to other workers.
+        Also caches the run if the inventory is complete. A local activity returns the missing
+        things; an ordinary one is offered to other workers.
         """
         with typed_failures():
             if activity.info().is_local:
@@ -199,7 +225,8 @@ class RunActivities:
 
     @activity.defn(name=activities.CALL_MODEL)
     async def call_model(self, input: activities.ModelInput) -> ModelReply:
-        """Make one attempt of one model call, on the conversation at exactly the workflow's version.
+        """Make one attempt of one model call, on the conversation at exactly the workflow's
+        version.
 
         Raises RunCancelled in a later attempt if the run has been cancelled.
         """
@@ -209,7 +236,9 @@ class RunActivities:
                 with attempt.leaving():
                     return await self._call_model(input, heart, attempt)
 
-    async def _call_model(self, input: ModelInput, heart: Heart, attempt: ModelAttempt) -> ModelReply:
+    async def _call_model(
+        self, input: ModelInput, heart: Heart, attempt: ModelAttempt
+    ) -> ModelReply:
         seen = await look_back()
         if seen.is_cancelled:
             if attempt.response:
@@ -285,7 +314,9 @@ class RunActivities:
             raise refusal(lacking, input.offer)
         name, context = run.options.guardrails, _context(run, input.request)
         if input.message is not None:
-            verdict: GuardrailResult = await self._hooks.judge_output(name, run.agent, subject[0], context)
+            verdict: GuardrailResult = await self._hooks.judge_output(
+                name, run.agent, subject[0], context
+            )
         else:
             verdict = await self._hooks.judge(name, input.point, *subject, context=context)
         verdict = redactor().value(verdict)
@@ -297,11 +328,15 @@ class RunActivities:
     ) -> GuardrailResult:
         """Return the tools that the run's function offers the model now."""
         options = run.options
-        if lacking := lacking_hooks(self._hooks, options.model_copy(update={"guardrails": None, "compactor": None})):
+        if lacking := lacking_hooks(
+            self._hooks, options.model_copy(update={"guardrails": None, "compactor": None})
+        ):
             raise refusal(lacking, input.offer)
         assert options.prepare_tools is not None
         context = replace(_context(run, None), iteration=input.iteration, conversation=messages)
-        step = redactor().value(await self._hooks.prepare_tools(options.prepare_tools, run.agent, context))
+        step = redactor().value(
+            await self._hooks.prepare_tools(options.prepare_tools, run.agent, context)
+        )
         require_recordable(step, f"What {options.prepare_tools!r} says of the tools")
         return step
 
@@ -322,11 +357,15 @@ class RunActivities:
             if lacking := lacking_hooks(self._hooks, run.options):
                 raise refusal(lacking, input.offer)
             name = str(run.options.instructions_by)
-            return redact(await self._hooks.instruct(name, run.inputs, _context(run, None)), run.agent)
+            return redact(
+                await self._hooks.instruct(name, run.inputs, _context(run, None)), run.agent
+            )
 
     @activity.defn(name=activities.COMPACT)
     async def compact(self, input: activities.CompactInput) -> str:
-        """Return a summary of the messages about to be dropped. Its errors are retried a few times."""
+        """Return a summary of the messages about to be dropped. Its errors are retried a few
+        times.
+        """
         # With an offer, the compactor runs once: further attempts are for workers that lack it.
         once = typed_failures() if input.offer else nullcontext()
         with once:
@@ -338,14 +377,16 @@ class RunActivities:
         if lacking := lacking_compactor(self._hooks, run.options):
             raise refusal(lacking, input.offer)
         dropped = _copies(messages[input.head : input.head + input.drop])
-        return await self._compacting.summary(dropped, run.options, run_id=current_link().workflow_id)
+        return await self._compacting.summary(
+            dropped, run.options, run_id=current_link().workflow_id
+        )
 
     @activity.defn(name=activities.RECORD)
     async def record(self, input: activities.ConversationInput) -> None:
         """Bring a part of the conversation into the history, as this activity's input.
 
-        Runs before an activity whose own input would be too large with it. That activity holds the run if the recorded
-        parts do not fit together.
+        Runs before an activity whose own input would be too large with it. That activity holds the
+        run if the recorded parts do not fit together.
         """
         with typed_failures(), suppress(DigestMismatchError):
             async with heartbeats():
@@ -353,7 +394,9 @@ class RunActivities:
 
     @activity.defn(name=activities.LOAD_PIECE)
     async def load_piece(self, input: activities.PieceInput) -> list[Message]:
-        """Return a piece of the conversation that this link continues, from the history of the link before it."""
+        """Return a piece of the conversation that this link continues, from the history of the link
+        before it.
+        """
         with typed_failures():
             async with heartbeats():
                 link = LinkKey(input.workflow_id or current_link().workflow_id, input.run_id)
@@ -365,7 +408,9 @@ class RunActivities:
 
     @activity.defn(name=activities.MEASURE)
     async def measure(self, input: dict[str, Any]) -> int:
-        """Return a value's size in a history in bytes, compressed and without externally stored payloads."""
+        """Return a value's size in a history in bytes, compressed and without externally stored
+        payloads.
+        """
         return await bytes_as_sent(activity.client(), input)
 
 
@@ -374,7 +419,9 @@ def _series(run: KnownRun, input: ModelInput) -> CallSeries:
     tools = any(tool.kind != PROVIDER_KIND for tool in run.recorded_agent.tools or ())
     acts_again = tools and (run.options.max_iterations > 1 or bool(input.prompted))
     id = run.session or current_link().workflow_id
-    return CallSeries(blake2b(id.encode(), digest_size=16).hexdigest(), bool(run.session) or acts_again)
+    return CallSeries(
+        blake2b(id.encode(), digest_size=16).hexdigest(), bool(run.session) or acts_again
+    )
 
 
 def _beginning(begun: activities.Beginning | RunInput) -> Conversation:
@@ -383,7 +430,9 @@ def _beginning(begun: activities.Beginning | RunInput) -> Conversation:
         return begun.conversation()
     if begun.reference is None:
         return Conversation.recorded(begun.messages)
-    return Conversation.recorded(begun.messages, version=begun.reference.version, digest=begun.reference.digest)
+    return Conversation.recorded(
+        begun.messages, version=begun.reference.version, digest=begun.reference.digest
+    )
 
 
 def _context(run: KnownRun, request: ToolRequest | None) -> ToolContext:
@@ -394,5 +443,7 @@ def _context(run: KnownRun, request: ToolRequest | None) -> ToolContext:
 
 
 def _copies(messages: Sequence[Message]) -> list[Message]:
-    """Copy the messages for user callbacks, which may change them without changing the model's input."""
+    """Copy the messages for user callbacks, which may change them without changing the model's
+    input.
+    """
     return [message.model_copy(deep=True) for message in messages]

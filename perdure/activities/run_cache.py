@@ -1,4 +1,6 @@
-"""Cache of the worker's most recent runs, bounded in memory; others are read from their histories."""
+"""Cache of the worker's most recent runs, bounded in memory; others are read from their
+histories.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ from ..worker_limits import OPEN, WorkerLimits
 from .limited import require_allowed
 
 HEADS_SHARE = 8
-"""An eighth of the memory holds the runs themselves (agent, inputs, options), the rest their conversations."""
+"""An eighth of the memory holds the runs themselves (agent, inputs, options), the rest their
+conversations."""
 
 
 class Run(Protocol):
@@ -48,7 +51,11 @@ def bytes_of_run(run: Run) -> int:
     """Return roughly how many bytes the run takes, with its resolved agent; never raises."""
     nodes = [run.recorded_agent, *run.agents.values(), *run.offered]
     declared = sum(len(node.model_dump_json(exclude_none=True)) for node in nodes)
-    return 8 * declared + 4 * sum(map(len, run.mock_responses or ())) + 4 * len(repr((run.inputs, run.deps)))
+    return (
+        8 * declared
+        + 4 * sum(map(len, run.mock_responses or ()))
+        + 4 * len(repr((run.inputs, run.deps)))
+    )
 
 
 Value = TypeVar("Value")
@@ -83,7 +90,12 @@ class KnownRun:
     """One link of a run: its agent, inputs and options, without its conversation."""
 
     def __init__(
-        self, run_id: str, begun: RunInput | Beginning, *, first_run_id: str = "", limits: WorkerLimits = OPEN
+        self,
+        run_id: str,
+        begun: RunInput | Beginning,
+        *,
+        first_run_id: str = "",
+        limits: WorkerLimits = OPEN,
     ) -> None:
         """`first_run_id` is that of the run's first link; "" for the first link itself."""
         self._limits = limits
@@ -132,7 +144,9 @@ class KnownRun:
         return self._other
 
     def offer(self, inventory: Inventory) -> None:
-        """Complete the agent's declarations with the run's inventory: the model is offered this form."""
+        """Complete the agent's declarations with the run's inventory: the model is offered this
+        form.
+        """
         self.offered = inventory.offered
         self.mock_responses = inventory.mock_responses
         self.signatures = {tool.name: tool.signature for tool in inventory.tools if tool.signature}
@@ -145,9 +159,11 @@ class KnownRun:
 
     @property
     def agent(self) -> Agent:
-        """The agent as the model is offered it, with environment references resolved, credentials not.
+        """The agent as the model is offered it, with environment references resolved, credentials
+        not.
 
-        Raises `ConfigurationError` for an unset variable, and for an agent that exceeds the worker's limits.
+        Raises `ConfigurationError` for an unset variable, and for an agent that exceeds the
+        worker's limits.
         """
         if self._agent is None:
             self._agent = self.resolved()
@@ -159,7 +175,9 @@ class KnownRun:
         return credentials_in(self._used_agent)
 
     def resolved(self, credentials: Mapping[str, str] | None = None) -> Agent:
-        """Return a new copy of `agent` with the secrets of these credentials, by id. Raises as `agent` does."""
+        """Return a new copy of `agent` with the secrets of these credentials, by id. Raises as
+        `agent` does.
+        """
         require_allowed(self._used_agent, self._limits)
         resolved = resolve_environment(self._used_agent, credentials)
         return with_others(resolved.with_declarations(self.offered), self.agents)
@@ -168,20 +186,25 @@ class KnownRun:
     def _used_agent(self) -> Agent:
         """The recorded agent, without a mocked model, whose key may be missing here."""
         mocked = self.mock_responses is not None
-        return self.recorded_agent.model_copy(update={"model": None}) if mocked else self.recorded_agent
+        return (
+            self.recorded_agent.model_copy(update={"model": None})
+            if mocked
+            else self.recorded_agent
+        )
 
 
 class RunCache:
     """The most recent runs, bounded in bytes; a missing one is read from its history.
 
-    Each model call needs the conversation at one exact version. The cache usually has that version or a slightly older
-    one, which the operations in the call's input bring up to date.
+    Each model call needs the conversation at one exact version. The cache usually has that version
+    or a slightly older one, which the operations in the call's input bring up to date.
     """
 
     def __init__(self, max_bytes: int = DEFAULT_CACHE_BYTES, limits: WorkerLimits = OPEN) -> None:
         self._limits = limits
-        # Both are keyed by workflow id alone and hold the latest link of a run. A new link continues the conversation
-        # of the one before it: a matching digest proves that it is the right one.
+        # Both are keyed by workflow id alone and hold the latest link of a run. A new link
+        # continues the conversation of the one before it: a matching digest proves that it is the
+        # right one.
         heads_bytes = max_bytes // HEADS_SHARE
         self._runs: LRUCache[str, KnownRun] = LRUCache(heads_bytes, getsizeof=bytes_of_run)
         self._conversations: LRUCache[str, Conversation] = LRUCache(
@@ -224,8 +247,9 @@ class RunCache:
     async def current(self) -> KnownRun:
         """Return the run of the current activity.
 
-        Raises RPCError if its history is needed and unreadable, `ConfigurationError` if it can't be decoded, and
-        `DigestMismatchError` if the history does not show the inventory: a server may show the last events late.
+        Raises RPCError if its history is needed and unreadable, `ConfigurationError` if it can't be
+        decoded, and `DigestMismatchError` if the history does not show the inventory: a server may
+        show the last events late.
         """
         key = current_link()
         if known := self._known_run(key):
@@ -234,7 +258,9 @@ class RunCache:
             return await self._run(key)
 
     def at_hand(self) -> KnownRun | None:
-        """Return the run of the current activity from the cache; None if it is missing. Reads no history."""
+        """Return the run of the current activity from the cache; None if it is missing. Reads no
+        history.
+        """
         info = activity.info()
         if info.workflow_id is None or info.workflow_run_id is None:
             return None
@@ -243,21 +269,27 @@ class RunCache:
     async def messages_at(self, reference: ConversationRef) -> tuple[KnownRun, list[Message]]:
         """Return the run of the current activity, and its conversation at exactly that version.
 
-        Raises as `current` does, and `DigestMismatchError` if the history does not lead to that version: a server may
-        show the last events late.
+        Raises as `current` does, and `DigestMismatchError` if the history does not lead to that
+        version: a server may show the last events late.
         """
         key = current_link()
         async with self._lock(key):
             messages = await self._messages(key, reference, self._read)
             return await self._run(key), messages
 
-    async def messages_of(self, key: LinkKey, reference: ConversationRef, read: Read | None = None) -> list[Message]:
-        """Return the conversation of any link of a run, or from `read`, at that version. Raises as `messages_at`."""
+    async def messages_of(
+        self, key: LinkKey, reference: ConversationRef, read: Read | None = None
+    ) -> list[Message]:
+        """Return the conversation of any link of a run, or from `read`, at that version. Raises as
+        `messages_at`.
+        """
         async with self._lock(key):
             return await self._messages(key, reference, read or self._read)
 
     def take(self, reference: ConversationRef, messages: Sequence[Message]) -> None:
-        """Cache the conversation that the current activity's run continues; the run's own changes follow."""
+        """Cache the conversation that the current activity's run continues; the run's own changes
+        follow.
+        """
         copy = Conversation.recorded(messages, version=reference.version, digest=reference.digest)
         _keep(self._conversations, current_link().workflow_id, copy)
 
@@ -273,16 +305,22 @@ class RunCache:
         known = self._runs.get(key.workflow_id)
         return known if known is not None and known.run_id == key.run_id else None
 
-    def _remember(self, key: LinkKey, input: RunInput, inventory: Inventory | None, first_run_id: str) -> KnownRun:
+    def _remember(
+        self, key: LinkKey, input: RunInput, inventory: Inventory | None, first_run_id: str
+    ) -> KnownRun:
         # After a reset, `input.carried` has the wrong one: Temporal continues with another run id.
         if inventory is None:
-            raise DigestMismatchError(f"the history of {key.workflow_id!r} does not show the run's inventory yet")
+            raise DigestMismatchError(
+                f"the history of {key.workflow_id!r} does not show the run's inventory yet"
+            )
         run = self.new_run(key.run_id, input, first_run_id)
         run.offer(inventory)
         _keep(self._runs, key.workflow_id, run)
         return run
 
-    async def _messages(self, key: LinkKey, reference: ConversationRef, read: Read) -> list[Message]:
+    async def _messages(
+        self, key: LinkKey, reference: ConversationRef, read: Read
+    ) -> list[Message]:
         conversation = self._conversations.pop(key.workflow_id, None)
         if conversation is not None and conversation.catches_up(reference):
             self.hits += 1
@@ -304,7 +342,9 @@ class RunCache:
 
 
 def _keep(cache: LRUCache[str, Value], workflow_id: str, value: Value) -> None:
-    """Keep the value in place of an older one; one that is larger than the whole cache is dropped."""
+    """Keep the value in place of an older one; one that is larger than the whole cache is
+    dropped.
+    """
     cache.pop(workflow_id, None)
     with suppress(ValueError):  # cachetools: "value too large"
         cache[workflow_id] = value

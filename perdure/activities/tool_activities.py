@@ -57,10 +57,15 @@ MOST_PER_CHARACTER = 6
 def result_limits(request: ToolRequest) -> SizeLimits:
     """Return the size limits of the current activity's result: as much as can be kept.
 
-    A history does not link a local activity's result to its call, so a local one keeps only the model's view.
+    A history does not link a local activity's result to its call, so a local one keeps only the
+    model's view.
     """
     limits = (STORED if _is_stored() else SizeLimits()).for_one_of(request.calls)
-    return replace(limits, text_bytes=min(limits.text_bytes, SHOWN_BYTES)) if activity.info().is_local else limits
+    return (
+        replace(limits, text_bytes=min(limits.text_bytes, SHOWN_BYTES))
+        if activity.info().is_local
+        else limits
+    )
 
 
 def recordable(result: ToolResult, limits: SizeLimits) -> ToolResult:
@@ -77,12 +82,19 @@ def recordable(result: ToolResult, limits: SizeLimits) -> ToolResult:
 
 
 def run_results(link: LinkKey) -> KeptResults:
-    """Return a function that finds the results of this link of a run, in an activity; awaitable on any event loop."""
+    """Return a function that finds the results of this link of a run, in an activity; awaitable on
+    any event loop.
+    """
     client, loop = activity.client(), asyncio.get_running_loop()
 
     async def find(call_id: str, iteration: int | None, ignored: Sequence[str] = ()) -> ToolResult:
         found = read_result(
-            client, *link, call_id, iteration=iteration, to_result=partial(to_result, limits=STORED), ignored=ignored
+            client,
+            *link,
+            call_id,
+            iteration=iteration,
+            to_result=partial(to_result, limits=STORED),
+            ignored=ignored,
         )
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(found, loop))
 
@@ -94,14 +106,17 @@ def _is_stored() -> bool:
 
 
 def _length(result: ToolResult) -> int:
-    return sum(len(part.value if isinstance(part, TextPart) else part.source) for part in result.parts)
+    return sum(
+        len(part.value if isinstance(part, TextPart) else part.source) for part in result.parts
+    )
 
 
 _log = get_logger("perdure.runs")
 
 
 class Telling:
-    """The details of an activity's heartbeats: the count of its starts, the tool's own details, and its progress.
+    """The details of an activity's heartbeats: the count of its starts, the tool's own details, and
+    its progress.
 
     `starts`, the count, is None if nothing counts them.
     """
@@ -135,8 +150,8 @@ ASK_SECONDS = 1.0
 class Cancellation:
     """Detects the cancellation of this activity's run.
 
-    Temporal cancels the activity itself later, after `RunOptions.cancel_grace`. So the server is asked each second,
-    from the tool's first question on.
+    Temporal cancels the activity itself later, after `RunOptions.cancel_grace`. So the server is
+    asked each second, from the tool's first question on.
     """
 
     def __init__(self) -> None:
@@ -178,9 +193,13 @@ class Cancellation:
 
 
 class ToolActivities:
-    """Executes tools, with the tools and cached runs of one worker. Raises as `RunActivities` does."""
+    """Executes tools, with the tools and cached runs of one worker. Raises as `RunActivities`
+    does.
+    """
 
-    def __init__(self, toolbox: ToolBox, runs: RunCache, credentials: Credentials, readers: Readers) -> None:
+    def __init__(
+        self, toolbox: ToolBox, runs: RunCache, credentials: Credentials, readers: Readers
+    ) -> None:
         self._toolbox = toolbox
         self._runs = runs
         self._credentials = credentials
@@ -196,8 +215,8 @@ class ToolActivities:
     def any_tool(self) -> Callable[..., Any]:
         """Activity for tools whose names only runs know, such as those of MCP servers.
 
-        It gets every activity type that the worker does not register, and refuses types that are not tools as the SDK
-        does.
+        It gets every activity type that the worker does not register, and refuses types that are
+        not tools as the SDK does.
         """
 
         @activity.defn(dynamic=True)
@@ -206,7 +225,9 @@ class ToolActivities:
             if not name.startswith(activities.TOOL_PREFIX) or len(arguments) != 1:
                 text = f"Activity function {name} is not registered on this worker"
                 raise ApplicationError(text, type="NotFoundError")
-            input = activity.payload_converter().from_payload(arguments[0].payload, activities.ToolInput)
+            input = activity.payload_converter().from_payload(
+                arguments[0].payload, activities.ToolInput
+            )
             return await self.run_tool(input)
 
         return run_any_tool
@@ -226,9 +247,13 @@ class ToolActivities:
         with typed_failures():
             try:
                 info = activity.info()
-                return await (self._run_local_tool(input) if info.is_local else self._run_tool(input, info))
+                return await (
+                    self._run_local_tool(input) if info.is_local else self._run_tool(input, info)
+                )
             except CredentialError as error:
-                return ToolResult.failure(f"Error: Tool '{input.request.name}' failed: {error}", kind="credential")
+                return ToolResult.failure(
+                    f"Error: Tool '{input.request.name}' failed: {error}", kind="credential"
+                )
 
     async def _run_tool(self, input: activities.ToolInput, info: activity.Info) -> ToolResult:
         async with heartbeats(info.heartbeat_details, self._readers) as heart:
@@ -243,7 +268,8 @@ class ToolActivities:
                 starts = replace(starts, lost=starts.lost + 1, since=time.time())
             if starts.are_used_up(input.offer.starts if input.offer else activities.TOOL_STARTS):
                 _log.error(
-                    "The tool %r of run %s was lost with %d workers, which it may have ended: it is not started again",
+                    "The tool %r of run %s was lost with %d workers, which it may have ended: it "
+                    "is not started again",
                     *(input.request.name, info.workflow_id, starts.lost),
                     extra={"run": info.workflow_id},
                 )
@@ -255,23 +281,35 @@ class ToolActivities:
                 counted = await record_starts(starts) if input.offer or starts.starts > 1 else None
                 if counted is not None:
                     heart.begin_with(counted, *last_heartbeat())
-                return await self._execute_heard(run, agent, input, starts.starts, Telling(heart, counted))
+                return await self._execute_heard(
+                    run, agent, input, starts.starts, Telling(heart, counted)
+                )
 
     async def check_approval(self, input: activities.JudgeInput) -> GuardrailResult:
-        """Return whether a person must approve a call, by the tool's own function; see `ToolBox.needs_approval`."""
+        """Return whether a person must approve a call, by the tool's own function; see
+        `ToolBox.needs_approval`.
+        """
         run, request = await self._runs.current(), input.request
         assert request is not None
         self._require_tool(run, request.name, input.offer)
         call = (request.name, request.arguments, run.inputs, call_context(run, request))
-        verdict = await self._toolbox.needs_approval(run.agent, *call, timeout=activities.JUDGE_SECONDS)
+        verdict = await self._toolbox.needs_approval(
+            run.agent, *call, timeout=activities.JUDGE_SECONDS
+        )
         return redactor().value(verdict)
 
     @activity.defn(name=activities.RECONCILE)
     async def reconcile(self, input: activities.ReconcileInput) -> Reconciled:
-        """Return the finding of the tool's own function about an earlier call; see `ToolBox.reconcile`."""
+        """Return the finding of the tool's own function about an earlier call; see
+        `ToolBox.reconcile`.
+        """
         with typed_failures():
             async with heartbeats():
-                run, request, most = await self._runs.current(), input.request, result_limits(input.request)
+                run, request, most = (
+                    await self._runs.current(),
+                    input.request,
+                    result_limits(input.request),
+                )
                 self._require_tool(run, request.name, input.offer)
                 context = call_context(run, request, key=input.idempotency_key)
                 found = await self._toolbox.reconcile(
@@ -290,15 +328,25 @@ class ToolActivities:
         agent = await self._agent(run, input)
         most = activities.LOCAL_SECONDS
         bounded = input.model_copy(update={"timeout": min(input.timeout, most)})
-        result = await self._execute(run, agent, bounded, _context(run, input, activity.info().attempt))
+        result = await self._execute(
+            run, agent, bounded, _context(run, input, activity.info().attempt)
+        )
         if result.status == "timeout" and input.timeout > most:
-            why = f"; it is local, and a local tool has {most:g} seconds: remove `local` from its declaration"
+            why = (
+                f"; it is local, and a local tool has {most:g} seconds: remove `local` from its "
+                "declaration"
+            )
             return result.model_copy(update={"parts": [TextPart(value=f"{result.text}{why}")]})
         return result
 
     async def _abandon(self, input: activities.ToolInput) -> ToolResult:
-        """Return the result of a call whose earlier attempts were lost before the run was cancelled."""
-        request, was_started = input.request, not input.offer or known_starts(input.offer).starts > 0
+        """Return the result of a call whose earlier attempts were lost before the run was
+        cancelled.
+        """
+        request, was_started = (
+            input.request,
+            not input.offer or known_starts(input.offer).starts > 0,
+        )
         if was_started:
             run = await self._runs.current()
             context = _context(run, input, activity.info().attempt)
@@ -307,8 +355,8 @@ class ToolActivities:
         return activities.ended_unseen(request.name, was_started=was_started)
 
     async def _agent(self, run: KnownRun, input: activities.ToolInput) -> Agent:
-        """Return the run's agent with the tool's secrets. Raises the ApplicationError that leaves the call to other
-        workers.
+        """Return the run's agent with the tool's secrets. Raises the ApplicationError that leaves
+        the call to other workers.
         """
         self._require_tool(run, input.request.name, input.offer)
         if not run.credential_ids:
@@ -327,7 +375,12 @@ class ToolActivities:
         run.fitting[name] = handler.function
 
     async def _execute_heard(
-        self, run: KnownRun, agent: Agent, input: activities.ToolInput, attempt: int, telling: Telling
+        self,
+        run: KnownRun,
+        agent: Agent,
+        input: activities.ToolInput,
+        attempt: int,
+        telling: Telling,
     ) -> ToolResult:
         cancellation = Cancellation()
         context = _context(
@@ -361,7 +414,9 @@ class ToolActivities:
 
 
 def _context(run: KnownRun, input: activities.ToolInput, attempt: int, **heard: Any) -> ToolContext:
-    """Return the tool's context; `heard` contains the parts that exist only during its execution."""
+    """Return the tool's context; `heard` contains the parts that exist only during its
+    execution.
+    """
     request, info = input.request, activity.info()
     link = link_of(info)
     ids = TraceIds.of(info.namespace, link.workflow_id, run.first_run_id, run.caller)
@@ -385,7 +440,9 @@ def _context(run: KnownRun, input: activities.ToolInput, attempt: int, **heard: 
 def call_context(
     run: KnownRun, request: ToolRequest, attempt: int | None = None, key: str = "", **more: Any
 ) -> ToolContext:
-    """Return the context of a call for any caller; `more` is passed through, `key` is another call's."""
+    """Return the context of a call for any caller; `more` is passed through, `key` is another
+    call's.
+    """
     link = current_link()
     return ToolContext(
         idempotency_key=key or idempotency_key(link.run_id, request.iteration, request.index),

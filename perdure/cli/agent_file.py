@@ -1,4 +1,6 @@
-"""Loads a command's agent with its inputs, and replaces its model with a scripted one on request."""
+"""Loads a command's agent with its inputs, and replaces its model with a scripted one on
+request.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +58,9 @@ def load_checked(
 ) -> Agent:
     """Load the agent in the file, with that model, and report errors and warnings.
 
-    `further_checks` explains the arguments; without a model, there are no warnings about it. When `quiet`, only errors
-    are reported. Raises like `load_agent`, and `Failure` when the file has errors, after reporting all of them.
+    `further_checks` explains the arguments; without a model, there are no warnings about it. When
+    `quiet`, only errors are reported. Raises like `load_agent`, and `Failure` when the file has
+    errors, after reporting all of them.
     """
     require_file(path)
     functions = functions or {}
@@ -66,15 +69,24 @@ def load_checked(
     problems = check(path, also=further, choice=choice)
     if not has_model:
         # For example, its key may be absent.
-        problems = [each for each in problems if each.severity == "error" or not each.field.startswith("model.")]
+        problems = [
+            each
+            for each in problems
+            if each.severity == "error" or not each.field.startswith("model.")
+        ]
     errors = [problem for problem in problems if problem.severity == "error"]
     old = [problem for problem in problems if problem.is_first_format]
     tell(path, errors if quiet else [problem for problem in problems if problem not in old])
     validate = command_line("validate", str(path))
     if old and not quiet:
-        say(f"{path}: warning: of the first format: {len(old)} of its properties; `{validate}` lists them")
+        say(
+            f"{path}: warning: of the first format: {len(old)} of its properties; `{validate}` "
+            "lists them"
+        )
     if errors:
-        raise Failure(f"no run was started: correct {str(path)!r} first; `{validate}` checks it again")
+        raise Failure(
+            f"no run was started: correct {str(path)!r} first; `{validate}` checks it again"
+        )
     return load_agent(path, choice)
 
 
@@ -83,28 +95,42 @@ def tell(path: Path, problems: Sequence[Problem]) -> None:
     for problem in problems:
         place = f"{path}:{problem.line}" if problem.line else str(path)
         field = f"{problem.field}: " if problem.field else ""
-        say(f"{place}: {problem.severity}: {field}{problem.message}", "bad" if problem.severity == "error" else "plain")
+        say(
+            f"{place}: {problem.severity}: {field}{problem.message}",
+            "bad" if problem.severity == "error" else "plain",
+        )
 
 
 def require_file(path: Path) -> None:
-    """Raises `UsageProblem`, with a list of the agents here, unless the path is a file that may be an agent's."""
+    """Raises `UsageProblem`, with a list of the agents here, unless the path is a file that may be
+    an agent's.
+    """
     if path.suffix in (".py", ".pyi", ".pyc"):
         option = f"--tools {shell_word(str(path))}"
-        raise UsageProblem(f"{str(path)!r} is Python code. Expected an agent's .prompty file; tools: {option}")
+        raise UsageProblem(
+            f"{str(path)!r} is Python code. Expected an agent's .prompty file; tools: {option}"
+        )
     if path.is_file():
         return
     folder = path if path.is_dir() else Path()
-    found = ", ".join(sorted(str(each) for each in folder.glob("*.prompty") if each.is_file())) or "none"
+    found = (
+        ", ".join(sorted(str(each) for each in folder.glob("*.prompty") if each.is_file()))
+        or "none"
+    )
     if path.is_dir():
-        raise UsageProblem(f"{str(path)!r} is a folder. Expected an agent's .prompty file; in there: {found}")
+        raise UsageProblem(
+            f"{str(path)!r} is a folder. Expected an agent's .prompty file; in there: {found}"
+        )
     raise UsageProblem(
-        f"there is no file {str(path)!r} in {str(Path.cwd())!r}. Expected an agent's .prompty file; here: {found}"
+        f"there is no file {str(path)!r} in {str(Path.cwd())!r}. Expected an agent's .prompty "
+        f"file; here: {found}"
     )
 
 
 @contextmanager
 def scripted_agent(agent: Agent, source: str | None) -> Iterator[Agent]:
-    """Yield the agent; while the block runs, the script from `source` answers instead of every model.
+    """Yield the agent; while the block runs, the script from `source` answers instead of every
+    model.
 
     None leaves the agent as it is. Raises `UsageProblem` for a missing script.
     """
@@ -125,7 +151,9 @@ def endpoint_of(agent: Agent) -> str:
 
 
 def script_at(endpoint: str, source: str) -> ScriptedModel:
-    """Return the scripted model, at the port in `endpoint`. Raises `UsageProblem` for a missing script."""
+    """Return the scripted model, at the port in `endpoint`. Raises `UsageProblem` for a missing
+    script.
+    """
     from ..testing import ScriptedModel
 
     return ScriptedModel(_load_script(source), port=urlsplit(endpoint).port or 0)
@@ -139,12 +167,18 @@ def _load_script(source: str) -> Script:
         try:
             return read_script(Path(source).read_text(encoding="utf-8"))
         except (OSError, RecursionError, JSONDecodeError) as error:
-            raise UsageProblem(f"--scripted {source!r}: expected a JSON list of replies: {error}") from error
+            raise UsageProblem(
+                f"--scripted {source!r}: expected a JSON list of replies: {error}"
+            ) from error
         except ValueError as error:
-            raise UsageProblem(f"--scripted {source!r}: {error} (perdure docs testing-agents)") from error
+            raise UsageProblem(
+                f"--scripted {source!r}: {error} (perdure docs testing-agents)"
+            ) from error
     scripts: list[Script] = list(load_named("--scripted", [source]).values())
     if len(scripts) != 1:
-        raise UsageProblem(f"--scripted {source!r}: expected module:function, file.py:function or file.json")
+        raise UsageProblem(
+            f"--scripted {source!r}: expected module:function, file.py:function or file.json"
+        )
     return scripts[0]
 
 
@@ -160,21 +194,28 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
 
 
 def read_inputs(agent: Agent, pairs: Sequence[str], json_file: Path | None) -> JsonObject:
-    """Read the inputs; a pair overrides the file. Raises `UsageProblem`, which names the wrong option."""
+    """Read the inputs; a pair overrides the file. Raises `UsageProblem`, which names the wrong
+    option.
+    """
     inputs = _read_json_file(json_file) if json_file else {}
     kinds = {declared.name: declared.kind for declared in agent.inputs or []}
     for pair in pairs:
         name, separator, text = pair.partition("=")
         if not separator or not name:
-            raise UsageProblem(f"--input {pair!r}: expected name=value or name=@file, such as {_example(kinds)}")
+            raise UsageProblem(
+                f"--input {pair!r}: expected name=value or name=@file, such as {_example(kinds)}"
+            )
         if kinds and name not in kinds:
             hint = did_you_mean(name, kinds)
-            raise UsageProblem(f"--input {pair!r}: the agent has no input {name!r}, only {', '.join(kinds)}{hint}")
+            raise UsageProblem(
+                f"--input {pair!r}: the agent has no input {name!r}, only {', '.join(kinds)}{hint}"
+            )
         inputs[name] = _value(pair, kinds.get(name, "string"), text)
     missing = [each.name for each in agent.inputs or [] if each.required and each.default is None]
     if missing := [name for name in missing if name not in inputs]:
         raise UsageProblem(
-            f"the agent {agent.name!r} needs {', '.join(missing)}. Type: " + " ".join(f"--input {n}=…" for n in missing)
+            f"the agent {agent.name!r} needs {', '.join(missing)}. Type: "
+            + " ".join(f"--input {n}=…" for n in missing)
         )
     return inputs
 
@@ -191,10 +232,14 @@ def read_deps(given: str | None) -> StartOptions:
 
 
 def read_given(agent: Agent | None, pairs: Sequence[str], json_file: Path | None) -> JsonObject:
-    """Read inputs for an agent's prompt without requiring any. Raises `UsageProblem` like `read_inputs`."""
+    """Read inputs for an agent's prompt without requiring any. Raises `UsageProblem` like
+    `read_inputs`.
+    """
     if agent is None:
         if pairs or json_file:
-            raise UsageProblem("--input: inputs are for the prompt of another agent, expected --agent with it")
+            raise UsageProblem(
+                "--input: inputs are for the prompt of another agent, expected --agent with it"
+            )
         return {}
     optional = [declared.model_copy(update={"required": False}) for declared in agent.inputs or []]
     return read_inputs(agent.model_copy(update={"inputs": optional}), pairs, json_file)
@@ -207,7 +252,8 @@ def _read_json_file(path: Path) -> JsonObject:
         raise UsageProblem(f"--inputs-json {str(path)!r}: not valid JSON: {error}") from error
     if not isinstance(inputs, dict):
         raise UsageProblem(
-            f"--inputs-json {str(path)!r}: expected a JSON object of inputs by name, got {type(inputs).__name__}"
+            f"--inputs-json {str(path)!r}: expected a JSON object of inputs by name, got "
+            f"{type(inputs).__name__}"
         )
     return inputs
 
@@ -228,10 +274,17 @@ def _value(pair: str, kind: str, text: str) -> Any:
     except ValueError as error:
         if kind == "union":
             return text
-        raise UsageProblem(f"--input {pair!r}: expected a value of kind {kind} as JSON ({error})") from error
+        raise UsageProblem(
+            f"--input {pair!r}: expected a value of kind {kind} as JSON ({error})"
+        ) from error
     expected = _JSON_TYPES.get(kind)
-    if expected and (not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected)):
-        raise UsageProblem(f"--input {pair!r}: expected a value of kind {kind} as JSON, got a {type(value).__name__}")
+    if expected and (
+        not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected)
+    ):
+        raise UsageProblem(
+            f"--input {pair!r}: expected a value of kind {kind} as JSON, got a "
+            f"{type(value).__name__}"
+        )
     return value
 
 
@@ -252,7 +305,8 @@ def _text(pair: str, content: bytes) -> str:
         return content.decode()
     except UnicodeDecodeError as error:
         raise UsageProblem(
-            f"--input {pair!r}: not UTF-8 text (byte 0x{content[error.start]:02x} at position {error.start}). Expected "
+            f"--input {pair!r}: not UTF-8 text (byte 0x{content[error.start]:02x} at position "
+            f"{error.start}). Expected "
             "text; an input for other data is declared with `kind: file`, image or audio"
         ) from None
 
@@ -272,7 +326,9 @@ def _read(option: str, path: Path) -> bytes:
         return path.expanduser().read_bytes()
     except (OSError, RuntimeError) as error:  # RuntimeError: no home folder for `~name`
         reason = error.strerror if isinstance(error, OSError) else error
-        raise UsageProblem(f"{option}: the file can't be read ({reason}). Expected its path.") from error
+        raise UsageProblem(
+            f"{option}: the file can't be read ({reason}). Expected its path."
+        ) from error
 
 
 def _example(kinds: Mapping[str, str]) -> str:

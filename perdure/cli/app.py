@@ -20,7 +20,8 @@ class Entry(NamedTuple):
 
     name: str
     module: str
-    """The module of its function in this room; the function has the command's name, with `_` for `-`."""
+    """The module of its function in this room; the function has the command's name, with `_` for
+    `-`."""
     help: str
     """The first paragraph of the function's docstring."""
 
@@ -30,7 +31,11 @@ GROUPS = {
         Entry("run", "run", "Run an agent."),
         Entry("chat", "chat.chat", "Talk with an agent."),
         Entry("resume", "resume", "Start a worker for a run, and follow the run."),
-        Entry("fork", "fork", "Start a new run from another run's conversation, as it was before an iteration."),
+        Entry(
+            "fork",
+            "fork",
+            "Start a new run from another run's conversation, as it was before an iteration.",
+        ),
         Entry("rerun", "rerun", "Replay a run against another model, and compare the two."),
         Entry("schedule", "schedule", "Start runs on a schedule: at times, or at intervals."),
     ),
@@ -38,7 +43,11 @@ GROUPS = {
         Entry("watch", "read", "Show what a run does until it ends, and print its answer."),
         Entry("show", "show", "Show what a run did, a line for each iteration."),
         Entry("status", "read", "Print the status of a run."),
-        Entry("result", "read", "Wait for a run and print its answer; or print the result of one of its tool calls."),
+        Entry(
+            "result",
+            "read",
+            "Wait for a run and print its answer; or print the result of one of its tool calls.",
+        ),
         Entry("ls", "ls", "List runs; the latest start or end comes first."),
         Entry("events", "events", "Print a run's events, one per line."),
         Entry("messages", "read", "Print the conversation of a run."),
@@ -65,7 +74,11 @@ GROUPS = {
         ),
     ),
     "Write agents": (
-        Entry("lock", "lock", "Pin the tools of MCP servers, OpenAPI documents and A2A cards in AGENT.prompty.lock."),
+        Entry(
+            "lock",
+            "lock",
+            "Pin the tools of MCP servers, OpenAPI documents and A2A cards in AGENT.prompty.lock.",
+        ),
         Entry("connect", "connect", "Grant workers tokens for an MCP server, in a browser."),
         Entry("validate", "validate", "Check an agent's file without calling anything."),
         Entry("docs", "docs", "Print a page of the documentation."),
@@ -76,21 +89,40 @@ GROUPS = {
         Entry(
             "serve",
             "serve",
-            "Serve agents over HTTP until Ctrl-C, in the protocols of OpenAI, MCP, A2A, AG-UI, AI SDK, and its own.",
+            "Serve agents over HTTP until Ctrl-C, in the protocols of OpenAI, MCP, A2A, AG-UI, AI "
+            "SDK, and its own.",
         ),
         Entry("server", "services", "Run the embedded server and its UI until Ctrl-C."),
-        Entry("setup", "services", "Register perdure's search attributes in the server's namespace."),
         Entry(
-            "doctor", "doctor.doctor", "Examine the server, its workers and its open runs; print findings and cures."
+            "setup", "services", "Register perdure's search attributes in the server's namespace."
+        ),
+        Entry(
+            "doctor",
+            "doctor.doctor",
+            "Examine the server, its workers and its open runs; print findings and cures.",
         ),
         Entry("check", "check", "List open runs and sessions that would break with other tools."),
         Entry("sweep", "sweep", "Delete unreferenced values from the storage."),
-        Entry("backup", "backup", "Copy the embedded server's database to a file, while it runs or not."),
-        Entry("restore", "backup", "Replace the embedded server's database with a copy; the server must not run."),
         Entry(
-            "codec-server", "encryption", "Run the codec server, which decodes payloads for the Temporal UI and CLI."
+            "backup",
+            "backup",
+            "Copy the embedded server's database to a file, while it runs or not.",
         ),
-        Entry("encryption-key", "encryption", "Print a new key for PERDURE_ENCRYPTION_KEY, or for PERDURE_VOUCH_KEY."),
+        Entry(
+            "restore",
+            "backup",
+            "Replace the embedded server's database with a copy; the server must not run.",
+        ),
+        Entry(
+            "codec-server",
+            "encryption",
+            "Run the codec server, which decodes payloads for the Temporal UI and CLI.",
+        ),
+        Entry(
+            "encryption-key",
+            "encryption",
+            "Print a new key for PERDURE_ENCRYPTION_KEY, or for PERDURE_VOUCH_KEY.",
+        ),
     ),
 }
 """The commands by purpose, as the help lists them."""
@@ -105,7 +137,8 @@ class PlainCommand(TyperCommand):
         try:
             return super().make_context(*arguments, **settings)
         except typer.BadParameter as problem:
-            # Typer's error comes from pydantic's ValidationError; importing pydantic for it would be slow.
+            # Typer's error comes from pydantic's ValidationError; importing pydantic for it would
+            # be slow.
             details: list[Any] = getattr(problem.__cause__, "errors", list)()
             if details:
                 problem.message = "; ".join(map(fault_text, details))
@@ -113,7 +146,9 @@ class PlainCommand(TyperCommand):
         except Exception as problem:
             # Click's own class for an unknown option, which typer does not export.
             if (option := getattr(problem, "option_name", None)) in _OF_PERDURE:
-                problem.message = f"{option} goes before the command: perdure {option} … {self.name}"  # type: ignore[attr-defined]
+                problem.message = (
+                    f"{option} goes before the command: perdure {option} … {self.name}"  # type: ignore[attr-defined]
+                )
             raise
 
 
@@ -139,11 +174,16 @@ class LazyCommands(TyperGroup):
             width = formatter.width - 6 - max(map(len, self.commands))
             with formatter.section(title):
                 formatter.write_dl(
-                    [(each.name, self.commands[each.name].get_short_help_str(width)) for each in entries]
+                    [
+                        (each.name, self.commands[each.name].get_short_help_str(width))
+                        for each in entries
+                    ]
                 )
 
 
-WITHOUT_CODEC = frozenset({"lock", "connect", "validate", "docs", "setup", "backup", "restore", "encryption-key"})
+WITHOUT_CODEC = frozenset(
+    {"lock", "connect", "validate", "docs", "setup", "backup", "restore", "encryption-key"}
+)
 """Commands that read no payload."""
 
 
@@ -156,7 +196,9 @@ def _choose_codec(
         str | None,
         typer.Option(
             metavar="MODULE:NAME",
-            help="A PayloadCodec of yours, which writes and reads payloads; default: PERDURE_CODEC.",
+            help=(
+                "A PayloadCodec of yours, which writes and reads payloads; default: PERDURE_CODEC."
+            ),
             expose_value=False,
             callback=lambda value: choose_server({"codec": value}),
         ),
@@ -166,12 +208,15 @@ def _choose_codec(
 
 
 def load_command(entry: Entry) -> Any:
-    """Import the command of an entry, and add the option that all commands share which read payloads.
+    """Import the command of an entry, and add the option that all commands share which read
+    payloads.
 
     A `typer.Typer` in its place is a command with subcommands.
     """
     loaded = _loaded(entry)
-    for command in () if entry.name in WITHOUT_CODEC else getattr(loaded, "commands", {"": loaded}).values():
+    for command in (
+        () if entry.name in WITHOUT_CODEC else getattr(loaded, "commands", {"": loaded}).values()
+    ):
         command.params += get_command(_codec).params
     return loaded
 
@@ -205,16 +250,22 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def perdure(
     address: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="The Temporal server; default: TEMPORAL_ADDRESS.")
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="The Temporal server; default: TEMPORAL_ADDRESS."),
     ] = None,
     namespace: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The Temporal namespace; default: TEMPORAL_NAMESPACE.")
+        str | None,
+        typer.Option(metavar="NAME", help="The Temporal namespace; default: TEMPORAL_NAMESPACE."),
     ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The embedded server's data; default: PERDURE_HOME.")
+        Path | None,
+        typer.Option(metavar="DIR", help="The embedded server's data; default: PERDURE_HOME."),
     ] = None,
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     choose_server({"address": address, "namespace": namespace, "data_dir": data_dir})

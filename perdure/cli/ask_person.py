@@ -33,28 +33,41 @@ class CallToDecide(NamedTuple):
 
     id: str
     digest: str | None
-    """The pending call's digest, so that the decision counts for that call only; None when no call of that id waits."""
+    """The pending call's digest, so that the decision counts for that call only; None when no call
+    of that id waits."""
     shown: str
     run: RunHandle
     """The run to which the decision is sent: this one, or one that it called."""
 
 
-async def call_to_decide(handle: RunHandle, call_id: str | None, digest: str | None) -> CallToDecide:
-    """Return the call of that id and digest; None means the only pending one. Raises `Failure` when that is ambiguous.
+async def call_to_decide(
+    handle: RunHandle, call_id: str | None, digest: str | None
+) -> CallToDecide:
+    """Return the call of that id and digest; None means the only pending one. Raises `Failure` when
+    that is ambiguous.
 
-    A given id that does not wait, or with another digest, is left to the run: it may have received the same decision
-    before.
+    A given id that does not wait, or with another digest, is left to the run: it may have received
+    the same decision before.
     """
     status = await handle.status()
     named = [each for each in status.pending_approvals if call_id in (None, each.call_id)]
     found = [each for each in named if digest in (None, each.digest)]
     if len(found) == 1:
         [each] = found
-        return CallToDecide(each.call_id, each.digest, describe_call(each.name, each.arguments), _run_of(handle, each))
+        return CallToDecide(
+            each.call_id,
+            each.digest,
+            describe_call(each.name, each.arguments),
+            _run_of(handle, each),
+        )
     if call_id is not None and not found:
         run = _run_of(handle, named[0]) if named else handle
-        now = [f", not {describe_call(each.name, each.arguments)}, which waits now," for each in named]
-        return CallToDecide(call_id, digest, f"an earlier call {one_line(call_id)!r}{''.join(now)}", run)
+        now = [
+            f", not {describe_call(each.name, each.arguments)}, which waits now," for each in named
+        ]
+        return CallToDecide(
+            call_id, digest, f"an earlier call {one_line(call_id)!r}{''.join(now)}", run
+        )
     waiting = "".join(
         f"\n  {each.call_id} (digest {each.digest})  {describe_call(each.name, each.arguments)}  "
         f"of run {each.run_id or handle.id}"
@@ -66,7 +79,8 @@ async def call_to_decide(handle: RunHandle, call_id: str | None, digest: str | N
             f"{command_line('show', handle.id)} says what was decided"
         )
     raise Failure(
-        f"run {handle.id}: expected the id, and --digest where two have one id, of a tool call that waits. "
+        f"run {handle.id}: expected the id, and --digest where two have one id, of a tool call "
+        "that waits. "
         f"Waiting:{waiting or ' none'}"
     )
 
@@ -87,7 +101,11 @@ def _who_decides(pending: JsonView) -> str:
     policy = ApprovalPolicy.model_validate(pending["deciders"])
     votes = ", ".join(one_line(vote["name"]) for vote in pending.get("votes") or ())
     approved = f", approved by {votes}" if votes else ""
-    escalated = f", {policy.to} was asked {local_time(pending['escalated'])}" if pending.get("escalated") else ""
+    escalated = (
+        f", {policy.to} was asked {local_time(pending['escalated'])}"
+        if pending.get("escalated")
+        else ""
+    )
     return one_line(f", may decide: {policy.in_words()}{approved}{escalated}", 500)
 
 
@@ -97,13 +115,18 @@ def local_time(seconds: float) -> str:
 
 
 def read_arguments(text: str, where: str) -> JsonObject:
-    """Parse arguments that a person typed as JSON. Raises `UsageProblem`, which names their place, `where`."""
+    """Parse arguments that a person typed as JSON. Raises `UsageProblem`, which names their place,
+    `where`.
+    """
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UsageProblem(f"{where} {one_line(text)!r}: not valid JSON: {error}") from error
     if not isinstance(value, dict):
-        raise UsageProblem(f"{where} {text!r}: expected a JSON object of arguments by name, got {type(value).__name__}")
+        raise UsageProblem(
+            f"{where} {text!r}: expected a JSON object of arguments by name, got "
+            f"{type(value).__name__}"
+        )
     return value
 
 
@@ -125,7 +148,9 @@ _SHOWN_ARGUMENTS = 2000
 
 @asynccontextmanager
 async def asker_of(handle: RunHandle, screen: Screen | None) -> AsyncIterator[Asker | None]:
-    """Ask the run's questions on the terminal while the block runs; yields None without a person to ask."""
+    """Ask the run's questions on the terminal while the block runs; yields None without a person to
+    ask.
+    """
     if screen is None:
         yield None
         return
@@ -189,7 +214,9 @@ class Asker:
         return self._handle.called(requested.run_id) if requested.run_id else self._handle
 
     async def _send_decision(self, requested: RunEvent, line: str) -> bool:
-        """Send the decision that the line expresses; return False when the question must be asked again."""
+        """Send the decision that the line expresses; return False when the question must be asked
+        again.
+        """
         decide = self._answer if requested.data.get("kind") == "question" else self._decide
         try:
             return await decide(requested, line)
@@ -225,7 +252,11 @@ class Asker:
         choices = requested.data["choices"]
         is_number = line.isdecimal() and line not in choices and 0 < int(line) <= len(choices)
         run = self._run_of(requested)
-        await run.answer(str(requested.call_id), choices[int(line) - 1] if is_number else line, **_signature(requested))
+        await run.answer(
+            str(requested.call_id),
+            choices[int(line) - 1] if is_number else line,
+            **_signature(requested),
+        )
         return True
 
 

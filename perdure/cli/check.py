@@ -60,7 +60,11 @@ class Need(NamedTuple):
     def recorded_tools(self) -> list[RecordedTool]:
         """Its tools whose functions were recorded when it began."""
         tools, signatures = self.agent.tools or (), self.signatures
-        return [RecordedTool(tool=each, signature=signatures[each.name]) for each in tools if each.name in signatures]
+        return [
+            RecordedTool(tool=each, signature=signatures[each.name])
+            for each in tools
+            if each.name in signatures
+        ]
 
     @property
     def functions(self) -> list[str]:
@@ -83,15 +87,17 @@ class Break(NamedTuple):
 
     run: str
     why: str
-    """For programs: `missing`, `signature`, `kind`, `guardrails`, `instructions`, `prepare_tools`, `compactor`, or
-    `unread` for a run that can't be read.
+    """For programs: `missing`, `signature`, `kind`, `guardrails`, `instructions`, `prepare_tools`,
+    `compactor`, or `unread` for a run that can't be read.
     """
     text: str
     tool: str = ""
 
 
 async def needs_of(client: Client, runs: Sequence[WorkflowExecution]) -> list[Need | Break]:
-    """Return the needs of the runs and sessions; a `Break` for one that can't be read, such as an encrypted one."""
+    """Return the needs of the runs and sessions; a `Break` for one that can't be read, such as an
+    encrypted one.
+    """
     free = asyncio.Semaphore(AT_A_TIME)
 
     async def read(run: WorkflowExecution) -> Need | Break | None:
@@ -116,20 +122,37 @@ async def _need(client: Client, run: WorkflowExecution) -> Need | Break | None:
     signatures = {tool.name: tool.signature for tool in tools if tool.signature}
     restricted = tuple(tool.name for tool in tools if tool.deciders and tool.deciders.needs_vouch)
     is_mocked = bool(inventory and inventory.mock_responses is not None)
-    return Need(run.id, input.agent, signatures, input.options, restricted, is_mocked, later_needs(run.id, input))
+    return Need(
+        run.id,
+        input.agent,
+        signatures,
+        input.options,
+        restricted,
+        is_mocked,
+        later_needs(run.id, input),
+    )
 
 
 def later_needs(run: str, setup: RunInput | SessionSetup) -> tuple[Need, ...]:
     """Return the needs of the agents to which the run, or the session's next one, may hand over."""
-    others = [each for each in handoffs_of(setup.agent, setup.agents).values() if each != setup.agent]
-    options = [options_after_handoff(setup.options, setup.agent, each, setup.given) for each in others]
+    others = [
+        each for each in handoffs_of(setup.agent, setup.agents).values() if each != setup.agent
+    ]
+    options = [
+        options_after_handoff(setup.options, setup.agent, each, setup.given) for each in others
+    ]
     return tuple(Need(run, each, {}, chosen) for each, chosen in zip(others, options, strict=True))
 
 
 def undeclared(tools: Mapping[str, Callable[..., Any]]) -> list[str]:
     """Return the names of the functions that do not declare whether a call may be repeated."""
-    specs = {name: getattr(function, "__tool_spec__", None) or ToolSpec(name=name) for name, function in tools.items()}
-    return sorted(name for name, spec in specs.items() if spec.idempotent and not spec.safe_to_repeat)
+    specs = {
+        name: getattr(function, "__tool_spec__", None) or ToolSpec(name=name)
+        for name, function in tools.items()
+    }
+    return sorted(
+        name for name, spec in specs.items() if spec.idempotent and not spec.safe_to_repeat
+    )
 
 
 def breaks(need: Need, code: UserCode, toolbox: ToolBox) -> Iterator[Break]:
@@ -141,7 +164,12 @@ def breaks(need: Need, code: UserCode, toolbox: ToolBox) -> Iterator[Break]:
             if tool.kind == "function":
                 yield Break(need.run, "missing", f"the tool {tool.name!r} is missing", tool.name)
             else:
-                yield Break(need.run, "kind", f"the kind {tool.kind!r} of the tool {tool.name!r} is missing", tool.name)
+                yield Break(
+                    need.run,
+                    "kind",
+                    f"the kind {tool.kind!r} of the tool {tool.name!r} is missing",
+                    tool.name,
+                )
             continue
         if change := toolbox.signature_change(handler, need.signatures.get(tool.name)):
             yield Break(need.run, "signature", change, tool.name)
@@ -166,18 +194,20 @@ def check(
     guardrails: options.GuardrailNames = None,
     compactor: options.Compactors = None,
     task_queue: Annotated[
-        str | None, typer.Option("--task-queue", metavar="NAME", help="Only runs on this queue; default: all.")
+        str | None,
+        typer.Option("--task-queue", metavar="NAME", help="Only runs on this queue; default: all."),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, help="The maximum number of open runs to examine.")
+        int,
+        typer.Option("--limit", "-n", min=1, help="The maximum number of open runs to examine."),
     ] = 10_000,
     as_json: options.AsJson = False,
 ) -> None:
     """List open runs and sessions that would break with other tools.
 
-    Each run's needs are compared with the options for the new workers: tools, the recorded signatures of their
-    functions, kinds of tools, guardrails and compactors. Exit code 1 if a run would break. Functions that do not
-    declare whether a call may be repeated are listed too.
+    Each run's needs are compared with the options for the new workers: tools, the recorded
+    signatures of their functions, kinds of tools, guardrails and compactors. Exit code 1 if a run
+    would break. Functions that do not declare whether a call may be repeated are listed too.
     """
     code = load_user_code(tools or (), guardrails or (), compactor or (), [])
     execute(_check(code, task_queue, limit, as_json))
@@ -186,18 +216,28 @@ def check(
 async def _check(code: UserCode, task_queue: str | None, limit: int, as_json: bool) -> int:
     toolbox = ToolBox(code.tools, registered=not code.names_its_tools)
     where = f" AND TaskQueue = {quote(task_queue)}" if task_queue else ""
-    query = f"WorkflowType IN ('{WORKFLOW}', '{SESSION_WORKFLOW}') AND ExecutionStatus = 'Running'{where}"
+    query = (
+        f"WorkflowType IN ('{WORKFLOW}', '{SESSION_WORKFLOW}') AND ExecutionStatus = "
+        f"'Running'{where}"
+    )
     async with connect_to_server() as server:
         runs = [run async for run in server.client.list_workflows(query, limit=limit)]
         found = [*_all_breaks(await needs_of(server.client, runs), code, toolbox)]
     unsaid = undeclared(code.tools)
     if as_json:
-        answer({"openRuns": len(runs), "breaks": [each._asdict() for each in found], "undeclared": unsaid})
+        answer(
+            {
+                "openRuns": len(runs),
+                "breaks": [each._asdict() for each in found],
+                "undeclared": unsaid,
+            }
+        )
     for each in [] if as_json else found:
         answer(f"{each.run}: {each.text}")
     if unsaid:
         say(
-            "These functions say neither `idempotent` nor `reconcile`: they count as safe to repeat, whatever became "
+            "These functions say neither `idempotent` nor `reconcile`: they count as safe to "
+            "repeat, whatever became "
             f"of a call: {', '.join(unsaid)}"
         )
     broken = len({each.run for each in found})
@@ -210,4 +250,6 @@ def _all_breaks(needs: Iterable[Need | Break], code: UserCode, toolbox: ToolBox)
         if isinstance(need, Break):
             yield need
         else:
-            yield from dict.fromkeys(found for each in (need, *need.later) for found in breaks(each, code, toolbox))
+            yield from dict.fromkeys(
+                found for each in (need, *need.later) for found in breaks(each, code, toolbox)
+            )

@@ -29,7 +29,12 @@ Format = Literal["text", "json"]
 ABOUT = ("run", "tool", "call", "attempt")
 """The fields of a log record besides its text: the run, tool, call and attempt."""
 
-_OTHERS: dict[str, str] = {"debug": "DEBUG", "info": "WARNING", "warning": "WARNING", "error": "ERROR"}
+_OTHERS: dict[str, str] = {
+    "debug": "DEBUG",
+    "info": "WARNING",
+    "warning": "WARNING",
+    "error": "ERROR",
+}
 """perdure's level → that of all other libraries."""
 _CORE: dict[str, str] = {"debug": "INFO", "info": "WARN", "warning": "WARN", "error": "ERROR"}
 """perdure's level → that of Temporal's core."""
@@ -65,13 +70,19 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        about = {name: value for name in ABOUT if (value := getattr(record, name, None)) not in (None, "")}
+        about = {
+            name: value
+            for name in ABOUT
+            if (value := getattr(record, name, None)) not in (None, "")
+        }
         exception = {"exception": record.exc_text} if record.exc_text else {}
         return console.to_json({**fields, **about, **exception}, indent=None)
 
 
 class StderrHandler(logging.StreamHandler[TextIO]):
-    """Writes to the current stderr: while a terminal shows a run, log lines appear above the view."""
+    """Writes to the current stderr: while a terminal shows a run, log lines appear above the
+    view.
+    """
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -83,10 +94,11 @@ class StderrHandler(logging.StreamHandler[TextIO]):
 
 
 def configure(default: Level, *, metrics: str | None = None) -> None:
-    """Set up the log of this process from the environment, which the options have set; `default` is the level.
+    """Set up the log of this process from the environment, which the options have set; `default` is
+    the level.
 
-    `metrics` is the address at which to serve metrics, if any. Raises `UsageProblem` for an unknown level or format,
-    and `ConfigurationError` when metrics can't be served.
+    `metrics` is the address at which to serve metrics, if any. Raises `UsageProblem` for an unknown
+    level or format, and `ConfigurationError` when metrics can't be served.
     """
     level = _choice(LEVEL_VARIABLE, default, get_args(Level))
     form = _choice(FORMAT_VARIABLE, "text", get_args(Format))
@@ -101,7 +113,10 @@ def configure(default: Level, *, metrics: str | None = None) -> None:
             "disable_existing_loggers": False,
             "filters": {"without secrets": {"()": "perdure.redaction.WithoutSecrets"}},
             "formatters": {
-                "text": {"()": TextFormatter, "format": "%(asctime)s %(levelname)s %(name)s: %(message)s"},
+                "text": {
+                    "()": TextFormatter,
+                    "format": "%(asctime)s %(levelname)s %(name)s: %(message)s",
+                },
                 "json": {"()": JsonFormatter},
             },
             "handlers": {"stderr": handler},
@@ -123,9 +138,17 @@ def _choice(variable: str, default: str, known: tuple[str, ...]) -> str:
 def _set_up_core(level: str, metrics: str | None) -> None:
     """Send the log of Temporal's core here instead of the console, and serve metrics."""
     # A command without a coroutine, such as `perdure validate`, does not need Temporal.
-    from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
+    from temporalio.runtime import (
+        LogForwardingConfig,
+        LoggingConfig,
+        Runtime,
+        TelemetryConfig,
+        TelemetryFilter,
+    )
 
-    forwarding = LogForwardingConfig(logging.getLogger("temporalio.core"), append_target_to_name=False)
+    forwarding = LogForwardingConfig(
+        logging.getLogger("temporalio.core"), append_target_to_name=False
+    )
     filter = TelemetryFilter(core_level=level, other_level="ERROR")
     logged = LoggingConfig(filter=filter, forwarding=forwarding)
     if metrics is None:
@@ -151,7 +174,8 @@ def _log_line(text: str, tone: console.Tone) -> str:
 
 
 LEAVE_SECONDS = 20.0
-"""The process ends this long after SIGTERM plus a service's grace period, whatever it still waits for."""
+"""The process ends this long after SIGTERM plus a service's grace period, whatever it still waits
+for."""
 
 
 def execute(
@@ -164,23 +188,25 @@ def execute(
 ) -> None:
     """Run the coroutine and end the command with its exit code; None is 0.
 
-    SIGTERM acts like Ctrl-C: it cancels the coroutine, which cleans up, and the exit code is 130. For a service,
-    SIGTERM is the normal end, with exit code 0. Raises `typer.Exit` for any other code than 0. `grace` and
-    `leave_after` seconds after SIGTERM the process ends without waiting longer, for example for a thread that never
-    returns.
+    SIGTERM acts like Ctrl-C: it cancels the coroutine, which cleans up, and the exit code is 130.
+    For a service, SIGTERM is the normal end, with exit code 0. Raises `typer.Exit` for any other
+    code than 0. `grace` and `leave_after` seconds after SIGTERM the process ends without waiting
+    longer, for example for a thread that never returns.
 
-    `metrics` is the `HOST:PORT` at which this process serves metrics for Prometheus. Raises `ConfigurationError` when
-    that is not possible.
+    `metrics` is the `HOST:PORT` at which this process serves metrics for Prometheus. Raises
+    `ConfigurationError` when that is not possible.
 
-    A service logs for its operator, including starts and ends of runs; other commands inform their user themselves, and
-    log errors. From here on, the garbage collector skips imported objects.
+    A service logs for its operator, including starts and ends of runs; other commands inform their
+    user themselves, and log errors. From here on, the garbage collector skips imported objects.
     """
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
     try:
         configure("info" if is_service else "error", metrics=metrics)
-        code = asyncio.run(_until_sigterm(command, DONE if is_service else INTERRUPTED, grace + leave_after))
+        code = asyncio.run(
+            _until_sigterm(command, DONE if is_service else INTERRUPTED, grace + leave_after)
+        )
     except KeyboardInterrupt:
         code = INTERRUPTED
     finally:
@@ -189,7 +215,9 @@ def execute(
         raise typer.Exit(code)
 
 
-async def _until_sigterm(command: Coroutine[Any, Any, int | None], code_on_sigterm: int, seconds: float) -> int:
+async def _until_sigterm(
+    command: Coroutine[Any, Any, int | None], code_on_sigterm: int, seconds: float
+) -> int:
     task = asyncio.ensure_future(command)
     terminated = asyncio.Event()
 
@@ -212,7 +240,9 @@ async def _until_sigterm(command: Coroutine[Any, Any, int | None], code_on_sigte
 
 def _leave(seconds: float) -> None:
     """End the process from another thread: the event loop may wait for a thread forever."""
-    console.say(f"perdure: not everything has ended within {seconds:g} s of SIGTERM: it is left", "bad")
+    console.say(
+        f"perdure: not everything has ended within {seconds:g} s of SIGTERM: it is left", "bad"
+    )
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()

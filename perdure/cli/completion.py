@@ -1,4 +1,6 @@
-"""Shell completion of run ids, from a server that answers at once, and the filters of `perdure ls`."""
+"""Shell completion of run ids, from a server that answers at once, and the filters of `perdure
+ls`.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,23 @@ LIMIT = 30
 
 
 def choose_server(chosen: JsonView) -> None:
-    """Put the options for the server into the environment of this process, which everything below reads."""
-    variables = {"address": "TEMPORAL_ADDRESS", "namespace": "TEMPORAL_NAMESPACE", "data_dir": "PERDURE_HOME"}
+    """Put the options for the server into the environment of this process, which everything below
+    reads.
+    """
+    variables = {
+        "address": "TEMPORAL_ADDRESS",
+        "namespace": "TEMPORAL_NAMESPACE",
+        "data_dir": "PERDURE_HOME",
+    }
     for option, variable in {**variables, "codec": "PERDURE_CODEC"}.items():
         if value := chosen.get(option):
             os.environ[variable] = str(value)
 
 
 def run_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Return the runs whose ids begin so, newest first, each with its agent and status; never raises."""
+    """Return the runs whose ids begin so, newest first, each with its agent and status; never
+    raises.
+    """
     return _complete(context, incomplete, _query())
 
 
@@ -42,7 +52,9 @@ def open_run_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str
 
 
 def session_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Return the sessions whose ids begin so, newest first, each with its agent and status; never raises."""
+    """Return the sessions whose ids begin so, newest first, each with its agent and status; never
+    raises.
+    """
     return _complete(context, incomplete, _query(SESSION_WORKFLOW))
 
 
@@ -75,12 +87,18 @@ async def _find(query: str) -> list[tuple[str, str]]:
 
     client = await connect()
     return [
-        (run.id, f"{run.typed_search_attributes.get(AGENT, 'run')}, {run.status.name.lower() if run.status else '?'}")
+        (
+            run.id,
+            f"{run.typed_search_attributes.get(AGENT, 'run')}, "
+            f"{run.status.name.lower() if run.status else '?'}",
+        )
         async for run in client.list_workflows(query, limit=LIMIT)
     ]
 
 
-Status = Literal["running", "waiting", "held", "completed", "failed", "cancelled", "terminated", "timed-out"]
+Status = Literal[
+    "running", "waiting", "held", "completed", "failed", "cancelled", "terminated", "timed-out"
+]
 
 EXECUTION_STATUS: dict[str, str] = {
     "running": "Running",
@@ -128,7 +146,11 @@ class Filters:
             yield f"ExecutionStatus = '{EXECUTION_STATUS[self.status]}'"
         else:
             yield "ExecutionStatus != 'ContinuedAsNew'"  # a run is listed once, by its last link
-        equal = ((known.AGENT, self.agent), (known.TENANT, self.tenant), (known.SESSION, self.session))
+        equal = (
+            (known.AGENT, self.agent),
+            (known.TENANT, self.tenant),
+            (known.SESSION, self.session),
+        )
         for key, value in (*equal, (known.ORIGIN, self.origin)):
             if value is not None:
                 yield f"{key.name} = {known.quote(value)}"
@@ -158,13 +180,18 @@ def query_problem(message: str, filters: Filters) -> Failure | UsageProblem:
     """Return the error for a query that the server refuses."""
     from ..protocol.search_attributes import ALL
 
-    if missing := [key.name for key in ALL if key.name in message and key.name not in (filters.where or "")]:
+    if missing := [
+        key.name for key in ALL if key.name in message and key.name not in (filters.where or "")
+    ]:
         return Failure(
-            f"this server does not know the search attribute {', '.join(missing)} in this namespace, by which runs "
-            "would be found: `perdure setup` registers it. Runs that were started before do not have it"
+            f"this server does not know the search attribute {', '.join(missing)} in this "
+            "namespace, by which runs "
+            "would be found: `perdure setup` registers it. Runs that were started before do not "
+            "have it"
         )
     return UsageProblem(
-        f"--where {filters.where!r}: the server does not take the query: {message}. Expected a list filter of "
+        f"--where {filters.where!r}: the server does not take the query: {message}. Expected a "
+        "list filter of "
         "Temporal's, such as: StartTime > '2030-01-31T00:00:00Z' AND PerdureTenant = 'acme'"
         if filters.where
         else f"the server does not take the query: {message}"
@@ -172,7 +199,9 @@ def query_problem(message: str, filters: Filters) -> Failure | UsageProblem:
 
 
 def moment_of(option: str, age: str) -> datetime:
-    """Return the time for an age, such as `2h`, or for a given time. Raises `UsageProblem` for any other text."""
+    """Return the time for an age, such as `2h`, or for a given time. Raises `UsageProblem` for any
+    other text.
+    """
     found = _AGE.fullmatch(age.strip().lower())
     if found and found[2] in _UNITS:
         return datetime.now(UTC) - timedelta(**{_UNITS[found[2]]: float(found[1])})
@@ -180,5 +209,6 @@ def moment_of(option: str, age: str) -> datetime:
         return datetime.fromisoformat(age).astimezone()
     except ValueError:
         raise UsageProblem(
-            f"{option} {age!r}: expected an age such as 30s, 15min, 2h, 3d, 1w, or a time such as 2030-01-31T08:00"
+            f"{option} {age!r}: expected an age such as 30s, 15min, 2h, 3d, 1w, or a time such as "
+            "2030-01-31T08:00"
         ) from None

@@ -1,4 +1,6 @@
-"""The steps of `perdure connect`: shows the address at which a person grants access, and receives the answer."""
+"""The steps of `perdure connect`: shows the address at which a person grants access, and receives
+the answer.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,17 @@ async def connect_all(found: Mapping[str, OAuth], browser: Browser, *, as_json: 
                 raise Failure(f"{name}: not connected: {error}") from None
         renewed = granted.tokens.refresh_token is not None
         path = TokenStore(oauth).path
-        done.append({"server": oauth.endpoint, "file": str(path), "scope": granted.tokens.scope, "renewed": renewed})
-        ends = "" if renewed else ". It gave nothing to renew it with: connect again when it has ended"
+        done.append(
+            {
+                "server": oauth.endpoint,
+                "file": str(path),
+                "scope": granted.tokens.scope,
+                "renewed": renewed,
+            }
+        )
+        ends = (
+            "" if renewed else ". It gave nothing to renew it with: connect again when it has ended"
+        )
         say(f"{name}: connected. The token is in {path}{ends}", "good")
     if as_json:
         answer(done)
@@ -42,7 +53,9 @@ async def connect_all(found: Mapping[str, OAuth], browser: Browser, *, as_json: 
 
 
 class Browser:
-    """Shows the address for the grant, and receives the answer: at a local port, or pasted into the terminal."""
+    """Shows the address for the grant, and receives the answer: at a local port, or pasted into the
+    terminal.
+    """
 
     def __init__(self, port: int, opens: bool, seconds: float) -> None:
         self._port, self._opens, self._seconds = port, opens, seconds
@@ -50,12 +63,18 @@ class Browser:
 
     @asynccontextmanager
     async def redirect(self) -> AsyncIterator[str]:
-        """Yield the address to which the browser is redirected. Raises `Failure` for a port that is taken."""
+        """Yield the address to which the browser is redirected. Raises `Failure` for a port that is
+        taken.
+        """
         self._returned = asyncio.get_running_loop().create_future()
         try:
-            server = await asyncio.start_server(self._serve, "127.0.0.1", self._port, limit=64 * 1024)
+            server = await asyncio.start_server(
+                self._serve, "127.0.0.1", self._port, limit=64 * 1024
+            )
         except OSError as error:
-            raise Failure(f"--port {self._port}: can't be listened to ({error.strerror}): choose another one") from None
+            raise Failure(
+                f"--port {self._port}: can't be listened to ({error.strerror}): choose another one"
+            ) from None
         async with server:
             yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/callback"
 
@@ -65,7 +84,11 @@ class Browser:
         if self._opens and sys.stderr.isatty():
             await asyncio.to_thread(webbrowser.open, url)
         if sys.stdin.isatty():
-            say("On another machine? Paste the address at which the browser ends (http://127.0.0.1…) here.", "faint")
+            say(
+                "On another machine? Paste the address at which the browser ends "
+                "(http://127.0.0.1…) here.",
+                "faint",
+            )
             asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._read_line)
 
     async def receive(self) -> AuthorizationCodeResult:
@@ -74,14 +97,18 @@ class Browser:
             async with asyncio.timeout(self._seconds):
                 found = await self._returned
         except TimeoutError:
-            raise Failure(f"access was not granted within {self._seconds:g} s (--timeout): type it again") from None
+            raise Failure(
+                f"access was not granted within {self._seconds:g} s (--timeout): type it again"
+            ) from None
         finally:
             if sys.stdin.isatty():
                 asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
         if error := found.get("error"):
             why = one_line(f"{error}: {found.get('error_description', '')}".rstrip(": "), 300)
             raise Failure(f"not connected: access was not granted ({why})")
-        return AuthorizationCodeResult(code=found.get("code", ""), state=found.get("state"), iss=found.get("iss"))
+        return AuthorizationCodeResult(
+            code=found.get("code", ""), state=found.get("state"), iss=found.get("iss")
+        )
 
     def _read_line(self) -> None:
         self._take(sys.stdin.readline().strip())
@@ -101,7 +128,11 @@ class Browser:
                 while (await reader.readline()).strip():
                     pass
             is_return = line[0] == "GET" and len(line) == 3 and self._take(line[1])
-            page = ("200 OK", "You may close this window.") if is_return else ("404 Not Found", "Nothing is here.")
+            page = (
+                ("200 OK", "You may close this window.")
+                if is_return
+                else ("404 Not Found", "Nothing is here.")
+            )
             writer.write(PAGE.format(*page).encode())
             await writer.drain()
         except (OSError, ValueError, TimeoutError):

@@ -1,4 +1,6 @@
-"""Output for the user: the answer on stdout, everything else on stderr, colour only on a terminal."""
+"""Output for the user: the answer on stdout, everything else on stderr, colour only on a
+terminal.
+"""
 
 from __future__ import annotations
 
@@ -38,16 +40,22 @@ _answers: _Answers | None = None
 
 
 def say_as(form: Form) -> None:
-    """Format later messages with `form`, from a text and its tone, each on a new line; "" writes nothing."""
+    """Format later messages with `form`, from a text and its tone, each on a new line; "" writes
+    nothing.
+    """
     global _in_another_form
     _in_another_form = form
 
 
 def say(text: str, tone: Tone = "plain", *, end: str = "\n") -> None:
-    """Write to stderr with control characters escaped, since much of the text comes from files or models."""
+    """Write to stderr with control characters escaped, since much of the text comes from files or
+    models.
+    """
     if _in_another_form is not None:
         if line := _in_another_form(text, tone):
-            print(f"{line}\n", end="", file=sys.stderr, flush=True)  # In one piece: other threads write there, too.
+            print(
+                f"{line}\n", end="", file=sys.stderr, flush=True
+            )  # In one piece: other threads write there, too.
         return
     print(f"{styled(text, tone)}{end}", end="", file=sys.stderr, flush=True)
 
@@ -60,8 +68,8 @@ def styled(text: str, tone: Tone) -> str:
 def answer(value: Any, *, exact: bool = False) -> None:
     """Write a part of the command's result to stdout: text on a line, anything else as JSON.
 
-    Control characters are escaped as by `say`. `exact` text, such as a run's answer, stays as it is unless stdout is a
-    terminal.
+    Control characters are escaped as by `say`. `exact` text, such as a run's answer, stays as it is
+    unless stdout is a terminal.
     """
     stream = _answers.stream if _answers else sys.stdout
     text = value if isinstance(value, str) else to_json(value)
@@ -76,7 +84,8 @@ def answers_beside_says() -> bool:
 def keep_stdout_for_answers() -> None:
     """Reserve stdout for `answer` from now on; any other output goes to stderr.
 
-    Call this before loading the user's code: its output, and that of its child processes, would mix with the answer.
+    Call this before loading the user's code: its output, and that of its child processes, would mix
+    with the answer.
     """
     global _answers
     if _answers is not None:
@@ -94,14 +103,20 @@ def give_stdout_back() -> None:
 
 
 class _Answers:
-    """The destination of answers while `sys.stdout`, and the file descriptor of stdout, are redirected."""
+    """The destination of answers while `sys.stdout`, and the file descriptor of stdout, are
+    redirected.
+    """
 
     def __init__(self, stdout: TextIO) -> None:
         self._stdout = self.stream = stdout
-        with contextlib.suppress(OSError, ValueError):  # a stream without a file descriptor, such as a test's
+        with contextlib.suppress(
+            OSError, ValueError
+        ):  # a stream without a file descriptor, such as a test's
             if stdout.fileno() == 1:
                 stdout.flush()
-                self.stream = os.fdopen(os.dup(1), "w", encoding=stdout.encoding, errors=stdout.errors)
+                self.stream = os.fdopen(
+                    os.dup(1), "w", encoding=stdout.encoding, errors=stdout.errors
+                )
                 os.dup2(2, 1)
 
     def give_back(self) -> TextIO:
@@ -114,8 +129,8 @@ class _Answers:
 
 
 def to_json(value: Any, *, indent: int | None = 2) -> str:
-    """Return the value as JSON without terminal control characters; values that JSON can't represent become their
-    `str`.
+    """Return the value as JSON without terminal control characters; values that JSON can't
+    represent become their `str`.
     """
     return visible_json(json.dumps(value, ensure_ascii=False, indent=indent, default=str))
 
@@ -127,11 +142,17 @@ def describe_call(name: str, arguments: Any, limit: int = 100) -> str:
 
 
 def describe_seconds(seconds: float) -> str:
-    """Return a duration for people to read, such as `0.4 s`, `12 s`, `3 min 4 s`, `2 h 5 min` and `3 d 4 h`."""
+    """Return a duration for people to read, such as `0.4 s`, `12 s`, `3 min 4 s`, `2 h 5 min` and
+    `3 d 4 h`.
+    """
     if seconds < 9.95:
         return f"{max(seconds, 0.0):.1f} s"
     whole = round(seconds)
-    for unit, smaller, size, part in (("d", "h", 86400, 3600), ("h", "min", 3600, 60), ("min", "s", 60, 1)):
+    for unit, smaller, size, part in (
+        ("d", "h", 86400, 3600),
+        ("h", "min", 3600, 60),
+        ("min", "s", 60, 1),
+    ):
         if whole >= size:
             rest = whole % size // part
             return f"{whole // size} {unit}" + (f" {rest} {smaller}" if rest else "")
@@ -139,12 +160,16 @@ def describe_seconds(seconds: float) -> str:
 
 
 def describe_usage(usage: JsonView) -> str:
-    """Return `1,240 tokens in, 56 out` for a `Usage` as JSON; with cached tokens, `1,240 tokens in (91 % cached), 56
-    out`.
+    """Return `1,240 tokens in, 56 out` for a `Usage` as JSON; with cached tokens, `1,240 tokens in
+    (91 % cached), 56 out`.
 
     An estimate for lost attempts is marked as such.
     """
-    read, written, lost = usage.get("input_tokens", 0), usage.get("output_tokens", 0), usage.get("lost_tokens", 0)
+    read, written, lost = (
+        usage.get("input_tokens", 0),
+        usage.get("output_tokens", 0),
+        usage.get("lost_tokens", 0),
+    )
     estimated = f" (of these about {lost:,} in attempts that were lost)" if lost else ""
     return f"{read:,} tokens in{cached_text(usage)}, {written:,} out{estimated}"
 
@@ -158,16 +183,28 @@ def cached_text(usage: JsonView) -> str:
 def decision_text(data: JsonView) -> str:
     """Return a person's decision, such as `denied by Ann: too expensive`."""
     by = f" by {data['by']}{'' if data.get('vouched') else ' (claimed)'}" if data.get("by") else ""
-    edited = f" with {to_json(data['arguments'], indent=None)}" if data.get("arguments") is not None else ""
+    edited = (
+        f" with {to_json(data['arguments'], indent=None)}"
+        if data.get("arguments") is not None
+        else ""
+    )
     reason = f": {one_line(data['reason'])}" if data.get("reason") else ""
-    word = ("approved" if data.get("answer") is None else "answered") if data.get("approved") else "denied"
+    word = (
+        ("approved" if data.get("answer") is None else "answered")
+        if data.get("approved")
+        else "denied"
+    )
     return f"{word}{by}{edited}{reason}"
 
 
 def describe_spending(result: RunResult) -> str:
     """Return a run's consumption, such as `3 model calls, 12,400 tokens, $0.031`."""
     cost = format_usd(result.cost_usd, unpriced=result.unpriced_calls)
-    used = [count_of(result.iterations, "model call"), count_of(result.usage.total_tokens, "token"), cost]
+    used = [
+        count_of(result.iterations, "model call"),
+        count_of(result.usage.total_tokens, "token"),
+        cost,
+    ]
     return ", ".join(filter(None, used))
 
 
@@ -178,11 +215,16 @@ def _is_coloured() -> bool:
 def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the rows as lines; [] when there are none."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
 
 
 def short_call(name: str, arguments: Any, limit: int = 200) -> str:
-    """Return `name(city="Paris", days=2)` on one line, cut at the end; the arguments are JSON text or any value."""
+    """Return `name(city="Paris", days=2)` on one line, cut at the end; the arguments are JSON text
+    or any value.
+    """
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments or "{}")

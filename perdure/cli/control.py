@@ -13,7 +13,15 @@ from . import shared_options as options
 from .command import execute, use_command_class
 from .console import answer, say
 from .filters import ManyCommand
-from .many import RunSelection, for_each, require_yes, selected_ids, selection_of, show_dry_run, show_report
+from .many import (
+    RunSelection,
+    for_each,
+    require_yes,
+    selected_ids,
+    selection_of,
+    show_dry_run,
+    show_report,
+)
 from .problems import Failure, UsageProblem
 from .recorded_run import open_run
 from .server_connection import ServerConnection, connect_to_server
@@ -21,7 +29,9 @@ from .server_connection import ServerConnection, connect_to_server
 
 def steer(
     id: options.OpenRunId,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The message to the agent.", show_default=False)],
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="The message to the agent.", show_default=False)
+    ],
     as_json: options.AsJson = False,
 ) -> None:
     """Send a message to a run.
@@ -37,7 +47,12 @@ async def _steer(id: str, text: str, as_json: bool) -> None:
     async with open_run(id) as (server, handle):
         run_id = handle.id
         for_session = f'. Say it to the session: perdure chat --session {shell_word(id)} -m "…"'
-        await _require_open(server, run_id, "has ended and reads no more messages", for_session if id != run_id else "")
+        await _require_open(
+            server,
+            run_id,
+            "has ended and reads no more messages",
+            for_session if id != run_id else "",
+        )
         await handle.steer(text)
         say(f"Sent to run {run_id}. Watch it: {command_line('watch', run_id)}")
         if as_json:
@@ -78,9 +93,14 @@ async def _cancel(id: str, reason: str, as_json: bool) -> None:
     async with open_run(id) as (server, handle):
         run_id = handle.id
         for_session = f". Close its session: perdure chat --session {shell_word(id)} --close"
-        await _require_open(server, run_id, "has already ended", for_session if id != run_id else "")
+        await _require_open(
+            server, run_id, "has already ended", for_session if id != run_id else ""
+        )
         await handle.cancel(reason)
-        say(f"Cancellation of run {run_id} requested. See how it ends: {command_line('watch', run_id)}")
+        say(
+            f"Cancellation of run {run_id} requested. See how it ends: "
+            f"{command_line('watch', run_id)}"
+        )
         if as_json:
             answer({"id": run_id, "action": "cancel", "reason": reason})
 

@@ -22,7 +22,10 @@ def approve(
     id: options.OpenRunId,
     call: options.CallId = None,
     changed: Annotated[
-        str | None, typer.Option("--arguments", metavar="JSON", help="Arguments to use instead of the model's.")
+        str | None,
+        typer.Option(
+            "--arguments", metavar="JSON", help="Arguments to use instead of the model's."
+        ),
     ] = None,
     digest: options.Digest = None,
     by: options.By = None,
@@ -30,12 +33,24 @@ def approve(
 ) -> None:
     """Approve a waiting tool call.
 
-    With --digest, which every command that perdure prints has, the approval counts for that call only, not for a later
-    one of the same id. Without it, the command shows and approves the call that waits now.
+    With --digest, which every command that perdure prints has, the approval counts for that call
+    only, not for a later one of the same id. Without it, the command shows and approves the call
+    that waits now.
     """
     arguments = None if changed is None else read_arguments(changed, "--arguments")
     instead = "" if changed is None else f", with {to_json(arguments, indent=None)} instead,"
-    execute(_decide("approve", ("Approved", instead), id, call, digest, by, as_json, {"arguments": arguments}))
+    execute(
+        _decide(
+            "approve",
+            ("Approved", instead),
+            id,
+            call,
+            digest,
+            by,
+            as_json,
+            {"arguments": arguments},
+        )
+    )
 
 
 def deny(
@@ -55,7 +70,9 @@ def deny(
 
 def answer(
     id: options.OpenRunId,
-    call: Annotated[str, typer.Argument(metavar="CALL_ID", help="The id of the question, as status shows it.")],
+    call: Annotated[
+        str, typer.Argument(metavar="CALL_ID", help="The id of the question, as status shows it.")
+    ],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer.")],
     digest: options.Digest = None,
     by: options.By = None,
@@ -73,7 +90,9 @@ def answer(
 def _require_own(text: str) -> None:
     """Raises `UsageProblem` for the placeholder that perdure prints in place of an answer."""
     if text == ANSWER:
-        raise UsageProblem(f"{ANSWER} stands for the answer, expected the answer itself in its place, in quotes")
+        raise UsageProblem(
+            f"{ANSWER} stands for the answer, expected the answer itself in its place, in quotes"
+        )
 
 
 async def _decide(
@@ -86,12 +105,17 @@ async def _decide(
     as_json: bool,
     decision: JsonView,
 ) -> None:
-    """Send the decision through `RunHandle` and report it: `said` has the words before and after the call."""
+    """Send the decision through `RunHandle` and report it: `said` has the words before and after
+    the call.
+    """
     async with open_run(run_id) as (_, handle):
         call = await call_to_decide(handle, call_id, digest)
         take: Any = getattr(call.run, action)
         await take(call.id, **decision, digest=call.digest, by=by or this_user())
-        say(f"{said[0]} {call.shown}{said[1]} of run {call.run.id}. Watch it: {command_line('watch', handle.id)}")
+        say(
+            f"{said[0]} {call.shown}{said[1]} of run {call.run.id}. Watch it: "
+            f"{command_line('watch', handle.id)}"
+        )
         if as_json:
             report = {"id": call.run.id, "action": action, "callId": call.id, "digest": call.digest}
             print_answer({**report, **decision})

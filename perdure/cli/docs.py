@@ -17,10 +17,14 @@ _FOLDERS = (_PACKAGE / "docs", _PACKAGE.parent / "docs")
 
 
 def docs(
-    page: Annotated[str | None, typer.Argument(metavar="[PAGE]", help="Such as tools; default: a list.")] = None,
+    page: Annotated[
+        str | None, typer.Argument(metavar="[PAGE]", help="Such as tools; default: a list.")
+    ] = None,
 ) -> None:
     """Print a page of the documentation."""
-    pages = {path.stem: path for folder in reversed(_FOLDERS) for path in sorted(folder.glob("*.md"))}
+    pages = {
+        path.stem: path for folder in reversed(_FOLDERS) for path in sorted(folder.glob("*.md"))
+    }
     if page is not None:
         answer(_text_of(pages, page), exact=True)
         return

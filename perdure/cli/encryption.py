@@ -1,4 +1,6 @@
-"""`perdure codec-server` and `encryption-key`: show encrypted or compressed payloads, and make a key."""
+"""`perdure codec-server` and `encryption-key`: show encrypted or compressed payloads, and make a
+key.
+"""
 
 from __future__ import annotations
 
@@ -33,19 +35,26 @@ DEFAULT_UIS = ("http://localhost:8233", "http://127.0.0.1:8233")
 
 
 def codec_server(
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen at.")] = LOOPBACK[0],
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="The address to listen at.")
+    ] = LOOPBACK[0],
     port: Annotated[int, typer.Option(help="The port; 0 is any free one.")] = DEFAULT_PORT,
     ui_origin: Annotated[
         list[str] | None,
-        typer.Option(metavar="URL", help="Where a browser has the Temporal UI; default: the embedded server's."),
+        typer.Option(
+            metavar="URL",
+            help="Where a browser has the Temporal UI; default: the embedded server's.",
+        ),
     ] = None,
     allow_namespace: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Decode only payloads of this namespace; default: all.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Decode only payloads of this namespace; default: all."),
     ] = None,
     authorize: Annotated[
         str | None,
         typer.Option(
-            metavar="MODULE:FUNCTION", help="Called with headers and namespace; a true result lets the request in."
+            metavar="MODULE:FUNCTION",
+            help="Called with headers and namespace; a true result lets the request in.",
         ),
     ] = None,
     log_level: options.LogLevel = None,
@@ -53,25 +62,34 @@ def codec_server(
 ) -> None:
     """Run the codec server, which decodes payloads for the Temporal UI and CLI.
 
-    It decrypts with the keys of PERDURE_ENCRYPTION_KEY, unpacks what perdure compresses, and fetches what
-    PERDURE_STORAGE has. Whoever may ask it may read: PERDURE_CODEC_TOKEN is a token that every request must bring, and
-    --authorize a function that decides. Without either it listens on this machine only.
+    It decrypts with the keys of PERDURE_ENCRYPTION_KEY, unpacks what perdure compresses, and
+    fetches what PERDURE_STORAGE has. Whoever may ask it may read: PERDURE_CODEC_TOKEN is a token
+    that every request must bring, and --authorize a function that decides. Without either it
+    listens on this machine only.
     """
     access = _access(allow_namespace or (), authorize, host)
     if encryption_from_environment() is None:
-        say("No keys (PERDURE_ENCRYPTION_KEY): payloads are unpacked and fetched, and stay encrypted if they are.")
+        say(
+            "No keys (PERDURE_ENCRYPTION_KEY): payloads are unpacked and fetched, and stay "
+            "encrypted if they are."
+        )
     origins = [_origin(url) for url in ui_origin or DEFAULT_UIS]
     execute(_serve(host, port, origins, access), is_service=True)
 
 
 def _access(namespaces: Sequence[str], authorize: str | None, host: str) -> AccessArguments:
-    found: list[Any] = list(load_named("--authorize", [authorize]).values()) if authorize else [None]
+    found: list[Any] = (
+        list(load_named("--authorize", [authorize]).values()) if authorize else [None]
+    )
     if len(found) != 1 or (authorize and not callable(found[0])):
-        raise UsageProblem(f"--authorize {authorize!r}: expected module:function or file.py:function")
+        raise UsageProblem(
+            f"--authorize {authorize!r}: expected module:function or file.py:function"
+        )
     token = os.environ.get(TOKEN_VARIABLE, "")
     if not token and authorize is None and host not in LOOPBACK:
         raise UsageProblem(
-            f"--host {host}: everybody who reaches it could read every payload. Expected --authorize or "
+            f"--host {host}: everybody who reaches it could read every payload. Expected "
+            "--authorize or "
             f"{TOKEN_VARIABLE} with it, or --host {LOOPBACK[0]}"
         )
     return {"namespaces": namespaces, "token": token, "authorize": found[0]}
@@ -80,24 +98,32 @@ def _access(namespaces: Sequence[str], authorize: str | None, host: str) -> Acce
 def _origin(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise UsageProblem(f"--ui-origin {url!r}: expected the UI's address, such as https://temporal.example.com")
+        raise UsageProblem(
+            f"--ui-origin {url!r}: expected the UI's address, such as https://temporal.example.com"
+        )
     return f"{parts.scheme}://{parts.netloc}"
 
 
 async def _serve(host: str, port: int, origins: Sequence[str], access: AccessArguments) -> None:
     async with _serve_codec(host, port, origins, access) as url:
-        say(f"Codec server: {url}   (UI: settings, codec server; CLI: --codec-endpoint {url})", "strong")
+        say(
+            f"Codec server: {url}   (UI: settings, codec server; CLI: --codec-endpoint {url})",
+            "strong",
+        )
         say(f"for the UI at: {', '.join(origins)}")
         await asyncio.Event().wait()
 
 
 @asynccontextmanager
-async def _serve_codec(host: str, port: int, origins: Sequence[str], access: AccessArguments) -> AsyncIterator[str]:
+async def _serve_codec(
+    host: str, port: int, origins: Sequence[str], access: AccessArguments
+) -> AsyncIterator[str]:
     try:
         from ..payloads.codec_server.app import Access, codec_app, serve
     except ImportError as error:
         raise ConfigurationError(
-            f"the codec server needs packages that are not installed ({error}): pip install 'perdure[serve]'"
+            f"the codec server needs packages that are not installed ({error}): pip install "
+            "'perdure[serve]'"
         ) from error
     allowed = Access(**access)
     hosts = LOOPBACK if host in LOOPBACK and allowed.is_open else ("*",)
@@ -108,7 +134,8 @@ async def _serve_codec(host: str, port: int, origins: Sequence[str], access: Acc
 
 @asynccontextmanager
 async def codec_for_ui(server: LocalServer) -> AsyncIterator[None]:
-    """Make the embedded server's UI show encrypted payloads while the block runs, if the environment sets encryption.
+    """Make the embedded server's UI show encrypted payloads while the block runs, if the
+    environment sets encryption.
 
     Reports if that is not possible. Raises `ConfigurationError` for keys that can't be used.
     """
@@ -118,7 +145,10 @@ async def codec_for_ui(server: LocalServer) -> AsyncIterator[None]:
     async with AsyncExitStack() as stack:
         try:
             await stack.enter_async_context(_serve_codec_for(server))
-            say(f"codec server:    {server.state.codec_endpoint}   (for the UI, which shows payloads decrypted)")
+            say(
+                f"codec server:    {server.state.codec_endpoint}   (for the UI, which shows "
+                "payloads decrypted)"
+            )
         except ConfigurationError as error:
             say(f"The Temporal UI shows payloads encrypted: {error}")
         yield
@@ -129,7 +159,8 @@ async def _serve_codec_for(server: LocalServer) -> AsyncIterator[None]:
     endpoint = server.state.codec_endpoint
     if not endpoint:
         raise ConfigurationError(
-            "its server was started without encryption. End the perdure processes that use it, then start it again"
+            "its server was started without encryption. End the perdure processes that use it, "
+            "then start it again"
         )
     origins = [server.ui_url, server.ui_url.replace(*LOOPBACK)]
     async with _serve_codec(LOOPBACK[0], urlsplit(endpoint).port or 0, origins, {}):
@@ -138,13 +169,17 @@ async def _serve_codec_for(server: LocalServer) -> AsyncIterator[None]:
 
 def encryption_key(
     id: Annotated[
-        str | None, typer.Argument(metavar="[KEYID]", help="The key's id, which everybody may see; default: the date.")
+        str | None,
+        typer.Argument(
+            metavar="[KEYID]", help="The key's id, which everybody may see; default: the date."
+        ),
     ] = None,
 ) -> None:
     """Print a new key for PERDURE_ENCRYPTION_KEY, or for PERDURE_VOUCH_KEY.
 
-    Clients and workers need the same encryption keys. To rotate, put the new key before the old ones, with a comma: the
-    first encrypts, all decrypt. Gateways vouch for people with other keys, a secret of gateways and workers.
+    Clients and workers need the same encryption keys. To rotate, put the new key before the old
+    ones, with a comma: the first encrypts, all decrypt. Gateways vouch for people with other keys,
+    a secret of gateways and workers.
     """
     answer(new_key(id or datetime.now(UTC).date().isoformat()))
     say("Keep it secret, and do not lose it: without it, the encrypted data is lost.", "faint")

@@ -19,8 +19,9 @@ from .problems import FAILED, INTERRUPTED, explain
 def run_and_exit() -> NoReturn:
     """Run the typed command, then end the process without shutting the interpreter down.
 
-    Threads of the Temporal SDK may crash the interpreter during its shutdown, after all work is done. Skipping the
-    shutdown loses nothing: commands close what they opened, and this function flushes their output.
+    Threads of the Temporal SDK may crash the interpreter during its shutdown, after all work is
+    done. Skipping the shutdown loses nothing: commands close what they opened, and this function
+    flushes their output.
     """
     # Commands report findings in a file in their own words, or `validate` does.
     warnings.simplefilter("ignore", PromptyWarning)

@@ -25,13 +25,19 @@ def export(
         typer.Option("--output", "-o", metavar="FILE", help="Write to a file; default: stdout."),
     ] = None,
     children: Annotated[
-        bool, typer.Option("--children/--no-children", help="Those of the agents that it has called, too.")
+        bool,
+        typer.Option(
+            "--children/--no-children", help="Those of the agents that it has called, too."
+        ),
     ] = True,
-    events: Annotated[bool, typer.Option("--events/--no-events", help="Include the live events.")] = True,
+    events: Annotated[
+        bool, typer.Option("--events/--no-events", help="Include the live events.")
+    ] = True,
 ) -> None:
     """Print a run's whole record as JSON lines.
 
-    `perdure docs export` describes the lines. They have no secrets, but the whole conversation of the run.
+    `perdure docs export` describes the lines. They have no secrets, but the whole conversation of
+    the run.
     """
     execute(_export(id, output, children, events))
 
@@ -47,7 +53,9 @@ async def _export(run_id: str, output: Path | None, children: bool, events: bool
 
 
 async def _write(lines: AsyncIterator[JsonObject], output: Path) -> int:
-    """Write the lines to the file, which is replaced once all of them are written; return their number."""
+    """Write the lines to the file, which is replaced once all of them are written; return their
+    number.
+    """
     count = 0
     is_plain = output.is_file() or not output.exists()
     written = output.with_name(f"{output.name}.part") if is_plain else output
@@ -59,7 +67,9 @@ async def _write(lines: AsyncIterator[JsonObject], output: Path) -> int:
         if is_plain:
             written.replace(output)
     except OSError as error:
-        raise UsageProblem(f"--output {str(output)!r}: the file can't be written ({error.strerror})") from error
+        raise UsageProblem(
+            f"--output {str(output)!r}: the file can't be written ({error.strerror})"
+        ) from error
     finally:
         if is_plain:
             with suppress(OSError):

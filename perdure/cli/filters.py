@@ -25,19 +25,43 @@ FILTER_OPTIONS: JsonObject = {
     "agent": (str, {"metavar": "NAME", "help": "Only runs of this agent."}),
     "tenant": (str, {"metavar": "NAME", "help": "Only runs on behalf of this tenant."}),
     "task_queue": (str, {"metavar": "NAME", "help": "Only runs of this task queue."}),
-    "session": (str, {"metavar": "ID", "help": "Only runs of this session.", "autocompletion": session_ids}),
-    "origin": (str, {"metavar": "ID", "help": "Only runs started by this: a run, or schedule:NAME."}),
+    "session": (
+        str,
+        {"metavar": "ID", "help": "Only runs of this session.", "autocompletion": session_ids},
+    ),
+    "origin": (
+        str,
+        {"metavar": "ID", "help": "Only runs started by this: a run, or schedule:NAME."},
+    ),
     "min_cost": (float, {"metavar": "USD", "help": "Only runs that cost this much."}),
-    "since": (str, {"metavar": "AGE", "help": "Only runs that were started since: 30s, 15min, 2h, 3d, a time."}),
-    "older_than": (str, {"metavar": "AGE", "help": "Only runs that were started before: 2h, 3d, a time."}),
-    "closed_since": (str, {"metavar": "AGE", "help": "Only runs that have ended since: 2h, 3d, a time."}),
-    "closed_before": (str, {"metavar": "AGE", "help": "Only runs that had ended before: 2h, 3d, a time."}),
+    "since": (
+        str,
+        {
+            "metavar": "AGE",
+            "help": "Only runs that were started since: 30s, 15min, 2h, 3d, a time.",
+        },
+    ),
+    "older_than": (
+        str,
+        {"metavar": "AGE", "help": "Only runs that were started before: 2h, 3d, a time."},
+    ),
+    "closed_since": (
+        str,
+        {"metavar": "AGE", "help": "Only runs that have ended since: 2h, 3d, a time."},
+    ),
+    "closed_before": (
+        str,
+        {"metavar": "AGE", "help": "Only runs that had ended before: 2h, 3d, a time."},
+    ),
     "where": (str, {"metavar": "QUERY", "help": "Only runs that this Temporal list filter finds."}),
 }
 """Field of `Filters` → type, and the option's help."""
 MANY_OPTIONS: JsonObject = {
     "all": (bool, {"help": "All runs that the command can do it with."}),
-    "at_most": (int, {"metavar": "N", "min": 1, "help": "Stop if the filters find more than this many."}),
+    "at_most": (
+        int,
+        {"metavar": "N", "min": 1, "help": "Stop if the filters find more than this many."},
+    ),
     "dry_run": (bool, {"help": "Print the ids of the runs that would be meant, and do nothing."}),
 }
 
@@ -54,10 +78,21 @@ def _parameters(*, is_list: bool) -> Sequence[Any]:
     def chosen(**values: Any) -> None: ...
 
     parameters = [
-        Parameter(f"{_PREFIX}{name}", Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, option])
+        Parameter(
+            f"{_PREFIX}{name}",
+            Parameter.KEYWORD_ONLY,
+            default=default,
+            annotation=Annotated[annotation, option],
+        )
         for name, (type_, about) in {**FILTER_OPTIONS, **({} if is_list else MANY_OPTIONS)}.items()
         for option in [
-            typer.Option(f"--{name.replace('_', '-')}", expose_value=False, callback=_keep, show_default=False, **about)
+            typer.Option(
+                f"--{name.replace('_', '-')}",
+                expose_value=False,
+                callback=_keep,
+                show_default=False,
+                **about,
+            )
         ]
         for annotation, default in [(bool, False) if type_ is bool else (type_ | None, None)]
     ]
@@ -88,7 +123,9 @@ class ManyCommand(ListCommand):
 def chosen_filters(context: typer.Context) -> Filters:
     """Return the filters of the command line."""
     chosen = context.meta.get(CHOSEN, {})
-    return Filters(**{each.name: chosen[each.name] for each in fields(Filters) if each.name in chosen})
+    return Filters(
+        **{each.name: chosen[each.name] for each in fields(Filters) if each.name in chosen}
+    )
 
 
 @contextmanager

@@ -1,4 +1,6 @@
-"""Builds the request of a run's first model call and shows how its tools would be executed, without calling any."""
+"""Builds the request of a run's first model call and shows how its tools would be executed, without
+calling any.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,11 @@ class _FirstCall(InProcessRun):
     """A run in this process that stops before its first model call."""
 
     def __init__(
-        self, agent: Agent, inputs: JsonObject, functions: Mapping[str, Callable[..., Any]], options: RunOptions
+        self,
+        agent: Agent,
+        inputs: JsonObject,
+        functions: Mapping[str, Callable[..., Any]],
+        options: RunOptions,
     ) -> None:
         super().__init__(agent, model=self._refuse, inputs=inputs, tools=functions, options=options)
         self.found = ToolInventory()
@@ -45,8 +51,12 @@ class _FirstCall(InProcessRun):
         try:
             await super()._instruct(own)
         except Exception as error:
-            # A user's function may raise any error, for example without deps; show the rest all the same.
-            say(f"the request is without the instructions by a function: {one_line(str(error), 300)}")
+            # A user's function may raise any error, for example without deps; show the rest all the
+            # same.
+            say(
+                "the request is without the instructions by a function: "
+                f"{one_line(str(error), 300)}"
+            )
 
     def _refuse(self, agent: Agent, messages: list[Message]) -> Any:
         """Record the request for the model."""
@@ -57,7 +67,8 @@ class _FirstCall(InProcessRun):
 def first_request(
     agent: Agent, inputs: JsonObject, functions: Mapping[str, Callable[..., Any]]
 ) -> tuple[JsonObject, list[JsonObject]]:
-    """Return the keyword arguments of a run's first model call, for the provider's SDK, and how each tool is executed.
+    """Return the keyword arguments of a run's first model call, for the provider's SDK, and how
+    each tool is executed.
 
     Raises the errors of a run that ends before its first call.
     """
@@ -81,5 +92,7 @@ def _specs(agent: Agent, found: ToolInventory) -> list[JsonObject]:
             continue
         spec = with_policy(ToolSpec(name=tool.name), tool.perdure, is_function=False)
         said = {"name", "needs_approval", *(tool.perdure.model_fields_set if tool.perdure else ())}
-        specs.append(spec.model_dump(include=fields & said if tool.name in found.unasked else fields))
+        specs.append(
+            spec.model_dump(include=fields & said if tool.name in found.unasked else fields)
+        )
     return specs

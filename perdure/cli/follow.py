@@ -1,4 +1,6 @@
-"""Follows a run in the foreground until it ends or the person leaves, and prints the next command."""
+"""Follows a run in the foreground until it ends or the person leaves, and prints the next
+command.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,17 @@ from .worker_inside import describe_run, mention_missing_worker, resume_command
 
 
 async def say_how_to_go_on(client: Client, run_id: str, error: RunError) -> None:
-    """Print the next command: with the option for the limit that ended the run, or from its last model call."""
+    """Print the next command: with the option for the limit that ended the run, or from its last
+    model call.
+    """
     option = error.option if isinstance(error, LimitExceededError | MaxIterationsError) else None
     if option is None:
         status = await get_run(client, run_id).status()
         if status.model_calls and not isinstance(error, RunCancelled):
-            say(f"  go on from there: {command_line('fork', run_id, more=f'--at {status.iteration}')}")
+            say(
+                "  go on from there: "
+                f"{command_line('fork', run_id, more=f'--at {status.iteration}')}"
+            )
         return
     limit = getattr((await read_recorded(client, run_id)).input.options, option)
     more = f" {option_name(option)} {2 * limit:g}" if limit else ""
@@ -63,28 +70,37 @@ async def follow(
     tells_busy: bool = False,
     after: int = 0,
 ) -> int:
-    """Wait for the run and print its result; return the exit code. Warns when no worker takes the run.
+    """Wait for the run and print its result; return the exit code. Warns when no worker takes the
+    run.
 
     When `quiet`, busy workers are mentioned only with `tells_busy`: being busy is not an error.
 
-    With `helps`, this process then executes the run, as `mention_missing_worker` explains. Events up to number `after`
-    are not shown.
+    With `helps`, this process then executes the run, as `mention_missing_worker` explains. Events
+    up to number `after` are not shown.
 
     Raises `Detached` when the person at the terminal detaches.
     """
     try:
         async with AsyncExitStack() as stack:
             stack.enter_context(waiting_shown())
-            screen = None if quiet or not has_person() else await stack.enter_async_context(open_screen())
+            screen = (
+                None
+                if quiet or not has_person()
+                else await stack.enter_async_context(open_screen())
+            )
             shown = Progress(handle.id, screen)
             stack.callback(shown.end_line)
-            mention = mention_missing_worker(server, handle.id, helps=helps, only_missing=quiet and not tells_busy)
+            mention = mention_missing_worker(
+                server, handle.id, helps=helps, only_missing=quiet and not tells_busy
+            )
             await stack.enter_async_context(alongside(mention))
             if screen:
                 await stack.enter_async_context(alongside(_do_what_is_typed(handle, screen)))
             if quiet:
                 await stack.enter_async_context(alongside(_mention_holds(server, handle)))
-            result = await (handle.result() if quiet else shown_to_the_end(handle, shown, screen, after))
+            result = await (
+                handle.result() if quiet else shown_to_the_end(handle, shown, screen, after)
+            )
     except RunError as error:
         code = _print_failure(handle, error, as_json=as_json)
         await say_how_to_go_on(server.client, handle.id, error)
@@ -97,7 +113,8 @@ async def follow(
 
 
 ADVICE = (
-    "Ctrl-C again, or Ctrl-D, detaches; /cancel ends the run. Everything else that you type, the agent reads before "
+    "Ctrl-C again, or Ctrl-D, detaches; /cancel ends the run. Everything else that you type, the "
+    "agent reads before "
     "its next model call"
 )
 
@@ -126,7 +143,9 @@ async def cancel_from_terminal(handle: RunHandle) -> None:
 
 
 async def _mention_holds(server: ServerConnection, handle: RunHandle) -> None:
-    """Report each hold of the run with its reason and the next command; readers of events get these as events."""
+    """Report each hold of the run with its reason and the next command; readers of events get these
+    as events.
+    """
     is_said = False
     while True:
         described = await describe_run(server.client, handle.id)
@@ -147,8 +166,12 @@ def _say_why_held(run_id: str, status: RunStatus) -> bool:
     return bool(status.held)
 
 
-async def shown_to_the_end(handle: RunHandle, shown: Progress, screen: Screen | None, after: int = 0) -> RunResult:
-    """Show the run until it ends, and return its result. Raises `Detached`, and like `RunHandle.result`."""
+async def shown_to_the_end(
+    handle: RunHandle, shown: Progress, screen: Screen | None, after: int = 0
+) -> RunResult:
+    """Show the run until it ends, and return its result. Raises `Detached`, and like
+    `RunHandle.result`.
+    """
     async with alongside(_show_events(handle, shown, screen, after)) as showing:
         ended, left = asyncio.ensure_future(handle.result()), asyncio.ensure_future(_left(screen))
         try:
@@ -157,7 +180,9 @@ async def shown_to_the_end(handle: RunHandle, shown: Progress, screen: Screen | 
             while ended.done() and not (showing.done() or left.done()) and shown.shown > before:
                 before = shown.shown
                 waits = [showing, left]
-                await asyncio.wait(waits, timeout=_LAST_EVENTS_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(
+                    waits, timeout=_LAST_EVENTS_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                )
             if not ended.done():
                 raise Detached
             return ended.result()
@@ -187,8 +212,18 @@ def _print_result(handle: RunHandle, result: RunResult, shown: Progress, *, quie
 def _print_failure(handle: RunHandle, error: RunError, *, as_json: bool) -> int:
     if as_json:
         status = "cancelled" if error.kind == "cancelled" else "failed"
-        answer({"id": handle.id, "status": status, "kind": error.kind, "reason": error.reason, "message": str(error)})
-    kind = f"{error.kind}: {error.reason}" if error.kind == "execute" and error.reason else error.kind
+        answer(
+            {
+                "id": handle.id,
+                "status": status,
+                "kind": error.kind,
+                "reason": error.reason,
+                "message": str(error),
+            }
+        )
+    kind = (
+        f"{error.kind}: {error.reason}" if error.kind == "execute" and error.reason else error.kind
+    )
     say(f"Run {handle.id} ended without a result ({kind}): {error}", "bad")
     did, said = command_line("show", handle.id), command_line("messages", handle.id)
     say(f"  its steps: {did}    the conversation: {said}", "faint")
@@ -208,7 +243,9 @@ async def alongside(aid: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Tas
             say(f"  the progress can't be shown: {error}", "faint")
 
 
-async def _show_events(handle: RunHandle, shown: Progress, screen: Screen | None, after: int) -> None:
+async def _show_events(
+    handle: RunHandle, shown: Progress, screen: Screen | None, after: int
+) -> None:
     async with asker_of(handle, screen) as asker:
         async for event in handle.stream(after, children=True):
             if asker and event.type == "permission_completed":
@@ -223,15 +260,24 @@ async def _show_events(handle: RunHandle, shown: Progress, screen: Screen | None
 
 
 async def _still_waits(handle: RunHandle, event: RunEvent) -> bool:
-    """Return whether the call still waits for an approval: in a run followed later, it was decided long ago."""
+    """Return whether the call still waits for an approval: in a run followed later, it was decided
+    long ago.
+    """
     waiting = {(each.run_id, each.digest) for each in (await handle.status()).pending_approvals}
     return (event.run_id, event.data.get("digest")) in waiting
 
 
 async def follow_to_the_end(
-    server: ServerConnection, handle: RunHandle, *, quiet: bool, as_json: bool, helps: bool = False, after: int = 0
+    server: ServerConnection,
+    handle: RunHandle,
+    *,
+    quiet: bool,
+    as_json: bool,
+    helps: bool = False,
+    after: int = 0,
 ) -> int:
-    """Show the run until it ends; if interrupted, print the next command. `follow` explains the arguments.
+    """Show the run until it ends; if interrupted, print the next command. `follow` explains the
+    arguments.
 
     Returns the exit code; detaching prints the same as an interrupt.
     """
@@ -256,7 +302,14 @@ def _say_where_to_look(server: ServerConnection, handle: RunHandle, code: int) -
 
 
 def _say_how_to_go_on(handle: RunHandle, *, inside: bool) -> None:
-    say(f"Run {handle.id} goes on without this command." if not inside else f"Run {handle.id} waits for a worker.")
+    say(
+        f"Run {handle.id} goes on without this command."
+        if not inside
+        else f"Run {handle.id} waits for a worker."
+    )
     if inside:
         say(f"  go on: {resume_command(handle.id)}")
-    say(f"  watch it: {command_line('watch', handle.id)}    end it: {command_line('cancel', handle.id)}")
+    say(
+        f"  watch it: {command_line('watch', handle.id)}    end it: "
+        f"{command_line('cancel', handle.id)}"
+    )

@@ -37,7 +37,9 @@ def describe_model_call(data: JsonView) -> str:
 
 
 def describe_decision(data: JsonView) -> str:
-    """Return the call and a person's decision about it, or one of several, or the person asked now."""
+    """Return the call and a person's decision about it, or one of several, or the person asked
+    now.
+    """
     if "to" in data:
         return f"{data['name']}: not decided, {data['to']} is asked, too"
     if vote := data.get("vote"):
@@ -71,11 +73,16 @@ def _cost(data: JsonView) -> str:
 
 
 def _fallback(data: JsonView) -> str:
-    return f"{data['failed']} failed ({data['kind']}); {data['model']} is called in its place: {data['message']}"
+    return (
+        f"{data['failed']} failed ({data['kind']}); {data['model']} is called in its place: "
+        f"{data['message']}"
+    )
 
 
 def _provider_tool(data: JsonView) -> str:
-    details = one_line(json.dumps(data["details"], ensure_ascii=False), 200) if data["details"] else ""
+    details = (
+        one_line(json.dumps(data["details"], ensure_ascii=False), 200) if data["details"] else ""
+    )
     return " ".join(filter(None, [f"the provider's {data['name']}: {data['status']}", details]))
 
 
@@ -85,7 +92,11 @@ def _handoff(data: JsonView) -> str:
 
 
 def _going_on(data: JsonView) -> str:
-    changes = [f"{name} {value}" for name, value in {**data["options"], "model": data["model"]}.items() if value]
+    changes = [
+        f"{name} {value}"
+        for name, value in {**data["options"], "model": data["model"]}.items()
+        if value
+    ]
     by = f", let go on by {one_line(data['by'])}" if data["by"] else ""
     return one_line(f"goes on{by}{': ' if changes else ''}{', '.join(changes)}", 300)
 
@@ -113,9 +124,15 @@ SENTENCES: Mapping[str, tuple[Tone, Sentence]] = {
     "went_on": ("strong", _going_on),
     "slept": (
         "strong",
-        lambda data: f"no worker took the run up for {duration_text(data['seconds'])} (on_stale: {data['then']})",
+        lambda data: (
+            f"no worker took the run up for {duration_text(data['seconds'])} (on_stale: "
+            f"{data['then']})"
+        ),
     ),
-    **dict.fromkeys(("permission_vote", "permission_escalated", "permission_completed"), ("strong", describe_decision)),
+    **dict.fromkeys(
+        ("permission_vote", "permission_escalated", "permission_completed"),
+        ("strong", describe_decision),
+    ),
 }
 """Event type → the style of its sentence, and the sentence."""
 _OF_A_CALL = ("tool_progress", "progress", "child_started", "tool_result")
@@ -137,13 +154,19 @@ def how_to_go_on(run_id: str) -> str:
 
 
 def request_lines(event: RunEvent, run_id: str) -> Iterator[Line]:
-    """Yield the run's pending approval or question, and the commands for deciding in another terminal."""
+    """Yield the run's pending approval or question, and the commands for deciding in another
+    terminal.
+    """
     data, kind = event.data, event.data.get("kind", "approval")
     reason = f" ({one_line(data['reason'])})" if data.get("reason") else ""
     call, deciders = describe_call(data["name"], data.get("arguments")), data.get("deciders")
     what = f"  {call} waits for {'an answer' if kind == 'question' else 'approval'}{reason}."
     restricted = needs_gateway(deciders)
-    who = f"May decide: {one_line(ApprovalPolicy.model_validate(deciders).in_words(), 300)}" if restricted else ""
+    who = (
+        f"May decide: {one_line(ApprovalPolicy.model_validate(deciders).in_words(), 300)}"
+        if restricted
+        else ""
+    )
     yield Line(f"{what} {who or 'In another terminal:'}", "strong")
     named = (event.run_id or run_id, str(event.call_id), data.get("digest"))
     for command in ways_to_decide(*named, kind=kind, needs_gateway=restricted):
@@ -180,12 +203,14 @@ class Story:
     """Turns a run's events, including its child runs', into lines, and tracks the work in progress.
 
     Args:
-        run_id: The watched run.
-        is_live: Whether the view shows work in progress all the time; else lines report the tools' progress.
-        is_shown: Whether a message that the run has read is on the terminal already; None shows no messages.
+        run_id: The watched run. is_live: Whether the view shows work in progress all the time; else
+        lines report the tools' progress. is_shown: Whether a message that the run has read is on
+        the terminal already; None shows no messages.
     """
 
-    def __init__(self, run_id: str, *, is_live: bool = False, is_shown: Callable[[str], bool] | None = None) -> None:
+    def __init__(
+        self, run_id: str, *, is_live: bool = False, is_shown: Callable[[str], bool] | None = None
+    ) -> None:
         self._run_id = run_id
         self._is_live = is_live
         self._is_shown = is_shown
@@ -204,7 +229,9 @@ class Story:
         if not is_told or event.type not in SENTENCES:
             return
         tone, text = SENTENCES[event.type]
-        indent = "  " * (self._depths.get(event.run_id, 1) + 1) + ("  " if event.type in _OF_A_CALL else "")
+        indent = "  " * (self._depths.get(event.run_id, 1) + 1) + (
+            "  " if event.type in _OF_A_CALL else ""
+        )
         if event.type == "tool_result" and key in self._failed:
             tone = "bad"
         yield Line(f"{indent}{text(event.data)}{self._took(event, key)}", tone)
@@ -222,7 +249,9 @@ class Story:
             case "child_started":
                 self._depths[event.data["run_id"]] = self._depths.get(event.run_id, 1) + 1
             case "tool_progress" | "progress" if doing:
-                doing.state = progress_text(event.data) if event.type == "tool_progress" else sentence(event)
+                doing.state = (
+                    progress_text(event.data) if event.type == "tool_progress" else sentence(event)
+                )
             case "status":
                 return self._is_new_status(event)
             case "error" if event.call_id is not None:
@@ -247,7 +276,9 @@ class Story:
         return is_due
 
     def _is_new_status(self, event: RunEvent) -> bool:
-        """Return whether it differs from the last one, apart from numbers and ids: a lasting limit is reported once."""
+        """Return whether it differs from the last one, apart from numbers and ids: a lasting limit
+        is reported once.
+        """
         text = _status(event.data)
         if doing := self._doing.get((event.run_id, event.iteration, None)):
             doing.state = one_line(text)
@@ -256,18 +287,32 @@ class Story:
         return is_new
 
     def _took(self, event: RunEvent, key: Key) -> str:
-        """End the work that the event ends; return its duration, without waits for persons, if worth showing."""
-        if event.type not in ("llm_complete", "tool_result") or (doing := self._doing.pop(key, None)) is None:
+        """End the work that the event ends; return its duration, without waits for persons, if
+        worth showing.
+        """
+        if (
+            event.type not in ("llm_complete", "tool_result")
+            or (doing := self._doing.pop(key, None)) is None
+        ):
             return ""
         took = event.time - doing.since - doing.waited
-        waited = f", after {describe_seconds(doing.waited)} of waiting for a person" if doing.waited else ""
+        waited = (
+            f", after {describe_seconds(doing.waited)} of waiting for a person"
+            if doing.waited
+            else ""
+        )
         return (f", {describe_seconds(took)}" if took >= 1 else "") + waited
 
     def _read(self, event: RunEvent) -> Iterator[Line]:
         """Yield the messages that the run has read and that were typed elsewhere."""
         if event.run_id is not None or self._is_shown is None:
             return
-        read = [each for change in event.operations if isinstance(change, Append) for each in change.messages]
+        read = [
+            each
+            for change in event.operations
+            if isinstance(change, Append)
+            for each in change.messages
+        ]
         for message in read if self._has_begun else ():
             if message.role == "user" and not self._is_shown(message.text):
                 yield Line(typed_text(message), "strong")
@@ -276,11 +321,17 @@ class Story:
     def under_way(self) -> list[Line]:
         """Return a line for each piece of work in progress, ordered by start."""
         now = time.time()
-        return [_under_way(doing, "  " * (self._depths.get(key[0], 1) + 1), now) for key, doing in self._doing.items()]
+        return [
+            _under_way(doing, "  " * (self._depths.get(key[0], 1) + 1), now)
+            for key, doing in self._doing.items()
+        ]
 
 
 def _under_way(doing: Doing, indent: str, now: float) -> Line:
     if doing.waits_since is not None:
         since = describe_seconds(now - doing.waits_since)
         return Line(f"{indent}? {since} waits for a person: {doing.what}", "strong")
-    return Line(f"{indent}… {describe_seconds(now - doing.since)} {doing.what}  {doing.state}".rstrip(), "call")
+    return Line(
+        f"{indent}… {describe_seconds(now - doing.since)} {doing.what}  {doing.state}".rstrip(),
+        "call",
+    )

@@ -23,21 +23,31 @@ from .problems import FAILED, UsageProblem
 
 
 def lock(
-    agents: Annotated[list[Path], typer.Argument(metavar="AGENT.prompty…", help="The agents whose tools are pinned.")],
+    agents: Annotated[
+        list[Path],
+        typer.Argument(metavar="AGENT.prompty…", help="The agents whose tools are pinned."),
+    ],
     update: Annotated[bool, typer.Option("--update", help="Accept the changes.")] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; exit code 1 without a lock or if it differs. For CI.")
+        bool,
+        typer.Option(
+            "--check", help="Write nothing; exit code 1 without a lock or if it differs. For CI."
+        ),
     ] = False,
     on_change: Annotated[
         str | None,
-        typer.Option(metavar="stop|ask", help="The effect of a change on a run: it stops, or a person is asked."),
+        typer.Option(
+            metavar="stop|ask",
+            help="The effect of a change on a run: it stops, or a person is asked.",
+        ),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Pin the tools of MCP servers, OpenAPI documents and A2A cards in AGENT.prompty.lock.
 
-    Names, descriptions, schemas and hosts. A run whose tools offer something else stops before its first model call.
-    Without --update, what has changed is shown, and the file stays. Sub-agents have locks of their own.
+    Names, descriptions, schemas and hosts. A run whose tools offer something else stops before its
+    first model call. Without --update, what has changed is shown, and the file stays. Sub-agents
+    have locks of their own.
     """
     _require_fitting(update, check, on_change)
     reports = [_lock(file, update=update, check=check, on_change=on_change) for file in agents]
@@ -48,13 +58,20 @@ def lock(
 
 
 def _require_fitting(update: bool, check: bool, on_change: str | None) -> None:
-    """Raises `UsageProblem` for options that contradict each other, and for any other word than `stop` and `ask`."""
+    """Raises `UsageProblem` for options that contradict each other, and for any other word than
+    `stop` and `ask`.
+    """
     if update and check:
-        raise UsageProblem("--update writes the lock, and --check only looks at it: leave out one of the two")
+        raise UsageProblem(
+            "--update writes the lock, and --check only looks at it: leave out one of the two"
+        )
     if on_change not in (None, "stop", "ask"):
         raise UsageProblem(f"--on-change {on_change!r}: expected stop or ask")
     if on_change and check:
-        raise UsageProblem("--on-change is written into the lock, and --check writes nothing: leave out one of the two")
+        raise UsageProblem(
+            "--on-change is written into the lock, and --check writes nothing: leave out one of "
+            "the two"
+        )
 
 
 def _lock(file: Path, *, update: bool, check: bool, on_change: str | None) -> JsonObject:
@@ -86,12 +103,16 @@ def _differences(before: LockDocument, now: LockDocument) -> list[str]:
     names = sorted(before.tools.keys() | now.tools.keys())
     nothing = PinnedTool()
     return [
-        line for name in names for line in changes(name, before.tools.get(name, nothing), now.tools.get(name, nothing))
+        line
+        for name in names
+        for line in changes(name, before.tools.get(name, nothing), now.tools.get(name, nothing))
     ]
 
 
 async def _offers(agent: Agent) -> dict[str, PinnedTool]:
-    """Return the tools that the agent's servers offer now. Raises ConfigurationError if a server can't be read."""
+    """Return the tools that the agent's servers offer now. Raises ConfigurationError if a server
+    can't be read.
+    """
     found: dict[str, PinnedTool] = {}
     kinds, asking = Kinds(), Asking(agent, {}, None)
     try:
@@ -103,7 +124,9 @@ async def _offers(agent: Agent) -> dict[str, PinnedTool]:
             try:
                 offerings = await kind.offer(tool, asking)
             except ToolOfferError as error:
-                raise ConfigurationError(f"what the tool {tool.name!r} offers can't be found out: {error}") from error
+                raise ConfigurationError(
+                    f"what the tool {tool.name!r} offers can't be found out: {error}"
+                ) from error
             now = pins_of(tool, offerings).model_dump_json()
             found[tool.name] = redactor(agent).value(PinnedTool.model_validate_json(now))
     finally:

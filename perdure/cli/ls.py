@@ -18,7 +18,16 @@ from ..json_types import JsonObject
 from ..payloads.encryption import EncryptionError
 from ..payloads.encryption.codec import key_id_of
 from ..protocol.names import SESSION_WORKFLOW
-from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, STATUS, TENANT, ShownRun, shown_of
+from ..protocol.search_attributes import (
+    AGENT,
+    COST,
+    ORIGIN,
+    SESSION,
+    STATUS,
+    TENANT,
+    ShownRun,
+    shown_of,
+)
 from ..text import count_of, format_usd, one_line, visible
 from . import shared_options as options
 from .command import execute, use_command_class
@@ -31,15 +40,22 @@ from .server_connection import CommandMemo, ServerConnection, connect_to_server,
 
 def key_of(run: WorkflowExecution) -> str | None:
     """Return the id of the key that encrypts the run's memo; None if perdure did not encrypt it."""
-    return next((id for payload in run.raw_info.memo.fields.values() if (id := key_id_of(payload))), None)
+    return next(
+        (id for payload in run.raw_info.memo.fields.values() if (id := key_id_of(payload))), None
+    )
 
 
 def mention_unread(keys: Sequence[str | None]) -> None:
     """Report how many listed runs can't be read, and which keys are missing."""
     for key, count in Counter(keys).items():
-        why = f"encrypted (key {key}): PERDURE_ENCRYPTION_KEY lacks it here" if key else "another program made them"
+        why = (
+            f"encrypted (key {key}): PERDURE_ENCRYPTION_KEY lacks it here"
+            if key
+            else "another program made them"
+        )
         say(
-            f"{count_of(count, 'run')} can't be read: {why}. Their agents are those of the search attributes.",
+            f"{count_of(count, 'run')} can't be read: {why}. Their agents are those of the search "
+            "attributes.",
             "faint",
         )
 
@@ -57,7 +73,9 @@ async def tell_encrypted(
         "started": run.start_time.isoformat(timespec="seconds"),
         "closed": run.close_time.isoformat(timespec="seconds") if run.close_time else None,
         "taskQueue": run.task_queue,
-        "searchAttributes": {name: value for name, value in attributes.items() if name.startswith("Perdure")},
+        "searchAttributes": {
+            name: value for name, value in attributes.items() if name.startswith("Perdure")
+        },
     }
     say(str(error), "faint")
     if as_json:
@@ -75,20 +93,30 @@ def ls(
     context: typer.Context,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most this many.")] = 20,
     waiting: Annotated[
-        bool, typer.Option("--waiting", help="Only runs that wait for a person, with their requests.")
+        bool,
+        typer.Option("--waiting", help="Only runs that wait for a person, with their requests."),
     ] = False,
     sessions: Annotated[bool, typer.Option("--sessions", help="Sessions instead of runs.")] = False,
-    totals: Annotated[bool, typer.Option("--totals", help="Totals instead of a list: tokens, cost, time.")] = False,
+    totals: Annotated[
+        bool, typer.Option("--totals", help="Totals instead of a list: tokens, cost, time.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """List runs; the latest start or end comes first.
 
-    The list lags by a second or so. Filters by agent, tenant, session, origin, cost and the status waiting or held need
-    search attributes that `perdure setup` registers.
+    The list lags by a second or so. Filters by agent, tenant, session, origin, cost and the status
+    waiting or held need search attributes that `perdure setup` registers.
     """
     filters = chosen_filters(context)
     if totals or sessions or waiting:
-        execute(_list_other("totals" if totals else "sessions" if sessions else "waiting", limit, filters, as_json))
+        execute(
+            _list_other(
+                "totals" if totals else "sessions" if sessions else "waiting",
+                limit,
+                filters,
+                as_json,
+            )
+        )
     else:
         execute(_list(limit, filters, as_json))
 
@@ -101,8 +129,13 @@ async def _list_other(
     if what == "totals":
         return await lists.sum_up(filters, as_json=as_json)
     if what == "waiting" and filters.status not in (None, "running", "waiting"):
-        raise UsageProblem(f"--waiting and --status {filters.status} exclude each other: a run that waits is running")
-    change: JsonObject = {"status": "running"} if what == "waiting" else {"workflow": SESSION_WORKFLOW}
+        raise UsageProblem(
+            f"--waiting and --status {filters.status} exclude each other: a run that waits is "
+            "running"
+        )
+    change: JsonObject = (
+        {"status": "running"} if what == "waiting" else {"workflow": SESSION_WORKFLOW}
+    )
     query = replace(filters, **change).query()
     async with connect_to_server() as server:
         with query_explained(filters):
@@ -123,7 +156,9 @@ async def _list(limit: int, filters: Filters, as_json: bool) -> None:
         rows = [row_of(*each, now) for each in zip(runs, shown, memos, strict=True)]
         await _note_missing_workers(server, rows, now)
         place = server.place
-    mention_unread([key_of(run) for run, each in zip(runs, shown, strict=True) if each.agent is None])
+    mention_unread(
+        [key_of(run) for run, each in zip(runs, shown, strict=True) if each.agent is None]
+    )
     if as_json:
         answer(rows)
         return
@@ -135,8 +170,14 @@ async def _list(limit: int, filters: Filters, as_json: bool) -> None:
 
 
 async def _server_time(server: ServerConnection, found: Collection[WorkflowExecution]) -> datetime:
-    """Return the time from which ages are computed; the server is asked only if there is an age to show."""
-    return datetime.fromtimestamp(await server_time(server.client), UTC) if found else datetime.now(UTC)
+    """Return the time from which ages are computed; the server is asked only if there is an age to
+    show.
+    """
+    return (
+        datetime.fromtimestamp(await server_time(server.client), UTC)
+        if found
+        else datetime.now(UTC)
+    )
 
 
 def row_of(run: WorkflowExecution, shown: ShownRun, memo: CommandMemo, now: datetime) -> JsonObject:
@@ -152,7 +193,9 @@ def row_of(run: WorkflowExecution, shown: ShownRun, memo: CommandMemo, now: date
         "encryptedWith": key_of(run) if shown.agent is None else None,
         "started": shown.started.isoformat(timespec="seconds"),
         "taskQueue": run.task_queue,
-        "resume": command_line("resume", run.id) if memo.has_code and run.close_time is None else None,
+        "resume": command_line("resume", run.id)
+        if memo.has_code and run.close_time is None
+        else None,
         "seconds": round((end - shown.started).total_seconds(), 1),
         "age": round((now - shown.started).total_seconds(), 1),
         "costUsd": attributes.get(COST) if run.close_time else None,
@@ -162,7 +205,9 @@ def row_of(run: WorkflowExecution, shown: ShownRun, memo: CommandMemo, now: date
     }
 
 
-async def _note_missing_workers(server: ServerConnection, rows: list[JsonObject], now: datetime) -> None:
+async def _note_missing_workers(
+    server: ServerConnection, rows: list[JsonObject], now: datetime
+) -> None:
     """Add the task queue to the rows of open runs if no worker polls it; check each queue once."""
     queues = {row["taskQueue"] for row in rows if row["status"] == "running"}
     polled = {queue: await server.is_polled(queue, now=now.timestamp()) for queue in queues}
@@ -187,9 +232,19 @@ def _cells(row: JsonObject) -> list[str]:
     status += f": {row['resume']}" if missing and row["resume"] else ""
     duration = str(timedelta(seconds=round(row["seconds"])))
     agent = visible(one_line(row["agent"]))
-    return [row["id"], agent, status, started, describe_age(row["age"]), duration, format_usd(row["costUsd"] or None)]
+    return [
+        row["id"],
+        agent,
+        status,
+        started,
+        describe_age(row["age"]),
+        duration,
+        format_usd(row["costUsd"] or None),
+    ]
 
 
 def describe_age(seconds: float) -> str:
     """Return an age in its largest unit, such as `3 d`."""
-    return " ".join(describe_seconds(max(round(seconds), 10)).split()[:2]) if seconds >= 10 else "now"
+    return (
+        " ".join(describe_seconds(max(round(seconds), 10)).split()[:2]) if seconds >= 10 else "now"
+    )

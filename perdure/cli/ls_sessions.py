@@ -1,4 +1,6 @@
-"""`perdure ls --sessions`, `--waiting` and `--totals`: sessions, runs that wait for a person, the runs' consumption."""
+"""`perdure ls --sessions`, `--waiting` and `--totals`: sessions, runs that wait for a person, the
+runs' consumption.
+"""
 
 from __future__ import annotations
 
@@ -42,14 +44,18 @@ async def list_sessions(server: ServerConnection, query: str, limit: int, *, as_
     if not rows:
         say(f"No such sessions on {server.place}. Begin one: perdure chat AGENT.prompty")
         return
-    for line in in_columns([["ID", "AGENT", "STATUS", "TURNS", "STARTED", "AGE"], *map(_cells, rows)]):
+    for line in in_columns(
+        [["ID", "AGENT", "STATUS", "TURNS", "STARTED", "AGE"], *map(_cells, rows)]
+    ):
         answer(line)
 
 
 async def _row(client: Client, session: WorkflowExecution, now: float) -> JsonObject:
     run, shown = None, await shown_of(session)
     if session.close_time is None:
-        run = run_under_way(await client.get_workflow_handle(session.id, run_id=session.run_id).describe())
+        run = run_under_way(
+            await client.get_workflow_handle(session.id, run_id=session.run_id).describe()
+        )
     return {
         "id": session.id,
         "agent": session.typed_search_attributes.get(AGENT) or shown.agent,
@@ -109,7 +115,8 @@ def _cells(row: JsonObject) -> list[str]:
 
 
 AT_ONCE, LIST_SECONDS = 100, 4.0
-"""The number of runs read concurrently, and the time limit for all; the list shows everything known by then."""
+"""The number of runs read concurrently, and the time limit for all; the list shows everything known
+by then."""
 
 
 async def list_waiting(server: ServerConnection, query: str, limit: int, *, as_json: bool) -> None:
@@ -134,16 +141,22 @@ async def list_waiting(server: ServerConnection, query: str, limit: int, *, as_j
 
 
 async def _rows(client: Client, query: str, limit: int) -> list[JsonObject]:
-    """Return a row for each run that waits, or can't be read, in the list's order, within one time limit."""
+    """Return a row for each run that waits, or can't be read, in the list's order, within one time
+    limit.
+    """
     rows: list[JsonObject] = []
     end = asyncio.get_running_loop().time() + LIST_SECONDS
     async for ids in _batches(_candidates(client, query), min(limit, AT_ONCE)):
         asked = {id: asyncio.create_task(_waiting_row(client, id)) for id in ids}
-        await asyncio.wait(asked.values(), timeout=max(0.0, end - asyncio.get_running_loop().time()))
+        await asyncio.wait(
+            asked.values(), timeout=max(0.0, end - asyncio.get_running_loop().time())
+        )
         for id, task in asked.items():
             if not task.done():
                 task.cancel()
-            if row := (task.result() if task.done() else {"id": id, "pending": [], "error": _late(id)}):
+            if row := (
+                task.result() if task.done() else {"id": id, "pending": [], "error": _late(id)}
+            ):
                 rows.append(row)
         if len(rows) >= limit:
             break
@@ -170,7 +183,9 @@ async def _waiting_row(client: Client, id: str) -> JsonObject | None:
         status = await get_run(client, id).status()
     except Exception as error:
         # A reader may raise any error: one unreadable run must not hide the others.
-        text = explained.text if (explained := explain(error)) else f"{type(error).__name__}: {error}"
+        text = (
+            explained.text if (explained := explain(error)) else f"{type(error).__name__}: {error}"
+        )
         return {"id": id, "pending": [], "error": text}
     # A called run's pending calls are listed with that run.
     pending = [each for each in status.pending_approvals if each.run_id is None]
@@ -185,7 +200,9 @@ async def _waiting_row(client: Client, id: str) -> JsonObject | None:
 
 
 async def _candidates(client: Client, query: str) -> AsyncIterator[str]:
-    """Yield the runs whose status is waiting; all open runs if the namespace does not know the status."""
+    """Yield the runs whose status is waiting; all open runs if the namespace does not know the
+    status.
+    """
     try:
         async for run in client.list_workflows(f"{query} AND {STATUS.name} IN ('waiting', 'held')"):
             yield run.id
@@ -199,17 +216,24 @@ async def _candidates(client: Client, query: str) -> AsyncIterator[str]:
 def _line(row: JsonObject, pending: JsonObject, how: str) -> str:
     call = describe_call(pending["name"], pending["arguments"])
     queue = row["queueWithoutWorker"]
-    missed = f", the workers of {queue!r} are busy" if row["workersAreBusy"] else f", no worker on {queue!r}"
+    missed = (
+        f", the workers of {queue!r} are busy"
+        if row["workersAreBusy"]
+        else f", no worker on {queue!r}"
+    )
     return f"{row['id']}  {call}  {times(pending)}{missed if queue else ''}: {how}"
 
 
 def _ways(row: JsonObject, pending: JsonObject) -> tuple[str, ...]:
     named = (row["id"], pending["call_id"], pending["digest"])
-    return ways_to_decide(*named, kind=pending["kind"], needs_gateway=needs_gateway(pending.get("deciders")))
+    return ways_to_decide(
+        *named, kind=pending["kind"], needs_gateway=needs_gateway(pending.get("deciders"))
+    )
 
 
 async def sum_up(filters: Filters, *, as_json: bool) -> int:
-    """Print the total consumption of the filtered runs; return the exit code, 1 if some can't be read.
+    """Print the total consumption of the filtered runs; return the exit code, 1 if some can't be
+    read.
 
     A called run counts with its caller if the filters find the caller too. Raises `RPCError`.
     """
@@ -225,7 +249,9 @@ async def sum_up(filters: Filters, *, as_json: bool) -> int:
 
         report = await for_each(alone, read)
     begun = {id: (await shown_of(found[id])).started for id in alone}
-    seconds = sum((((found[id].close_time or now) - begun[id]).total_seconds() for id in alone), 0.0)
+    seconds = sum(
+        (((found[id].close_time or now) - begun[id]).total_seconds() for id in alone), 0.0
+    )
     usage = sum((each.usage for each in used), Usage())
     sums = {
         "runs": len(found),
@@ -243,12 +269,17 @@ async def sum_up(filters: Filters, *, as_json: bool) -> int:
         for line in _lines_of(sums, usage):
             answer(line)
     for each in report.failed:
-        say(f"{each['id']} can't be read, and is not in the sums: {one_line(each['error'], 200)}", "bad")
+        say(
+            f"{each['id']} can't be read, and is not in the sums: {one_line(each['error'], 200)}",
+            "bad",
+        )
     return FAILED if report.failed else DONE
 
 
 def _shown_status(run: WorkflowExecution) -> str:
-    """Return the run's status as the list shows it: a held or waiting run does not count as running."""
+    """Return the run's status as the list shows it: a held or waiting run does not count as
+    running.
+    """
     status = listed_status(run)
     return status if status in ("held", "waiting") else word_of(run.status)
 
@@ -256,6 +287,9 @@ def _shown_status(run: WorkflowExecution) -> str:
 def _lines_of(sums: JsonView, usage: Usage) -> Iterator[str]:
     statuses = ", ".join(f"{count:,} {word}" for word, count in sums["byStatus"].items())
     yield f"runs     {sums['runs']:,}" + (f" ({statuses})" if statuses else "")
-    yield f"usage    {count_of(sums['modelCalls'], 'model call')}, {describe_usage(usage.model_dump())}"
+    yield (
+        f"usage    {count_of(sums['modelCalls'], 'model call')}, "
+        f"{describe_usage(usage.model_dump())}"
+    )
     yield f"cost     {format_usd(sums['costUsd'], unpriced=sums['unpricedCalls']) or 'not known'}"
     yield f"time     {describe_seconds(sums['seconds'])}"

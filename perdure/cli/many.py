@@ -20,8 +20,8 @@ from .recorded_run import find_run
 from .server_connection import ServerConnection
 
 AT_ONCE = 40
-"""The number of runs handled concurrently. The server's batch operations handle about 50 a second, and do not report
-which ones failed.
+"""The number of runs handled concurrently. The server's batch operations handle about 50 a second,
+and do not report which ones failed.
 """
 PROGRESS_SECONDS = 1.0
 SHOWN = 20
@@ -44,14 +44,24 @@ class RunSelection:
 
 
 def selection_of(context: typer.Context, ids: Sequence[str | None]) -> RunSelection:
-    """Return the command line's selection. Raises `UsageProblem` for an empty one, and for both ids and filters."""
-    chosen, named, filters = context.meta.get(CHOSEN, {}), [id for id in ids if id], chosen_filters(context)
+    """Return the command line's selection. Raises `UsageProblem` for an empty one, and for both ids
+    and filters.
+    """
+    chosen, named, filters = (
+        context.meta.get(CHOSEN, {}),
+        [id for id in ids if id],
+        chosen_filters(context),
+    )
     has_filters = filters != Filters()
     command = context.info_name
     if not (named or has_filters or chosen.get("all")):
-        raise UsageProblem(f"expected the id of a run, or filters such as --agent NAME: perdure {command} --help")
+        raise UsageProblem(
+            f"expected the id of a run, or filters such as --agent NAME: perdure {command} --help"
+        )
     if named and (has_filters or chosen.get("all")):
-        raise UsageProblem(f"ids and filters exclude each other, got {', '.join(map(repr, named[:5]))} and filters")
+        raise UsageProblem(
+            f"ids and filters exclude each other, got {', '.join(map(repr, named[:5]))} and filters"
+        )
     return RunSelection(named, filters, chosen.get("at_most"), bool(chosen.get("dry_run")))
 
 
@@ -63,8 +73,12 @@ class Report:
     failed: list[dict[str, str]] = field(default_factory=list)
 
 
-async def selected_ids(server: ServerConnection, selection: RunSelection, is_for: str = "all") -> list[str]:
-    """Return the ids of the runs, newest first. Raises `Failure` for an unknown id, and `UsageProblem` for too many."""
+async def selected_ids(
+    server: ServerConnection, selection: RunSelection, is_for: str = "all"
+) -> list[str]:
+    """Return the ids of the runs, newest first. Raises `Failure` for an unknown id, and
+    `UsageProblem` for too many.
+    """
     if selection.ids:
         return [(await find_run(server, id)).id for id in selection.ids]
     filters = selection.filters
@@ -74,7 +88,9 @@ async def selected_ids(server: ServerConnection, selection: RunSelection, is_for
         ids = [run.id async for run in server.client.list_workflows(filters.query())]
     if selection.at_most is not None and len(ids) > selection.at_most:
         found = count_of(len(ids), "run")
-        raise UsageProblem(f"the filters find {found}, expected at most {selection.at_most:,} (--at-most)")
+        raise UsageProblem(
+            f"the filters find {found}, expected at most {selection.at_most:,} (--at-most)"
+        )
     return ids
 
 
@@ -90,9 +106,13 @@ def show_dry_run(name: str, ids: Sequence[str], as_json: bool) -> int:
 
 
 async def require_yes(question: str, name: str) -> None:
-    """Ask on a terminal. Raises `UsageProblem` for any other answer than yes, and without a terminal."""
+    """Ask on a terminal. Raises `UsageProblem` for any other answer than yes, and without a
+    terminal.
+    """
     if not sys.stdin.isatty():
-        raise UsageProblem(f"{question} Expected --yes, or --dry-run to see them: perdure {name} … --yes")
+        raise UsageProblem(
+            f"{question} Expected --yes, or --dry-run to see them: perdure {name} … --yes"
+        )
     if not await asyncio.to_thread(typer.confirm, question, err=True):
         raise UsageProblem("nothing was done")
 
@@ -112,11 +132,19 @@ async def for_each(ids: Sequence[str], do: Callable[[str], Awaitable[Any]]) -> R
                 # One failure must not stop the rest; the report has each.
                 explained = explain(error)
                 report.failed.append(
-                    {"id": id, "error": explained.text if explained else f"{type(error).__name__}: {error}"}
+                    {
+                        "id": id,
+                        "error": explained.text
+                        if explained
+                        else f"{type(error).__name__}: {error}",
+                    }
                 )
             if time.monotonic() - told > PROGRESS_SECONDS:
                 told = time.monotonic()
-                say(f"{len(report.done) + len(report.failed):,} of {count_of(len(ids), 'run')}", "faint")
+                say(
+                    f"{len(report.done) + len(report.failed):,} of {count_of(len(ids), 'run')}",
+                    "faint",
+                )
 
     await asyncio.gather(*(work() for _ in range(min(AT_ONCE, len(ids)))))
     return report
@@ -125,7 +153,15 @@ async def for_each(ids: Sequence[str], do: Callable[[str], Awaitable[Any]]) -> R
 def show_report(name: str, done: str, report: Report, as_json: bool, **more: Any) -> int:
     """Print the outcome, and return the exit code."""
     if as_json:
-        answer({"action": name, **more, "count": len(report.done), "done": report.done, "failed": report.failed})
+        answer(
+            {
+                "action": name,
+                **more,
+                "count": len(report.done),
+                "done": report.done,
+                "failed": report.failed,
+            }
+        )
     total = len(report.done) + len(report.failed)
     say(f"{done}: {len(report.done):,} of {count_of(total, 'run')}" if total else "No such runs")
     for each in report.failed[:SHOWN]:

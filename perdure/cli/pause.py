@@ -1,4 +1,6 @@
-"""`perdure pause`, and what `perdure go-on` does with paused runs: they make no further call until it is typed."""
+"""`perdure pause`, and what `perdure go-on` does with paused runs: they make no further call until
+it is typed.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,15 @@ from .command import execute, use_command_class
 from .completion import Filters
 from .console import answer, say
 from .filters import ManyCommand
-from .many import Report, RunSelection, for_each, selected_ids, selection_of, show_dry_run, show_report
+from .many import (
+    Report,
+    RunSelection,
+    for_each,
+    selected_ids,
+    selection_of,
+    show_dry_run,
+    show_report,
+)
 from .problems import UsageProblem
 from .server_connection import ServerConnection, connect_to_server
 
@@ -44,8 +54,9 @@ def pause(
 ) -> None:
     """Keep runs from making a further model or tool call.
 
-    What is under way ends, and is recorded; then they are held until `perdure go-on`, also when workers and the server
-    start anew. With only --agent, --tenant, --task-queue or --session, or --all, runs that start later are paused, too.
+    What is under way ends, and is recorded; then they are held until `perdure go-on`, also when
+    workers and the server start anew. With only --agent, --tenant, --task-queue or --session, or
+    --all, runs that start later are paused, too.
     """
     if shown:
         execute(_list(as_json))
@@ -81,14 +92,26 @@ async def _pause(selection: RunSelection, reason: str, by: str | None, as_json: 
         except ValueError as error:
             raise UsageProblem(str(error)) from error
     if as_json:
-        answer({"action": "pause", "brake": brake.model_dump(mode="json"), "count": len(ids), "isLasting": bool(scope)})
+        answer(
+            {
+                "action": "pause",
+                "brake": brake.model_dump(mode="json"),
+                "count": len(ids),
+                "isLasting": bool(scope),
+            }
+        )
     later = "; runs that start later are paused, too" if scope else ""
-    say(f"Paused: {brake.scope} ({count_of(len(ids), 'open run')}{later}). Let them go on: {_how(chosen)}")
+    say(
+        f"Paused: {brake.scope} ({count_of(len(ids), 'open run')}{later}). Let them go on: "
+        f"{_how(chosen)}"
+    )
     return 0
 
 
 def lasting_scope(filters: Filters) -> Scope | None:
-    """Return the runs that the filters mean, now and later; None where they only say which runs there are now."""
+    """Return the runs that the filters mean, now and later; None where they only say which runs
+    there are now.
+    """
     scope = Scope(agent=filters.agent, tenant=filters.tenant, task_queue=filters.task_queue)
     if filters.session:
         scope.runs = [filters.session]
@@ -97,7 +120,12 @@ def lasting_scope(filters: Filters) -> Scope | None:
 
 
 def _arguments(scope: Scope) -> JsonObject:
-    return {"agent": scope.agent, "tenant": scope.tenant, "task_queue": scope.task_queue, "runs": scope.runs}
+    return {
+        "agent": scope.agent,
+        "tenant": scope.tenant,
+        "task_queue": scope.task_queue,
+        "runs": scope.runs,
+    }
 
 
 def _how(scope: Scope) -> str:
@@ -105,15 +133,17 @@ def _how(scope: Scope) -> str:
         return command_line("go-on", scope.runs[0])
     named = {"--agent": scope.agent, "--tenant": scope.tenant, "--task-queue": scope.task_queue}
     return command_line(
-        "go-on", more=" ".join(f"{name} {shell_word(value)}" for name, value in named.items() if value) or "--all"
+        "go-on",
+        more=" ".join(f"{name} {shell_word(value)}" for name, value in named.items() if value)
+        or "--all",
     )
 
 
 async def go_on_many(selection: RunSelection, go_on: GoOn, *, as_json: bool = False) -> int:
     """Let all held runs go on that are selected, paused ones too; return the exit code.
 
-    The brakes of these runs are taken off: for all runs, where the filters mean all of a brake's, else for those that
-    are found. Raises as `selected_ids` does.
+    The brakes of these runs are taken off: for all runs, where the filters mean all of a brake's,
+    else for those that are found. Raises as `selected_ids` does.
     """
     async with connect_to_server() as server:
         client, filters = server.client, selection.filters
@@ -121,7 +151,9 @@ async def go_on_many(selection: RunSelection, go_on: GoOn, *, as_json: bool = Fa
             return show_dry_run("go-on", await selected_ids(server, selection, "held"), as_json)
         scope = lasting_scope(filters) if not selection.ids else None
         released = [
-            each for each in await brakes_in_force(client) if scope is not None and is_within(each.scope, scope)
+            each
+            for each in await brakes_in_force(client)
+            if scope is not None and is_within(each.scope, scope)
         ]
         await release_runs(client, [each.id for each in released], by=go_on.by)
         report = await _let_go_on(server, selection, go_on)
@@ -145,7 +177,9 @@ async def _let_go_on(server: ServerConnection, selection: RunSelection, go_on: G
         if look:
             await asyncio.sleep(LOOK_SECONDS)
         try:
-            ids = await _held_ids(server, selection, {*report.done, *(each["id"] for each in report.failed)})
+            ids = await _held_ids(
+                server, selection, {*report.done, *(each["id"] for each in report.failed)}
+            )
         except RPCError as error:
             if not look:
                 raise
@@ -163,13 +197,19 @@ async def _let_go_on(server: ServerConnection, selection: RunSelection, go_on: G
 
 def is_within(inner: Scope, outer: Scope) -> bool:
     """Return whether all runs of one scope are runs of the other."""
-    pairs = ((inner.agent, outer.agent), (inner.tenant, outer.tenant), (inner.task_queue, outer.task_queue))
+    pairs = (
+        (inner.agent, outer.agent),
+        (inner.tenant, outer.tenant),
+        (inner.task_queue, outer.task_queue),
+    )
     if any(wanted is not None and value != wanted for value, wanted in pairs):
         return False
     return not outer.runs or (bool(inner.runs) and set(inner.runs) <= set(outer.runs))
 
 
-async def _held_ids(server: ServerConnection, selection: RunSelection, known: set[str]) -> list[str]:
+async def _held_ids(
+    server: ServerConnection, selection: RunSelection, known: set[str]
+) -> list[str]:
     return [id for id in await selected_ids(server, selection, "held") if id not in known]
 
 

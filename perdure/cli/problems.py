@@ -32,7 +32,9 @@ _NO_NAMESPACE = re.compile(r"^Namespace (\S+) is not found")
 
 
 class UsageProblem(Exception):
-    """Raised for a wrong argument of the command; the text names it and says what was expected and what to type."""
+    """Raised for a wrong argument of the command; the text names it and says what was expected and
+    what to type.
+    """
 
 
 class Failure(Exception):
@@ -65,7 +67,9 @@ _EXIT_CODES: dict[type[Exception], int] = {
 
 
 def explained(error: Exception) -> str:
-    """Return the text of an expected error. Raises any other error again: it is a fault of the program."""
+    """Return the text of an expected error. Raises any other error again: it is a fault of the
+    program.
+    """
     if (explanation := explain(error)) is None:
         raise error
     return explanation.text
@@ -74,7 +78,9 @@ def explained(error: Exception) -> str:
 def explain(error: Exception) -> Explanation | None:
     """Return the message about the error and the exit code; None for an unexpected error."""
     if isinstance(error, ApprovalError):
-        return Explanation("".join([str(error), *[_pending_line(each) for each in error.pending]]), FAILED)
+        return Explanation(
+            "".join([str(error), *[_pending_line(each) for each in error.pending]]), FAILED
+        )
     for kind, code in _EXIT_CODES.items():
         if isinstance(error, kind):
             return Explanation(str(error), code)
@@ -93,26 +99,38 @@ def _explain_temporal(error: Exception) -> Explanation | None:
     if isinstance(error, WorkflowAlreadyStartedError):
         run = error.workflow_id
         return Explanation(
-            f"a run {run!r} is under way, expected an unused id: choose another --id, or follow that one: "
+            f"a run {run!r} is under way, expected an unused id: choose another --id, or follow "
+            "that one: "
             f"{command_line('watch', run)}",
             FAILED,
         )
-    if isinstance(error, ApplicationError):  # A value that is lost, changed or refused, where it is read.
+    if isinstance(
+        error, ApplicationError
+    ):  # A value that is lost, changed or refused, where it is read.
         return Explanation(error.message, FAILED)
     if not isinstance(error, RPCError):
         return None
     if error.status is RPCStatusCode.NOT_FOUND and (found := _NO_NAMESPACE.search(error.message)):
         return Explanation(
-            f"the server has no namespace {found[1]!r}: expected the name of one in TEMPORAL_NAMESPACE, or in the "
+            f"the server has no namespace {found[1]!r}: expected the name of one in "
+            "TEMPORAL_NAMESPACE, or in the "
             "profile of temporal.toml. An administrator creates it: "
             f"temporal operator namespace create --namespace {found[1]}",
             FAILED,
         )
     hints = {
-        RPCStatusCode.UNAVAILABLE: "the server went away: is it still running? `perdure dev` starts one",
-        RPCStatusCode.UNAUTHENTICATED: "set TEMPORAL_API_KEY, or the certificate in TEMPORAL_TLS_CLIENT_CERT_PATH",
-        RPCStatusCode.PERMISSION_DENIED: "the credentials lack a permission in this namespace (TEMPORAL_NAMESPACE)",
-        RPCStatusCode.NOT_FOUND: "`perdure ls` lists the runs of this namespace (TEMPORAL_NAMESPACE)",
+        RPCStatusCode.UNAVAILABLE: (
+            "the server went away: is it still running? `perdure dev` starts one"
+        ),
+        RPCStatusCode.UNAUTHENTICATED: (
+            "set TEMPORAL_API_KEY, or the certificate in TEMPORAL_TLS_CLIENT_CERT_PATH"
+        ),
+        RPCStatusCode.PERMISSION_DENIED: (
+            "the credentials lack a permission in this namespace (TEMPORAL_NAMESPACE)"
+        ),
+        RPCStatusCode.NOT_FOUND: (
+            "`perdure ls` lists the runs of this namespace (TEMPORAL_NAMESPACE)"
+        ),
     }
     hint = hints.get(error.status, "`perdure ls` shows whether the server answers")
     return Explanation(f"Temporal: {error.message} ({error.status.name}); {hint}", FAILED)

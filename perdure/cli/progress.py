@@ -1,4 +1,6 @@
-"""Shows on stderr what a run does, as it happens: as lines, or above what is typed on a terminal."""
+"""Shows on stderr what a run does, as it happens: as lines, or above what is typed on a
+terminal.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,15 @@ class Progress:
     """Shows one event after another; streamed text continues its line until something else ends it.
 
     Args:
-        run_id: The run that is watched.
-        screen: The terminal on which it is shown, with the line that is being written; None for lines alone.
-        is_shown: As `Story` has it.
+        run_id: The run that is watched. screen: The terminal on which it is shown, with the line
+        that is being written; None for lines alone. is_shown: As `Story` has it.
     """
 
     def __init__(
-        self, run_id: str, screen: Screen | None = None, is_shown: Callable[[str], bool] | None = None
+        self,
+        run_id: str,
+        screen: Screen | None = None,
+        is_shown: Callable[[str], bool] | None = None,
     ) -> None:
         self._run_id = run_id
         self._screen = screen
@@ -39,7 +43,9 @@ class Progress:
 
     @property
     def streamed_text(self) -> str:
-        """Text that the model has written since it was last called; "" where text is not streamed."""
+        """Text that the model has written since it was last called; "" where text is not
+        streamed.
+        """
         return self._text.strip()
 
     def show(self, event: RunEvent) -> None:
@@ -92,5 +98,7 @@ class Progress:
     def _below(self) -> list[Line]:
         """Return the lines of the current calls, and the unfinished line of the answer."""
         text, width = visible(self._partial), self._screen.columns if self._screen else 80
-        written = [Line(text[start : start + width], self._tone) for start in range(0, len(text), width)]
+        written = [
+            Line(text[start : start + width], self._tone) for start in range(0, len(text), width)
+        ]
         return [*self._story.under_way(), *written]

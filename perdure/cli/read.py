@@ -1,4 +1,6 @@
-"""`perdure status`, `result`, `messages` and `watch`: read where a run stands, what it said, what it does."""
+"""`perdure status`, `result`, `messages` and `watch`: read where a run stands, what it said, what
+it does.
+"""
 
 from __future__ import annotations
 
@@ -40,17 +42,27 @@ async def _status(id: str, as_json: bool) -> None:
         run_id = handle.id
         try:
             found, fork = await handle.status(), await handle.fork_of()
-            failure = await failure_of(Chain(server.client, run_id)) if found.status == "failed" else {}
+            failure = (
+                await failure_of(Chain(server.client, run_id)) if found.status == "failed" else {}
+            )
         except EncryptionError as error:
             await tell_encrypted(server, run_id, error, as_json=as_json)
             return
         standing = await session_of(server.client, None, id).status() if id != run_id else None
-        missing = await _missing_keys(server, run_id) if any(each.run_id is None for each in found.held) else []
+        missing = (
+            await _missing_keys(server, run_id)
+            if any(each.run_id is None for each in found.held)
+            else []
+        )
         if found.queue_without_worker:
             memo = await read_memo(await server.client.get_workflow_handle(run_id).describe())
     if as_json:
         of = {"fork_of": fork.model_dump(mode="json", by_alias=True)} if fork else {}
-        among = {"session": {"id": id, **standing.model_dump(mode="json", by_alias=True)}} if standing else {}
+        among = (
+            {"session": {"id": id, **standing.model_dump(mode="json", by_alias=True)}}
+            if standing
+            else {}
+        )
         why = {"failure": failure} if failure else {}
         answer({**found.model_dump(mode="json", by_alias=True), **why, **of, **among})
         return
@@ -63,65 +75,111 @@ async def _status(id: str, as_json: bool) -> None:
     if fork:
         answer(f"a fork of run {fork.run}, before its iteration {fork.at}")
     usage = found.usage
-    answer(f"{found.status}, iteration {found.iteration}, {count_of(found.model_calls, 'model call')}")
-    by = f", to which {visible(one_line(found.handed_over_by))} has handed over" if found.handed_over_by else ""
+    answer(
+        f"{found.status}, iteration {found.iteration}, {count_of(found.model_calls, 'model call')}"
+    )
+    by = (
+        f", to which {visible(one_line(found.handed_over_by))} has handed over"
+        if found.handed_over_by
+        else ""
+    )
     answer(f"agent {visible(one_line(found.agent))}{by}; begun {local_time(found.started or 0.0)}")
     if failure:
         answer(f"{failure['kind']}: {one_line(failure['message'], 200)}")
-        answer(f"  its steps: {command_line('show', run_id)}    the conversation: {command_line('messages', run_id)}")
-    answer(f"tokens: {usage.input_tokens} in{cached_text(usage.model_dump())}, {usage.output_tokens} out")
+        answer(
+            f"  its steps: {command_line('show', run_id)}    the conversation: "
+            f"{command_line('messages', run_id)}"
+        )
+    answer(
+        f"tokens: {usage.input_tokens} in{cached_text(usage.model_dump())}, {usage.output_tokens} "
+        "out"
+    )
     if found.cost_usd is not None:
         answer(f"cost: {format_usd(found.cost_usd, unpriced=found.unpriced_calls)}")
     if found.slept_seconds:
         answer(f"no worker took it up for {duration_text(found.slept_seconds)} (stale_after)")
     if found.missing:
-        what, queue, since = ", ".join(found.missing.what), found.missing.task_queue, local_time(found.missing.since)
+        what, queue, since = (
+            ", ".join(found.missing.what),
+            found.missing.task_queue,
+            local_time(found.missing.since),
+        )
         answer(f"waits for a worker of the task queue {queue!r} that has {what}, since {since}")
     for held in found.held:
         run = "" if held.run_id is None else f"run {held.run_id} is "
-        answer(f"{run}held ({held.reason}) since {local_time(held.since)}: {one_line(held.why, 500)}")
+        answer(
+            f"{run}held ({held.reason}) since {local_time(held.since)}: {one_line(held.why, 500)}"
+        )
     for variable in missing:
-        answer(f"  no worker of the run has {variable}: set it where the workers are started, and start them again")
+        answer(
+            f"  no worker of the run has {variable}: set it where the workers are started, and "
+            "start them again"
+        )
     if found.held:
         raised = " ".join(f"{option_name(each.option)} …" for each in found.held if each.option)
         answer(f"  let it go on: {command_line('go-on', run_id, more=raised)}")
     if found.held_up:
         until = local_time(found.held_up.until)
-        answer(f"the model call is made again at {until}, after {found.held_up.kind}: {found.held_up.why}")
+        answer(
+            f"the model call is made again at {until}, after {found.held_up.kind}: "
+            f"{found.held_up.why}"
+        )
     if found.waits_for_rate:
-        answer(f"the next model call waits for a permit: calls of {found.waits_for_rate} have a rate")
+        answer(
+            f"the next model call waits for a permit: calls of {found.waits_for_rate} have a rate"
+        )
     for awaited in found.awaited:
         call, run = (
             describe_call(awaited.name, awaited.arguments),
             f" of run {awaited.run_id}" if awaited.run_id else "",
         )
-        answer(f"{call}{run} waits for another system {times(awaited.model_dump())}: perdure complete TOKEN RESULT")
+        answer(
+            f"{call}{run} waits for another system {times(awaited.model_dump())}: perdure complete "
+            "TOKEN RESULT"
+        )
     for pending in found.pending_approvals:
-        call, what = describe_call(pending.name, pending.arguments), "an answer" if pending.question else "approval"
+        call, what = (
+            describe_call(pending.name, pending.arguments),
+            "an answer" if pending.question else "approval",
+        )
         how, *others = ways_to_settle(pending.run_id or run_id, pending)
         answer(f"{call} waits for {what} {times(pending.model_dump())}: {how}")
         for other in others:
             answer(f"  or {other}")
     if found.queue_without_worker:
         is_busy, version = found.workers_are_busy, found.pinned_to
-        answer(waiting_text(run_id, found.queue_without_worker, memo, is_polled=is_busy, pinned_to=version))
+        answer(
+            waiting_text(
+                run_id, found.queue_without_worker, memo, is_polled=is_busy, pinned_to=version
+            )
+        )
 
 
 async def _missing_keys(server: ServerConnection, run_id: str) -> list[str]:
     from .doctor.workers import missing_keys  # needs what workers need
 
-    return await missing_keys(server.client, await server.client.get_workflow_handle(run_id).describe())
+    return await missing_keys(
+        server.client, await server.client.get_workflow_handle(run_id).describe()
+    )
 
 
 def result(
     id: options.RunId,
     as_json: options.AsJson = False,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Show the run's progress, on stderr.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Show the run's progress, on stderr.")
+    ] = False,
     call: Annotated[
-        str | None, typer.Option("--call", metavar="CALL", help="Print the result of this tool call instead, whole.")
+        str | None,
+        typer.Option(
+            "--call", metavar="CALL", help="Print the result of this tool call instead, whole."
+        ),
     ] = None,
     iteration: Annotated[
-        int | None, typer.Option("--iteration", metavar="N", help="The call's iteration, if several have that id.")
+        int | None,
+        typer.Option(
+            "--iteration", metavar="N", help="The call's iteration, if several have that id."
+        ),
     ] = None,
 ) -> None:
     """Wait for a run and print its answer; or print the result of one of its tool calls."""
@@ -174,7 +232,9 @@ async def _messages(run_id: str, as_json: bool) -> None:
 
 
 def _paragraph(message: Message) -> str:
-    calls = "".join(f"\n  → {describe_call(call.name, call.arguments)}" for call in message.tool_calls)
+    calls = "".join(
+        f"\n  → {describe_call(call.name, call.arguments)}" for call in message.tool_calls
+    )
     others = "".join(f"\n  [{part.kind}]" for part in message.parts if part.kind != "text")
     return f"[{message.role}] {message.text}{others}{calls}\n"
 
@@ -186,8 +246,9 @@ def watch(
 ) -> None:
     """Show what a run does until it ends, and print its answer.
 
-    Any run, wherever its workers are; one that is under way or has ended is shown from its beginning. On a terminal,
-    waiting approvals and questions can be answered here, and Ctrl-C asks whether to detach, cancel or steer.
+    Any run, wherever its workers are; one that is under way or has ended is shown from its
+    beginning. On a terminal, waiting approvals and questions can be answered here, and Ctrl-C asks
+    whether to detach, cancel or steer.
 
     As JSON, its events, one per line, with those of the runs that it calls.
     """
@@ -209,7 +270,10 @@ async def _announce(server: ServerConnection, handle: RunHandle) -> None:
     recorded = await read_recorded(server.client, handle.id)
     agent, model = recorded.input.agent, recorded.input.agent.model
     named = f"model {model.id} of {model.provider_key}" if model else "no model declared"
-    say(f"Run {handle.id}: agent {agent.name or 'without a name'}, {named}, {server.place}", "strong")
+    say(
+        f"Run {handle.id}: agent {agent.name or 'without a name'}, {named}, {server.place}",
+        "strong",
+    )
 
 
 async def _write_events(handle: RunHandle, after: int) -> int:

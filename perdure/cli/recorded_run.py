@@ -20,7 +20,13 @@ from ..protocol.run import RunInput
 from ..text import count_of
 from .console import say
 from .problems import Failure
-from .server_connection import CommandMemo, ServerConnection, connect_to_server, read_memo, run_under_way
+from .server_connection import (
+    CommandMemo,
+    ServerConnection,
+    connect_to_server,
+    read_memo,
+    run_under_way,
+)
 
 
 @asynccontextmanager
@@ -31,14 +37,17 @@ async def open_run(run_id: str) -> AsyncIterator[tuple[ServerConnection, RunHand
 
 
 async def find_run(server: ServerConnection, run_id: str) -> RunHandle:
-    """Return the run of that id; for a session, its run under way or its last one, and say which. Raises `Failure`."""
+    """Return the run of that id; for a session, its run under way or its last one, and say which.
+    Raises `Failure`.
+    """
     try:
         described = await server.client.get_workflow_handle(run_id).describe()
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
         raise Failure(
-            f"there is no run {run_id!r} in the namespace {server.client.namespace!r} of {server.place}. "
+            f"there is no run {run_id!r} in the namespace {server.client.namespace!r} of "
+            f"{server.place}. "
             f"Expected an id that `perdure ls` lists. {await _how_long_runs_are_kept(server)}"
         ) from error
     if described.workflow_type == SESSION_WORKFLOW:
@@ -58,13 +67,18 @@ async def _how_long_runs_are_kept(server: ServerConnection) -> str:
 
 
 async def last_turn(client: Client, described: WorkflowExecutionDescription) -> str:
-    """Find the session's run under way, else its last one, and say which. Raises `Failure` before the first."""
+    """Find the session's run under way, else its last one, and say which. Raises `Failure` before
+    the first.
+    """
     if under_way := run_under_way(described):
         say(f"Session {described.id}: the run under way is {under_way}", "faint")
         return under_way
     runs = await session(client, None, described.id).runs()
     if not runs:
-        raise Failure(f"session {described.id} has no run yet: perdure chat --session {shell_word(described.id)}")
+        raise Failure(
+            f"session {described.id} has no run yet: perdure chat --session "
+            f"{shell_word(described.id)}"
+        )
     say(f"Session {described.id}: no run is under way; the last one is {runs[-1].id}", "faint")
     return runs[-1].id
 
@@ -99,7 +113,9 @@ class _Teller(logging.Handler):
 
 @contextmanager
 def waiting_shown() -> Iterator[None]:
-    """Within it, a line on stderr says when the server stops to answer, and one when it answers again."""
+    """Within it, a line on stderr says when the server stops to answer, and one when it answers
+    again.
+    """
     teller, before = _Teller(), (logger.level, logger.propagate)
     logger.addHandler(teller)
     logger.setLevel(logging.WARNING)

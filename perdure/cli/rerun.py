@@ -46,26 +46,35 @@ def rerun(
 ) -> None:
     """Replay a run against another model, and compare the two.
 
-    The model is called by this command, and no tool is executed: its calls are matched with the recorded ones by name
-    and arguments, and get their results. A call that matches none ends the comparison. Where the recorded agent would
-    send a variable to a host that is not its provider's, you are asked first. The exit code is 0 when the
-    rerun went the same way, 1 when it did not.
+    The model is called by this command, and no tool is executed: its calls are matched with the
+    recorded ones by name and arguments, and get their results. A call that matches none ends the
+    comparison. Where the recorded agent would send a variable to a host that is not its provider's,
+    you are asked first. The exit code is 0 when the rerun went the same way, 1 when it did not.
     """
     revised = load_agent(agent) if agent else None
     given = read_given(revised, inputs or [], inputs_json)
     fields = run_options(chosen_fields(context)).model_dump(exclude_unset=True)
     execute(
-        _rerun(run, {"model": model, "agent": revised, "inputs": given, "options": fields}, yes=yes, as_json=as_json)
+        _rerun(
+            run,
+            {"model": model, "agent": revised, "inputs": given, "options": fields},
+            yes=yes,
+            as_json=as_json,
+        )
     )
 
 
 async def _rerun(run: str, changes: JsonObject, *, yes: bool, as_json: bool) -> int:
     recording, is_own = await _read_run(run)
     if not recording.has_ended:
-        raise Failure(f"run {recording.id} is {recording.status or 'under way'}, expected one that has ended")
+        raise Failure(
+            f"run {recording.id} is {recording.status or 'under way'}, expected one that has ended"
+        )
     if changes["agent"] is None:
         bare: JsonObject = {"tools": None, "metadata": None}
-        others = {path: each.model_copy(update=bare) for path, each in others_of(recording.agent).items()}
+        others = {
+            path: each.model_copy(update=bare) for path, each in others_of(recording.agent).items()
+        }
         asked = with_others(recording.agent.model_copy(update=bare), others)
         await require_consent(f"A rerun of {run}", asked, None, is_own=is_own, yes=yes)
     found = await testing.rerun(recording, **changes)
@@ -82,7 +91,9 @@ async def _read_run(run: str) -> tuple[Recording, bool]:
     if Path(run).is_file():
         return read_recording(run), False
     if run.endswith(".jsonl"):
-        raise UsageProblem(f"there is no file {run!r}, expected one that `perdure export ID -o {run}` has written")
+        raise UsageProblem(
+            f"there is no file {run!r}, expected one that `perdure export ID -o {run}` has written"
+        )
     async with open_run(run) as (server, handle):
         lines = [line async for line in handle.export(children=False)]
         return recording_of(lines, run), server.embedded is not None
@@ -99,7 +110,9 @@ def _report(found: Comparison) -> Iterator[str]:
         yield from _describe_deviation(found.deviation, calls)
     yield ""
     yield f"{'':<14}{'recorded':>14}{'rerun':>14}"
-    for name, recorded, now in zip(_NAMES, _figures(found.recorded), _figures(found.rerun), strict=True):
+    for name, recorded, now in zip(
+        _NAMES, _figures(found.recorded), _figures(found.rerun), strict=True
+    ):
         yield f"{name:<14}{recorded:>14}{now:>14}"
     yield ""
     yield f"recorded: {_end(found.recorded_end)}"
@@ -111,7 +124,11 @@ _NAMES = ("model calls", "tool calls", "tokens in", "tokens out", "cost", "model
 
 def _figures(effort: Effort) -> list[str]:
     counts = (effort.model_calls, effort.tool_calls, effort.input_tokens, effort.output_tokens)
-    return [*(f"{count:,}" for count in counts), format_usd(effort.cost_usd) or "unknown", f"{effort.seconds:.1f} s"]
+    return [
+        *(f"{count:,}" for count in counts),
+        format_usd(effort.cost_usd) or "unknown",
+        f"{effort.seconds:.1f} s",
+    ]
 
 
 def _describe_deviation(deviation: Deviation, calls: str) -> Iterator[str]:
@@ -130,7 +147,11 @@ def _describe_deviation(deviation: Deviation, calls: str) -> Iterator[str]:
 def _where(deviation: Deviation) -> str:
     if deviation.why != "failed":
         return f"in iteration {deviation.iteration}"
-    return f"after iteration {deviation.iteration}" if deviation.iteration else "before the model's first reply"
+    return (
+        f"after iteration {deviation.iteration}"
+        if deviation.iteration
+        else "before the model's first reply"
+    )
 
 
 def _end(end: JsonObject | None) -> str:

@@ -51,13 +51,21 @@ def run(
     credentials: options.Credentials = None,
     detach: Annotated[
         bool,
-        typer.Option("--detach", "-d", help="Start the run, print its id, and exit; it is held where it can't go on."),
+        typer.Option(
+            "--detach",
+            "-d",
+            help="Start the run, print its id, and exit; it is held where it can't go on.",
+        ),
     ] = False,
     id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="The run's id; default: a new, readable one.")
+        str | None,
+        typer.Option("--id", metavar="ID", help="The run's id; default: a new, readable one."),
     ] = None,
     task_queue: Annotated[
-        str | None, typer.Option("--task-queue", metavar="NAME", help="The task queue whose workers execute the run.")
+        str | None,
+        typer.Option(
+            "--task-queue", metavar="NAME", help="The task queue whose workers execute the run."
+        ),
     ] = None,
     tenant: options.Tenant = None,
     tenant_weight: options.TenantWeight = None,
@@ -74,15 +82,18 @@ def run(
 
     The answer goes to stdout, what the agent does to stderr.
 
-    Without TEMPORAL_ADDRESS an embedded Temporal server is used. A worker runs inside this command when --tools
-    is given, or when the embedded server has none; otherwise the workers of the task queue execute the run.
+    Without TEMPORAL_ADDRESS an embedded Temporal server is used. A worker runs inside this command
+    when --tools is given, or when the embedded server has none; otherwise the workers of the task
+    queue execute the run.
 
     """
     request = RunRequest(
         agent=str(agent_file),
         inputs=inputs or [],
         inputs_json=inputs_json,
-        sources=CodeSources(tools or (), guardrails or (), compactor or (), scripted, mock, credentials),
+        sources=CodeSources(
+            tools or (), guardrails or (), compactor or (), scripted, mock, credentials
+        ),
         fields=chosen_fields(context),
         id=id,
         task_queue=task_queue,
@@ -99,18 +110,30 @@ def run(
 def _from_file(request: RunRequest) -> StartArguments:
     """Load the agent and its inputs, and report their faults before a server starts."""
     if request.detach and request.sources.scripted:
-        raise UsageProblem("--detach and --scripted exclude each other: the scripted model ends with this command")
+        raise UsageProblem(
+            "--detach and --scripted exclude each other: the scripted model ends with this command"
+        )
     if request.detach and request.sources.mock:
-        raise UsageProblem("--detach and --mock exclude each other: the worker honours mocks (perdure worker --mock)")
-    require_mocks(asked=request.sources.mock, scripted=request.sources.scripted, quiet=request.quiet)
+        raise UsageProblem(
+            "--detach and --mock exclude each other: the worker honours mocks (perdure worker "
+            "--mock)"
+        )
+    require_mocks(
+        asked=request.sources.mock, scripted=request.sources.scripted, quiet=request.quiet
+    )
     return begin_with_file(request)
 
 
 async def perform(request: RunRequest, beginning: StartArguments | Begin) -> int:
-    """Start the run and, unless it is detached, follow it; returns the exit code. Raises what `beginning` raises."""
+    """Start the run and, unless it is detached, follow it; returns the exit code. Raises what
+    `beginning` raises.
+    """
     async with AsyncExitStack() as stack:
         if isinstance(beginning, StartArguments):
-            begin, agent = beginning, stack.enter_context(scripted_agent(beginning.agent, beginning.script))
+            begin, agent = (
+                beginning,
+                stack.enter_context(scripted_agent(beginning.agent, beginning.script)),
+            )
             server = await stack.enter_async_context(connect_to_server())
         else:
             server = await stack.enter_async_context(connect_to_server())
@@ -139,7 +162,9 @@ async def perform(request: RunRequest, beginning: StartArguments | Begin) -> int
             return await _report_detached(server, handle, queue, begin.code, request)
         if not request.quiet:
             _announce(server, handle, _describe_model(agent, begin))
-        return await follow_to_the_end(server, handle, quiet=request.quiet, as_json=request.as_json, helps=True)
+        return await follow_to_the_end(
+            server, handle, quiet=request.quiet, as_json=request.as_json, helps=True
+        )
 
 
 def _options(begin: StartArguments, *, inside: bool, detached: bool) -> RunOptions:
@@ -150,7 +175,9 @@ def _options(begin: StartArguments, *, inside: bool, detached: bool) -> RunOptio
 
 @contextmanager
 def telling_if_interrupted(run_id: str) -> Iterator[None]:
-    """While a run is being started: who interrupts that is told its id, for the server may have it already."""
+    """While a run is being started: who interrupts that is told its id, for the server may have it
+    already.
+    """
     try:
         yield
     except asyncio.CancelledError:
@@ -162,7 +189,9 @@ def telling_if_interrupted(run_id: str) -> Iterator[None]:
 async def _needs_worker_inside(
     server: ServerConnection, request: RunRequest, begin: StartArguments, queue: str | None
 ) -> bool:
-    """Return whether this process needs a worker: for code or a script of this command, or for lack of another."""
+    """Return whether this process needs a worker: for code or a script of this command, or for lack
+    of another.
+    """
     if request.detach:
         return False
     if begin.code or begin.script or begin.memo.mock:
@@ -182,7 +211,11 @@ def _describe_model(agent: Agent, begin: StartArguments) -> str:
         return "mock answers (DEBUG_MOCK_RESPONSES)"
     if begin.script:
         return f"scripted model ({begin.script})"
-    return f"model {agent.model.id} of {agent.model.provider_key}" if agent.model else "no model declared"
+    return (
+        f"model {agent.model.id} of {agent.model.provider_key}"
+        if agent.model
+        else "no model declared"
+    )
 
 
 async def _report_detached(

@@ -21,7 +21,11 @@ from .problems import UsageProblem
 
 BY_CODE = ("guardrails", "compactor")
 """Fields that follow from what `--guardrails` and `--compactor` load."""
-SHORT_FORMS = {"parallel_tool_calls": "--parallel-tools", "max_total_tokens": "--max-tokens", "webhooks": "--webhook"}
+SHORT_FORMS = {
+    "parallel_tool_calls": "--parallel-tools",
+    "max_total_tokens": "--max-tokens",
+    "webhooks": "--webhook",
+}
 _CHOSEN = "perdure.run_options"
 
 
@@ -57,7 +61,9 @@ _TITLES: Mapping[str, Collection[str]] = {
     "What is shown": ("as_json", "quiet", "yes", "log_level", "log_format", "help"),
 }
 _OF_RUN = ("Limits and time-outs", "How the run works")
-_LIMITS = re.compile(r"max_.*|.*_(?:seconds|timeout|retries|grace|after)|context_budget|retries|on_limit")
+_LIMITS = re.compile(
+    r"max_.*|.*_(?:seconds|timeout|retries|grace|after)|context_budget|retries|on_limit"
+)
 
 
 def _title(name: str) -> str:
@@ -73,7 +79,9 @@ def chosen_fields(context: typer.Context) -> JsonObject:
 
 
 def run_options(fields: JsonView, *, base: RunOptions | None = None) -> RunOptions:
-    """Return the options with these fields; the others are those of `base`, or the defaults. Raises `UsageProblem`."""
+    """Return the options with these fields; the others are those of `base`, or the defaults. Raises
+    `UsageProblem`.
+    """
     before = base.model_dump(exclude_unset=True) if base else {}
     try:
         return RunOptions.model_validate({**before, **fields})
@@ -99,7 +107,12 @@ def _parameters() -> Sequence[Any]:
     def fields(**values: Any) -> None: ...
 
     parameters = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(name, field, text))
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=_annotation(name, field, text),
+        )
         for name, field in RunOptions.model_fields.items()
         if name not in BY_CODE
         for text in [texts.get(name, "")]
@@ -112,12 +125,18 @@ def _parameters() -> Sequence[Any]:
 
 
 def docstrings(model: type) -> dict[str, str]:
-    """Return the text under each field of a class, in one line and without the specification's section numbers."""
+    """Return the text under each field of a class, in one line and without the specification's
+    section numbers.
+    """
     [definition] = ast.parse(inspect.getsource(model)).body
     assert isinstance(definition, ast.ClassDef)
     found = {}
     for field, text in zip(definition.body, definition.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(text, ast.Expr)
+        ):
             said = ast.literal_eval(text.value)
             found[field.target.id] = _for_a_terminal(" ".join(said.split()))
     return found
@@ -125,7 +144,11 @@ def docstrings(model: type) -> dict[str, str]:
 
 def _for_a_terminal(text: str) -> str:
     """Return the text with options in the place of fields, and without section numbers."""
-    text = re.sub(r'`(\w+)(?:="(\w+)")?`', lambda it: " ".join([option_name(it[1]), *filter(None, [it[2]])]), text)
+    text = re.sub(
+        r'`(\w+)(?:="(\w+)")?`',
+        lambda it: " ".join([option_name(it[1]), *filter(None, [it[2]])]),
+        text,
+    )
     return re.sub(r"\bNone\b", "no value", re.sub(r" \(§[\d.]+\)", "", text))
 
 
@@ -134,17 +157,33 @@ def _annotation(name: str, field: FieldInfo, text: str) -> Any:
     type_: Any = plain if _is_known(plain) else str
     default = "" if field.default in (None, False) else f" [default: {field.default}]"
     names = [option_name(name)] + ([f"--{name.replace('_', '-')}"] if name in SHORT_FORMS else [])
-    declared = ["/".join([names[0], f"--no-{names[0][2:]}"]), *names[1:]] if plain is bool else names
+    declared = (
+        ["/".join([names[0], f"--no-{names[0][2:]}"]), *names[1:]] if plain is bool else names
+    )
     option = typer.Option(
-        *declared, help=text + default, show_default=False, expose_value=False, callback=_keep, rich_help_panel=None
+        *declared,
+        help=text + default,
+        show_default=False,
+        expose_value=False,
+        callback=_keep,
+        rich_help_panel=None,
     )
     return Annotated[type_ if _accepts_none(type_) else type_ | None, option]
 
 
 def _is_known(type_: Any) -> bool:
-    """Return whether the command line has this type; a value of another one is read from its text by the model."""
-    parts = [part for part in get_args(type_) if part is not type(None)] if _accepts_none(type_) else [type_]
-    return all(part in (int, float, bool, str) or get_origin(part) is Literal for part in parts) and len(parts) == 1
+    """Return whether the command line has this type; a value of another one is read from its text
+    by the model.
+    """
+    parts = (
+        [part for part in get_args(type_) if part is not type(None)]
+        if _accepts_none(type_)
+        else [type_]
+    )
+    return (
+        all(part in (int, float, bool, str) or get_origin(part) is Literal for part in parts)
+        and len(parts) == 1
+    )
 
 
 def _accepts_none(type_: Any) -> bool:

@@ -51,15 +51,29 @@ def create(
     name: Name,
     agent_file: options.AgentFile,
     cron: Annotated[
-        list[str] | None, typer.Option(metavar="'M H D MONTH WEEKDAY'", help="When, such as '0 7 * * 1'; repeatable.")
+        list[str] | None,
+        typer.Option(
+            metavar="'M H D MONTH WEEKDAY'", help="When, such as '0 7 * * 1'; repeatable."
+        ),
     ] = None,
-    every: Annotated[str | None, typer.Option(metavar="TIME", help="How often: 90s, 15m, 1h, 2d.")] = None,
-    timezone: Annotated[str, typer.Option(metavar="ZONE", help="Of --cron, such as Europe/Berlin.")] = "UTC",
+    every: Annotated[
+        str | None, typer.Option(metavar="TIME", help="How often: 90s, 15m, 1h, 2d.")
+    ] = None,
+    timezone: Annotated[
+        str, typer.Option(metavar="ZONE", help="Of --cron, such as Europe/Berlin.")
+    ] = "UTC",
     overlap: Annotated[
         Literal["skip", "buffer", "buffer-all", "cancel", "terminate", "allow"],
-        typer.Option(help="If the run before is under way: skip this one, start it after, end that one, or run both."),
+        typer.Option(
+            help=(
+                "If the run before is under way: skip this one, start it after, end that one, or "
+                "run both."
+            )
+        ),
     ] = "skip",
-    paused: Annotated[bool, typer.Option("--paused", help="Start nothing until `perdure schedule resume`.")] = False,
+    paused: Annotated[
+        bool, typer.Option("--paused", help="Start nothing until `perdure schedule resume`.")
+    ] = False,
     replace: Annotated[
         bool, typer.Option("--replace", help="Change the schedule of that name, if there is one.")
     ] = False,
@@ -67,25 +81,42 @@ def create(
     inputs_json: options.InputsJson = None,
     deps: options.Deps = None,
     task_queue: options.TaskQueue = DEFAULT_QUEUE,
-    tenant: Annotated[str | None, typer.Option(metavar="NAME", help="The tenant of the runs.")] = None,
+    tenant: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The tenant of the runs.")
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Start runs of an agent at times.
 
-    The agent and its inputs are recorded now: after a change of the file, create it again with --replace. The runs have
-    ids of the schedule's name and their time, and are executed by the workers of the task queue.
+    The agent and its inputs are recorded now: after a change of the file, create it again with
+    --replace. The runs have ids of the schedule's name and their time, and are executed by the
+    workers of the task queue.
     """
     _require_one(cron, every)
     fields = chosen_fields(context)
     chosen = run_options(fields) if fields else None
     agent = load_checked(agent_file, elsewhere=True)
     given = read_inputs(agent, inputs or [], inputs_json)
-    when = {"cron": cron or (), "every": _interval(every), "timezone": timezone, "overlap": overlap, "paused": paused}
-    more = {"replace": replace, "task_queue": task_queue, "options": chosen, "tenant": tenant, **read_deps(deps)}
+    when = {
+        "cron": cron or (),
+        "every": _interval(every),
+        "timezone": timezone,
+        "overlap": overlap,
+        "paused": paused,
+    }
+    more = {
+        "replace": replace,
+        "task_queue": task_queue,
+        "options": chosen,
+        "tenant": tenant,
+        **read_deps(deps),
+    }
     execute(_create(name, agent, given, {**when, **more}, as_json))
 
 
-async def _create(name: str, agent: Any, inputs: JsonObject, how: JsonObject, as_json: bool) -> None:
+async def _create(
+    name: str, agent: Any, inputs: JsonObject, how: JsonObject, as_json: bool
+) -> None:
     async with connect_to_server() as server:
         made = await create_schedule(server.client, name, agent, inputs, **how)
         is_polled = await server.is_polled(made.task_queue)
@@ -128,7 +159,9 @@ async def _read(name: str, as_json: bool) -> None:
 
 
 @schedule.command()
-def pause(name: Name, reason: Annotated[str, typer.Option(help="Why, for those who read it.")] = "") -> None:
+def pause(
+    name: Name, reason: Annotated[str, typer.Option(help="Why, for those who read it.")] = ""
+) -> None:
     """Start no more runs, until it is resumed."""
     told = f"Paused {name}. Go on: {command_line('schedule resume', name)}"
     execute(_do(lambda client: pause_schedule(client, name, reason), told))
@@ -150,7 +183,12 @@ def run(name: Name) -> None:
 @schedule.command()
 def delete(name: Name) -> None:
     """Forget a schedule; runs that it has started go on."""
-    execute(_do(lambda client: delete_schedule(client, name), f"Deleted {name}. Its runs are still there."))
+    execute(
+        _do(
+            lambda client: delete_schedule(client, name),
+            f"Deleted {name}. Its runs are still there.",
+        )
+    )
 
 
 async def _do(change: Callable[[Client], Awaitable[None]], told: str) -> None:
@@ -169,7 +207,9 @@ def _interval(text: str | None) -> timedelta | None:
         return None
     parts = re.findall(r"(\d+)([smhdw])", text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise UsageProblem(f"--every {text!r}: expected a number and s, m, h, d or w, such as 90s, 15m or 1h30m")
+        raise UsageProblem(
+            f"--every {text!r}: expected a number and s, m, h, d or w, such as 90s, 15m or 1h30m"
+        )
     try:
         interval = timedelta(**{_UNITS[unit]: int(number) for number, unit in parts})
     except (OverflowError, ValueError) as error:
@@ -206,4 +246,8 @@ def _when(found: ScheduledRuns) -> str:
 def _next(found: ScheduledRuns) -> str:
     if found.paused:
         return "paused"
-    return f"next: {found.next[0].astimezone().strftime('%Y-%m-%d %H:%M:%S')}" if found.next else "no next time"
+    return (
+        f"next: {found.next[0].astimezone().strftime('%Y-%m-%d %H:%M:%S')}"
+        if found.next
+        else "no next time"
+    )

@@ -1,4 +1,6 @@
-"""A line to type in at the bottom of the terminal, and what is under way below it; all else is written above."""
+"""A line to type in at the bottom of the terminal, and what is under way below it; all else is
+written above.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,8 @@ class Screen:
         return [self.lines.get_nowait() for _ in range(self.lines.qsize())]
 
     async def ask(self, *, withdrawn: asyncio.Event) -> str | None:
-        """Return the next line that is typed, as an answer; None when the question is withdrawn before that.
+        """Return the next line that is typed, as an answer; None when the question is withdrawn
+        before that.
 
         What is being typed is kept for afterwards.
         """
@@ -135,7 +138,9 @@ class Screen:
 
 
 def has_person() -> bool:
-    """Return whether somebody sits at the terminal of this command, which is in the foreground there."""
+    """Return whether somebody sits at the terminal of this command, which is in the foreground
+    there.
+    """
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     return is_terminal and os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
 

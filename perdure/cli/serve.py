@@ -47,86 +47,140 @@ DEFAULT_PORT = 8400
 
 
 def serve(
-    agents: Annotated[list[Path], typer.Argument(metavar="AGENT.prompty…", help="The agents that are offered.")],
+    agents: Annotated[
+        list[Path], typer.Argument(metavar="AGENT.prompty…", help="The agents that are offered.")
+    ],
     tools: options.Tools = None,
     guardrails: options.GuardrailNames = None,
     compactor: options.Compactors = None,
     credentials: options.Credentials = None,
     task_queue: options.TaskQueue = DEFAULT_QUEUE,
     mock: options.Mock = False,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen at.")] = LOOPBACK[0],
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="The address to listen at.")
+    ] = LOOPBACK[0],
     port: Annotated[int, typer.Option(help="The port; 0 is any free one.")] = DEFAULT_PORT,
     tokens: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Bearer tokens and their owners: perdure docs gateway.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Bearer tokens and their owners: perdure docs gateway."),
     ] = None,
     identify: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:FUNCTION", help="Given the headers, returns name, tenant and roles, or None."),
+        typer.Option(
+            metavar="MODULE:FUNCTION",
+            help="Given the headers, returns name, tenant and roles, or None.",
+        ),
     ] = None,
     oidc_issuer: Annotated[
-        str | None, typer.Option(metavar="URL", help="Take JSON Web Tokens of this issuer (OpenID Connect).")
+        str | None,
+        typer.Option(metavar="URL", help="Take JSON Web Tokens of this issuer (OpenID Connect)."),
     ] = None,
-    oidc_audience: Annotated[str | None, typer.Option(metavar="NAME", help="For whom such tokens must be.")] = None,
+    oidc_audience: Annotated[
+        str | None, typer.Option(metavar="NAME", help="For whom such tokens must be.")
+    ] = None,
     oidc_keys: Annotated[
-        str | None, typer.Option(metavar="URL|FILE", help="The issuer's keys; default: those it names.")
+        str | None,
+        typer.Option(metavar="URL|FILE", help="The issuer's keys; default: those it names."),
     ] = None,
-    oidc_name_claim: Annotated[str, typer.Option(metavar="CLAIM", help="The claim with the name.")] = "sub",
+    oidc_name_claim: Annotated[
+        str, typer.Option(metavar="CLAIM", help="The claim with the name.")
+    ] = "sub",
     oidc_tenant_claim: Annotated[
-        str, typer.Option(metavar="CLAIM", help="The claim with the tenant; default: there are no tenants.")
+        str,
+        typer.Option(
+            metavar="CLAIM", help="The claim with the tenant; default: there are no tenants."
+        ),
     ] = "",
     oidc_roles_claim: Annotated[
-        str, typer.Option(metavar="CLAIM", help="The claim with the roles, such as realm_access.roles.")
+        str,
+        typer.Option(metavar="CLAIM", help="The claim with the roles, such as realm_access.roles."),
     ] = "",
     open_to_all: Annotated[
-        bool, typer.Option("--open", help="Serve without authentication, at an address that others reach.")
+        bool,
+        typer.Option(
+            "--open", help="Serve without authentication, at an address that others reach."
+        ),
     ] = False,
     allow_origin: Annotated[
-        list[str] | None, typer.Option(metavar="URL", help="Pages of this origin may ask, from a browser.")
+        list[str] | None,
+        typer.Option(metavar="URL", help="Pages of this origin may ask, from a browser."),
     ] = None,
-    max_request_bytes: Annotated[int, typer.Option(min=1024, help="The size of a request.")] = USUAL_LIMITS.max_bytes,
+    max_request_bytes: Annotated[
+        int, typer.Option(min=1024, help="The size of a request.")
+    ] = USUAL_LIMITS.max_bytes,
     max_open: Annotated[
         int, typer.Option(min=1, help="Requests and streams of this process at a time.")
     ] = USUAL_LIMITS.max_open,
-    max_open_each: Annotated[int, typer.Option(min=1, help="The same of each client.")] = USUAL_LIMITS.max_open_each,
+    max_open_each: Annotated[
+        int, typer.Option(min=1, help="The same of each client.")
+    ] = USUAL_LIMITS.max_open_each,
     rate: Annotated[
         str | None,
-        typer.Option(metavar="N/s", help="Requests of each client at this process: 20/s, 300/min. Default: no limit."),
+        typer.Option(
+            metavar="N/s",
+            help="Requests of each client at this process: 20/s, 300/min. Default: no limit.",
+        ),
     ] = None,
     answer_tasks: Annotated[
         bool,
-        typer.Option("--answer-tasks", help="Call the model for titles, tags and the like of chat front ends."),
+        typer.Option(
+            "--answer-tasks",
+            help="Call the model for titles, tags and the like of chat front ends.",
+        ),
     ] = False,
     cancel_tasks: Annotated[
-        bool, typer.Option("--cancel-tasks", help="Let tasks/cancel of an MCP client cancel a run without a reason.")
+        bool,
+        typer.Option(
+            "--cancel-tasks",
+            help="Let tasks/cancel of an MCP client cancel a run without a reason.",
+        ),
     ] = False,
     stream_seconds: Annotated[
-        float, typer.Option(min=1, metavar="SECONDS", help="How long streams last that can be gone on with.")
+        float,
+        typer.Option(
+            min=1, metavar="SECONDS", help="How long streams last that can be gone on with."
+        ),
     ] = STREAM_SECONDS,
     stream_after: Annotated[
         int,
-        typer.Option(metavar="N", min=0, help="Hold the first N characters of a text back: it may precede tool calls."),
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="Hold the first N characters of a text back: it may precede tool calls.",
+        ),
     ] = 0,
     grace: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="Time for open requests and streams to finish.")
+        float,
+        typer.Option(
+            min=0, metavar="SECONDS", help="Time for open requests and streams to finish."
+        ),
     ] = 5.0,
     metrics_address: options.MetricsAddress = None,
     webhook: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="URL", help="Webhooks: notify a URL when a run waits, is held or ends (perdure docs webhooks)."
+            metavar="URL",
+            help=(
+                "Webhooks: notify a URL when a run waits, is held or ends (perdure docs webhooks)."
+            ),
         ),
     ] = None,
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
     as_json: options.AsJson = False,
-    ends_with_stdin: Annotated[bool, typer.Option(hidden=True, help="End when stdin is closed.")] = False,
+    ends_with_stdin: Annotated[
+        bool, typer.Option(hidden=True, help="End when stdin is closed.")
+    ] = False,
 ) -> None:
-    """Serve agents over HTTP until Ctrl-C, in the protocols of OpenAI, MCP, A2A, AG-UI, AI SDK, and its own.
+    """Serve agents over HTTP until Ctrl-C, in the protocols of OpenAI, MCP, A2A, AG-UI, AI SDK, and
+    its own.
 
-    Where no Temporal server is configured, the embedded one is started, and a worker with it. Elsewhere a worker is
-    started where --tools, --guardrails or --compactor name its code.
+    Where no Temporal server is configured, the embedded one is started, and a worker with it.
+    Elsewhere a worker is started where --tools, --guardrails or --compactor name its code.
     """
-    code = load_user_code(tools or (), guardrails or (), compactor or (), [credentials] if credentials else [])
+    code = load_user_code(
+        tools or (), guardrails or (), compactor or (), [credentials] if credentials else []
+    )
     for path in agents:
         require_file(path)
     offers = offers_of(agents)
@@ -134,7 +188,12 @@ def serve(
         tokens,
         identify,
         _OpenIdOptions(
-            oidc_issuer, oidc_audience, oidc_keys, oidc_name_claim, oidc_tenant_claim, oidc_roles_claim
+            oidc_issuer,
+            oidc_audience,
+            oidc_keys,
+            oidc_name_claim,
+            oidc_tenant_claim,
+            oidc_roles_claim,
         ).settings(),
     )
     _require_protected(host, is_open=not known and not open_to_all)
@@ -164,13 +223,20 @@ def serve(
 
 
 def _hooks_of(code: UserCode) -> JsonObject:
-    """Return the options of runs that name the code, where there is one of its kind: of several, agents' files choose.
+    """Return the options of runs that name the code, where there is one of its kind: of several,
+    agents' files choose.
 
     Text that is to be checked is not streamed before it is.
     """
     found: JsonObject = {"guardrails": code.guardrails, "compactor": code.compactors}
-    hooks: JsonObject = {field: next(iter(named)) for field, named in found.items() if len(named) == 1}
-    return {**hooks, "stream": False} if any(each.output for each in code.guardrails.values()) else hooks
+    hooks: JsonObject = {
+        field: next(iter(named)) for field, named in found.items() if len(named) == 1
+    }
+    return (
+        {**hooks, "stream": False}
+        if any(each.output for each in code.guardrails.values())
+        else hooks
+    )
 
 
 def _rate(text: str | None) -> float | None:
@@ -197,8 +263,10 @@ class _Place:
 def _require_protected(host: str, *, is_open: bool) -> None:
     if is_open and host not in LOOPBACK:
         raise UsageProblem(
-            f"--host {host}: everybody who reaches it could run these agents, and decide for others. Expected "
-            f"--tokens, --identify or --oidc-issuer with it, --open where that is meant, or --host {LOOPBACK[0]}"
+            f"--host {host}: everybody who reaches it could run these agents, and decide for "
+            "others. Expected "
+            "--tokens, --identify or --oidc-issuer with it, --open where that is meant, or --host "
+            f"{LOOPBACK[0]}"
         )
 
 
@@ -206,30 +274,47 @@ class _OpenIdOptions:
     """The options about OpenID Connect."""
 
     def __init__(
-        self, issuer: str | None, audience: str | None, keys: str | None, name: str, tenant: str, roles: str
+        self,
+        issuer: str | None,
+        audience: str | None,
+        keys: str | None,
+        name: str,
+        tenant: str,
+        roles: str,
     ) -> None:
         self._issuer, self._audience, self._keys = issuer, audience, keys
-        self._claims: JsonObject = {"name_claim": name, "tenant_claim": tenant, "roles_claim": roles}
+        self._claims: JsonObject = {
+            "name_claim": name,
+            "tenant_claim": tenant,
+            "roles_claim": roles,
+        }
 
     def settings(self) -> OpenIdSettings | None:
-        """Return the settings; None without an issuer. Raises `UsageProblem` for an issuer without an audience."""
+        """Return the settings; None without an issuer. Raises `UsageProblem` for an issuer without
+        an audience.
+        """
         if not self._issuer:
             return None
         if not self._audience:
             raise UsageProblem(
-                "--oidc-issuer needs --oidc-audience: without it, tokens for other services would be taken"
+                "--oidc-issuer needs --oidc-audience: without it, tokens for other services would "
+                "be taken"
             )
         return OpenIdSettings(self._issuer, self._audience, self._keys or "", **self._claims)
 
 
-def _authenticators(tokens: Path | None, identify: str | None, openid: OpenIdSettings | None) -> list[Authenticator]:
+def _authenticators(
+    tokens: Path | None, identify: str | None, openid: OpenIdSettings | None
+) -> list[Authenticator]:
     known: list[Authenticator] = [TokenFile(tokens)] if tokens else []
     if openid:
         known.append(OpenId(openid))
     if identify:
         found = list(load_named("--identify", [identify]).values())
         if len(found) != 1 or not callable(found[0]):
-            raise UsageProblem(f"--identify {identify!r}: expected module:function or file.py:function")
+            raise UsageProblem(
+                f"--identify {identify!r}: expected module:function or file.py:function"
+            )
         known.append(Function(found[0]))
     return known
 
@@ -256,15 +341,28 @@ async def _serve(
         if has_worker:
             tune_process()
             limits = OPEN if server.embedded is not None else WorkerLimits.from_environment()
-            inside = worker_inside(server, task_queue=task_queue, code=code, mock=mock, limits=limits)
+            inside = worker_inside(
+                server, task_queue=task_queue, code=code, mock=mock, limits=limits
+            )
             await stack.enter_async_context(inside)
         hosts = (*LOOPBACK, "[::1]") if place.host in LOOPBACK else ("*",)
         app = gateway_app(gateway, hosts=hosts, origins=place.origins, limits=place.limits)
-        url = await stack.enter_async_context(serve_app(app, place.host, place.port, what="The gateway"))
+        url = await stack.enter_async_context(
+            serve_app(app, place.host, place.port, what="The gateway")
+        )
         stack.push_async_callback(gateway.ending.end, place.grace)
-        _say_where(url, server, offers, is_open=not authenticators, has_worker=has_worker, task_queue=task_queue)
+        _say_where(
+            url,
+            server,
+            offers,
+            is_open=not authenticators,
+            has_worker=has_worker,
+            task_queue=task_queue,
+        )
         if as_json:
-            answer({"url": url, "agents": list(offers), "taskQueue": task_queue, "worker": has_worker})
+            answer(
+                {"url": url, "agents": list(offers), "taskQueue": task_queue, "worker": has_worker}
+            )
         await end()
 
 
@@ -280,7 +378,10 @@ def _say_where(
     """Say what is served, and what to paste into a client."""
     first, key = next(iter(offers)), "anything" if is_open else "TOKEN"
     say(f"Gateway: {url}   agents: {', '.join(offers)}", "strong")
-    say(f"on {server.place}, task queue {task_queue!r}, {'with a worker' if has_worker else 'workers elsewhere'}")
+    say(
+        f"on {server.place}, task queue {task_queue!r}, "
+        f"{'with a worker' if has_worker else 'workers elsewhere'}"
+    )
     say(f'OpenAI:  client = OpenAI(base_url="{url}/v1", api_key="{key}")')
     say(f'         client.chat.completions.create(model="{first}", messages=[…])')
     if find_spec("mcp"):

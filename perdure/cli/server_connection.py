@@ -1,4 +1,6 @@
-"""Connects to the server that a command works on: the one that the environment names, else the embedded one."""
+"""Connects to the server that a command works on: the one that the environment names, else the
+embedded one.
+"""
 
 from __future__ import annotations
 
@@ -46,13 +48,19 @@ class ServerConnection:
         """Return a second client of the same server: each worker needs one of its own."""
         return await (self.embedded.connect() if self.embedded else connect())
 
-    async def is_polled(self, task_queue: str, *, now: float | None = None, version: Version | None = None) -> bool:
-        """Return whether a worker polls the queue; one that has ended counts for seconds, elsewhere for a minute.
+    async def is_polled(
+        self, task_queue: str, *, now: float | None = None, version: Version | None = None
+    ) -> bool:
+        """Return whether a worker polls the queue; one that has ended counts for seconds, elsewhere
+        for a minute.
 
-        `now` is the server's time, if it is known; with `version`, only its workers count. Raises `RPCError`.
+        `now` is the server's time, if it is known; with `version`, only its workers count. Raises
+        `RPCError`.
         """
         within = 1.5 * settings.POLL_SECONDS if self.embedded else POLL_SECONDS
-        return await somebody_polls(self.client, task_queue, within=within, now=now, version=version)
+        return await somebody_polls(
+            self.client, task_queue, within=within, now=now, version=version
+        )
 
     async def has_ended(self, run_id: str) -> bool:
         """Return whether the run is over."""
@@ -75,12 +83,17 @@ class ServerConnection:
         if base := os.environ.get("PERDURE_UI_URL"):
             return base.rstrip("/")
         host = self.client.service_client.config.target_host.rpartition(":")[0]
-        return "https://cloud.temporal.io" if host.endswith((".tmprl.cloud", ".api.temporal.io")) else None
+        return (
+            "https://cloud.temporal.io"
+            if host.endswith((".tmprl.cloud", ".api.temporal.io"))
+            else None
+        )
 
 
 @asynccontextmanager
 async def connect_to_server() -> AsyncIterator[ServerConnection]:
-    """Connect to the server. Raises `ConfigurationError`, which says what to type, when there is none.
+    """Connect to the server. Raises `ConfigurationError`, which says what to type, when there is
+    none.
 
     An embedded server that this command has started ends after it, unless another process uses it.
     """
@@ -96,7 +109,8 @@ async def connect_to_server() -> AsyncIterator[ServerConnection]:
 
 
 MEMO = "perdure"
-"""The name in a run's memo under which `perdure run` notes what `CommandMemo` has, as plain JSON."""
+"""The name in a run's memo under which `perdure run` notes what `CommandMemo` has, as plain
+JSON."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +127,16 @@ class CommandMemo:
 
     def as_memo(self, task_queue: str) -> JsonObject:
         """Return the entry of the run's memo."""
-        named = {option.removeprefix("--"): sources for option, sources in (self.sources or {}).items()}
-        values = {"folder": self.folder, **named, "scripted": self.scripted, "mock": self.mock, "taskQueue": task_queue}
+        named = {
+            option.removeprefix("--"): sources for option, sources in (self.sources or {}).items()
+        }
+        values = {
+            "folder": self.folder,
+            **named,
+            "scripted": self.scripted,
+            "mock": self.mock,
+            "taskQueue": task_queue,
+        }
         return {MEMO: {name: value for name, value in values.items() if value}}
 
     @classmethod
@@ -123,9 +145,13 @@ class CommandMemo:
         entry = memo.get(MEMO)
         if not isinstance(entry, Mapping):
             return cls()
-        named = {f"--{name}": list(value) for name, value in entry.items() if isinstance(value, list)}
+        named = {
+            f"--{name}": list(value) for name, value in entry.items() if isinstance(value, list)
+        }
         scripted, mock = entry.get("scripted"), bool(entry.get("mock"))
-        return cls(folder=str(entry.get("folder") or ""), sources=named, scripted=scripted, mock=mock)
+        return cls(
+            folder=str(entry.get("folder") or ""), sources=named, scripted=scripted, mock=mock
+        )
 
     @property
     def has_code(self) -> bool:
@@ -134,20 +160,25 @@ class CommandMemo:
 
     @contextlib.contextmanager
     def in_folder(self) -> Iterator[None]:
-        """While the block runs, paths are relative to where the command was typed. Raises `UsageProblem`."""
+        """While the block runs, paths are relative to where the command was typed. Raises
+        `UsageProblem`.
+        """
         if not self.folder:
             yield
             return
         if not Path(self.folder).is_dir():
             raise UsageProblem(
-                f"the run was started in {self.folder!r}, which is not there (any more): name its code with --tools"
+                f"the run was started in {self.folder!r}, which is not there (any more): name its "
+                "code with --tools"
             )
         with contextlib.chdir(self.folder):
             yield
 
 
 async def read_memo(run: WorkflowExecution) -> CommandMemo:
-    """Read the run's memo; an empty one for a memo that can't be decoded with this process's converter."""
+    """Read the run's memo; an empty one for a memo that can't be decoded with this process's
+    converter.
+    """
     try:
         return CommandMemo.read(await run.memo())
     except Exception:

@@ -50,7 +50,11 @@ def in_lines(run: JsonView) -> Iterator[str]:
     yield ""
     if run["first_kept"] > 1:
         yield f"The iterations before {run['first_kept']} are not kept any more."
-    waiting = {(each.get("iteration"), each["call_id"]) for each in run["pending_approvals"] if not each.get("run_id")}
+    waiting = {
+        (each.get("iteration"), each["call_id"])
+        for each in run["pending_approvals"]
+        if not each.get("run_id")
+    }
     yield from _table(run["iterations"], waiting, has_ended=bool(run["ended"]))
 
 
@@ -92,7 +96,11 @@ def _time(run: JsonView) -> str:
 
 
 def _actions(actions: JsonView) -> str:
-    beats = f", and about {count_of(actions['heartbeats'], 'heartbeat')}" if actions["heartbeats"] else ""
+    beats = (
+        f", and about {count_of(actions['heartbeats'], 'heartbeat')}"
+        if actions["heartbeats"]
+        else ""
+    )
     called = f"; not in it: {', '.join(actions['called'])}" if actions["called"] else ""
     return f"{actions['total']:,} on Temporal Cloud{beats}{visible(called)}"
 
@@ -109,12 +117,16 @@ def _relations(run: JsonView) -> Iterator[str]:
     if run["links"] > 1:
         yield f"links    {run['links']} histories, one after the other"
     if run["unreplayed"]:
-        yield "note     another version of perdure made this run: when persons decided can't be read"
+        yield (
+            "note     another version of perdure made this run: when persons decided can't be read"
+        )
 
 
-def _table(iterations: Sequence[JsonView], waiting: Container[tuple[int, str]], *, has_ended: bool) -> list[str]:
-    """Iterations as aligned columns: number, agent if there are several, model, tokens, cost if there is any, time, and
-    what else happened.
+def _table(
+    iterations: Sequence[JsonView], waiting: Container[tuple[int, str]], *, has_ended: bool
+) -> list[str]:
+    """Iterations as aligned columns: number, agent if there are several, model, tokens, cost if
+    there is any, time, and what else happened.
 
     `waiting` are the calls that wait for a person, by iteration and id.
     """
@@ -135,7 +147,13 @@ def _row(each: JsonView, waiting: Container[tuple[int, str]], *, has_ended: bool
     ]
     return [
         f"{each['iteration']:>3}",
-        visible(one_line(each["model"] or (_unfinished(has_ended=has_ended) if each["usage"] is None else ""), 40)),
+        visible(
+            one_line(
+                each["model"]
+                or (_unfinished(has_ended=has_ended) if each["usage"] is None else ""),
+                40,
+            )
+        ),
         describe_usage(each["usage"]) if each["usage"] else "",
         format_usd(each["cost_usd"]),
         describe_seconds(each["seconds"]) if each["seconds"] is not None else "",
@@ -175,12 +193,15 @@ def _tool(tool: JsonView, *, has_ended: bool, waits: bool) -> str:
         "its outcome is not known" if tool.get("outcome_unknown") else "",
         describe_seconds(tool["seconds"]) if tool["seconds"] is not None else "",
         count_of(tool["attempts"], "attempt") if tool["attempts"] > 1 else "",
-        f"{count_of(tool['refusals'], 'refusal')} by workers without it" if tool.get("refusals") else "",
+        f"{count_of(tool['refusals'], 'refusal')} by workers without it"
+        if tool.get("refusals")
+        else "",
         _decision(tool),
         _children(tool),
     ]
     said = ", ".join(filter(None, figures))
-    return f"{_MARKS.get(outcome, '✗')} {short_call(tool['name'], tool['arguments'], _SHOWN_CALL)} {said}".rstrip()
+    call = short_call(tool["name"], tool["arguments"], _SHOWN_CALL)
+    return f"{_MARKS.get(outcome, '✗')} {call} {said}".rstrip()
 
 
 def _decision(tool: JsonView) -> str:
@@ -197,11 +218,17 @@ def _children(tool: JsonView) -> str:
         return ""
     if run["iterations"] is None:
         return f"run {run['id']}"
-    used = [count_of(run["iterations"], "iteration"), describe_usage(run["usage"]), format_usd(run["cost_usd"])]
+    used = [
+        count_of(run["iterations"], "iteration"),
+        describe_usage(run["usage"]),
+        format_usd(run["cost_usd"]),
+    ]
     return f"run {run['id']} ({', '.join(filter(None, used))})"
 
 
-async def failure_of(chain: Chain, described: WorkflowExecutionDescription | None = None) -> dict[str, str]:
+async def failure_of(
+    chain: Chain, described: WorkflowExecutionDescription | None = None
+) -> dict[str, str]:
     """Return the kind and the whole text of the error; empty for a run that has not failed.
 
     Raises `RPCError` when there is no such run, and `EncryptionError`.
@@ -221,8 +248,9 @@ def show(
 ) -> None:
     """Show what a run did, a line for each iteration.
 
-    A line has the model, its tokens and their cost, how long the model took, and each tool with its outcome, its
-    attempts and the run that it has called. A run that is under way is shown as far as it is.
+    A line has the model, its tokens and their cost, how long the model took, and each tool with its
+    outcome, its attempts and the run that it has called. A run that is under way is shown as far as
+    it is.
     """
     execute(_show(id, as_json))
 
@@ -267,7 +295,9 @@ async def summary(server: ServerConnection, handle: RunHandle) -> JsonObject:
         "links": found.links,
         "first_kept": found.first_kept,
         "unreplayed": found.unreplayed,
-        "pending_approvals": [each.model_dump(mode="json", by_alias=True) for each in status.pending_approvals],
+        "pending_approvals": [
+            each.model_dump(mode="json", by_alias=True) for each in status.pending_approvals
+        ],
         "queue_without_worker": status.queue_without_worker,
         "iterations": [_as_json(each) for each in found.iterations],
     }
@@ -297,16 +327,22 @@ async def _forks(chain: Chain) -> list[str]:
         return []  # the search attribute by which they would be found is not registered here
 
 
-def _when(found: Survey, status: RunStatus, described: WorkflowExecutionDescription, now: float) -> JsonObject:
+def _when(
+    found: Survey, status: RunStatus, described: WorkflowExecutionDescription, now: float
+) -> JsonObject:
     ended = described.close_time.timestamp() if described.close_time else None
     until = ended or now
-    waiting = [each.since for each in status.pending_approvals] + [each.since for each in status.held]
+    waiting = [each.since for each in status.pending_approvals] + [
+        each.since for each in status.held
+    ]
     seconds = until - found.started
     return {
         "started": _as_time(found.started),
         "ended": _as_time(ended) if ended else None,
         "seconds": round(seconds, 3),
-        "active_seconds": round(max(0.0, seconds - found.seconds_waited(() if ended else waiting, until)), 3),
+        "active_seconds": round(
+            max(0.0, seconds - found.seconds_waited(() if ended else waiting, until)), 3
+        ),
     }
 
 

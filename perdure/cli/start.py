@@ -1,4 +1,6 @@
-"""What runs are started with: an agent's file and its inputs, or what is recorded of an earlier run."""
+"""What runs are started with: an agent's file and its inputs, or what is recorded of an earlier
+run.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ class StartArguments:
         return self.memo.scripted
 
     def start_options(self, task_queue: str, served: StartOptions | None) -> StartOptions:
-        """With the memo, by which later commands find the code of this one, and what `served_as` gives."""
+        """With the memo, by which later commands find the code of this one, and what `served_as`
+        gives.
+        """
         more: StartOptions = {**(self.more or {}), **(served or {})}
         return {**more, "memo": {**(more.get("memo") or {}), **self.memo.as_memo(task_queue)}}
 
@@ -66,7 +70,10 @@ class CodeSources:
     def load(self) -> UserCode:
         """Import it. Raises `UsageProblem`."""
         return load_user_code(
-            self.tools, self.guardrails, self.compactors, [self.credentials] if self.credentials else []
+            self.tools,
+            self.guardrails,
+            self.compactors,
+            [self.credentials] if self.credentials else [],
         )
 
 
@@ -103,8 +110,11 @@ def served_as(tenant: str | None, weight: float | None, priority: int | None) ->
     return start
 
 
-def begin_with_file(request: RunRequest, read: Callable[..., JsonObject] = read_inputs) -> StartArguments:
-    """Begin a run of the agent in the file; what can't work is refused here, before anything is started.
+def begin_with_file(
+    request: RunRequest, read: Callable[..., JsonObject] = read_inputs
+) -> StartArguments:
+    """Begin a run of the agent in the file; what can't work is refused here, before anything is
+    started.
 
     Raises `UsageProblem`, and what `load_checked` raises.
     """
@@ -133,12 +143,16 @@ def _load(request: RunRequest, code: UserCode) -> Agent:
 async def code_to_go_on(
     server: ServerConnection, request: RunRequest, recorded: ExistingRun, agent: Agent | None
 ) -> tuple[UserCode, CommandMemo]:
-    """Return the code of a run that goes on from a recorded one, as `recorded_code` does, and its memo."""
+    """Return the code of a run that goes on from a recorded one, as `recorded_code` does, and its
+    memo.
+    """
     sources, memo = request.sources, recorded.memo
     works_here = bool(sources) or memo.has_code or server.embedded is not None
     asked = agent if works_here and not request.detach else None
     title = f"The continuation of run {recorded.description.id}"
-    code = await recorded_code(server, title, asked, memo, sources, yes=request.yes, quiet=request.quiet)
+    code = await recorded_code(
+        server, title, asked, memo, sources, yes=request.yes, quiet=request.quiet
+    )
     scripted = sources.scripted or memo.scripted
     if sources:
         return code, command_memo(code, scripted, mock=sources.mock)
@@ -155,12 +169,16 @@ async def recorded_code(
     yes: bool,
     quiet: bool,
 ) -> UserCode:
-    """Return the code that options name, else that of the recorded command; its folder is the current one then.
+    """Return the code that options name, else that of the recorded command; its folder is the
+    current one then.
 
-    Raises as `require_consent` does, which says first what the agent and that code use, and `UsageProblem`.
+    Raises as `require_consent` does, which says first what the agent and that code use, and
+    `UsageProblem`.
     """
     is_own = server.embedded is not None
-    await require_consent(title, agent, None if sources else memo, is_own=is_own, yes=yes, quiet=quiet)
+    await require_consent(
+        title, agent, None if sources else memo, is_own=is_own, yes=yes, quiet=quiet
+    )
     if sources:
         return sources.load()
     if not (memo.sources or memo.scripted):
@@ -174,19 +192,29 @@ async def recorded_code(
 
 
 def require_functions(agent: Agent, code: UserCode, what: str, command: str) -> None:
-    """Raises `UsageProblem`, with the command to type, where functions of the agent's tools are missing."""
+    """Raises `UsageProblem`, with the command to type, where functions of the agent's tools are
+    missing.
+    """
     needed = [tool.name for tool in agent.tools or [] if tool.kind == "function"]
     if missing := [name for name in needed if name not in code.tools]:
-        raise UsageProblem(f"{what} needs {', '.join(missing)}, expected their functions. Type: {command}")
+        raise UsageProblem(
+            f"{what} needs {', '.join(missing)}, expected their functions. Type: {command}"
+        )
 
 
 def shared_queue(task_queue: str, run_id: str) -> str | None:
     """Return the queue, unless only the earlier command's own worker polled it."""
-    return None if task_queue == f"perdure-{run_id}" or task_queue.startswith("perdure-invoke_agent-") else task_queue
+    return (
+        None
+        if task_queue == f"perdure-{run_id}" or task_queue.startswith("perdure-invoke_agent-")
+        else task_queue
+    )
 
 
 def hooks_of(code: UserCode) -> dict[str, str]:
-    """Options of a run that name its guardrails and compactor. Raises `UsageProblem` for several of a kind."""
+    """Options of a run that name its guardrails and compactor. Raises `UsageProblem` for several of
+    a kind.
+    """
     found = {
         "guardrails": _only_name("--guardrails", code.guardrails),
         "compactor": _only_name("--compactor", code.compactors),

@@ -1,4 +1,6 @@
-"""Checks an agent against what is at hand: providers, what executes its tools, the files of its sub-agents."""
+"""Checks an agent against what is at hand: providers, what executes its tools, the files of its
+sub-agents.
+"""
 
 from __future__ import annotations
 
@@ -38,27 +40,44 @@ def further_checks(
 ) -> list[FurtherCheck]:
     """Return the checks, for `prompty.check`.
 
-    `functions` are the names of the tools that have one. Without `has_model`, something else answers in the place of
-    the agent's model. When the workers are `elsewhere`, they may have what is missing here.
+    `functions` are the names of the tools that have one. Without `has_model`, something else
+    answers in the place of the agent's model. When the workers are `elsewhere`, they may have what
+    is missing here.
     """
     tools = partial(_tools, functions=functions, elsewhere=elsewhere)
     called = partial(_sub_agents, elsewhere=elsewhere, around=frozenset())
-    return [*([_model] if has_model else []), tools, *([] if elsewhere else [_deciders, _webhooks]), _delegates, called]
+    return [
+        *([_model] if has_model else []),
+        tools,
+        *([] if elsewhere else [_deciders, _webhooks]),
+        _delegates,
+        called,
+    ]
 
 
-def declarations_by(functions: Mapping[str, Callable[..., Any]], *, are_all: bool = True) -> FurtherCheck:
-    """Check, for `prompty.check`, that no function contradicts its declaration, and that each declared one is there if
-    these are all.
+def declarations_by(
+    functions: Mapping[str, Callable[..., Any]], *, are_all: bool = True
+) -> FurtherCheck:
+    """Check, for `prompty.check`, that no function contradicts its declaration, and that each
+    declared one is there if these are all.
     """
     return partial(_declarations, functions=functions, are_all=are_all)
 
 
 def beyond_limits(asset: JsonView, folder: Path) -> Iterator[Finding]:
-    """Check, for `prompty.check`, that warns of what workers refuse where their owners do not say otherwise."""
-    written = map_strings(asset, lambda place, text: text.reference if isinstance(text, FromEnvironment) else text)
+    """Check, for `prompty.check`, that warns of what workers refuse where their owners do not say
+    otherwise.
+    """
+    written = map_strings(
+        asset, lambda place, text: text.reference if isinstance(text, FromEnvironment) else text
+    )
     found = refusals(written, limits := WorkerLimits.from_environment())
     for place, refused in found:
-        yield warning(place, f"`perdure run` and `dev` allow this; a worker {refused.does} unless its owner allows it")
+        yield warning(
+            place,
+            f"`perdure run` and `dev` allow this; a worker {refused.does} unless its owner allows "
+            "it",
+        )
     if found:
         yield Finding((), remedy(written, limits), "warning", line=1, is_last=True)
 
@@ -67,7 +86,11 @@ def _model(asset: JsonView, folder: Path) -> Iterator[Finding]:
     model = asset.get("model")
     fields = model if isinstance(model, Mapping) else {}
     others = [*maps_in(fields.get("fallback"), ("model", "fallback"))]
-    known = [(place, named) for place, each in [(("model",), fields), *others] if (named := _named_model(each))]
+    known = [
+        (place, named)
+        for place, each in [(("model",), fields), *others]
+        if (named := _named_model(each))
+    ]
     problems = [(place, problem) for place, named in known if (problem := model_problem(*named))]
     yield from (Finding((*place, problem.field), problem.text) for place, problem in problems)
     if isinstance(model, Mapping):
@@ -99,19 +122,33 @@ def _dialects(models: Iterable[tuple[Place, JsonView]]) -> Iterator[Finding]:
     for place, fields in models:
         options = fields.get("options")
         name = options.get("dialect") if isinstance(options, Mapping) else None
-        if isinstance(name, str) and not is_unset(name) and name and (problem := dialect_problem(name)):
-            yield warning((*place, "options", "dialect"), f"{problem}, or one that a worker registers")
+        if (
+            isinstance(name, str)
+            and not is_unset(name)
+            and name
+            and (problem := dialect_problem(name))
+        ):
+            yield warning(
+                (*place, "options", "dialect"), f"{problem}, or one that a worker registers"
+            )
 
 
 def _named_model(fields: JsonView) -> tuple[str, str] | None:
     """Return the provider and its API; None where they are not known here."""
     provider, api_type = fields.get("provider") or DEFAULT_PROVIDER, fields.get("apiType", "chat")
-    if not isinstance(provider, str) or not isinstance(api_type, str) or is_unset(provider) or is_unset(api_type):
+    if (
+        not isinstance(provider, str)
+        or not isinstance(api_type, str)
+        or is_unset(provider)
+        or is_unset(api_type)
+    ):
         return None
     return provider, api_type
 
 
-def _tools(asset: JsonView, folder: Path, *, functions: Collection[str], elsewhere: bool) -> Iterator[Finding]:
+def _tools(
+    asset: JsonView, folder: Path, *, functions: Collection[str], elsewhere: bool
+) -> Iterator[Finding]:
     kinds = Kinds()
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         name, kind = tool.get("name"), tool.get("kind", "function")
@@ -140,23 +177,37 @@ def _deciders(asset: JsonView, folder: Path) -> Iterator[Finding]:
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         policy = tool.get("perdure")
         approval = policy.get("approval") if isinstance(policy, Mapping) else None
-        if isinstance(approval, Mapping) and not has_keys and not {"by", "notRequester", "count"}.isdisjoint(approval):
-            yield warning((*place, "perdure", "approval"), UNDECIDABLE.format(f"of {tool.get('name')!s:.100}"))
+        if (
+            isinstance(approval, Mapping)
+            and not has_keys
+            and not {"by", "notRequester", "count"}.isdisjoint(approval)
+        ):
+            yield warning(
+                (*place, "perdure", "approval"), UNDECIDABLE.format(f"of {tool.get('name')!s:.100}")
+            )
 
 
 def _webhooks(asset: JsonView, folder: Path) -> Iterator[Finding]:
     """Warn of webhooks whose notices can't be signed here."""
     try:
-        hooks = TypeAdapter(list[Webhook]).validate_python(_own_settings(asset).get("webhooks") or [])
+        hooks = TypeAdapter(list[Webhook]).validate_python(
+            _own_settings(asset).get("webhooks") or []
+        )
     except ValidationError:
         return  # Another check says what is wrong with them.
     for variable in dict.fromkeys(hook.secret for hook in hooks):
         if problem := secret_problem(variable, os.environ.get(variable, "")):
-            yield warning(("metadata", "perdure", "webhooks"), f"nobody will be notified: the {problem}")
+            yield warning(
+                ("metadata", "perdure", "webhooks"), f"nobody will be notified: the {problem}"
+            )
 
 
-def _problems_of(kind: ToolKind, fields: JsonView, place: Place, folder: Path, *, elsewhere: bool) -> Iterator[Finding]:
-    """Yield what the kind finds wrong in the declaration; nothing where another check finds a mistake."""
+def _problems_of(
+    kind: ToolKind, fields: JsonView, place: Place, folder: Path, *, elsewhere: bool
+) -> Iterator[Finding]:
+    """Yield what the kind finds wrong in the declaration; nothing where another check finds a
+    mistake.
+    """
     try:
         tool: Tool = TypeAdapter[Tool](Tool).validate_python(fields)
     except ValidationError:
@@ -169,7 +220,9 @@ def _problems_of(kind: ToolKind, fields: JsonView, place: Place, folder: Path, *
 def _declarations(
     asset: JsonView, folder: Path, *, functions: Mapping[str, Callable[..., Any]], are_all: bool
 ) -> Iterator[Finding]:
-    from ..tools.declaration import contradiction  # with all that a call needs; only functions have signatures
+    from ..tools.declaration import (
+        contradiction,
+    )  # with all that a call needs; only functions have signatures
 
     names = [str(fields.get("name")) for _, fields in maps_in(asset.get("tools"), ("tools",))]
     for name in [] if any(_named_agents(asset)) else sorted(functions.keys() - names):
@@ -178,10 +231,15 @@ def _declarations(
             text = f"--tools has a function {name!r}, which the agent does not declare{hint}"
             yield warning(("tools",), f"{text}. The model is not offered it")
     own = _own_settings(asset) if are_all else {}
-    for setting, known in (("instructionsBy", instruct_functions), ("prepareTools", prepare_functions)):
+    for setting, known in (
+        ("instructionsBy", instruct_functions),
+        ("prepareTools", prepare_functions),
+    ):
         if (named := own.get(setting)) is not None and named not in known:
             text = f"no function of --tools named {named!r} has the decorator that {setting} needs"
-            yield warning(("metadata", "perdure", setting), f"{text}; there: {', '.join(known) or 'none'}")
+            yield warning(
+                ("metadata", "perdure", setting), f"{text}; there: {', '.join(known) or 'none'}"
+            )
     for place, fields in maps_in(asset.get("tools"), ("tools",)):
         try:
             tool: Tool = TypeAdapter[Tool](Tool).validate_python(fields)
@@ -191,19 +249,24 @@ def _declarations(
         if function is None and tool.kind == "function" and are_all:
             there = ", ".join(functions) or "none"
             yield Finding(
-                (*place, "name"), f"no function is named {tool.name!r}. Expected one in --tools; there: {there}"
+                (*place, "name"),
+                f"no function is named {tool.name!r}. Expected one in --tools; there: {there}",
             )
         elif function is not None and (problem := contradiction(tool, function)):
             yield Finding((*place, "name"), problem)
 
 
 def _no_handler(place: Place, name: str, kind: str) -> Finding:
-    """Return a warning, because another process may have the kind; an error where it looks like a misspelling."""
+    """Return a warning, because another process may have the kind; an error where it looks like a
+    misspelling.
+    """
     known = ("function", *BUILT_IN)
     hint = did_you_mean(kind.lower(), known)
     text = (
-        f"nothing executes tools of kind {kind!r} here{hint}. Expected {', '.join(known)}, or a worker that has a "
-        f"function named {name!r} or the kind: create_worker(tool_kinds={{{kind!r}: …}}), or a package that adds it"
+        f"nothing executes tools of kind {kind!r} here{hint}. Expected {', '.join(known)}, or a "
+        "worker that has a "
+        f"function named {name!r} or the kind: create_worker(tool_kinds={{{kind!r}: …}}), or a "
+        "package that adds it"
     )
     return Finding(place, text) if hint else warning(place, text)
 
@@ -217,7 +280,8 @@ def _sub_agents(
     root: Path | None = None,
     entered: set[Path] | None = None,
 ) -> Iterator[Finding]:
-    """`around` has the files of the agents that this one is a part of; all of them must lie in `root`.
+    """`around` has the files of the agents that this one is a part of; all of them must lie in
+    `root`.
 
     `entered` has those that a run may be handed over to, each of which is entered once.
     """
@@ -229,7 +293,10 @@ def _sub_agents(
         elif not file.is_relative_to(root):
             beyond = os.path.normpath(folder / path)
             outside = f"the sub-agent {path!r} lies outside the folder of the agent, {str(root)!r}"
-            yield Finding(place, f"{outside}. Begin with an agent above both: `{command_line('validate', beyond)}`")
+            yield Finding(
+                place,
+                f"{outside}. Begin with an agent above both: `{command_line('validate', beyond)}`",
+            )
         elif file in around:
             if has_loop:
                 yield Finding(place, f"the sub-agent {path!r} calls itself, in a circle of agents")
@@ -247,7 +314,9 @@ def _own_settings(asset: JsonView) -> JsonView:
 
 
 def _named_agents(asset: JsonView) -> Iterator[tuple[Place, str, bool]]:
-    """Yield the places that name other agents, with their paths, and whether those have loops of their own."""
+    """Yield the places that name other agents, with their paths, and whether those have loops of
+    their own.
+    """
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         path = tool.get("path")
         if tool.get("kind") == "prompty" and isinstance(path, str) and not is_unset(path):
@@ -266,10 +335,15 @@ def _named_agents(asset: JsonView) -> Iterator[tuple[Place, str, bool]]:
 def _delegates(asset: JsonView, folder: Path) -> Iterator[Finding]:
     metadata, place = asset.get("metadata"), DELEGATES
     try:
-        agent = with_delegates(Agent(metadata=dict(metadata) if isinstance(metadata, Mapping) else None))
+        agent = with_delegates(
+            Agent(metadata=dict(metadata) if isinstance(metadata, Mapping) else None)
+        )
     except (LoadError, ValueError) as error:
         field = str(error.field) if isinstance(error, LoadError) else ""
-        if field in ("metadata.perdure.agents", "metadata.perdure.handoffs"):  # Another check says what else is wrong.
+        if field in (
+            "metadata.perdure.agents",
+            "metadata.perdure.handoffs",
+        ):  # Another check says what else is wrong.
             yield Finding(place[:2], f"{field.rpartition('.')[2]}: {getattr(error, 'message', '')}")
         return
     kinds = Kinds()
@@ -290,18 +364,27 @@ def _missing_file(path: str, folder: Path) -> str | None:
     near = nearest(Path(path).stem, names)
     hint = "" if near is None else f" (did you mean {names[near]!r}?)"
     return (
-        f"there is no file {path!r} in {str(folder)!r}{hint}. Expected the sub-agent's .prompty file; "
+        f"there is no file {path!r} in {str(folder)!r}{hint}. Expected the sub-agent's .prompty "
+        "file; "
         f"there: {', '.join(here)}"
     )
 
 
-def _within(place: Place, file: Path, around: frozenset[Path], root: Path, entered: set[Path]) -> Iterator[Finding]:
+def _within(
+    place: Place, file: Path, around: frozenset[Path], root: Path, entered: set[Path]
+) -> Iterator[Finding]:
     """Yield the errors of a sub-agent's own file."""
-    deeper = partial(_sub_agents, elsewhere=False, around=around | {file}, root=root, entered=entered)
+    deeper = partial(
+        _sub_agents, elsewhere=False, around=around | {file}, root=root, entered=entered
+    )
     for problem in check(file, also=[_model, deeper]):
         if problem.severity == "error":
             where = ":".join(str(part) for part in (file.name, problem.line) if part)
-            yield Finding(place, f"the sub-agent is wrong: {where}: {problem.field or 'the file'}: {problem.message}")
+            yield Finding(
+                place,
+                f"the sub-agent is wrong: {where}: {problem.field or 'the file'}: "
+                f"{problem.message}",
+            )
 
 
 MAX_PROBLEMS = 5
@@ -325,5 +408,6 @@ def specification_findings(asset: JsonView, folder: Path) -> Iterator[Finding]:
         except ImportError:
             return
         yield from (
-            warning(where, f"{path} is not a valid OpenAPI document: {text}") for text in mistakes[:MAX_PROBLEMS]
+            warning(where, f"{path} is not a valid OpenAPI document: {text}")
+            for text in mistakes[:MAX_PROBLEMS]
         )

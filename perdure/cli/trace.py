@@ -40,7 +40,9 @@ class CommandThatSends(PlainCommand):
         """As `PlainCommand.parse_args`."""
         followed = zip(args, [*args[1:], ""], strict=True)
         completed = [
-            f"--send={BY_ENVIRONMENT}" if word == "--send" and not _AN_ADDRESS.search(next_word) else word
+            f"--send={BY_ENVIRONMENT}"
+            if word == "--send" and not _AN_ADDRESS.search(next_word)
+            else word
             for word, next_word in followed
         ]
         return super().parse_args(ctx, completed)
@@ -59,12 +61,18 @@ class Outputs:
 @use_command_class(CommandThatSends)
 def trace(
     id: options.RunId,
-    as_json: Annotated[bool, typer.Option("--json", help="Write OTLP/JSON, for collectors and viewers.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write OTLP/JSON, for collectors and viewers.")
+    ] = False,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a page that needs nothing else.")
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write a page that needs nothing else."),
     ] = None,
     tracy: Annotated[
-        str | None, typer.Option("--tracy", metavar="FILE|DIR/", help="Write a .tracy file, for Prompty's viewer.")
+        str | None,
+        typer.Option(
+            "--tracy", metavar="FILE|DIR/", help="Write a .tracy file, for Prompty's viewer."
+        ),
     ] = None,
     send: Annotated[
         str | None,
@@ -76,7 +84,10 @@ def trace(
     ] = None,
     content: Annotated[
         bool,
-        typer.Option("--content", help="With messages, arguments and results, without the secrets that are known."),
+        typer.Option(
+            "--content",
+            help="With messages, arguments and results, without the secrets that are known.",
+        ),
     ] = False,
     children: Annotated[
         bool, typer.Option("--children/--no-children", help="With the runs that it has called.")
@@ -84,8 +95,8 @@ def trace(
 ) -> None:
     """Print, write or send the OpenTelemetry trace of a run.
 
-    It is read from the history, so any run has one, whether its worker exported spans or not; the spans and their ids
-    are the same. The trace of a run that has not ended says so.
+    It is read from the history, so any run has one, whether its worker exported spans or not; the
+    spans and their ids are the same. The trace of a run that has not ended says so.
     """
     execute(_trace(id, Outputs(as_json, html, tracy, send), content=content, children=children))
 
@@ -104,7 +115,9 @@ async def _trace(run_id: str, outputs: Outputs, *, content: bool, children: bool
         _write(outputs.html, spans, lambda path: _write_page(path, spans, run_id))
     if outputs.tracy:
         is_folder = outputs.tracy.endswith(os.sep)
-        _write(Path(outputs.tracy), spans, lambda path: _write_tracy(path, spans, is_folder=is_folder))
+        _write(
+            Path(outputs.tracy), spans, lambda path: _write_tracy(path, spans, is_folder=is_folder)
+        )
     if outputs.endpoint:
         await _send(spans, None if outputs.endpoint == BY_ENVIRONMENT else outputs.endpoint)
 
@@ -117,7 +130,9 @@ def _write(path: Path, spans: Sequence[ReadableSpan], write: Callable[[Path], Pa
     try:
         written = write(path)
     except OSError as error:
-        raise UsageProblem(f"{str(path)!r} can't be written: {error.strerror}. Expected a file that can be") from error
+        raise UsageProblem(
+            f"{str(path)!r} can't be written: {error.strerror}. Expected a file that can be"
+        ) from error
     say(f"{count_of(len(spans), 'span')}: {written}")
 
 

@@ -1,4 +1,6 @@
-"""Loads what `--tools`, `--guardrails`, `--compactor` and `--credentials` name: functions and objects of modules."""
+"""Loads what `--tools`, `--guardrails`, `--compactor` and `--credentials` name: functions and
+objects of modules.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ class UserCode:
     sources: dict[str, list[str]] = field(default_factory=dict)
     """What was typed, by the option that it was typed for."""
     names_its_tools: bool = False
-    """Whether a source of --tools names functions: then there are no tools but those that are loaded, whatever else
-    `@tool` has registered when the sources were imported."""
+    """Whether a source of --tools names functions: then there are no tools but those that are
+    loaded, whatever else `@tool` has registered when the sources were imported."""
 
     def __bool__(self) -> bool:
         return bool(self.sources)
@@ -64,12 +66,19 @@ def load_user_code(
     compactors: Sequence[str] = (),
     credentials: Sequence[str] = (),
 ) -> UserCode:
-    """Import everything that is named. Raises `UsageProblem`, which says what is wrong with which option.
+    """Import everything that is named. Raises `UsageProblem`, which says what is wrong with which
+    option.
 
-    From here on, stdout is for the command's answer alone: what the user's code prints goes to stderr.
+    From here on, stdout is for the command's answer alone: what the user's code prints goes to
+    stderr.
     """
     keep_stdout_for_answers()
-    named = {"--tools": tools, "--guardrails": guardrails, "--compactor": compactors, "--credentials": credentials}
+    named = {
+        "--tools": tools,
+        "--guardrails": guardrails,
+        "--compactor": compactors,
+        "--credentials": credentials,
+    }
     return UserCode(
         tools=_load_tools(tools),
         guardrails=_load_guardrails(guardrails),
@@ -90,13 +99,16 @@ def load_named(option: str, sources: Sequence[str]) -> JsonObject:
 
 
 def _load_guardrails(sources: Sequence[str]) -> JsonObject:
-    """Load the objects. Raises `UsageProblem` for one that is not a `Guardrails`, such as a function."""
+    """Load the objects. Raises `UsageProblem` for one that is not a `Guardrails`, such as a
+    function.
+    """
     loaded = load_named("--guardrails", sources)
     try:
         require_each("guardrails", loaded, "guardrails")
     except TypeError as error:
         raise UsageProblem(
-            f"--guardrails: {error}. Write, for example, NAME = Guardrails(tool=function), and name that"
+            f"--guardrails: {error}. Write, for example, NAME = Guardrails(tool=function), and "
+            "name that"
         ) from error
     return loaded
 
@@ -107,13 +119,17 @@ def _load_credentials(sources: Sequence[str]) -> Any:
         for name, value in load_named("--credentials", [source]).items():
             if not callable(value) and not isinstance(value, Mapping):
                 text = "expected a mapping from ids to secrets, or a function"
-                raise UsageProblem(f"--credentials {source}: {name} is {type(value).__name__}, {text}")
+                raise UsageProblem(
+                    f"--credentials {source}: {name} is {type(value).__name__}, {text}"
+                )
             return value
     return None
 
 
 def _load_compactors(sources: Sequence[str]) -> dict[str, Compactor]:
-    """Load the functions, and the agents of `.prompty` files by the files' names without their ending."""
+    """Load the functions, and the agents of `.prompty` files by the files' names without their
+    ending.
+    """
     files = [Path(source) for source in sources if source.endswith(".prompty")]
     named: dict[str, Compactor] = load_named(
         "--compactor", [source for source in sources if not source.endswith(".prompty")]
@@ -142,7 +158,9 @@ def _load_tools(sources: Sequence[str]) -> dict[str, Callable[..., Any]]:
 
 
 def say_mocks(*, honoured: bool) -> None:
-    """Say which of the two is missing, where a worker is to honour answers that are not there, or the other way."""
+    """Say which of the two is missing, where a worker is to honour answers that are not there, or
+    the other way.
+    """
     if honoured and not is_set(os.environ):
         say(f"{VARIABLE} is not set: models are asked, in spite of --mock", "strong")
     elif is_set(os.environ) and not honoured:
@@ -152,11 +170,16 @@ def say_mocks(*, honoured: bool) -> None:
 def require_mocks(*, asked: bool, scripted: str | None, quiet: bool) -> None:
     """Say that there are answers without effect, unless a run is to take them.
 
-    Raises `UsageProblem` when it is to take answers that are not there, or such that exclude each other.
+    Raises `UsageProblem` when it is to take answers that are not there, or such that exclude each
+    other.
     """
     if not (asked or scripted or quiet):
         say_mocks(honoured=False)
     if asked and scripted:
-        raise UsageProblem("--mock and --scripted exclude each other: both answer in the place of the model")
+        raise UsageProblem(
+            "--mock and --scripted exclude each other: both answer in the place of the model"
+        )
     if asked and not is_set(os.environ):
-        raise UsageProblem(f"--mock: {VARIABLE} is not set. Expected a JSON list of answers, such as '[\"Hello\"]'")
+        raise UsageProblem(
+            f"--mock: {VARIABLE} is not set. Expected a JSON list of answers, such as '[\"Hello\"]'"
+        )

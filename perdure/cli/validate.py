@@ -42,8 +42,8 @@ def validate(
 ) -> None:
     """Check an agent's file without calling anything.
 
-    With --tools, the declared tools are compared with their functions too. Exit code 1 when there is an error; with
-    --strict, a warning is one, too.
+    With --tools, the declared tools are compared with their functions too. Exit code 1 when there
+    is an error; with --strict, a warning is one, too.
     """
     require_file(agent_file)
     functions = load_user_code(tools or ()).tools
@@ -61,9 +61,17 @@ def validate(
         from .first_request import first_request  # brings providers, and all that executes tools
 
         agent = load_agent(agent_file, choice)
-        request, specs = first_request(agent, read_inputs(agent, inputs or [], inputs_json), functions)
+        request, specs = first_request(
+            agent, read_inputs(agent, inputs or [], inputs_json), functions
+        )
     if as_json:
-        answer({"problems": [_as_dict(problem) for problem in problems], "request": request, "tools": specs})
+        answer(
+            {
+                "problems": [_as_dict(problem) for problem in problems],
+                "request": request,
+                "tools": specs,
+            }
+        )
     else:
         asked = None if has_error else load_agent(agent_file, choice).model
         if asked and (missing := missing_key(asked)):
@@ -85,18 +93,23 @@ def _lock_problems(agent_file: Path) -> list[Problem]:
 
 
 def _suggested_budget(agent: Agent) -> str:
-    """Return which `contextBudget` suits an agent with tools that has none; "" where that is not known."""
+    """Return which `contextBudget` suits an agent with tools that has none; "" where that is not
+    known.
+    """
     id = agent.model.id if agent.model else None
     window = window_of(id) if id and agent.tools else None
     if window is None or options_for(agent).context_budget:
         return ""
     return (
-        f"{id} takes about {window:,} tokens: contextBudget: {window * CHARS_PER_TOKEN} in metadata.perdure trims a "
+        f"{id} takes about {window:,} tokens: contextBudget: {window * CHARS_PER_TOKEN} in "
+        "metadata.perdure trims a "
         "conversation before it is too long"
     )
 
 
-def _print(agent_file: Path, problems: list[Problem], request: JsonObject | None, specs: list[JsonObject]) -> None:
+def _print(
+    agent_file: Path, problems: list[Problem], request: JsonObject | None, specs: list[JsonObject]
+) -> None:
     tell(agent_file, problems)
     if not problems:
         say(f"{agent_file}: no problems found", "good")
@@ -114,8 +127,12 @@ def _in_words(spec: JsonView) -> str:
         "idempotent": "idempotent" if spec.get("idempotent") else "not idempotent",
         "parallel_safe": "" if spec.get("parallel_safe") else "never beside others",
         "needs_approval": _needed_approval(spec) if spec.get("needs_approval") else "",
-        "approval_check": "needs an approval if its function asks for it" if spec.get("approval_check") else "",
-        "approval_timeout": f"denied after {spec['approval_timeout']:g} s" if spec.get("approval_timeout") else "",
+        "approval_check": "needs an approval if its function asks for it"
+        if spec.get("approval_check")
+        else "",
+        "approval_timeout": f"denied after {spec['approval_timeout']:g} s"
+        if spec.get("approval_timeout")
+        else "",
         "local": "local" if spec.get("local") else "",
         "max_result": f"at most {most:,} bytes of a result" if most else "",
     }
@@ -131,7 +148,11 @@ def _in_words(spec: JsonView) -> str:
 
 def _needed_approval(spec: JsonView) -> str:
     policy = spec.get("deciders")
-    return f"needs an approval ({ApprovalPolicy.model_validate(policy).in_words()})" if policy else "needs an approval"
+    return (
+        f"needs an approval ({ApprovalPolicy.model_validate(policy).in_words()})"
+        if policy
+        else "needs an approval"
+    )
 
 
 def _as_dict(problem: Problem) -> JsonObject:

@@ -1,4 +1,6 @@
-"""`perdure worker`: execute runs with the user's tools, restart when files change, and show that it is well."""
+"""`perdure worker`: execute runs with the user's tools, restart when files change, and show that it
+is well.
+"""
 
 from __future__ import annotations
 
@@ -47,13 +49,18 @@ def worker(
         typer.Option(
             "--rate",
             metavar="NAME=N/s",
-            help="Model calls that all workers of the queue make together: openai=50/s, openai/gpt-4o=300/min.",
+            help=(
+                "Model calls that all workers of the queue make together: openai=50/s, "
+                "openai/gpt-4o=300/min."
+            ),
         ),
     ] = None,
     mock: options.Mock = False,
     on_failure: Annotated[
         Literal["fail", "hold"] | None,
-        typer.Option(help="The default `on_failure` of runs that cannot go on: perdure docs holding."),
+        typer.Option(
+            help="The default `on_failure` of runs that cannot go on: perdure docs holding."
+        ),
     ] = None,
     allow_commands: options.AllowCommands = None,
     allow_env: options.AllowEnv = None,
@@ -69,7 +76,9 @@ def worker(
     max_concurrent_activity_task_polls: more.ActivityPolls = None,
     reload: Annotated[bool, typer.Option("--reload", help="Restart when files change.")] = False,
     watch: options.Watch = None,
-    grace: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time for running tools to finish.")] = 30.0,
+    grace: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="Time for running tools to finish.")
+    ] = 30.0,
     health_address: Annotated[
         str | None,
         typer.Option(
@@ -80,20 +89,29 @@ def worker(
     ] = None,
     metrics_address: options.MetricsAddress = None,
     metrics_by_tenant: Annotated[
-        bool, typer.Option("--metrics-by-tenant", help="Metrics of runs have their tenants as a label.")
+        bool,
+        typer.Option("--metrics-by-tenant", help="Metrics of runs have their tenants as a label."),
     ] = False,
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
     as_json: options.AsJson = False,
-    ends_with_stdin: Annotated[bool, typer.Option(hidden=True, help="End when stdin is closed.")] = False,
+    ends_with_stdin: Annotated[
+        bool, typer.Option(hidden=True, help="End when stdin is closed.")
+    ] = False,
 ) -> None:
     """Run a worker until Ctrl-C or SIGTERM.
 
-    It polls the task queue and executes its runs. When it ends, running tools get --grace seconds to finish. Agents may
-    use what the --allow options say (or PERDURE_ALLOW_COMMANDS, …_ENV, …_HOSTS, …_KINDS): perdure docs worker-limits.
+    It polls the task queue and executes its runs. When it ends, running tools get --grace seconds
+    to finish. Agents may use what the --allow options say (or PERDURE_ALLOW_COMMANDS, …_ENV,
+    …_HOSTS, …_KINDS): perdure docs worker-limits.
     """
     rates = _rates(rate or ())
-    allowed = {"commands": allow_commands, "env": allow_env, "hosts": allow_hosts, "kinds": allow_kinds}
+    allowed = {
+        "commands": allow_commands,
+        "env": allow_env,
+        "hosts": allow_hosts,
+        "kinds": allow_kinds,
+    }
     limits = WorkerLimits.from_environment().with_names(allowed)
     metrics = endpoint(metrics_address)
     health = endpoint(health_address)
@@ -109,13 +127,20 @@ def worker(
     if reload:
         named = named_code(tools, guardrails, compactor, credentials)
         others = more.as_words({**sizes, **({"health_address": health} if health else {})})
-        command = worker_arguments(named, task_queue, prompt_root, grace, rate, metrics=metrics, mock=mock) + others
+        command = (
+            worker_arguments(
+                named, task_queue, prompt_root, grace, rate, metrics=metrics, mock=mock
+            )
+            + others
+        )
         command += ["--metrics-by-tenant"] if metrics_by_tenant else []
         command += ["--on-failure", on_failure] if on_failure else []
         work = supervise([command], watch or [Path.cwd()], limits.as_environment())
         execute(work, is_service=True, grace=KILL_AFTER_SECONDS)
         return
-    code = load_user_code(tools or (), guardrails or (), compactor or (), [credentials] if credentials else [])
+    code = load_user_code(
+        tools or (), guardrails or (), compactor or (), [credentials] if credentials else []
+    )
     end = stdin_closed if ends_with_stdin else asyncio.Event().wait
     say_mocks(honoured=mock)
     settings = dict(
@@ -152,7 +177,11 @@ async def _work(
     as_json: bool,
 ) -> None:
     tune_process()
-    async with connect_to_server() as server, collector_provider(say) as traces, failing_soon(settings):
+    async with (
+        connect_to_server() as server,
+        collector_provider(say) as traces,
+        failing_soon(settings),
+    ):
         await register_search_attributes(server.client)
         await require_tasks(server.client, settings["task_queue"])
         running = create_worker(
@@ -167,16 +196,27 @@ async def _work(
                 await end()
 
 
-def _say_what_works(server: ServerConnection, code: UserCode, settings: JsonView, *, as_json: bool) -> None:
-    queue, rates, deployment, build_id = itemgetter("task_queue", "model_rate", "deployment", "build_id")(settings)
+def _say_what_works(
+    server: ServerConnection, code: UserCode, settings: JsonView, *, as_json: bool
+) -> None:
+    queue, rates, deployment, build_id = itemgetter(
+        "task_queue", "model_rate", "deployment", "build_id"
+    )(settings)
     tools = ", ".join(code.tools) or "none"
     version = f", version {deployment}:{build_id}" if deployment else ""
-    say(f"Worker on {server.place}, task queue {queue!r}{version}, tools: {tools}{_rate_line(rates)}", "strong")
+    say(
+        f"Worker on {server.place}, task queue {queue!r}{version}, tools: "
+        f"{tools}{_rate_line(rates)}",
+        "strong",
+    )
     if as_json:
         place = {"taskQueue": queue, "rates": rates, "deployment": deployment, "buildId": build_id}
         answer({"tools": list(code.tools), **place})
     if deployment:
-        say(f"It gets runs once its version is current: {current_version_command(deployment, build_id)}")
+        say(
+            "It gets runs once its version is current: "
+            f"{current_version_command(deployment, build_id)}"
+        )
 
 
 def _rate_line(rates: dict[str, float]) -> str:
@@ -187,14 +227,17 @@ def _rate_line(rates: dict[str, float]) -> str:
 async def stdin_closed() -> None:
     """Return when the process at the other end of stdin is gone."""
     reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
     await reader.read()
 
 
 _WATCHED_SUFFIXES = (".py", ".prompty", ".json", ".yaml", ".yml")
 KILL_AFTER_SECONDS = 35.0
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-"""Seconds before a process that has died starts again: doubled each time, until one has lived for the longest."""
+"""Seconds before a process that has died starts again: doubled each time, until one has lived for
+the longest."""
 
 
 def named_code(
@@ -227,13 +270,27 @@ def worker_arguments(
     root = ["--prompt-root", str(prompt_root)] if prompt_root else []
     measured = ["--metrics-address", metrics] if metrics else []
     mocked = ["--mock"] if mock else []
-    return ["worker", *named, "--task-queue", task_queue, "--grace", str(grace), *root, *measured, *mocked]
+    return [
+        "worker",
+        *named,
+        "--task-queue",
+        task_queue,
+        "--grace",
+        str(grace),
+        *root,
+        *measured,
+        *mocked,
+    ]
 
 
 async def supervise(
-    commands: Sequence[Sequence[str]], folders: Sequence[Path], environment: Mapping[str, str] | None = None
+    commands: Sequence[Sequence[str]],
+    folders: Sequence[Path],
+    environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Keep the processes of these commands running until cancelled; new ones start when they die and after a change."""
+    """Keep the processes of these commands running until cancelled; new ones start when they die
+    and after a change.
+    """
     from watchfiles import awatch
 
     processes = [CommandProcess(command, environment or {}) for command in commands]
@@ -241,7 +298,9 @@ async def supervise(
     try:
         await asyncio.gather(*(each.start() for each in processes))
         async for changes in awatch(*folders, step=100, debounce=400):
-            changed = sorted({Path(path).name for _, path in changes if path.endswith(_WATCHED_SUFFIXES)})
+            changed = sorted(
+                {Path(path).name for _, path in changes if path.endswith(_WATCHED_SUFFIXES)}
+            )
             if changed:
                 say(f"{', '.join(changed)} changed: restarting the {names}", "faint")
                 await asyncio.gather(*(each.restart() for each in processes))
@@ -272,7 +331,8 @@ class CommandProcess:
         self._keeping = asyncio.create_task(self._keep())
 
     async def _spawn(self) -> None:
-        """Start the process, in a session of its own: Ctrl-C reaches this process only, which then ends that one.
+        """Start the process, in a session of its own: Ctrl-C reaches this process only, which then
+        ends that one.
 
         When this process is killed, the pipe to the other one's stdin closes, and it ends too.
         """
@@ -285,7 +345,9 @@ class CommandProcess:
         )
 
     async def end(self) -> None:
-        """End the process: SIGTERM, then SIGKILL. Does nothing when it has ended by itself, or has not begun."""
+        """End the process: SIGTERM, then SIGKILL. Does nothing when it has ended by itself, or has
+        not begun.
+        """
         if self._process is None:
             return
         self._keeping.cancel()
@@ -299,17 +361,27 @@ class CommandProcess:
             await self._process.wait()
 
     async def _keep(self) -> None:
-        """Start the process again when it has died; return when it can't work before a file changes."""
+        """Start the process again when it has died; return when it can't work before a file
+        changes.
+        """
         assert self._process is not None
         pause, now = FIRST_PAUSE, asyncio.get_running_loop().time
         while True:
             started = now()
             code = await self._process.wait()
             if code == USAGE:
-                say(f"The {self.name} ended (exit code {code}). It starts again when a watched file changes.", "bad")
+                say(
+                    f"The {self.name} ended (exit code {code}). It starts again when a watched "
+                    "file changes.",
+                    "bad",
+                )
                 return
             pause = FIRST_PAUSE if now() - started > LONGEST_PAUSE else pause
-            why = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+            why = (
+                f"was killed by {signal.Signals(-code).name}"
+                if code < 0
+                else f"ended with exit code {code}"
+            )
             say(f"The {self.name} {why}. It starts again in {pause:g} s.", "bad")
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)

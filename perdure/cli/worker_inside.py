@@ -26,7 +26,12 @@ _UNBEGUN = 2
 
 @asynccontextmanager
 async def worker_inside(
-    server: ServerConnection, *, task_queue: str, code: UserCode, mock: bool = False, limits: WorkerLimits = OPEN
+    server: ServerConnection,
+    *,
+    task_queue: str,
+    code: UserCode,
+    mock: bool = False,
+    limits: WorkerLimits = OPEN,
 ) -> AsyncIterator[None]:
     """Run a worker in this process, with a connection of its own, while the block runs."""
     # Most commands that may run a worker don't, and it takes long to import.
@@ -55,10 +60,11 @@ async def mention_missing_worker(
 ) -> None:
     """Say how to start a worker whenever nobody takes up what the run waits with; each time once.
 
-    With `only_missing`, not of workers that may merely be busy, nor of what this command does about a missing one.
+    With `only_missing`, not of workers that may merely be busy, nor of what this command does about
+    a missing one.
 
-    One that `helps` becomes that worker, on the embedded server, for a run that none has begun with: one that was
-    begun may need tools that this process does not have.
+    One that `helps` becomes that worker, on the embedded server, for a run that none has begun
+    with: one that was begun may need tools that this process does not have.
     """
     said = False
     while True:
@@ -70,13 +76,21 @@ async def mention_missing_worker(
         is_polled = waits and await server.is_polled(run.task_queue, version=version)
         if waits and not is_polled and helps and server.embedded and run.history_length <= _UNBEGUN:
             if not only_missing:
-                say(f"No worker polls the task queue {run.task_queue!r} any more: this command executes run {run_id}")
+                say(
+                    f"No worker polls the task queue {run.task_queue!r} any more: this command "
+                    f"executes run {run_id}"
+                )
             async with worker_inside(server, task_queue=run.task_queue, code=UserCode()):
                 await asyncio.Event().wait()
         if waits and not said and not (is_polled and only_missing):
             memo = await read_memo(run)
             pinned_to = str(version) if version else None
-            say(waiting_text(run_id, run.task_queue, memo, is_polled=is_polled, pinned_to=pinned_to), "strong")
+            say(
+                waiting_text(
+                    run_id, run.task_queue, memo, is_polled=is_polled, pinned_to=pinned_to
+                ),
+                "strong",
+            )
         said = waits and not (is_polled and only_missing)
 
 
@@ -91,7 +105,12 @@ async def describe_run(client: Client, run_id: str) -> WorkflowExecutionDescript
 
 
 def waiting_text(
-    run_id: str, task_queue: str, memo: CommandMemo, *, is_polled: bool = False, pinned_to: str | None = None
+    run_id: str,
+    task_queue: str,
+    memo: CommandMemo,
+    *,
+    is_polled: bool = False,
+    pinned_to: str | None = None,
 ) -> str:
     """Return the message about a run that no worker takes up, with the command to type.
 
@@ -102,21 +121,28 @@ def waiting_text(
         gone = ", or ended a short while ago" if is_polled else ""
         return (
             f"Run {run_id} waits: it is pinned to the version {pinned_to}, {those} the task queue "
-            f"{task_queue!r}{gone}. Start one: {worker_command(task_queue)} {version_options(pinned_to)}. "
+            f"{task_queue!r}{gone}. Start one: {worker_command(task_queue)} "
+            f"{version_options(pinned_to)}. "
             f"Or let the run go on in the current version: {unpin_command(run_id)}"
         )
     resume = f"{resume_command(run_id)} (with its own tools), or " if memo.has_code else ""
     command = f"in another terminal: {resume}{worker_command(task_queue)}"
     if is_polled:
         return (
-            f"Run {run_id} waits: the workers on the task queue {task_queue!r} have not taken up its next step yet. "
+            f"Run {run_id} waits: the workers on the task queue {task_queue!r} have not taken up "
+            "its next step yet. "
             f"They are busy, or ended a short while ago. Start another one {command}"
         )
-    return f"Run {run_id} waits: a worker on the task queue {task_queue!r} is missing. Start one {command}"
+    return (
+        f"Run {run_id} waits: a worker on the task queue {task_queue!r} is missing. Start one "
+        f"{command}"
+    )
 
 
 def resume_command(run_id: str) -> str:
-    """Return the command that starts a worker for one run, with the code that the run's own command was given."""
+    """Return the command that starts a worker for one run, with the code that the run's own command
+    was given.
+    """
     return command_line("resume", run_id)
 
 
@@ -132,13 +158,16 @@ def version_options(version: str) -> str:
 def current_version_command(deployment: str, build_id: str) -> str:
     """Return the command that makes a version of the workers the one that new runs go to."""
     return (
-        f"temporal worker deployment set-current-version --deployment-name {shell_word(deployment)} "
+        "temporal worker deployment set-current-version --deployment-name "
+        f"{shell_word(deployment)} "
         f"--build-id {shell_word(build_id)} --yes"
     )
 
 
 def unpin_command(run_id: str) -> str:
-    """Return the command after which the workers of the current version take up a run that is pinned to another one."""
+    """Return the command after which the workers of the current version take up a run that is
+    pinned to another one.
+    """
     return f"temporal workflow update-options --workflow-id {shell_word(run_id)} {AUTO_UPGRADE}"
 
 

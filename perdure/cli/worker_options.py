@@ -1,4 +1,6 @@
-"""The options of `perdure worker` that are about Temporal: the version of a deployment, slots, caches and pollers."""
+"""The options of `perdure worker` that are about Temporal: the version of a deployment, slots,
+caches and pollers.
+"""
 
 from __future__ import annotations
 
@@ -30,21 +32,32 @@ BuildId = Annotated[
 
 
 def _size(name: str, help: str) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(f"--{name}", metavar="N", min=1, help=help, show_default=False)
+    option: typer.models.OptionInfo = typer.Option(
+        f"--{name}", metavar="N", min=1, help=help, show_default=False
+    )
     return option
 
 
 WorkflowTasks = Annotated[
     int | None,
-    _size("max-concurrent-workflow-tasks", "Decisions of runs that are made at a time; 100 without it."),
+    _size(
+        "max-concurrent-workflow-tasks",
+        "Decisions of runs that are made at a time; 100 without it.",
+    ),
 ]
 Activities = Annotated[
     int | None,
-    _size("max-concurrent-activities", "Model calls and tools that are executed at a time; 100 without it."),
+    _size(
+        "max-concurrent-activities",
+        "Model calls and tools that are executed at a time; 100 without it.",
+    ),
 ]
 LocalActivities = Annotated[
     int | None,
-    _size("max-concurrent-local-activities", "Tools declared local, and guardrails, at a time; 100 without it."),
+    _size(
+        "max-concurrent-local-activities",
+        "Tools declared local, and guardrails, at a time; 100 without it.",
+    ),
 ]
 CachedWorkflows = Annotated[
     int | None,
@@ -52,11 +65,17 @@ CachedWorkflows = Annotated[
 ]
 WorkflowPolls = Annotated[
     int | None,
-    _size("max-concurrent-workflow-task-polls", "Requests for decisions that are open at a time; 5 without it."),
+    _size(
+        "max-concurrent-workflow-task-polls",
+        "Requests for decisions that are open at a time; 5 without it.",
+    ),
 ]
 ActivityPolls = Annotated[
     int | None,
-    _size("max-concurrent-activity-task-polls", "Requests for calls and tools that are open at a time; 5 without it."),
+    _size(
+        "max-concurrent-activity-task-polls",
+        "Requests for calls and tools that are open at a time; 5 without it.",
+    ),
 ]
 
 
@@ -67,15 +86,24 @@ def given_sizes(**sizes: int | None) -> dict[str, int]:
 
 def as_words(values: Mapping[str, object]) -> list[str]:
     """Return the values as options of a command, by the names of their parameters."""
-    return [word for name, value in values.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    return [
+        word
+        for name, value in values.items()
+        for word in (f"--{name.replace('_', '-')}", str(value))
+    ]
 
 
 def require_version(deployment: str | None, build_id: str | None, *, reload: bool) -> None:
-    """Raises `UsageProblem` for a deployment without a build, the reverse, and for one that reloads."""
+    """Raises `UsageProblem` for a deployment without a build, the reverse, and for one that
+    reloads.
+    """
     if bool(deployment) != bool(build_id):
         raise UsageProblem(
-            f"--deployment {deployment!r} and --build-id {build_id!r} (or TEMPORAL_DEPLOYMENT_NAME and "
+            f"--deployment {deployment!r} and --build-id {build_id!r} (or TEMPORAL_DEPLOYMENT_NAME "
+            "and "
             "TEMPORAL_WORKER_BUILD_ID) go together: give both, or neither"
         )
     if deployment and reload:
-        raise UsageProblem("--reload and --deployment exclude each other: a version does not change with its files")
+        raise UsageProblem(
+            "--reload and --deployment exclude each other: a version does not change with its files"
+        )

@@ -10,14 +10,28 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from ..activities.brakes import BrakeRecord
 from ..payloads.converter import with_converter
-from ..protocol.brakes import MAX_RUNS, PAUSE, RECORD, RECORD_TYPE, RELEASE, Brake, Release, RunFacts, Scope
+from ..protocol.brakes import (
+    MAX_RUNS,
+    PAUSE,
+    RECORD,
+    RECORD_TYPE,
+    RELEASE,
+    Brake,
+    Release,
+    RunFacts,
+    Scope,
+)
 from ..protocol.search_attributes import AGENT, TENANT
 from ..redaction import redactor
 from ..text import bounded_text
 
 MAX_EVENTS = 2_000
-"""The workflow that keeps the record starts afresh after this many events, once no brake is in force."""
-SUMMARY = "Which runs of perdure are paused. Nobody executes this workflow: its signals are what workers read."
+"""The workflow that keeps the record starts afresh after this many events, once no brake is in
+force."""
+SUMMARY = (
+    "Which runs of perdure are paused. Nobody executes this workflow: its signals are what workers "
+    "read."
+)
 
 
 async def brakes_in_force(client: Client) -> list[Brake]:
@@ -35,16 +49,21 @@ async def pause_runs(
     reason: str = "",
     by: str | None = None,
 ) -> Brake:
-    """Pause runs before their next model or tool call, until `release_runs`; runs that start later are paused too.
+    """Pause runs before their next model or tool call, until `release_runs`; runs that start later
+    are paused too.
 
-    A run is paused when it matches every argument given; without arguments, all runs of the namespace are. Runs called
-    by a run in `runs` are paused with it; a session's id stands for its turns. Calls in progress finish and are
-    recorded. Workers notice the pause at once, at the latest after two seconds. `reason` and `by` are for people.
+    A run is paused when it matches every argument given; without arguments, all runs of the
+    namespace are. Runs called by a run in `runs` are paused with it; a session's id stands for its
+    turns. Calls in progress finish and are recorded. Workers notice the pause at once, at the
+    latest after two seconds. `reason` and `by` are for people.
 
     Raises ValueError for more than 10,000 `runs`, and RPCError.
     """
     if len(runs) > MAX_RUNS:
-        raise ValueError(f"{len(runs):,} runs: expected at most {MAX_RUNS:,}; name their agent, tenant or task queue")
+        raise ValueError(
+            f"{len(runs):,} runs: expected at most {MAX_RUNS:,}; name their agent, tenant or task "
+            "queue"
+        )
     client = with_converter(client)
     scope = Scope(agent=agent, tenant=tenant, task_queue=task_queue, runs=list(runs))
     record = BrakeRecord(client)
@@ -66,7 +85,9 @@ async def release_runs(
     Runs that are already held need `RunHandle.go_on`.
     """
     if brakes:
-        await _write(with_converter(client), RELEASE, Release(brakes=list(brakes), runs=list(runs), by=by))
+        await _write(
+            with_converter(client), RELEASE, Release(brakes=list(brakes), runs=list(runs), by=by)
+        )
 
 
 async def release_run(client: Client, id: str, *, by: str | None = None) -> bool:
@@ -81,7 +102,9 @@ async def release_run(client: Client, id: str, *, by: str | None = None) -> bool
 
 
 def facts_of(run: WorkflowExecution) -> RunFacts:
-    """Return the facts, read from the run's search attributes, that decide whether a brake applies to it."""
+    """Return the facts, read from the run's search attributes, that decide whether a brake applies
+    to it.
+    """
     attributes = run.typed_search_attributes
     agent, tenant = attributes.get(AGENT, ""), attributes.get(TENANT)
     return RunFacts(id=run.id, agent=agent, tenant=tenant, task_queue=run.task_queue)
@@ -90,14 +113,21 @@ def facts_of(run: WorkflowExecution) -> RunFacts:
 async def _write(client: Client, signal: str, line: Brake | Release) -> None:
     """Append a line to the record; create the record with it if there is none."""
     await client.start_workflow(
-        RECORD_TYPE, id=RECORD, task_queue=RECORD, start_signal=signal, start_signal_args=[line], static_summary=SUMMARY
+        RECORD_TYPE,
+        id=RECORD,
+        task_queue=RECORD,
+        start_signal=signal,
+        start_signal_args=[line],
+        static_summary=SUMMARY,
     )
 
 
 async def _begin_anew(client: Client, record: BrakeRecord) -> None:
     """End a long record and start the next one with the lines that arrived in between."""
     try:
-        await client.get_workflow_handle(RECORD, run_id=record.run_id).terminate("the next record begins")
+        await client.get_workflow_handle(RECORD, run_id=record.run_id).terminate(
+            "the next record begins"
+        )
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise

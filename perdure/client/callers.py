@@ -1,5 +1,5 @@
-"""Connects a run to its waiting caller: forwards cancellation and steering, streams the answer, wraps for plain
-functions.
+"""Connects a run to its waiting caller: forwards cancellation and steering, streams the answer,
+wraps for plain functions.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Relay:
         loop, rung = asyncio.get_running_loop(), asyncio.Event()
 
         def ring() -> None:
-            # A caller may cancel or steer long after the call has returned, when the loop is closed.
+            # A caller may cancel or steer long after the call has returned, when the loop is
+            # closed.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(rung.set)
 
@@ -87,7 +88,9 @@ class Relay:
         self._steering.put_back(self._refused)
 
     async def _tell(self, run: RunHandle) -> bool:
-        """Send the run all that is pending; return False when the server is unreachable and a retry makes sense."""
+        """Send the run all that is pending; return False when the server is unreachable and a retry
+        makes sense.
+        """
         texts = self._steering.drain()
         try:
             await self._steer(run, texts)
@@ -121,8 +124,8 @@ class Relay:
 
 
 class Flushing(Interceptor):
-    """Makes a worker await `flush` before each activity completes, so that the run sees earlier messages before the
-    result.
+    """Makes a worker await `flush` before each activity completes, so that the run sees earlier
+    messages before the result.
     """
 
     def __init__(self, flush: Callable[[], Awaitable[None]]) -> None:
@@ -133,7 +136,9 @@ class Flushing(Interceptor):
 
 
 class _FlushingActivity(ActivityInboundInterceptor):
-    def __init__(self, next: ActivityInboundInterceptor, flush: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, next: ActivityInboundInterceptor, flush: Callable[[], Awaitable[None]]
+    ) -> None:
         super().__init__(next)
         self._flush = flush
 
@@ -145,9 +150,11 @@ class _FlushingActivity(ActivityInboundInterceptor):
 
 
 def held_back_characters(agent: Agent, stream_after: int | None, *, is_checked: bool) -> int | None:
-    """Return how many characters of a text to hold back until it is known to be the answer; None for all of them.
+    """Return how many characters of a text to hold back until it is known to be the answer; None
+    for all of them.
 
-    A caller that accepts text before tool calls sets `stream_after`. Raises ValueError for a negative one.
+    A caller that accepts text before tool calls sets `stream_after`. Raises ValueError for a
+    negative one.
     """
     if stream_after is not None and stream_after < 0:
         raise ValueError(f"stream_after={stream_after}: expected a number of characters, from 0")
@@ -157,7 +164,9 @@ def held_back_characters(agent: Agent, stream_after: int | None, *, is_checked: 
 
 
 def text_after(event: RunEvent, text: str) -> str:
-    """Return an iteration's model text after this event. Text that precedes tool calls comes with `llm_complete`."""
+    """Return an iteration's model text after this event. Text that precedes tool calls comes with
+    `llm_complete`.
+    """
     if event.type == "llm_complete":
         return str(event.data.get("text", text))
     return text + event.data["token"] if event.type == "token" else text
@@ -166,8 +175,8 @@ def text_after(event: RunEvent, text: str) -> str:
 class AnswerText:
     """Extracts the text of the final answer from a run's events.
 
-    Text that was passed on can't be withdrawn. If the model is called once more, so that this text was not the answer,
-    the answer follows after an empty line.
+    Text that was passed on can't be withdrawn. If the model is called once more, so that this text
+    was not the answer, the answer follows after an empty line.
     """
 
     def __init__(self, held_back: int | None) -> None:
@@ -203,7 +212,8 @@ Give = Callable[[str], None]
 async def stream_texts(
     call: Callable[[CancellationToken, Give], Awaitable[object]], cancel: CancellationToken | None
 ) -> AsyncGenerator[str, None]:
-    """Run `call` as a task and yield the texts that it passes to its callback; then raise the error of `call`, if any.
+    """Run `call` as a task and yield the texts that it passes to its callback; then raise the error
+    of `call`, if any.
 
     Cancelling through `cancel`, or leaving the iterator early, cancels the token that `call` gets.
     """
@@ -240,8 +250,8 @@ U = TypeVar("U")
 def blocking_form(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     """Return a blocking function with the parameters of a coroutine function named `…_async`.
 
-    An async generator becomes a plain one. May be called in a thread whose event loop is running. Raises the errors of
-    the coroutine.
+    An async generator becomes a plain one. May be called in a thread whose event loop is running.
+    Raises the errors of the coroutine.
     """
 
     @functools.wraps(function)
@@ -250,13 +260,18 @@ def blocking_form(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, 
         return cast(T, _iterate(result)) if isinstance(result, AsyncGenerator) else result
 
     call.__name__ = call.__qualname__ = function.__name__.removesuffix("_async")
-    call.__doc__ = f"`{function.__name__}`, waited for: works also in a thread whose event loop is running.\n\n    "
+    call.__doc__ = (
+        f"`{function.__name__}`, waited for: works also in a thread whose event loop is "
+        "running.\n\n    "
+    )
     call.__doc__ += function.__doc__ or ""
     return call
 
 
 def _iterate(items: AsyncGenerator[T, None]) -> Iterator[T]:
-    """Yield items from an event loop in another thread, which keeps running while the caller handles an item."""
+    """Yield items from an event loop in another thread, which keeps running while the caller
+    handles an item.
+    """
     thread = LoopThread("perdure-blocking-call", "the event loop of a blocking call")
 
     def wait(coroutine: Coroutine[Any, Any, U]) -> U:
@@ -277,7 +292,9 @@ def _iterate(items: AsyncGenerator[T, None]) -> Iterator[T]:
 
 
 def wait_for_result(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return the result of the coroutine on a new event loop; in another thread if this one's loop is running."""
+    """Return the result of the coroutine on a new event loop; in another thread if this one's loop
+    is running.
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -28,20 +28,29 @@ UNKNOWN = "no tool call waits for this token: it is not one, or the call's run h
 
 
 async def complete_call(
-    client: Client, token: str, result: Any = None, *, error: str | None = None, by: str | None = None
+    client: Client,
+    token: str,
+    result: Any = None,
+    *,
+    error: str | None = None,
+    by: str | None = None,
 ) -> None:
     """Complete a tool call, by the token from `context.later()`, with a result or an error.
 
-    The result is any JSON value within the size limit of tool results; the model receives an error's text. `by` names
-    the sender. A call completes once: sending the same completion again succeeds and changes nothing.
+    The result is any JSON value within the size limit of tool results; the model receives an
+    error's text. `by` names the sender. A call completes once: sending the same completion again
+    succeeds and changes nothing.
 
-    Raises `CompletionError` when the completion is not accepted, ValueError for both a result and an error,
-    `PayloadTooLargeError` for a completion that does not fit into one message to Temporal, and `RPCError`.
+    Raises `CompletionError` when the completion is not accepted, ValueError for both a result and
+    an error, `PayloadTooLargeError` for a completion that does not fit into one message to
+    Temporal, and `RPCError`.
     """
     if result is not None and error is not None:
         raise ValueError("a tool call is finished with a result or with an error, not with both")
     if deeper_than(result, MAX_LEVELS):
-        raise CompletionError(f"the result is nested more than {MAX_LEVELS} levels deep", kind="too_large")
+        raise CompletionError(
+            f"the result is nested more than {MAX_LEVELS} levels deep", kind="too_large"
+        )
     try:
         run_id, proof = read_token(token)
     except ValueError as none:
@@ -102,14 +111,17 @@ class _CallCompletion(RunUpdate):
             return CompletionError(self._early, kind="early")
         silence = self._silence((await self._chain.describe()).task_queue)
         return CompletionError(
-            f"that the tool call is finished is unconfirmed, because {silence}. The server may still deliver it: start "
+            f"that the tool call is finished is unconfirmed, because {silence}. The server may "
+            "still deliver it: start "
             "a worker, and send the same completion again",
             kind="unconfirmed",
         )
 
 
 async def _require_completed(chain: Chain, completion: Completion, ended: str) -> None:
-    """Raises `CompletionError` unless the last link of the ended run received the same completion."""
+    """Raises `CompletionError` unless the last link of the ended run received the same
+    completion.
+    """
     link = await chain.describe()
     history = chain.handle(link.run_id).fetch_history_events()
     work = RecordedWork([event async for event in history])
@@ -121,5 +133,7 @@ async def _require_completed(chain: Chain, completion: Completion, ended: str) -
             return
         how = "a result" if first.error is None else f"the error {one_line(first.error, 200)!r}"
         by = f" by {one_line(first.by)}" if first.by else ""
-        raise CompletionError(f"the tool call was finished{by} with {how} before, and {ended}", kind="completed")
+        raise CompletionError(
+            f"the tool call was finished{by} with {how} before, and {ended}", kind="completed"
+        )
     raise CompletionError(UNKNOWN, kind="unknown")

@@ -1,4 +1,6 @@
-"""Connects to a Temporal server: search attributes, the pollers of a task queue, and the server's clock."""
+"""Connects to a Temporal server: search attributes, the pollers of a task queue, and the server's
+clock.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ from temporalio.api.enums.v1 import (
     PendingWorkflowTaskState,
     TaskQueueKind,
 )
-from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
+from temporalio.api.operatorservice.v1 import (
+    AddSearchAttributesRequest,
+    ListSearchAttributesRequest,
+)
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.api.workflowservice.v1 import PollWorkflowTaskQueueRequest
@@ -43,32 +48,41 @@ CONNECT_SECONDS = 5.0
 """A server that does not answer within these seconds counts as unreachable."""
 
 
-async def connect(address: str | None = None, *, namespace: str | None = None, **options: Any) -> Client:
+async def connect(
+    address: str | None = None, *, namespace: str | None = None, **options: Any
+) -> Client:
     """Connect to Temporal. Raises `ConfigurationError` within a few seconds when that fails.
 
-    Settings that the arguments leave open come from `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`,
-    `TEMPORAL_TLS…` and the profile of `temporal.toml`. If those name no server, perdure connects to the embedded one if
-    it runs for the data folder (`PERDURE_HOME`), else to `localhost:7233`; the namespace defaults to `default`.
+    Settings that the arguments leave open come from `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`,
+    `TEMPORAL_API_KEY`, `TEMPORAL_TLS…` and the profile of `temporal.toml`. If those name no server,
+    perdure connects to the embedded one if it runs for the data folder (`PERDURE_HOME`), else to
+    `localhost:7233`; the namespace defaults to `default`.
 
-    `PERDURE_STORAGE` is the storage for values too large for Temporal (see `perdure.payloads.storage`). `options` are
-    passed to `temporalio.client.Client.connect`; messages to a server on this machine are not compressed unless
-    `grpc_compression` sets it.
+    `PERDURE_STORAGE` is the storage for values too large for Temporal (see
+    `perdure.payloads.storage`). `options` are passed to `temporalio.client.Client.connect`;
+    messages to a server on this machine are not compressed unless `grpc_compression` sets it.
     """
     given = {"target_host": address, "namespace": namespace}
-    settings = {**_environment(), **{name: value for name, value in given.items() if value}, **options}
+    settings = {
+        **_environment(),
+        **{name: value for name, value in given.items() if value},
+        **options,
+    }
     if "target_host" not in settings:
         settings["target_host"] = use_running() or DEFAULT_ADDRESS
     return await _open(**settings)
 
 
 async def connect_locally(address: str) -> Client:
-    """Connect to the embedded server at `address` and ignore the environment. Raises like `connect`."""
+    """Connect to the embedded server at `address` and ignore the environment. Raises like
+    `connect`.
+    """
     return await _open(target_host=address)
 
 
 def environment_names_a_server() -> bool:
-    """Return whether `TEMPORAL_ADDRESS` or `temporal.toml` gives an address. Raises `ConfigurationError` on a broken
-    file.
+    """Return whether `TEMPORAL_ADDRESS` or `temporal.toml` gives an address. Raises
+    `ConfigurationError` on a broken file.
     """
     return "target_host" in _environment()
 
@@ -88,14 +102,18 @@ async def _open(*, target_host: str, **settings: Any) -> Client:
 
 
 def _log_as_others_do() -> None:
-    """Route the log of Temporal's core through Python's logging unless the program configured it: it colours any
-    stdout.
+    """Route the log of Temporal's core through Python's logging unless the program configured it:
+    it colours any stdout.
     """
     known = getattr(runtime, "_runtime_ref", None)
     if getattr(known, "_default_runtime", known) is not None:
         return  # The runtime exists already, or a later SDK keeps it elsewhere.
-    forwarding = runtime.LogForwardingConfig(logging.getLogger("temporalio.core"), append_target_to_name=False)
-    logged = runtime.LoggingConfig(runtime.TelemetryFilter(core_level="WARN", other_level="ERROR"), forwarding)
+    forwarding = runtime.LogForwardingConfig(
+        logging.getLogger("temporalio.core"), append_target_to_name=False
+    )
+    logged = runtime.LoggingConfig(
+        runtime.TelemetryFilter(core_level="WARN", other_level="ERROR"), forwarding
+    )
     telemetry = runtime.TelemetryConfig(logging=logged)
     with suppress(RuntimeError):  # The program may have forbidden a default runtime.
         runtime.Runtime.set_default(runtime.Runtime(telemetry=telemetry))
@@ -103,7 +121,9 @@ def _log_as_others_do() -> None:
 
 def _refused(target: str, settings: JsonView, reason: str) -> ConfigurationError:
     named = _environment().get("target_host") == target
-    return connection_error(target, reason, has_tls=bool(settings.get("tls")), is_from_environment=named)
+    return connection_error(
+        target, reason, has_tls=bool(settings.get("tls")), is_from_environment=named
+    )
 
 
 def is_on_this_machine(target_host: str) -> bool:
@@ -120,13 +140,19 @@ def _environment() -> JsonObject:
         return dict(ClientConfig.load_client_connect_config())
     except (RuntimeError, ValueError, OSError) as error:
         raise ConfigurationError(
-            f"Temporal's environment configuration can't be read: {error}. Expected a temporal.toml (its path may "
-            "be in TEMPORAL_CONFIG_FILE) with the profile that TEMPORAL_PROFILE names; correct it or unset those "
+            f"Temporal's environment configuration can't be read: {error}. Expected a "
+            "temporal.toml (its path may "
+            "be in TEMPORAL_CONFIG_FILE) with the profile that TEMPORAL_PROFILE names; correct it "
+            "or unset those "
             "variables."
         ) from error
 
 
-_REFUSALS = (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED, RPCStatusCode.UNAUTHENTICATED)
+_REFUSALS = (
+    RPCStatusCode.PERMISSION_DENIED,
+    RPCStatusCode.UNIMPLEMENTED,
+    RPCStatusCode.UNAUTHENTICATED,
+)
 
 
 @dataclass
@@ -140,9 +166,11 @@ class Registration:
 
 
 async def registration_of(client: Client) -> Registration:
-    """Return the state of the search attributes; the missing ones are in `added`. Raises `RPCError`.
+    """Return the state of the search attributes; the missing ones are in `added`. Raises
+    `RPCError`.
 
-    The server accepts a known name with another type and ignores that type, so this function reads the registered ones.
+    The server accepts a known name with another type and ignores that type, so this function reads
+    the registered ones.
     """
     listed = await client.operator_service.list_search_attributes(
         ListSearchAttributesRequest(namespace=client.namespace), retry=True
@@ -160,21 +188,26 @@ async def registration_of(client: Client) -> Registration:
 
 
 async def set_up_namespace(client: Client) -> Registration:
-    """Add the missing search attributes and return the earlier state; a second call changes nothing.
+    """Add the missing search attributes and return the earlier state; a second call changes
+    nothing.
 
-    Raises `ConfigurationError` where only an administrator may read and add them, and `RPCError` when the server
-    refuses for another reason.
+    Raises `ConfigurationError` where only an administrator may read and add them, and `RPCError`
+    when the server refuses for another reason.
     """
     try:
         found = await registration_of(client)
         if found.added:
-            await client.operator_service.add_search_attributes(_request(client, found.added), retry=True)
+            await client.operator_service.add_search_attributes(
+                _request(client, found.added), retry=True
+            )
     except RPCError as error:
         if error.status not in _REFUSALS:
             raise
         raise ConfigurationError(
-            f"search attributes can't be registered in the namespace {client.namespace!r}: {error.message} "
-            f"({error.status.name}). Expected the rights of an administrator; one can type: {command(client)}"
+            f"search attributes can't be registered in the namespace {client.namespace!r}: "
+            f"{error.message} "
+            f"({error.status.name}). Expected the rights of an administrator; one can type: "
+            f"{command(client)}"
         ) from error
     return found
 
@@ -182,8 +215,8 @@ async def set_up_namespace(client: Client) -> Registration:
 async def register_search_attributes(client: Client) -> bool:
     """Add the missing search attributes; a second call changes nothing.
 
-    Returns False where only an administrator may add them, as in Temporal Cloud. Raises `RPCError` when the server
-    can't be reached.
+    Returns False where only an administrator may add them, as in Temporal Cloud. Raises `RPCError`
+    when the server can't be reached.
     """
     try:
         await client.operator_service.add_search_attributes(
@@ -198,7 +231,9 @@ async def register_search_attributes(client: Client) -> bool:
 
 
 def type_name(value_type: int) -> str:
-    """Return a search attribute's type as Temporal's command line spells it: `Keyword`, `Double`, `KeywordList`."""
+    """Return a search attribute's type as Temporal's command line spells it: `Keyword`, `Double`,
+    `KeywordList`.
+    """
     try:
         name = IndexedValueType.Name(IndexedValueType.ValueType(value_type))
     except ValueError:
@@ -208,8 +243,14 @@ def type_name(value_type: int) -> str:
 
 def command(client: Client) -> str:
     """Return the command with which an administrator registers all of them."""
-    words = [f"--name {key.name} --type {type_name(int(key.indexed_value_type))}" for key in search_attributes.ALL]
-    return f"temporal operator search-attribute create --namespace {client.namespace} {' '.join(words)}"
+    words = [
+        f"--name {key.name} --type {type_name(int(key.indexed_value_type))}"
+        for key in search_attributes.ALL
+    ]
+    return (
+        f"temporal operator search-attribute create --namespace {client.namespace} "
+        f"{' '.join(words)}"
+    )
 
 
 def _request(client: Client, names: list[str]) -> AddSearchAttributesRequest:
@@ -229,9 +270,12 @@ OWN_PREFIX = "perdure."
 def has_waited(run: WorkflowExecutionDescription) -> bool:
     """Return whether a task of the run has waited for a worker for `PATIENCE_SECONDS`.
 
-    Activities of other workers that a tool calls do not count, and permits do not either: those come at their rate.
+    Activities of other workers that a tool calls do not count, and permits do not either: those
+    come at their rate.
     """
-    return decision_has_waited(run) or any(map(_execution_has_waited, run.raw_description.pending_activities))
+    return decision_has_waited(run) or any(
+        map(_execution_has_waited, run.raw_description.pending_activities)
+    )
 
 
 def decision_has_waited(run: WorkflowExecutionDescription) -> bool:
@@ -247,7 +291,11 @@ def _execution_has_waited(activity: PendingActivityInfo) -> bool:
     if name == PERMIT or not name.startswith(OWN_PREFIX):
         return False
     is_on_queue = activity.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
-    return is_on_queue and _is_long_ago(activity.scheduled_time) and _is_long_ago(activity.next_attempt_schedule_time)
+    return (
+        is_on_queue
+        and _is_long_ago(activity.scheduled_time)
+        and _is_long_ago(activity.next_attempt_schedule_time)
+    )
 
 
 def _is_long_ago(moment: Timestamp) -> bool:
@@ -262,8 +310,8 @@ _LOOK_SECONDS = 0.002
 
 
 async def server_time(client: Client, *, clock: Callable[[], float] = time.time) -> float:
-    """Return seconds since 1970 by the server's clock, or by this machine's, `clock`, if the server does not give its
-    time.
+    """Return seconds since 1970 by the server's clock, or by this machine's, `clock`, if the server
+    does not give its time.
 
     Takes a few calls, some 10 to 30 ms on one machine and at most a second; never raises.
     """
@@ -278,9 +326,13 @@ async def server_time(client: Client, *, clock: Callable[[], float] = time.time)
 async def _ahead(client: Client, clock: Callable[[], float]) -> float:
     """Return how far the server's clock is ahead of this machine's; 0 if they may agree."""
     identity = f"clock-{uuid.uuid4()}"
-    poll = PollWorkflowTaskQueueRequest(namespace=client.namespace, task_queue=_QUEUE, identity=identity)
+    poll = PollWorkflowTaskQueueRequest(
+        namespace=client.namespace, task_queue=_QUEUE, identity=identity
+    )
     before = clock()
-    polling = asyncio.ensure_future(client.workflow_service.poll_workflow_task_queue(poll, retry=False, timeout=_POLL))
+    polling = asyncio.ensure_future(
+        client.workflow_service.poll_workflow_task_queue(poll, retry=False, timeout=_POLL)
+    )
     try:
         while not polling.done():
             if polled := await _last_poll(client, identity):
@@ -296,7 +348,9 @@ async def _ahead(client: Client, clock: Callable[[], float]) -> float:
 
 
 async def _last_poll(client: Client, identity: str) -> float | None:
-    """Return the time of the identity's last poll, by the server's clock; None before the server knows it."""
+    """Return the time of the identity's last poll, by the server's clock; None before the server
+    knows it.
+    """
     polled = await pollers(client, _QUEUE.name)
     found = [each.last_access_time for each in polled if each.identity == identity]
     return found[0].ToNanoseconds() / 1e9 if found else None

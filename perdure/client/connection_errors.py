@@ -20,10 +20,19 @@ class _Cause(NamedTuple):
     """True for TLS connections only, False for connections without TLS only."""
 
 
-_CA = "set TEMPORAL_TLS_SERVER_CA_CERT_PATH to the certificate of the authority that issued the server's"
+_CA = (
+    "set TEMPORAL_TLS_SERVER_CA_CERT_PATH to the certificate of the authority that issued the "
+    "server's"
+)
 _NAME = "set TEMPORAL_TLS_SERVER_NAME to a name in the server's certificate"
-_CLIENT = "set TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH to a certificate that the server accepts"
-_CLOSED = r"transport error|operation was canceled|connection closed|broken pipe|UnexpectedEof|connection reset"
+_CLIENT = (
+    "set TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH to a certificate that the "
+    "server accepts"
+)
+_CLOSED = (
+    r"transport error|operation was canceled|connection closed|broken pipe|UnexpectedEof|"
+    r"connection reset"
+)
 _CAUSES = (
     _Cause(
         r"Unauthenticated|PermissionDenied",
@@ -35,14 +44,19 @@ _CAUSES = (
         "it does not speak TLS, and this connection does",
         "set TEMPORAL_TLS=false, or name the port that has TLS",
     ),
-    _Cause(r"InvalidCertificate\(Expired", "its certificate has expired", "renew the server's certificate"),
+    _Cause(
+        r"InvalidCertificate\(Expired",
+        "its certificate has expired",
+        "renew the server's certificate",
+    ),
     _Cause(
         r"InvalidCertificate\(NotValidYet",
         "its certificate is not valid yet",
         "compare the clocks of both machines, and the dates of the certificate",
     ),
     _Cause(
-        r"NotValidForName(?:.*?expected: \w+\((?P<expected>[^)]*)\))?(?:.*?presented: \[(?P<has>[^\]]*)\])?",
+        r"NotValidForName(?:.*?expected: \w+\((?P<expected>[^)]*)\))?(?:.*?presented: "
+        r"\[(?P<has>[^\]]*)\])?",
         "its certificate is for another name: expected {expected}, it has {has}",
         _NAME,
     ),
@@ -55,15 +69,27 @@ _CAUSES = (
     _Cause(
         r"KeyMismatch|InconsistentKeys",
         "the client's private key does not belong to its certificate",
-        "set TEMPORAL_TLS_CLIENT_KEY_PATH to the key of the certificate in TEMPORAL_TLS_CLIENT_CERT_PATH",
+        "set TEMPORAL_TLS_CLIENT_KEY_PATH to the key of the certificate in "
+        "TEMPORAL_TLS_CLIENT_CERT_PATH",
     ),
     _Cause(
-        r"CertificateRequired|certificate required|AlertReceived|HandshakeFailure|BadCertificate|UnknownCA",
+        r"CertificateRequired|certificate required|AlertReceived|HandshakeFailure|BadCertificate|"
+        r"UnknownCA",
         "it refuses the client's certificate",
         _CLIENT,
     ),
-    _Cause(_CLOSED, "it closes each connection: it may want another client certificate", _CLIENT, has_tls=True),
-    _Cause(_CLOSED, "it closes each connection: it may speak TLS only", "set TEMPORAL_TLS=true", has_tls=False),
+    _Cause(
+        _CLOSED,
+        "it closes each connection: it may want another client certificate",
+        _CLIENT,
+        has_tls=True,
+    ),
+    _Cause(
+        _CLOSED,
+        "it closes each connection: it may speak TLS only",
+        "set TEMPORAL_TLS=true",
+        has_tls=False,
+    ),
 )
 _UNREACHABLE = {
     "Connection refused": "connection refused",
@@ -73,21 +99,27 @@ _UNREACHABLE = {
 _PORT = re.compile(r":\d+$")
 
 
-def connection_error(target: str, reason: str, *, has_tls: bool, is_from_environment: bool) -> ConfigurationError:
+def connection_error(
+    target: str, reason: str, *, has_tls: bool, is_from_environment: bool
+) -> ConfigurationError:
     """Return the error for a failed connection; `reason` is from the SDK's message.
 
-    `is_from_environment` is true when the environment names this server: then `perdure dev` alone does not help.
+    `is_from_environment` is true when the environment names this server: then `perdure dev` alone
+    does not help.
     """
     if not any(part in reason for part in _UNREACHABLE):
         for cause in _CAUSES:
             found = re.search(cause.pattern, reason, re.DOTALL)
             if found and cause.has_tls in (None, has_tls):
                 return _refusal(target, cause, found)
-    short = next((text for part, text in _UNREACHABLE.items() if part in reason), one_line(reason, 300))
+    short = next(
+        (text for part, text in _UNREACHABLE.items() if part in reason), one_line(reason, 300)
+    )
     if not _PORT.search(target):
         short += ", and the address has no port, such as :7233"
     return ConfigurationError(
-        f"No Temporal server reachable at {target!r} ({short}). Expected a running server at host:port: "
+        f"No Temporal server reachable at {target!r} ({short}). Expected a running server at "
+        "host:port: "
         f"{_another_server(is_from_environment)}, or name another with TEMPORAL_ADDRESS=host:port."
     )
 
@@ -95,7 +127,9 @@ def connection_error(target: str, reason: str, *, has_tls: bool, is_from_environ
 def _refusal(target: str, cause: _Cause, found: re.Match[str]) -> ConfigurationError:
     named = {name: _names(value) for name, value in found.groupdict().items()}
     text = cause.text.format(**named)
-    return ConfigurationError(f"The Temporal server at {target!r} can't be used: {text}. To mend it, {cause.remedy}.")
+    return ConfigurationError(
+        f"The Temporal server at {target!r} can't be used: {text}. To mend it, {cause.remedy}."
+    )
 
 
 def _names(shown: str | None) -> str:
@@ -107,6 +141,8 @@ def _another_server(is_from_environment: bool) -> str:
     if not is_from_environment:
         return "start one with `perdure dev`"
     named = (
-        "unset TEMPORAL_ADDRESS" if "TEMPORAL_ADDRESS" in os.environ else "take it out of the profile of temporal.toml"
+        "unset TEMPORAL_ADDRESS"
+        if "TEMPORAL_ADDRESS" in os.environ
+        else "take it out of the profile of temporal.toml"
     )
     return f"start that server, or {named} and type `perdure dev` for an embedded one"

@@ -1,4 +1,6 @@
-"""Deletes runs, sessions and schedules together with their unshared values in storage (`perdure docs deletion`)."""
+"""Deletes runs, sessions and schedules together with their unshared values in storage (`perdure
+docs deletion`).
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ class Left(BaseModel):
     """A remaining place with texts of the deleted run."""
 
     what: Literal["caller", "session", "fork", "shared_values"]
-    """The calling run, the session, a fork; or values that other runs may share (`perdure sweep`)."""
+    """The calling run, the session, a fork; or values that other runs may share (`perdure
+    sweep`)."""
     id: str
 
 
@@ -55,7 +58,8 @@ class Deletion(BaseModel):
     runs: list[str] = []
     """The deleted runs, sessions and schedules: the one of the id, and those that it started."""
     histories: int = 0
-    """The number of histories that the server deletes; for a run that ended just now, a minute later."""
+    """The number of histories that the server deletes; for a run that ended just now, a minute
+    later."""
     values: int = 0
     """The number of values removed from storage."""
     left: list[Left] = []
@@ -65,7 +69,9 @@ class Deletion(BaseModel):
         self.runs += other.runs
         self.histories += other.histories
         self.values += other.values
-        self.left += [each for each in other.left if each not in self.left and each.id not in self.runs]
+        self.left += [
+            each for each in other.left if each not in self.left and each.id not in self.runs
+        ]
 
 
 class DeletionTarget(NamedTuple):
@@ -77,10 +83,11 @@ class DeletionTarget(NamedTuple):
 
 
 async def delete_run(client: Client, id: str, *, force: bool = False) -> Deletion:
-    """Delete the run or session of that id, the runs that it called, and their unshared values in storage.
+    """Delete the run or session of that id, the runs that it called, and their unshared values in
+    storage.
 
-    `schedule:NAME` is a schedule, with the runs that it started. If a deletion fails halfway, the next call completes
-    it; where nothing is left, `runs` is empty. `force` ends open runs first.
+    `schedule:NAME` is a schedule, with the runs that it started. If a deletion fails halfway, the
+    next call completes it; where nothing is left, `runs` is empty. `force` ends open runs first.
 
     Raises `DeletionError`, also for an open run, and the errors of the server and the storage.
     """
@@ -88,7 +95,8 @@ async def delete_run(client: Client, id: str, *, force: bool = False) -> Deletio
 
 
 async def delete_session(client: Client, id: str) -> set[str]:
-    """Delete a run or a session with everything that it started, open or not; return the run ids of all their links.
+    """Delete a run or a session with everything that it started, open or not; return the run ids of
+    all their links.
 
     Raises as `delete_run` does.
     """
@@ -106,12 +114,16 @@ class TenantDeletion(BaseModel):
 
 
 async def delete_tenant(client: Client, tenant: str, *, force: bool = False) -> TenantDeletion:
-    """Delete everything of a tenant, each run, session and schedule as `delete_run` does, several at a time.
+    """Delete everything of a tenant, each run, session and schedule as `delete_run` does, several
+    at a time.
 
     One failure does not stop the rest. Raises `RPCError` if they can't be listed.
     """
     report, targets = TenantDeletion(), await tenant_targets(client, tenant)
-    deletions, left = Deletions(client, force=force, going=[target.id for target in targets]), iter(targets)
+    deletions, left = (
+        Deletions(client, force=force, going=[target.id for target in targets]),
+        iter(targets),
+    )
 
     async def work() -> None:
         for target in left:
@@ -125,7 +137,9 @@ async def delete_tenant(client: Client, tenant: str, *, force: bool = False) -> 
 
 
 async def tenant_targets(client: Client, tenant: str) -> list[DeletionTarget]:
-    """Return everything of a tenant in the order of deletion: its schedules, its sessions, its runs."""
+    """Return everything of a tenant in the order of deletion: its schedules, its sessions, its
+    runs.
+    """
     of_tenant = f"{TENANT.name} = {quote(tenant)} AND ExecutionStatus != 'ContinuedAsNew'"
     queries = [f"WorkflowType = '{type}' AND {of_tenant}" for type in KINDS]
     schedules = [DeletionTarget(SCHEDULED + name) async for name in schedules_of(client, tenant)]
@@ -134,25 +148,33 @@ async def tenant_targets(client: Client, tenant: str) -> list[DeletionTarget]:
 
 async def find_targets(client: Client, queries: Iterable[str]) -> list[DeletionTarget]:
     """Return the matches of the server's lists. Raises `RPCError`."""
-    return [DeletionTarget(run.id, run.run_id) for query in queries async for run in client.list_workflows(query)]
+    return [
+        DeletionTarget(run.id, run.run_id)
+        for query in queries
+        async for run in client.list_workflows(query)
+    ]
 
 
 class Deletions:
     """Deletes many runs, each once, even where one has called another.
 
-    The runs that a run started go first, then its values, then its histories, oldest first: if this is interrupted, the
-    next attempt finds the rest.
+    The runs that a run started go first, then its values, then its histories, oldest first: if this
+    is interrupted, the next attempt finds the rest.
     """
 
     def __init__(self, client: Client, *, force: bool = False, going: Iterable[str] = ()) -> None:
-        """`going` are the ids of everything to be deleted: values that only these refer to are deleted with them."""
+        """`going` are the ids of everything to be deleted: values that only these refer to are
+        deleted with them.
+        """
         self._client = with_converter(client)
         self._force = force
         self._going = set(going)
         self._gone: set[tuple[str, str]] = set()
         self.requested: dict[str, str] = {}
         """The links whose deletion was requested: workflow id by run id."""
-        self._values = OwnValues(self._client, going=self._going, requested=self.requested, force=force)
+        self._values = OwnValues(
+            self._client, going=self._going, requested=self.requested, force=force
+        )
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def delete(self, target: DeletionTarget) -> Deletion:
@@ -162,7 +184,9 @@ class Deletions:
         return await self.delete_workflow(target)
 
     async def delete_workflow(self, target: DeletionTarget) -> Deletion:
-        """Delete a run or a session, even if its id looks like a schedule's. Raises as `delete_run` does."""
+        """Delete a run or a session, even if its id looks like a schedule's. Raises as `delete_run`
+        does.
+        """
         async with self._turns[target.id]:
             self._going.add(target.id)
             return await self._delete(target)
@@ -171,7 +195,9 @@ class Deletions:
         deletion, family = Deletion(id=target.id), await Family.read(self._client, target.id)
         own = [chain for chain in family.chains if chain[0].workflow_type in OWN]
         if family.chains and not own and target.run_id is None:
-            raise DeletionError(not_a_run(target.id, family.chains[-1][0].workflow_type), kind="other")
+            raise DeletionError(
+                not_a_run(target.id, family.chains[-1][0].workflow_type), kind="other"
+            )
         for chain in own:
             is_meant = target.run_id is None or target.run_id in {
                 first_run_id(chain[0]),
@@ -195,7 +221,9 @@ class Deletions:
         self._values.require_reachable(family.id, found)
         await self._require_loaded(family)
         begun = {
-            child.id: child.run_id for child in family.begun if child.parent_run_id in {each.run_id for each in chain}
+            child.id: child.run_id
+            for child in family.begun
+            if child.parent_run_id in {each.run_id for each in chain}
         }
         for id, run_id in {**begun, **found.children}.items():
             into.add(await self.delete(DeletionTarget(id, run_id)))
@@ -209,15 +237,19 @@ class Deletions:
         into.left += await self._left(family, chain, found)
 
     async def _end(self, id: str, chain: Chain) -> tuple[Family, Chain]:
-        """End the open runs, which may continue in new links meanwhile; return the family and chain as they are
-        afterwards.
+        """End the open runs, which may continue in new links meanwhile; return the family and chain
+        as they are afterwards.
         """
         if not self._force:
             force = "or delete it under way (--force, force=True)"
             if chain[-1].workflow_type == SESSION_WORKFLOW:
                 close = command_line("chat", more=f"--session {shell_word(id)} --close")
-                raise DeletionError(f"the session {id!r} is open: close it first ({close}), {force}", kind="open")
-            raise DeletionError(f"the run {id!r} is under way: end it first (perdure cancel), {force}", kind="open")
+                raise DeletionError(
+                    f"the session {id!r} is open: close it first ({close}), {force}", kind="open"
+                )
+            raise DeletionError(
+                f"the run {id!r} is under way: end it first (perdure cancel), {force}", kind="open"
+            )
         origin, deadline = first_run_id(chain[0]), time.monotonic() + ENDING_SECONDS
         while time.monotonic() < deadline:
             try:
@@ -231,15 +263,23 @@ class Deletions:
             ended = next((each for each in family.chains if first_run_id(each[0]) == origin), ())
             if not ended or ended[-1].status != WorkflowExecutionStatus.RUNNING:
                 return family, ended
-        raise DeletionError(f"the run {id!r} has not ended {ENDING_SECONDS:g} s after it was terminated", kind="slow")
+        raise DeletionError(
+            f"the run {id!r} has not ended {ENDING_SECONDS:g} s after it was terminated",
+            kind="slow",
+        )
 
     async def _require_loaded(self, family: Family) -> None:
-        """Raises `DeletionError` while a remaining fork has yet to load its conversation from here."""
+        """Raises `DeletionError` while a remaining fork has yet to load its conversation from
+        here.
+        """
         staying = [fork for fork in family.forks if fork.id not in self._going and not self._force]
         for fork in staying:
-            if fork.status == WorkflowExecutionStatus.RUNNING and await self._is_loading(fork, family.id):
+            if fork.status == WorkflowExecutionStatus.RUNNING and await self._is_loading(
+                fork, family.id
+            ):
                 raise DeletionError(
-                    f"the run {fork.id!r}, a fork of {family.id!r}, has not loaded its conversation from there yet: it "
+                    f"the run {fork.id!r}, a fork of {family.id!r}, has not loaded its "
+                    "conversation from there yet: it "
                     "needs a worker; then try again",
                     kind="forking",
                 )
@@ -248,10 +288,14 @@ class Deletions:
         input = await read_input(self._client, fork.id, fork.run_id)
         if input.carried or not input.beginning or input.beginning.workflow_id != id:
             return False
-        return (await read_references(self._client, fork.id, fork.run_id)).pieces < len(input.beginning.ends)
+        return (await read_references(self._client, fork.id, fork.run_id)).pieces < len(
+            input.beginning.ends
+        )
 
     async def _left(self, family: Family, chain: Chain, found: HistoryReferences) -> list[Left]:
-        left = [Left(what="fork", id=fork.id) for fork in family.forks if fork.id not in self._going]
+        left = [
+            Left(what="fork", id=fork.id) for fork in family.forks if fork.id not in self._going
+        ]
         if (parent := await self._values.staying_parent(chain)) is not None:
             is_turn = chain[0].typed_search_attributes.get(SESSION) == parent.id
             left.append(Left(what="session" if is_turn else "caller", id=parent.id))
@@ -262,7 +306,9 @@ class Deletions:
     async def _remove_history(self, id: str, run_id: str) -> None:
         """Request the deletion of one link; the server does the rest by itself."""
         key = ExecutionKey(workflow_id=id, run_id=run_id)
-        request = DeleteWorkflowExecutionRequest(namespace=self._client.namespace, workflow_execution=key)
+        request = DeleteWorkflowExecutionRequest(
+            namespace=self._client.namespace, workflow_execution=key
+        )
         try:
             await self._client.workflow_service.delete_workflow_execution(request, retry=True)
         except RPCError as error:
@@ -289,16 +335,26 @@ class Deletions:
         if await schedule_of(self._client, name) is not None:
             await self._client.get_schedule_handle(name).delete()
             deletion.runs.append(SCHEDULED + name)
-        query = f"{ORIGIN.name} = {quote(keyword(SCHEDULED + name))} AND ExecutionStatus != 'ContinuedAsNew'"
+        query = (
+            f"{ORIGIN.name} = {quote(keyword(SCHEDULED + name))} AND ExecutionStatus != "
+            "'ContinuedAsNew'"
+        )
         # Forks and children of a run named like the schedule have this origin, too.
-        started = [run async for run in self._client.list_workflows(query) if not (run.parent_id or is_fork(run))]
+        started = [
+            run
+            async for run in self._client.list_workflows(query)
+            if not (run.parent_id or is_fork(run))
+        ]
         targets = [DeletionTarget(run.id, run.run_id) for run in started]
         self._going |= {target.id for target in targets}
         for target in targets:
             deletion.add(await self.delete(target))
         family = await Family.read(self._client, name)
         deletion.values += await self._values.remove(family, (), HistoryReferences())
-        query = f"WorkflowId = {quote(SCHEDULER + name)} AND TemporalNamespaceDivision = 'TemporalScheduler'"
+        query = (
+            f"WorkflowId = {quote(SCHEDULER + name)} AND TemporalNamespaceDivision = "
+            "'TemporalScheduler'"
+        )
         for history in await find_targets(self._client, [query]):
             await self._remove_history(history.id, history.run_id or "")
             deletion.histories += 1

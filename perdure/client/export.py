@@ -91,7 +91,8 @@ def as_json(value: BaseModel) -> Any:
 
 
 VERSION = 1
-"""The format's version. Readers ignore kinds and fields that they do not know; a new number means that they can't."""
+"""The format's version. Readers ignore kinds and fields that they do not know; a new number means
+that they can't."""
 
 _STATUS = {
     WorkflowExecutionStatus.RUNNING: "running",
@@ -103,8 +104,12 @@ _STATUS = {
 }
 
 
-async def export_lines(chain: Chain, *, children: bool, events: bool) -> AsyncGenerator[JsonObject, None]:
-    """Yield the lines of a run, and of the runs that it called. Raises `RPCError` when there is no such run."""
+async def export_lines(
+    chain: Chain, *, children: bool, events: bool
+) -> AsyncGenerator[JsonObject, None]:
+    """Yield the lines of a run, and of the runs that it called. Raises `RPCError` when there is no
+    such run.
+    """
     await chain.describe()
     yield {"kind": "export", "version": VERSION, "perdure": __version__, "run": chain.workflow_id}
     async for line in _Export(chain, children=children, events=events).lines():
@@ -160,10 +165,19 @@ class _Export:
     def _line(self, kind: str, data: JsonObject) -> JsonObject:
         return self._redactor.value({"kind": kind, "run": self._chain.workflow_id, **data})
 
-    async def _about(self, described: WorkflowExecutionDescription, link: RecordedLink) -> JsonObject:
+    async def _about(
+        self, described: WorkflowExecutionDescription, link: RecordedLink
+    ) -> JsonObject:
         input, fork = link.input, await fork_origin(described)
-        started = link.input.carried.loop.started_at if link.input.carried else seconds(time_of(link.history[0]))
-        attributes = {pair.key.name: to_jsonable_python(pair.value) for pair in described.typed_search_attributes}
+        started = (
+            link.input.carried.loop.started_at
+            if link.input.carried
+            else seconds(time_of(link.history[0]))
+        )
+        attributes = {
+            pair.key.name: to_jsonable_python(pair.value)
+            for pair in described.typed_search_attributes
+        }
         return {
             "firstRunId": await self._chain.origin(),
             "status": _STATUS.get(described.status) if described.status else None,
@@ -172,7 +186,9 @@ class _Export:
             "taskQueue": described.task_queue,
             "agent": as_json(input.agent),
             "agents": {path: as_json(agent) for path, agent in input.agents.items()},
-            "handoffs": {path: list(map(as_json, messages)) for path, messages in input.handoffs.items()},
+            "handoffs": {
+                path: list(map(as_json, messages)) for path, messages in input.handoffs.items()
+            },
             "options": as_json(input.options),
             "given": input.given,
             "inputs": input.inputs,
@@ -188,7 +204,9 @@ class _Export:
 
     async def _call(self, call: ModelCall | CallOutcome) -> AsyncIterator[JsonObject]:
         if isinstance(call, ModelCall):
-            yield self._line("model_call", model_call(call, call.model or self._models[call.fallback]))
+            yield self._line(
+                "model_call", model_call(call, call.model or self._models[call.fallback])
+            )
             return
         yield self._line("tool_call", tool_call(call))
         execution = call.execution
@@ -204,12 +222,18 @@ class _Export:
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
-            yield {"kind": "missing", "run": id, "message": f"the run can't be read (any more): {error.message}"}
+            yield {
+                "kind": "missing",
+                "run": id,
+                "message": f"the run can't be read (any more): {error.message}",
+            }
 
     async def _replay(self, link: RecordedLink) -> AgentRun | str:
         """Return the workflow replayed to the end of the link, or the reason why that fails."""
         try:
-            return await replay(self._chain.workflow_id, link.history, self._chain.client.data_converter)
+            return await replay(
+                self._chain.workflow_id, link.history, self._chain.client.data_converter
+            )
         except NOT_REPLAYED as error:
             return f"events can't be read: {error}"
 
@@ -222,13 +246,19 @@ class _Export:
             page = run.events(self._last_seq)
             for event in page.events:
                 self._last_seq = event.seq
-                data = event.model_dump(mode="json", include={"seq", "type", "iteration", "time", "data"})
+                data = event.model_dump(
+                    mode="json", include={"seq", "type", "iteration", "time", "data"}
+                )
                 lines.append(self._line("event", {**data, "callId": event.call_id}))
             more = page.more
         return lines if self._events else []
 
-    async def _end(self, described: WorkflowExecutionDescription, link: RecordedLink) -> AsyncIterator[JsonObject]:
-        ending = await ending_of(self._chain.client, link.closing_event) if link.closing_event else None
+    async def _end(
+        self, described: WorkflowExecutionDescription, link: RecordedLink
+    ) -> AsyncIterator[JsonObject]:
+        ending = (
+            await ending_of(self._chain.client, link.closing_event) if link.closing_event else None
+        )
         run = await self._replay(link)
         for call in await self._calls.end(self._last_operations(ending, run)):
             async for line in self._call(call):
@@ -239,13 +269,19 @@ class _Export:
         end["operations"] = operations_of(self._calls.take_news())
         if isinstance(run, AgentRun):
             status = run.status()
-            end |= {"iteration": status.iteration, "modelCalls": status.model_calls, "usage": as_json(status.usage)}
+            end |= {
+                "iteration": status.iteration,
+                "modelCalls": status.model_calls,
+                "usage": as_json(status.usage),
+            }
             end["cost"] = status.cost_usd
             if link.is_open:
                 end["status"] = status.status
         yield self._line("end", {**end, **await self._ended_with(ending, link)})
 
-    async def _ended_with(self, ending: RunOutput | RunFailure | None, link: RecordedLink) -> JsonObject:
+    async def _ended_with(
+        self, ending: RunOutput | RunFailure | None, link: RecordedLink
+    ) -> JsonObject:
         if isinstance(ending, RunOutput):
             result = {"output": ending.output, "isIncomplete": ending.is_incomplete}
             return {"result": {**result, "unreadSteering": ending.unread_steering}}
@@ -253,9 +289,13 @@ class _Export:
             return {}
         failure = link.closing_event.workflow_execution_failed_event_attributes.failure
         said = await failure_data(self._chain.client, failure)
-        return {"failure": {"kind": ending.kind, "message": said["message"], "reason": ending.reason}}
+        return {
+            "failure": {"kind": ending.kind, "message": said["message"], "reason": ending.reason}
+        }
 
-    def _last_operations(self, ending: RunOutput | RunFailure | None, run: AgentRun | str) -> Sequence[Operation]:
+    def _last_operations(
+        self, ending: RunOutput | RunFailure | None, run: AgentRun | str
+    ) -> Sequence[Operation]:
         version = self._calls.version
         if ending is not None and ending.tail is not None:
             return ending.tail.operations[max(0, version - ending.tail.base) :]

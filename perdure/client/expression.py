@@ -1,4 +1,6 @@
-"""Builds an agent in code, equivalent to an agent file, with its functions and the type of its answer."""
+"""Builds an agent in code, equivalent to an agent file, with its functions and the type of its
+answer.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def agent(
     model: str | Mapping[str, Any],
     *,
     instructions: str = "",
-    tools: Toolset | Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any] | Toolset | Mapping[str, Any]] = (),
+    tools: Toolset
+    | Mapping[str, Callable[..., Any]]
+    | Sequence[Callable[..., Any] | Toolset | Mapping[str, Any]] = (),
     output_type: Any = None,
     handoffs: Sequence[Agent | str | PathLike[str]] = (),
     output_validator: Callable[..., Any] | None = None,
@@ -47,30 +51,36 @@ def agent(
 ) -> Agent:
     """Return an agent built from these parts, accepted wherever the path of an agent file is.
 
-    `model` is a model's id, after its provider if that is not OpenAI: `"anthropic/claude-sonnet-4-5"`; or a mapping, as
-    in files. `instructions` are the body of a file: a template, whose text before the first role marker is the system
-    message. Without a `user:` part, the user's message is the input `question`. `inputs` declare the inputs as files
+    `model` is a model's id, after its provider if that is not OpenAI:
+    `"anthropic/claude-sonnet-4-5"`; or a mapping, as in files. `instructions` are the body of a
+    file: a template, whose text before the first role marker is the system message. Without a
+    `user:` part, the user's message is the input `question`. `inputs` declare the inputs as files
     do; without them, each name that the template uses is a required text.
 
-    `tools` are functions, toolsets, and declarations of other tools as in files: `{"name": "files", "kind": "mcp", …}`.
-    `invoke_agent` and `run_in_process` get the functions with the agent; a worker gets them by `create_worker(client,
-    tools=[agent])`. `output_type` is the type of the answer: see `start_run`. `output_validator` checks the answer as
-    that of `Guardrails` does; a worker that has the agent finds it by the agent's name, for runs without other
-    guardrails. `prepare_tools` is a function that decides before each model call which tools to offer
-    (`perdure.prepare_tools`). `options` are the model's, such as `{"temperature": 0}`. Relative paths in declarations
-    start at `base_dir`.
+    `tools` are functions, toolsets, and declarations of other tools as in files: `{"name": "files",
+    "kind": "mcp", …}`. `invoke_agent` and `run_in_process` get the functions with the agent; a
+    worker gets them by `create_worker(client, tools=[agent])`. `output_type` is the type of the
+    answer: see `start_run`. `output_validator` checks the answer as that of `Guardrails` does; a
+    worker that has the agent finds it by the agent's name, for runs without other guardrails.
+    `prepare_tools` is a function that decides before each model call which tools to offer
+    (`perdure.prepare_tools`). `options` are the model's, such as `{"temperature": 0}`. Relative
+    paths in declarations start at `base_dir`.
 
-    `instructions_by` is a function, or the name of one on the workers, whose text follows the `instructions` in each
-    run and each turn of a session: it gets the inputs as a dict, and a `ToolContext`, if it has parameters for them.
+    `instructions_by` is a function, or the name of one on the workers, whose text follows the
+    `instructions` in each run and each turn of a session: it gets the inputs as a dict, and a
+    `ToolContext`, if it has parameters for them.
 
-    `handoffs` are the agents to which a run of this one may hand over: agents, paths of files in `base_dir`, and names
-    of agents in the `handoffs` of those, such as this one's own. Each needs a unique name.
+    `handoffs` are the agents to which a run of this one may hand over: agents, paths of files in
+    `base_dir`, and names of agents in the `handoffs` of those, such as this one's own. Each needs a
+    unique name.
 
-    Raises TypeError for an argument of another type, LoadError for a wrong declaration, RenderError for a template that
-    can't be read, and ConfigurationError for two tools of one name and for an `output_type` that models can't be asked
-    for.
+    Raises TypeError for an argument of another type, LoadError for a wrong declaration, RenderError
+    for a template that can't be read, and ConfigurationError for two tools of one name and for an
+    `output_type` that models can't be asked for.
     """
-    require_type("model", model, of_type("a text such as 'openai/gpt-5', or a mapping", str, Mapping))
+    require_type(
+        "model", model, of_type("a text such as 'openai/gpt-5', or a mapping", str, Mapping)
+    )
     if isinstance(tools, Mapping) or not is_list(tools):
         require_tools(tools)
     require_type("instructions", instructions, of_type("a text", str))
@@ -86,23 +96,34 @@ def agent(
     data: dict[str, Any] = {
         "name": name,
         "description": description,
-        "model": {**_model(model), **({"options": options} if options else {}), **_connection(connection)},
+        "model": {
+            **_model(model),
+            **({"options": options} if options else {}),
+            **_connection(connection),
+        },
         "inputs": inputs if inputs is not None else _inputs(body),
         "tools": given.declarations,
         "metadata": {**(metadata or {}), "perdure": own} if own else metadata,
         "instructions": body.lstrip(),
     }
     written = {key: value for key, value in data.items() if value is not None}
-    loaded = agent_with_tools(load_dict(written, base_dir=base_dir, defer_environment=True), given.functions)
+    loaded = agent_with_tools(
+        load_dict(written, base_dir=base_dir, defer_environment=True), given.functions
+    )
     require_ids(loaded)
     found = [
-        completed_declaration(tool, given.functions[tool.name]) if tool.name in given.functions else tool
+        completed_declaration(tool, given.functions[tool.name])
+        if tool.name in given.functions
+        else tool
         for tool in loaded.tools or ()
     ]
     loaded = loaded.model_copy(update={"tools": found or None})
     if output_type is not None:
         loaded = with_output_type(loaded, output_type)
-    prepare = {**given.prepare_tools, **({prepare_tools.__name__: prepare_tools} if prepare_tools else {})}
+    prepare = {
+        **given.prepare_tools,
+        **({prepare_tools.__name__: prepare_tools} if prepare_tools else {}),
+    }
     origin: dict[str, Any] = {
         "instructions": {name: each for name, each in by.items() if each},
         "functions": given.functions,
@@ -117,15 +138,23 @@ def agent(
 def with_handoffs(agent: Agent, handoffs: Sequence[Agent | str | PathLike[str]]) -> Agent:
     """Return the agent with a handoff tool for each of the other agents.
 
-    Raises TypeError for an entry that is not an agent, ConfigurationError for two agents or tools of one name, and the
-    errors of `load`.
+    Raises TypeError for an entry that is not an agent, ConfigurationError for two agents or tools
+    of one name, and the errors of `load`.
     """
     if not handoffs:
         return agent
-    require_type("handoffs", handoffs, Expected("a list of agents, of paths and names of such", is_list))
-    tools, others, known = list(agent.tools or ()), dict(others_of(agent)), dict(loaded_from(agent).handoffs)
+    require_type(
+        "handoffs", handoffs, Expected("a list of agents, of paths and names of such", is_list)
+    )
+    tools, others, known = (
+        list(agent.tools or ()),
+        dict(others_of(agent)),
+        dict(loaded_from(agent).handoffs),
+    )
     for each in handoffs:
-        require_type("a handoff", each, of_type("an Agent, or a path or name of one", Agent, str, PathLike))
+        require_type(
+            "a handoff", each, of_type("an Agent, or a path or name of one", Agent, str, PathLike)
+        )
         if isinstance(each, Agent):
             path, description = loaded_from(each).path or f"{each.name}{SUFFIX}", each.description
             _add_agents(others, path, each)
@@ -135,7 +164,9 @@ def with_handoffs(agent: Agent, handoffs: Sequence[Agent | str | PathLike[str]])
             path = path if path.endswith(SUFFIX) else f"{path}{SUFFIX}"
         new = handoff_tool(PurePath(path).stem, path, description)
         if any(tool.name == new.name for tool in tools):
-            raise ConfigurationError(f"there is a tool {new.name!r} already: give each agent of handoffs its own name")
+            raise ConfigurationError(
+                f"there is a tool {new.name!r} already: give each agent of handoffs its own name"
+            )
         tools.append(new)
     found = with_others(agent.model_copy(update={"tools": tools}), others)
     _require_one({**others}, loaded_from(agent).path, found)
@@ -150,14 +181,18 @@ def _add_agents(others: dict[str, Agent], path: str, agent: Agent) -> None:
 
 
 def _require_one(others: dict[str, Agent], path: str, agent: Agent) -> None:
-    """Add the agent by its path. Raises ConfigurationError if the path has another agent already."""
+    """Add the agent by its path. Raises ConfigurationError if the path has another agent
+    already.
+    """
     if (other := others.setdefault(path, agent)) != agent:
         both = " and ".join(
-            f"{each.models[0].name} ({one_line((each.instructions or '').strip().partition(chr(10))[0], 60)!r})"
+            f"{each.models[0].name} "
+            f"({one_line((each.instructions or '').strip().partition(chr(10))[0], 60)!r})"
             for each in (other, agent)
         )
         raise ConfigurationError(
-            f"two different agents have the name {path.removesuffix(SUFFIX)!r}, {both}: give each its own name "
+            f"two different agents have the name {path.removesuffix(SUFFIX)!r}, {both}: give each "
+            "its own name "
             "(name=… of perdure.agent)"
         )
 
@@ -167,7 +202,9 @@ def with_declared(agent: Agent, declarations: Sequence[Mapping[str, Any]]) -> Ag
 
     Raises LoadError for a wrong declaration.
     """
-    declared = load_dict({"tools": declarations}, defer_environment=True).tools if declarations else None
+    declared = (
+        load_dict({"tools": declarations}, defer_environment=True).tools if declarations else None
+    )
     new = [tool for tool in declared or () if agent.tool(tool.name) is None]
     return agent.model_copy(update={"tools": [*(agent.tools or []), *new]}) if new else agent
 
@@ -178,7 +215,10 @@ def _functions_by(instructions_by: Any) -> dict[str, Instruct | None]:
         return {}
     if isinstance(instructions_by, str):
         return {instructions_by: None}
-    expected = Expected("a function, or the name of one", lambda value: callable(value) and hasattr(value, "__name__"))
+    expected = Expected(
+        "a function, or the name of one",
+        lambda value: callable(value) and hasattr(value, "__name__"),
+    )
     require_type("instructions_by", instructions_by, expected)
     return {instructions_by.__name__: instructions_by}
 
@@ -202,4 +242,7 @@ def _connection(connection: Mapping[str, Any] | None) -> dict[str, Any]:
 def _inputs(body: str) -> list[dict[str, Any]]:
     """Return a required text input for each name that the template uses, in its order."""
     used = used_variables(parse_jinja(body))
-    return [{"name": name, "kind": "string", "required": True} for name in sorted(used, key=lambda name: used[name])]
+    return [
+        {"name": name, "kind": "string", "required": True}
+        for name in sorted(used, key=lambda name: used[name])
+    ]

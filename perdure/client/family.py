@@ -1,4 +1,6 @@
-"""Finds the runs that have had an id, and the runs that belong to them, through the server's lists."""
+"""Finds the runs that have had an id, and the runs that belong to them, through the server's
+lists.
+"""
 
 from __future__ import annotations
 
@@ -71,8 +73,12 @@ def first_run_id(link: WorkflowExecutionDescription) -> str:
     return link.raw_description.workflow_execution_info.first_run_id or link.run_id
 
 
-async def description_of(client: Client, id: str, run_id: str | None) -> WorkflowExecutionDescription | None:
-    """Return the server's description of a link, or of the id's latest one; None if there is none."""
+async def description_of(
+    client: Client, id: str, run_id: str | None
+) -> WorkflowExecutionDescription | None:
+    """Return the server's description of a link, or of the id's latest one; None if there is
+    none.
+    """
     try:
         return await client.get_workflow_handle(id, run_id=run_id).describe()
     except RPCError as error:
@@ -107,9 +113,14 @@ async def _list_links(client: Client, id: str) -> Sequence[WorkflowExecution]:
     same = f"WorkflowId = {quote(id)}"
     origins = f"{quote(keyword(id))}, {quote(keyword(SCHEDULED + id))}"
     try:
-        return [each async for each in client.list_workflows(f"{same} OR {ORIGIN.name} IN ({origins})")]
+        return [
+            each async for each in client.list_workflows(f"{same} OR {ORIGIN.name} IN ({origins})")
+        ]
     except RPCError as error:
         if error.status is not RPCStatusCode.INVALID_ARGUMENT:
             raise
         # The namespace does not know the attribute.
-        return [each async for each in client.list_workflows(f"{same} OR ParentWorkflowId = {quote(id)}")]
+        return [
+            each
+            async for each in client.list_workflows(f"{same} OR ParentWorkflowId = {quote(id)}")
+        ]

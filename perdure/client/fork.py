@@ -1,4 +1,6 @@
-"""Starts a new run from a run's conversation as it was before an iteration, optionally with another model."""
+"""Starts a new run from a run's conversation as it was before an iteration, optionally with another
+model.
+"""
 
 from __future__ import annotations
 
@@ -37,19 +39,23 @@ from .starting import StartOptions
 
 
 def other_model(name: str) -> OtherModel:
-    """Return the model named by its id or `PROVIDER/ID`. Raises ConfigurationError for a name without an id."""
+    """Return the model named by its id or `PROVIDER/ID`. Raises ConfigurationError for a name
+    without an id.
+    """
     choice = model_choice(valid_text(name))
     return OtherModel(provider=choice.provider, id=choice.id or "")
 
 
 def agent_to_start(agent: Agent | str | PathLike[str]) -> Agent:
-    """Return the agent, with the agents to which it may delegate as tools. Raises the errors of `load`."""
+    """Return the agent, with the agents to which it may delegate as tools. Raises the errors of
+    `load`.
+    """
     return as_started(loaded_agent(agent), os.environ)
 
 
 def functions_of(agent: Agent, offered: Sequence[Any]) -> set[str]:
-    """Return the names of the functions that the model may call; `offered` lists, from the run's inventory, toolsets'
-    tools.
+    """Return the names of the functions that the model may call; `offered` lists, from the run's
+    inventory, toolsets' tools.
     """
     several = {tool.name: declared_name(tool) for tool in offered}
     sources = set(several.values())
@@ -57,19 +63,26 @@ def functions_of(agent: Agent, offered: Sequence[Any]) -> set[str]:
     return (declared - sources) | {name for name, source in several.items() if source in declared}
 
 
-def require_tools(before: Agent, after: Agent, inventory: Inventory | None, messages: Sequence[Message]) -> None:
-    """Raises ConfigurationError when the conversation calls tools that the agent had before and lacks now."""
+def require_tools(
+    before: Agent, after: Agent, inventory: Inventory | None, messages: Sequence[Message]
+) -> None:
+    """Raises ConfigurationError when the conversation calls tools that the agent had before and
+    lacks now.
+    """
     offered = inventory.offered if inventory else []
     called = {call.name for message in messages for call in message.tool_calls}
     missing = sorted((called & functions_of(before, offered)) - functions_of(after, offered))
     if missing:
         raise ConfigurationError(
-            f"the agent {after.name!r} has no tool {', '.join(missing)}, which the conversation has called: "
+            f"the agent {after.name!r} has no tool {', '.join(missing)}, which the conversation "
+            "has called: "
             "declare it, or fork before its first call"
         )
 
 
-def with_instructions(messages: Sequence[Message], seed: Sequence[Message], new: Sequence[Message]) -> list[Message]:
+def with_instructions(
+    messages: Sequence[Message], seed: Sequence[Message], new: Sequence[Message]
+) -> list[Message]:
     """Return the conversation with its initial instructions (`seed`) replaced by new ones."""
     old = [message for message in seed if message.instructs]
     if old == list(new):
@@ -107,10 +120,12 @@ class Changes:
 
 
 async def fork_of(chain: Chain, at: int | None, changes: Changes) -> Fork:
-    """Return the start of a run that continues this one from before iteration `at`; None is after its end.
+    """Return the start of a run that continues this one from before iteration `at`; None is after
+    its end.
 
-    Raises ValueError for an iteration that the run does not have or the namespace has deleted, ConfigurationError for
-    an agent that does not fit the conversation, the errors of `load`, and `RPCError` when there is no such run.
+    Raises ValueError for an iteration that the run does not have or the namespace has deleted,
+    ConfigurationError for an agent that does not fit the conversation, the errors of `load`, and
+    `RPCError` when there is no such run.
     """
     described = await chain.describe()
     link = await _link_with(chain, described.run_id, sys.maxsize if at is None else at)
@@ -155,9 +170,11 @@ async def fork_origin(description: WorkflowExecutionDescription) -> ForkOf | Non
 
 
 async def forks_of(client: Client, id: str) -> AsyncIterator[str]:
-    """Yield the ids of a run's forks, latest first, as long as the namespace retains them. Raises `RPCError`.
+    """Yield the ids of a run's forks, latest first, as long as the namespace retains them. Raises
+    `RPCError`.
 
-    They are found by the search attribute `PerdureOrigin`: without it in the namespace, there are none.
+    They are found by the search attribute `PerdureOrigin`: without it in the namespace, there are
+    none.
     """
     origin = f"{ORIGIN.name} = {quote(keyword(id))}"
     async for run in client.list_workflows(f"{origin} AND ExecutionStatus != 'ContinuedAsNew'"):
@@ -167,7 +184,9 @@ async def forks_of(client: Client, id: str) -> AsyncIterator[str]:
 
 
 async def _link_with(chain: Chain, run_id: str, at: int) -> RecordedLink:
-    """Return the link with that iteration, or the last one before it. Raises ValueError for one that is deleted."""
+    """Return the link with that iteration, or the last one before it. Raises ValueError for one
+    that is deleted.
+    """
     client, id = chain.client, chain.workflow_id
     if at < 1:
         raise ValueError(f"at={at}: expected the number of an iteration, from 1")
@@ -179,7 +198,8 @@ async def _link_with(chain: Chain, run_id: str, at: int) -> RecordedLink:
             if error.status is not RPCStatusCode.NOT_FOUND or later is None:
                 raise
             raise ValueError(
-                f"at={at}: the namespace does not keep the beginning of run {id!r} any more; iterations from {later} "
+                f"at={at}: the namespace does not keep the beginning of run {id!r} any more; "
+                f"iterations from {later} "
                 "on can be forked"
             ) from error
         if carried is None or at > carried.loop.iteration:
@@ -220,14 +240,19 @@ def _recorded_beginning(
 
 def _out_of_range(id: str, at: int, before: ConversationBefore, *, is_closed: bool) -> str:
     last = before.last + 1 if is_closed else max(before.last, 1)
-    state = f"has ended after iteration {before.last}" if is_closed else f"is at iteration {before.last}"
+    state = (
+        f"has ended after iteration {before.last}"
+        if is_closed
+        else f"is at iteration {before.last}"
+    )
     return f"at={at}: run {id!r} {state}; expected an iteration from 1 to {last}"
 
 
 def _require_question(chain: Chain, at: int, messages: list[Message]) -> None:
     if messages and messages[-1].role == "assistant":
         raise ValueError(
-            f"at={at}: there, run {chain.workflow_id!r} has given its answer: add the next message (steer), "
+            f"at={at}: there, run {chain.workflow_id!r} has given its answer: add the next message "
+            "(steer), "
             "or fork before an earlier iteration"
         )
 

@@ -1,4 +1,6 @@
-"""Runs an agent to its end in one call, as the Prompty pages define it (§9, §13.7), with its own worker if needed."""
+"""Runs an agent to its end in one call, as the Prompty pages define it (§9, §13.7), with its own
+worker if needed.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +43,26 @@ from ..tools.user_loop import end_on
 from ..trace.environment import provider_of_process
 from ..worker import create_worker
 from ..worker_limits import OPEN
-from .callers import AnswerText, Flushing, Give, Relay, blocking_form, held_back_characters, stream_texts
+from .callers import (
+    AnswerText,
+    Flushing,
+    Give,
+    Relay,
+    blocking_form,
+    held_back_characters,
+    stream_texts,
+)
 from .connection import connect, environment_names_a_server
 from .embedded.server import LocalServer
-from .invoke_types import EventCallback, GivenAgent, GivenInputs, InvokeAgent, InvokeAgentAsync, MoreOptions, Tools
+from .invoke_types import (
+    EventCallback,
+    GivenAgent,
+    GivenInputs,
+    InvokeAgent,
+    InvokeAgentAsync,
+    MoreOptions,
+    Tools,
+)
 from .persons import Answer, Approve, Persons
 from .run_input import loaded_agent
 from .runs import start_run
@@ -56,8 +74,12 @@ T = TypeVar("T", default=Any)
 _given: ContextVar[frozenset[str]] = ContextVar("perdure_given", default=frozenset())
 
 
-def remember_given(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Return the coroutine function, which may call `given` before its first await. Raises the function's errors."""
+def remember_given(
+    function: Callable[P, Coroutine[Any, Any, T]],
+) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Return the coroutine function, which may call `given` before its first await. Raises the
+    function's errors.
+    """
 
     @functools.wraps(function)
     async def call(*arguments: P.args, **named: P.kwargs) -> T:
@@ -76,8 +98,11 @@ def given_options(**values: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def run_elsewhere(worker: Worker, within: AbstractAsyncContextManager[None] | None = None) -> AsyncIterator[None]:
-    """Run the worker on an event loop in another thread while the block runs, inside `within` on that loop.
+async def run_elsewhere(
+    worker: Worker, within: AbstractAsyncContextManager[None] | None = None
+) -> AsyncIterator[None]:
+    """Run the worker on an event loop in another thread while the block runs, inside `within` on
+    that loop.
 
     Raises the error that ends the worker, and cancels the block if that happens first.
     """
@@ -105,7 +130,9 @@ async def run_elsewhere(worker: Worker, within: AbstractAsyncContextManager[None
 
 
 class _Threads:
-    """The thread for the workers of all calls: it starts with the first call and keeps its connections to providers."""
+    """The thread for the workers of all calls: it starts with the first call and keeps its
+    connections to providers.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -167,48 +194,75 @@ async def invoke_agent_async(
     endpoint: str | None = None,
     **more: Unpack[MoreOptions],
 ) -> Any:
-    """Run an agent and return its processed result, as `output_type` if there is one (see `start_run`).
+    """Run an agent and return its processed result, as `output_type` if there is one (see
+    `start_run`).
 
-    The run is a real, durable one. It executes on the server that the environment names, or else on the embedded one,
-    with a worker in this process that has the given tools, guardrails and compactor.
+    The run is a real, durable one. It executes on the server that the environment names, or else on
+    the embedded one, with a worker in this process that has the given tools, guardrails and
+    compactor.
 
-    Async tools and hooks run on the caller's event loop, where their clients live; plain ones run in threads.
-    `on_event` is called on the caller's loop. The worker itself has a thread with another loop, so blocking the
-    caller's loop does not harm it.
+    Async tools and hooks run on the caller's event loop, where their clients live; plain ones run
+    in threads. `on_event` is called on the caller's loop. The worker itself has a thread with
+    another loop, so blocking the caller's loop does not harm it.
 
-    The model is also offered tools that the file does not declare, as their functions describe them (§9.2).
+    The model is also offered tools that the file does not declare, as their functions describe them
+    (§9.2).
 
-    With `stream`, this returns an async iterator of the final answer's text instead (§9.3), a plain one in the blocking
-    form. The run starts with the first piece and is cancelled when the caller leaves the iterator; its errors are
-    raised at the end. Text before tool calls is not part of the answer, so the answer of an agent with tools arrives in
-    one piece; with `stream_after`, a text longer than that many characters is passed on as the model writes it,
-    whatever follows. An answer that `outputs` or the output guardrail check arrives in one piece after the check.
+    With `stream`, this returns an async iterator of the final answer's text instead (§9.3), a plain
+    one in the blocking form. The run starts with the first piece and is cancelled when the caller
+    leaves the iterator; its errors are raised at the end. Text before tool calls is not part of the
+    answer, so the answer of an agent with tools arrives in one piece; with `stream_after`, a text
+    longer than that many characters is passed on as the model writes it, whatever follows. An
+    answer that `outputs` or the output guardrail check arrives in one piece after the check.
 
-    `on_event(type, data)`, plain or async, gets every event in order; its errors are logged. `messages` is a
-    conversation to start from, in place of the prompt (§14). `client` is a connection to use, and `id` becomes the
-    run's id. `prices` are the models' prices, `credentials` have the secrets that the agent names (see
-    `create_worker`). `tracer_provider` gets the run's spans; without one, the program's provider, or the collector in
-    OpenTelemetry's variables. `deps` are passed to the run's functions (`ToolContext.deps`), `resources` are shared by
-    tools, `instructions` are functions for `instructions_by`, and `tool_kinds` are further kinds of tools (see
-    `PerdurePlugin`). `model` (an id, or `PROVIDER/ID`), `provider` and `endpoint` override the agent's file. `more` are
-    further fields of `RunOptions`; the agent's file and then the defaults of `RunOptions` fill in the rest.
+    `on_event(type, data)`, plain or async, gets every event in order; its errors are logged.
+    `messages` is a conversation to start from, in place of the prompt (§14). `client` is a
+    connection to use, and `id` becomes the run's id. `prices` are the models' prices, `credentials`
+    have the secrets that the agent names (see `create_worker`). `tracer_provider` gets the run's
+    spans; without one, the program's provider, or the collector in OpenTelemetry's variables.
+    `deps` are passed to the run's functions (`ToolContext.deps`), `resources` are shared by tools,
+    `instructions` are functions for `instructions_by`, and `tool_kinds` are further kinds of tools
+    (see `PerdurePlugin`). `model` (an id, or `PROVIDER/ID`), `provider` and `endpoint` override the
+    agent's file. `more` are further fields of `RunOptions`; the agent's file and then the defaults
+    of `RunOptions` fill in the rest.
 
-    `approve` and `answer`, plain or async, are called with each `PendingApproval` of this run and of the runs that it
-    calls. `approve` returns True, or other arguments, to approve the call; False, or a text with the reason, to deny
-    it. `answer` returns the answer to the model's question. With None, or without a function, the call keeps waiting
-    for another person, and the log has the command to type.
+    `approve` and `answer`, plain or async, are called with each `PendingApproval` of this run and
+    of the runs that it calls. `approve` returns True, or other arguments, to approve the call;
+    False, or a text with the reason, to deny it. `answer` returns the answer to the model's
+    question. With None, or without a function, the call keeps waiting for another person, and the
+    log has the command to type.
 
-    Raises TypeError for an unknown argument or one of another type; the errors of `start_run` and `RunHandle.result`;
-    and `ConfigurationError` when no server can be reached or started.
+    Raises TypeError for an unknown argument or one of another type; the errors of `start_run` and
+    `RunHandle.result`; and `ConfigurationError` when no server can be reached or started.
     """
     require_known("invoke_agent", more, [*_signature_names(), *MoreOptions.__annotations__])
-    require(agent=path_or_agent, inputs=inputs, messages=messages, on_event=on_event, guardrails=guardrails, id=id)
-    require(compactor=compactor, resources=resources, tool_kinds=tool_kinds, approve=approve, answer=answer)
+    require(
+        agent=path_or_agent,
+        inputs=inputs,
+        messages=messages,
+        on_event=on_event,
+        guardrails=guardrails,
+        id=id,
+    )
+    require(
+        compactor=compactor,
+        resources=resources,
+        tool_kinds=tool_kinds,
+        approve=approve,
+        answer=answer,
+    )
     require_tools(tools)
-    for name, value, kind in (("cancel", cancel, CancellationToken), ("steering", steering, Steering)):
+    for name, value, kind in (
+        ("cancel", cancel, CancellationToken),
+        ("steering", steering, Steering),
+    ):
         require_type(name, value, of_type(f"a {kind.__name__}", kind))
-    agent, functions = _agent_with_tools(path_or_agent, tools or (), model_choice(model, provider, endpoint))
-    guardrails = with_validator(guardrails, loaded_from(agent).output_validator) if guardrails else None
+    agent, functions = _agent_with_tools(
+        path_or_agent, tools or (), model_choice(model, provider, endpoint)
+    )
+    guardrails = (
+        with_validator(guardrails, loaded_from(agent).output_validator) if guardrails else None
+    )
     said = given_options(
         max_iterations=max_iterations,
         max_llm_retries=max_llm_retries,
@@ -270,7 +324,8 @@ async def invoke_agent_async(
 
 
 invoke_agent = cast(InvokeAgent, blocking_form(cast(Callable[..., Any], invoke_agent_async)))
-"""The blocking form of `invoke_agent_async`. May be called in a thread whose event loop is running."""
+"""The blocking form of `invoke_agent_async`. May be called in a thread whose event loop is
+running."""
 
 
 def _signature_names() -> list[str]:
@@ -283,7 +338,8 @@ def _agent_with_tools(
 ) -> tuple[Agent, Mapping[str, Callable[..., Any]]]:
     """Return the agent with all of these tools and its own, and all their functions.
 
-    The model is also offered tools that the file does not declare (§9.2), unless an agent that it hands over to does.
+    The model is also offered tools that the file does not declare (§9.2), unless an agent that it
+    hands over to does.
     """
     agent = loaded_agent(path_or_agent, choice)
     given = toolset_of(tools)
@@ -317,7 +373,8 @@ async def _server(client: Client | None) -> AsyncIterator[Client]:
 
 
 _embedded = LocalServer()
-"""The shared server: the first call that needs it starts it, and it runs until this process ends."""
+"""The shared server: the first call that needs it starts it, and it runs until this process
+ends."""
 
 
 async def _embedded_server() -> Client:
@@ -332,7 +389,9 @@ async def _embedded_server() -> Client:
         return await _embedded.connect()
 
 
-def _own_worker(client: Client, tools: Tools, interceptors: Sequence[Interceptor], hooks: Mapping[str, Any]) -> Worker:
+def _own_worker(
+    client: Client, tools: Tools, interceptors: Sequence[Interceptor], hooks: Mapping[str, Any]
+) -> Worker:
     """Return a worker for one run, on its own queue."""
     return create_worker(
         client,

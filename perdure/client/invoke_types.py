@@ -1,4 +1,6 @@
-"""The types of `invoke_agent` for type checkers and editors: its options, and the result for each of them."""
+"""The types of `invoke_agent` for type checkers and editors: its options, and the result for each
+of them.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,9 @@ class InvokeOptions(MoreOptions, total=False):
 
 
 class InvokeAgent(Protocol):
-    """`invoke_agent`: with `stream`, the text in pieces, else the output, of the given `output_type`."""
+    """`invoke_agent`: with `stream`, the text in pieces, else the output, of the given
+    `output_type`.
+    """
 
     __name__: str
 

@@ -12,7 +12,9 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 from ..protocol.names import WORKFLOW
 from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, STATUS, TENANT, shown_of
 
-ListedStatus = Literal["running", "waiting", "held", "done", "failed", "cancelled", "terminated", "timed_out"]
+ListedStatus = Literal[
+    "running", "waiting", "held", "done", "failed", "cancelled", "terminated", "timed_out"
+]
 
 _ENDED: dict[WorkflowExecutionStatus, ListedStatus] = {
     WorkflowExecutionStatus.COMPLETED: "done",
@@ -66,11 +68,14 @@ class RunSummary:
     """The run or the schedule that started it; `direct` for a program or a person."""
 
 
-async def list_runs(client: Client, *, where: str | None = None, limit: int = 50) -> AsyncIterator[RunSummary]:
+async def list_runs(
+    client: Client, *, where: str | None = None, limit: int = 50
+) -> AsyncIterator[RunSummary]:
     """Yield at most `limit` runs, latest start or end first, without reading their histories.
 
-    `where` is a list filter of Temporal's, such as `PerdureAgent = 'clerk' AND StartTime > '2030-01-31T00:00:00Z'`. The
-    list lags by a second or so. Raises `RPCError` for a filter that the server does not accept.
+    `where` is a list filter of Temporal's, such as `PerdureAgent = 'clerk' AND StartTime >
+    '2030-01-31T00:00:00Z'`. The list lags by a second or so. Raises `RPCError` for a filter that
+    the server does not accept.
     """
     for run in await newest_runs(client, f"{RUNS} AND ({where})" if where else RUNS, limit):
         attributes, shown = run.typed_search_attributes, await shown_of(run)
@@ -89,9 +94,12 @@ async def list_runs(client: Client, *, where: str | None = None, limit: int = 50
 
 
 async def newest_runs(client: Client, query: str, limit: int) -> list[WorkflowExecution]:
-    """Return the runs with the latest start or end; the server itself lists all open ones first, however old."""
+    """Return the runs with the latest start or end; the server itself lists all open ones first,
+    however old.
+    """
     lists = [
-        client.list_workflows(f"({query}) AND ExecutionStatus {each} 'Running'", limit=limit) for each in ("=", "!=")
+        client.list_workflows(f"({query}) AND ExecutionStatus {each} 'Running'", limit=limit)
+        for each in ("=", "!=")
     ]
     found = [run for each in lists async for run in each]
     return sorted(found, key=lambda run: run.close_time or run.start_time, reverse=True)[:limit]

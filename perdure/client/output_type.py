@@ -1,4 +1,6 @@
-"""Uses a Python type as the form of a run's answer, for the request to the model and for the caller's value."""
+"""Uses a Python type as the form of a run's answer, for the request to the model and for the
+caller's value.
+"""
 
 from __future__ import annotations
 
@@ -25,23 +27,29 @@ from ..tools.signature import pydantic_annotation
 Schema = Mapping[str, Any]
 T = TypeVar("T", default=Any)
 OutputType = type[T] | UnionType | _SpecialForm
-"""A type for answers: a class, such as a pydantic model or an enum, `list[Type]`, a union, a `Literal`."""
+"""A type for answers: a class, such as a pydantic model or an enum, `list[Type]`, a union, a
+`Literal`."""
 
 
 def with_output_type(agent: Agent, output_type: Any) -> Agent:
-    """Return the agent with `outputs` that fit every value of the type, within the agent's own `outputs`.
+    """Return the agent with `outputs` that fit every value of the type, within the agent's own
+    `outputs`.
 
-    From then on, the workers of this process send violations of the type's own rules back to the model.
+    From then on, the workers of this process send violations of the type's own rules back to the
+    model.
 
-    Raises ConfigurationError when the agent declares other ones, and for a type that `outputs` can't describe.
+    Raises ConfigurationError when the agent declares other ones, and for a type that `outputs`
+    can't describe.
     """
     if output_type is str and not agent.outputs:
         return agent
     described = outputs_of(output_type)
     if agent.outputs and _form(agent.outputs) != _form(described):
         raise ConfigurationError(
-            f"output_type={_name(output_type)} and the outputs of the agent {agent.name!r} differ: the type has "
-            f"{_form_text(described)}, the agent has {_form_text(agent.outputs)}. Change one of them, or leave one out"
+            f"output_type={_name(output_type)} and the outputs of the agent {agent.name!r} differ: "
+            "the type has "
+            f"{_form_text(described)}, the agent has {_form_text(agent.outputs)}. Change one of "
+            "them, or leave one out"
         )
     outputs = _merge(agent.outputs, described) if agent.outputs else described
     remember_check(outputs, _key(output_type), partial(_faults, described, output_type))
@@ -69,7 +77,9 @@ def _faults(described: Sequence[Property], output_type: Any, value: Any) -> list
 
 
 def _read_as(present: Any, output_type: Any) -> Any:
-    """Convert a JSON value to the type. Raises pydantic's ValidationError, and the errors of validators."""
+    """Convert a JSON value to the type. Raises pydantic's ValidationError, and the errors of
+    validators.
+    """
     return TypeAdapter(pydantic_annotation(output_type)).validate_json(json.dumps(present))
 
 
@@ -79,7 +89,9 @@ def _fault(detail: Any, root: str) -> str:
 
 
 def typed_output(result: RunResult[Any], output_type: Any) -> Any:
-    """Return the result's output, converted to the type. Raises OutputError when it does not fit."""
+    """Return the result's output, converted to the type. Raises OutputError when it does not
+    fit.
+    """
     try:
         return _read_as(without_nulls(result.output, _outputs_or_none(output_type)), output_type)
     except (ValueError, TypeError, PydanticUserError) as error:
@@ -102,7 +114,8 @@ def _outputs_or_none(output_type: Any) -> list[Property]:
 
 
 def outputs_of(output_type: Any) -> list[Property]:
-    """Return the members of the type, or one unnamed property for a type that is not an object with members.
+    """Return the members of the type, or one unnamed property for a type that is not an object with
+    members.
 
     Raises ConfigurationError for a type that `outputs` can't express.
     """
@@ -110,28 +123,43 @@ def outputs_of(output_type: Any) -> list[Property]:
         adapter = TypeAdapter(pydantic_annotation(output_type))
         schema = adapter.json_schema()
     except (PydanticUserError, TypeError, NameError) as error:
-        raise ConfigurationError(f"output_type={_name(output_type)} has no JSON form: {error}") from error
+        raise ConfigurationError(
+            f"output_type={_name(output_type)} has no JSON form: {error}"
+        ) from error
     if problem := _inexpressible(schema, schema.get("$defs", {}), "", frozenset()):
-        raise ConfigurationError(f"output_type={_name(output_type)} can't be asked of a model: {problem}")
+        raise ConfigurationError(
+            f"output_type={_name(output_type)} can't be asked of a model: {problem}"
+        )
     described = property_of("", output_type, adapter, has_values=True)
     if described.kind == "object" and described.values is None and not described.nullable:
         return described.properties or []
     return [described]
 
 
-def _inexpressible(schema: Schema, definitions: Schema, at: str, seen: frozenset[str]) -> str | None:
-    """Return the part of the type that `outputs` can't express; None when they can express all of it."""
+def _inexpressible(
+    schema: Schema, definitions: Schema, at: str, seen: frozenset[str]
+) -> str | None:
+    """Return the part of the type that `outputs` can't express; None when they can express all of
+    it.
+    """
     place = at.removeprefix(".") or "the type"
     if reference := schema.get("$ref"):
         if reference in seen:
             return f"{place} contains itself"
-        return _inexpressible(definitions[reference.rpartition("/")[2]], definitions, at, seen | {reference})
-    if keyword := next((key for key in ("allOf", "prefixItems", "patternProperties") if key in schema), None):
+        return _inexpressible(
+            definitions[reference.rpartition("/")[2]], definitions, at, seen | {reference}
+        )
+    if keyword := next(
+        (key for key in ("allOf", "prefixItems", "patternProperties") if key in schema), None
+    ):
         return f"{place} needs the JSON Schema keyword {keyword}, which outputs do not have"
     if schema.get("type") == "object" and not schema.get("properties"):
         values = schema.get("additionalProperties")
         if not isinstance(values, Mapping):
-            return f"{place} is an object without declared fields, or a dict of anything: give its values a type"
+            return (
+                f"{place} is an object without declared fields, or a dict of anything: give its "
+                "values a type"
+            )
         return _inexpressible(values, definitions, f"{at}[key]", seen)
     if not {"type", "enum", "const", "anyOf", "oneOf"} & schema.keys():
         return f"{place} may be anything: give it a type"
@@ -151,7 +179,9 @@ def _form_of(described: Property) -> Any:
     if described.enum_values:
         return sorted(map(repr, (value for value in described.enum_values if value is not None)))
     if described.kind == "union":
-        return sorted(repr(_form_of(option)) for option in described.one_of or described.any_of or [])
+        return sorted(
+            repr(_form_of(option)) for option in described.one_of or described.any_of or []
+        )
     inner = [each and _form_of(each) for each in (described.items, described.values)]
     return described.kind, _form(described.properties or []), *inner
 
@@ -181,4 +211,8 @@ def _form_text(properties: Sequence[Property]) -> str:
 
 
 def _name(output_type: Any) -> str:
-    return output_type.__name__ if isinstance(output_type, type) and not get_args(output_type) else repr(output_type)
+    return (
+        output_type.__name__
+        if isinstance(output_type, type) and not get_args(output_type)
+        else repr(output_type)
+    )

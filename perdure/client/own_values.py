@@ -26,23 +26,32 @@ Chain = Sequence[WorkflowExecutionDescription]
 class OwnValues:
     """Removes the stored values of deleted runs."""
 
-    def __init__(self, client: Client, *, going: Container[str], requested: Mapping[str, str], force: bool) -> None:
-        """`going` are the ids to be deleted, and `requested` the links whose deletion was requested."""
+    def __init__(
+        self, client: Client, *, going: Container[str], requested: Mapping[str, str], force: bool
+    ) -> None:
+        """`going` are the ids to be deleted, and `requested` the links whose deletion was
+        requested.
+        """
         self._client = client
         self._values = values_of(client.data_converter.external_storage)
         self._going, self._requested, self._force = going, requested, force
 
     def require_reachable(self, id: str, found: HistoryReferences) -> None:
-        """Raises `DeletionError` where values of the run are in a storage that this process can't reach."""
+        """Raises `DeletionError` where values of the run are in a storage that this process can't
+        reach.
+        """
         if elsewhere := found.drivers - set(self._values.names() if self._values else ()):
             raise DeletionError(
-                f"values of the run {id!r} are stored by {', '.join(sorted(elsewhere))}, which is not the storage of "
+                f"values of the run {id!r} are stored by {', '.join(sorted(elsewhere))}, which is "
+                "not the storage of "
                 "this process: set PERDURE_STORAGE to what it was where the run was started",
                 kind="storage",
             )
 
     async def remove(self, family: Family, chain: Chain, found: HistoryReferences) -> int:
-        """Remove the run's stored values, except those that remaining runs refer to; return how many were removed."""
+        """Remove the run's stored values, except those that remaining runs refer to; return how
+        many were removed.
+        """
         if self._values is None:
             return 0
         try:
@@ -53,13 +62,16 @@ class OwnValues:
             return 0  # The run never stored anything.
         if not listed:
             return 0
-        # Read after listing: values that a run of the same id stores from here on are stored again, and stay.
+        # Read after listing: values that a run of the same id stores from here on are stored again,
+        # and stay.
         family = await Family.read(self._client, family.id)
         going = {link.run_id for link in chain} | set(self._requested)
         others = [(id, run_id) for id, run_id in family.executions if run_id not in going]
         kept = await self._staying_digests(family, chain, found, others)
         removable = [
-            each for each in listed if each.digest not in kept and (not others or each.digest in found.digests)
+            each
+            for each in listed
+            if each.digest not in kept and (not others or each.digest in found.digests)
         ]
         return sum([await self._values.remove(each) for each in removable])
 
@@ -70,15 +82,21 @@ class OwnValues:
         found: HistoryReferences,
         others: Sequence[tuple[str, str]],
     ) -> set[str]:
-        """Return the digests in the remaining runs: others of the id, its caller, its schedule, and other workflows."""
+        """Return the digests in the remaining runs: others of the id, its caller, its schedule, and
+        other workflows.
+        """
         staying = [*others, *found.foreign.items()]
         if (parent := await self.staying_parent(chain)) is not None:
             staying.append((parent.id, parent.run_id))
-        staying += [(each.id, each.run_id) for each in family.scheduled if each.id not in self._going]
+        staying += [
+            (each.id, each.run_id) for each in family.scheduled if each.id not in self._going
+        ]
         digests: set[str] = set()
         for id, run_id in staying:
             digests |= (await read_references(self._client, id, run_id)).digests
-        if SCHEDULED + family.id not in self._going and (schedule := await schedule_of(self._client, family.id)):
+        if SCHEDULED + family.id not in self._going and (
+            schedule := await schedule_of(self._client, family.id)
+        ):
             references = HistoryReferences()
             references.read(schedule.raw_description.SerializeToString())
             digests |= references.digests
@@ -86,11 +104,15 @@ class OwnValues:
 
     async def staying_parent(self, chain: Chain) -> WorkflowExecutionDescription | None:
         """Return the link that started the run, if it remains; None if there is none."""
-        parent = chain[0].raw_description.workflow_execution_info.parent_execution if chain else None
+        parent = (
+            chain[0].raw_description.workflow_execution_info.parent_execution if chain else None
+        )
         if parent is None or not parent.workflow_id or parent.run_id in self._requested:
             return None
         link = await description_of(self._client, parent.workflow_id, parent.run_id)
-        is_refused = link is not None and link.status == WorkflowExecutionStatus.RUNNING and not self._force
+        is_refused = (
+            link is not None and link.status == WorkflowExecutionStatus.RUNNING and not self._force
+        )
         return link if is_refused or parent.workflow_id not in self._going else None
 
 

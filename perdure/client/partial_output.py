@@ -15,14 +15,18 @@ from ..providers.structured import read_value
 from ..schema import ANSWER, is_bare
 
 LEAST_GROWTH = 1.01
-"""The growth after which an answer is parsed again, so that the total time stays proportional to its length."""
+"""The growth after which an answer is parsed again, so that the total time stays proportional to
+its length."""
 Outputs = Sequence[Property] | None
 
 
 async def partial_outputs(
-    events: AsyncIterator[RunEvent], result: Callable[[], Awaitable[RunResult[Any]]], outputs: Callable[[], Outputs]
+    events: AsyncIterator[RunEvent],
+    result: Callable[[], Awaitable[RunResult[Any]]],
+    outputs: Callable[[], Outputs],
 ) -> AsyncIterator[Any]:
-    """Yield a run's answer so far, each time that it changes, then its output; `outputs` are its agent's.
+    """Yield a run's answer so far, each time that it changes, then its output; `outputs` are its
+    agent's.
 
     Raises the errors of the functions that read the run's events and its result.
     """
@@ -50,7 +54,9 @@ async def _texts(events: AsyncIterator[RunEvent]) -> AsyncIterator[str]:
 
 
 def partial_value(text: str, outputs: Outputs) -> Any:
-    """Return the value of the beginning of an answer; None if it has no value yet, or is not JSON."""
+    """Return the value of the beginning of an answer; None if it has no value yet, or is not
+    JSON.
+    """
     if not outputs:
         return text
     try:

@@ -1,4 +1,6 @@
-"""Passes the approvals and questions of an awaited run, and of the runs that it calls, to a caller's functions."""
+"""Passes the approvals and questions of an awaited run, and of the runs that it calls, to a
+caller's functions.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,8 @@ from .handle import RunHandle
 logger = logging.getLogger("perdure")
 
 Decision = bool | str | JsonView | Approval | None
-"""True approves, a mapping approves with other arguments. False denies, and so does a text, which is the reason. None
-leaves the call waiting for another person.
+"""True approves, a mapping approves with other arguments. False denies, and so does a text, which
+is the reason. None leaves the call waiting for another person.
 """
 Approve = Callable[[PendingApproval], Decision | Awaitable[Decision]]
 Answer = Callable[[PendingApproval], str | Approval | None | Awaitable[str | Approval | None]]
@@ -44,12 +46,12 @@ _SHOWN_CHARACTERS = 500
 
 
 class Persons(RunObserver[AgentRun]):
-    """Asks about each call once. It is an interceptor of the worker that executes the runs, and learns of the calls
-    there.
+    """Asks about each call once. It is an interceptor of the worker that executes the runs, and
+    learns of the calls there.
 
-    Create it on the caller's event loop: async functions run there, plain ones in threads. If a function raises, or the
-    run does not accept the decision, the call is denied. Without a function, or without a decision, the log has the
-    command to type.
+    Create it on the caller's event loop: async functions run there, plain ones in threads. If a
+    function raises, or the run does not accept the decision, the call is denied. Without a
+    function, or without a decision, the log has the command to type.
     """
 
     def __init__(self, client: Client, approve: Approve | None, answer: Answer | None) -> None:
@@ -102,7 +104,11 @@ class Persons(RunObserver[AgentRun]):
                 return
             logger.error("the decision about %s was not accepted: %s", pending.name, refusal)
             with suppress(ApprovalError, RunNotFound):
-                await run.deny(pending.call_id, f"the decision was not accepted: {refusal}", digest=pending.digest)
+                await run.deny(
+                    pending.call_id,
+                    f"the decision was not accepted: {refusal}",
+                    digest=pending.digest,
+                )
         except RunNotFound:
             pass
         except RPCError as error:
@@ -121,12 +127,16 @@ async def _decision(function: Callable[..., Any], pending: PendingApproval) -> A
                 value = await value
         return decision_of(value, pending)
     except Exception as error:
-        logger.exception("deciding about the call of tool %r has failed, so it is denied", pending.name)
+        logger.exception(
+            "deciding about the call of tool %r has failed, so it is denied", pending.name
+        )
         return Approval(approved=False, reason=f"no decision was possible: {type(error).__name__}")
 
 
 def decision_of(value: Any, pending: PendingApproval) -> Approval | None:
-    """Return the decision for a function's value. Raises TypeError for a value that is not a decision."""
+    """Return the decision for a function's value. Raises TypeError for a value that is not a
+    decision.
+    """
     match value:
         case None | Approval():
             return value
@@ -138,8 +148,14 @@ def decision_of(value: Any, pending: PendingApproval) -> Approval | None:
             return Approval(approved=False, reason=value)
         case Mapping() if pending.kind == "approval":
             return Approval(approved=True, arguments=dict(value))
-    expected = "a text" if pending.kind == "question" else "True, False, a text (why not), or a mapping of arguments"
-    raise TypeError(f"{value!r:.80} is not a decision about a {pending.kind}: expected {expected}, or None")
+    expected = (
+        "a text"
+        if pending.kind == "question"
+        else "True, False, a text (why not), or a mapping of arguments"
+    )
+    raise TypeError(
+        f"{value!r:.80} is not a decision about a {pending.kind}: expected {expected}, or None"
+    )
 
 
 async def _decide(run: RunHandle, pending: PendingApproval, decision: Approval) -> None:
@@ -158,9 +174,13 @@ def _say_who_waits(run_id: str, pending: PendingApproval) -> None:
         what, argument = f"answers the question {asked!r}", "answer"
     else:
         call = f"{pending.name} with {json.dumps(pending.arguments, ensure_ascii=False)}"
-        what, argument = f"approves the call of {visible(one_line(call, _SHOWN_CHARACTERS))}", "approve"
+        what, argument = (
+            f"approves the call of {visible(one_line(call, _SHOWN_CHARACTERS))}",
+            "approve",
+        )
     logger.warning(
-        "the run %s waits until a person %s:\n  %s\nIn Python, invoke_agent(%s=…) is a function that decides",
+        "the run %s waits until a person %s:\n  %s\nIn Python, invoke_agent(%s=…) is a function "
+        "that decides",
         run_id,
         what,
         "\n  ".join(ways_to_settle(run_id, pending)),

@@ -46,12 +46,13 @@ def run_input(
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
     deps: Any = None,
 ) -> dict[str, Any]:
-    """Return the argument of the workflow `perdure.AgentRun` as JSON: for a child workflow, a schedule or another SDK.
+    """Return the argument of the workflow `perdure.AgentRun` as JSON: for a child workflow, a
+    schedule or another SDK.
 
-    `start_run` sends the same for the same arguments. This function sends nothing; it reads a path. Inside a workflow,
-    pass an `Agent` and `messages`: files and templates are for outside, and workers find the files of called agents
-    (`prompt_root`). Raises the errors of `load`, `options_for` and `prepare`, and `ConfigurationError` for a literal
-    secret in an agent.
+    `start_run` sends the same for the same arguments. This function sends nothing; it reads a path.
+    Inside a workflow, pass an `Agent` and `messages`: files and templates are for outside, and
+    workers find the files of called agents (`prompt_root`). Raises the errors of `load`,
+    `options_for` and `prepare`, and `ConfigurationError` for a literal secret in an agent.
     """
     argument: dict[str, Any] = json.loads(
         new_run(agent, inputs, options, messages, deps).model_dump_json(by_alias=True)
@@ -67,16 +68,22 @@ def new_run(
     deps: Any = None,
     handoffs: dict[str, list[Message]] | None = None,
 ) -> RunInput:
-    """Return the same as a model; `handoffs` are in another run's recorded form. Raises like `run_input`."""
+    """Return the same as a model; `handoffs` are in another run's recorded form. Raises like
+    `run_input`.
+    """
     require(agent=agent, inputs=inputs, messages=messages)
     environment = {} if workflow.in_workflow() else os.environ
     loaded = as_started(loaded_agent(agent), environment)
-    given = {name: valid_json(value) for name, value in with_media_read(loaded, inputs or {}).items()}
+    given = {
+        name: valid_json(value) for name, value in with_media_read(loaded, inputs or {}).items()
+    }
     require_kinds(loaded, given)
     known = redactor(loaded)
     asked = options_of(options) or RunOptions()
     chosen = options_for(loaded, asked, environment)
-    first = prepare(loaded, given) if messages is None else [_message(message) for message in messages]
+    first = (
+        prepare(loaded, given) if messages is None else [_message(message) for message in messages]
+    )
     recorded, agents = (loaded, {}) if workflow.in_workflow() else record_tools(loaded)
     sent = portable(recorded)
     agents = agents_of_run(sent, agents)
@@ -85,7 +92,12 @@ def new_run(
     for name in given.keys() - bound.keys():
         if not any(_takes(each, name) for each in (loaded, *others.values())):
             declared = ", ".join(each.name for each in loaded.inputs or ()) or "none"
-            _log.warning("Nothing uses the input %r: the agent %r declares %s", name[:80], loaded.name, declared)
+            _log.warning(
+                "Nothing uses the input %r: the agent %r declares %s",
+                name[:80],
+                loaded.name,
+                declared,
+            )
     return RunInput(
         agent=sent,
         agents=agents,
@@ -100,38 +112,54 @@ def new_run(
 
 
 def _takes(agent: Agent, name: str) -> bool:
-    return name in (agent.instructions or "") or any(each.name == name for each in agent.inputs or ())
+    return name in (agent.instructions or "") or any(
+        each.name == name for each in agent.inputs or ()
+    )
 
 
 def recorded_deps(deps: Any, known: Redactor) -> Any:
     """Return the deps of a run as JSON.
 
-    Raises ConfigurationError for a value that does not survive JSON unchanged, and for a secret in it.
+    Raises ConfigurationError for a value that does not survive JSON unchanged, and for a secret in
+    it.
     """
     if deps is None:
         return None
     try:
         written = TypeAdapter(type(deps)).dump_json(deps, by_alias=True, round_trip=True)
-        fault = "" if TypeAdapter(type(deps)).validate_json(written) == deps else "JSON gives back another value"
-    except (PydanticUserError, PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
+        fault = (
+            ""
+            if TypeAdapter(type(deps)).validate_json(written) == deps
+            else "JSON gives back another value"
+        )
+    except (
+        PydanticUserError,
+        PydanticSerializationError,
+        ValueError,
+        TypeError,
+        RecursionError,
+    ) as error:
         written, fault = b"null", one_line(str(error), 300)
     value = json.loads(written)
     if not fault and known.value(value) != value:
         fault = "it has a secret, which every run would record"
     if fault:
         raise ConfigurationError(
-            f"deps of the type {type(deps).__name__} can't be recorded with the run: {fault}. Expected JSON, a "
-            "pydantic model or a dataclass. Clients, connections and secrets belong to the worker, which may make "
+            f"deps of the type {type(deps).__name__} can't be recorded with the run: {fault}. "
+            "Expected JSON, a "
+            "pydantic model or a dataclass. Clients, connections and secrets belong to the worker, "
+            "which may make "
             "them of deps: create_worker(resources={Client: lambda deps: Client(deps.tenant)})"
         )
     return value
 
 
 def require_kinds(agent: Agent, inputs: Mapping[str, Any]) -> None:
-    """Raises RenderError for a value that does not fit its input's declared kind, or is not one of its `enumValues`.
+    """Raises RenderError for a value that does not fit its input's declared kind, or is not one of
+    its `enumValues`.
 
-    Null counts as absent where no value is required. Undeclared inputs pass, except one whose name resembles that of a
-    declared input without a value.
+    Null counts as absent where no value is required. Undeclared inputs pass, except one whose name
+    resembles that of a declared input without a value.
     """
     absent = [each.name for each in agent.inputs or () if each.name not in inputs]
     for name in inputs.keys() - {each.name for each in agent.inputs or ()}:
@@ -142,14 +170,21 @@ def require_kinds(agent: Agent, inputs: Mapping[str, Any]) -> None:
         if value is None and not (declared.required and declared.name in inputs):
             continue
         if fault := _fault(declared, value):
-            raise RenderError(f"input {declared.name!r}: {fault}. The agent declares it with the kind {declared.kind}")
+            raise RenderError(
+                f"input {declared.name!r}: {fault}. The agent declares it with the kind "
+                f"{declared.kind}"
+            )
 
 
 def _fault(declared: Property, value: Any) -> str:
     """Return the reason why a value does not fit the declaration; "" when it fits."""
     name, kind = declared.name, declared.kind
     if kind == "thread":
-        return "" if thread_messages(name, value) is not None else f"{value!r:.200} is not a list of messages"
+        return (
+            ""
+            if thread_messages(name, value) is not None
+            else f"{value!r:.200} is not a list of messages"
+        )
     if kind in MEDIA:
         try:
             media_parts(name, kind, value)
@@ -163,7 +198,11 @@ def _fault(declared: Property, value: Any) -> str:
     fault = next(Draft202012Validator(schema).iter_errors(given), None)
     if fault is None and not _is_finite(given):
         return f"{value!r:.200} has a number that JSON does not have: NaN, or infinite"
-    return f"{fault.json_path}: {fault.message:.400}".removeprefix(f"$.{name}").lstrip(": ") if fault else ""
+    return (
+        f"{fault.json_path}: {fault.message:.400}".removeprefix(f"$.{name}").lstrip(": ")
+        if fault
+        else ""
+    )
 
 
 def _is_finite(value: Any) -> bool:

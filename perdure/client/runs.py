@@ -43,22 +43,31 @@ async def start_run(
 ) -> RunHandle[T]:
     """Start a run and return without waiting for it.
 
-    The prompt is rendered here (`prepare`) unless `messages` gives the conversation to start from, as for the next turn
-    (§14). `id` becomes the workflow id; without one, `readable_id` makes one. `output_type` is the type of the output:
-    a pydantic model, a dataclass, a TypedDict, or str; it replaces `outputs` if the agent has none. `model` (an id, or
-    `PROVIDER/ID`), `provider` and `endpoint` override the agent's file. `start` are the fields of `StartOptions`.
+    The prompt is rendered here (`prepare`) unless `messages` gives the conversation to start from,
+    as for the next turn (§14). `id` becomes the workflow id; without one, `readable_id` makes one.
+    `output_type` is the type of the output: a pydantic model, a dataclass, a TypedDict, or str; it
+    replaces `outputs` if the agent has none. `model` (an id, or `PROVIDER/ID`), `provider` and
+    `endpoint` override the agent's file. `start` are the fields of `StartOptions`.
 
-    Raises TypeError for an unknown argument or one of another type, the errors of `load` and `prepare`, `InvokerError`
-    for a provider that is not installed here, `LoadError` for an API that no agent can use, `ConfigurationError` for a
-    literal secret in the agent, a secret in a searchable field (id, task queue, tenant, search attributes) and an
-    `output_type` that models can't be asked for or that contradicts the agent's `outputs`, `ValueError` for an invalid
-    priority or tenant, `PayloadTooLargeError`, and `WorkflowAlreadyStartedError` when a run of that id is open.
+    Raises TypeError for an unknown argument or one of another type, the errors of `load` and
+    `prepare`, `InvokerError` for a provider that is not installed here, `LoadError` for an API that
+    no agent can use, `ConfigurationError` for a literal secret in the agent, a secret in a
+    searchable field (id, task queue, tenant, search attributes) and an `output_type` that models
+    can't be asked for or that contradicts the agent's `outputs`, `ValueError` for an invalid
+    priority or tenant, `PayloadTooLargeError`, and `WorkflowAlreadyStartedError` when a run of that
+    id is open.
     """
     require(agent=agent, inputs=inputs, messages=messages, id=id, task_queue=task_queue)
-    require_known("start_run", start, [*inspect.signature(start_run).parameters, *StartOptions.__annotations__])
+    require_known(
+        "start_run",
+        start,
+        [*inspect.signature(start_run).parameters, *StartOptions.__annotations__],
+    )
     client = with_converter(client)
     is_chosen = (model, provider, endpoint) != AS_WRITTEN
-    agent = loaded_agent(agent, model_choice(model, provider, endpoint) if is_chosen else AS_WRITTEN)
+    agent = loaded_agent(
+        agent, model_choice(model, provider, endpoint) if is_chosen else AS_WRITTEN
+    )
     if output_type is None:
         output_type = loaded_from(agent).output_type
     started = await start_workflow(
@@ -72,17 +81,25 @@ async def start_run(
         messages=messages,
         output_type=output_type,
     )
-    more: dict[str, Any] = {"voucher": start.get("voucher"), "later_types": types_by_path(agent, output_type)}
+    more: dict[str, Any] = {
+        "voucher": start.get("voucher"),
+        "later_types": types_by_path(agent, output_type),
+    }
     return RunHandle(client, started.id, origin=started.origin, output_type=output_type, **more)
 
 
 def get_run(
-    client: Client, id: str, *, output_type: OutputType[T] | None = None, voucher: Voucher | None = None
+    client: Client,
+    id: str,
+    *,
+    output_type: OutputType[T] | None = None,
+    voucher: Voucher | None = None,
 ) -> RunHandle[T]:
     """Return a handle on the run of that id; its output has the type `output_type`.
 
-    A `voucher` signs the decisions and steering messages of this handle, for the person it names. The handle's first
-    call shows whether the run exists; this function does not contact the server. Raises TypeError for an invalid id.
+    A `voucher` signs the decisions and steering messages of this handle, for the person it names.
+    The handle's first call shows whether the run exists; this function does not contact the server.
+    Raises TypeError for an invalid id.
     """
     require(run=id)
     return RunHandle(with_converter(client), id, output_type=output_type, voucher=voucher)

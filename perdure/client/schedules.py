@@ -1,4 +1,6 @@
-"""Runs that start by themselves, at the times of a cron expression or at intervals, and what is known of them."""
+"""Runs that start by themselves, at the times of a cron expression or at intervals, and what is
+known of them.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,8 @@ class ScheduledRuns(BaseModel):
     """In seconds."""
     timezone: str = "UTC"
     overlap: str = ""
-    """What becomes of a run whose time has come while the one before it is under way, in Temporal's words."""
+    """What becomes of a run whose time has come while the one before it is under way, in Temporal's
+    words."""
     paused: bool = False
     task_queue: str = ""
     next: list[datetime] = []
@@ -86,11 +89,15 @@ def is_of_runs(entry: ScheduleListDescription) -> bool:
 
 
 async def read_schedule(handle: ScheduleHandle) -> ScheduledRuns:
-    """The schedule as it is now. Raises `RPCError`, and `ScheduleError` for one of another workflow."""
+    """The schedule as it is now. Raises `RPCError`, and `ScheduleError` for one of another
+    workflow.
+    """
     found = await handle.describe()
     action = found.schedule.action
     if not isinstance(action, ScheduleActionStartWorkflow) or action.workflow != WORKFLOW:
-        raise ScheduleError(f"the schedule {found.id!r} starts no runs of agents, but something else")
+        raise ScheduleError(
+            f"the schedule {found.id!r} starts no runs of agents, but something else"
+        )
     agent, key = await _agent(found, action)
     spec, info = found.schedule.spec, found.info
     latest = [run.action for run in reversed(info.recent_actions)]
@@ -111,7 +118,9 @@ async def read_schedule(handle: ScheduleHandle) -> ScheduledRuns:
     )
 
 
-async def _agent(found: ScheduleDescription, action: ScheduleActionStartWorkflow) -> tuple[str, str | None]:
+async def _agent(
+    found: ScheduleDescription, action: ScheduleActionStartWorkflow
+) -> tuple[str, str | None]:
     """The agent's name, as far as it can be read here; and the key that this would take."""
     payload = (action.memo or {}).get("agent")
     shown = str(action.typed_search_attributes.get(AGENT, "?"))
@@ -130,7 +139,11 @@ def _expressions(spec: ScheduleSpec) -> list[str]:
 
 
 def _ids(actions: Sequence[Any]) -> list[str]:
-    return [action.workflow_id for action in actions if isinstance(action, ScheduleActionExecutionStartWorkflow)]
+    return [
+        action.workflow_id
+        for action in actions
+        if isinstance(action, ScheduleActionExecutionStartWorkflow)
+    ]
 
 
 Overlap = Literal["skip", "buffer", "buffer-all", "cancel", "terminate", "allow"]
@@ -169,16 +182,18 @@ async def create_schedule(
     output_type: Any = None,
     **start: Unpack[StartOptions],
 ) -> ScheduledRuns:
-    """Start runs of the agent at the times of `cron`, in `timezone`, or `every` so many seconds; returns at once.
+    """Start runs of the agent at the times of `cron`, in `timezone`, or `every` so many seconds;
+    returns at once.
 
-    The agent, its inputs and the rendered prompt are recorded now, and every run begins with them, whatever becomes of
-    the file. A run's id is `NAME-` and its time, and its search attribute `PerdureOrigin` is `schedule:NAME`.
-    `replace` changes the schedule of that name, if there is one; it stays paused if it is. A run that can't go on is
-    held, unless `options` or the file say otherwise (`on_failure`): `perdure docs holding`. The other arguments are
-    those of `start_run`.
+    The agent, its inputs and the rendered prompt are recorded now, and every run begins with them,
+    whatever becomes of the file. A run's id is `NAME-` and its time, and its search attribute
+    `PerdureOrigin` is `schedule:NAME`. `replace` changes the schedule of that name, if there is
+    one; it stays paused if it is. A run that can't go on is held, unless `options` or the file say
+    otherwise (`on_failure`): `perdure docs holding`. The other arguments are those of `start_run`.
 
-    Raises what `start_run` raises, and `ScheduleError` for times that can't be, a name that is taken, options that are
-    not for schedules, and search attributes that the namespace does not know.
+    Raises what `start_run` raises, and `ScheduleError` for times that can't be, a name that is
+    taken, options that are not for schedules, and search attributes that the namespace does not
+    know.
     """
     if refused := [option for option in NOT_SCHEDULED if start.get(option)]:
         raise ScheduleError(f"{', '.join(refused)}: the schedule sets it; leave it out")
@@ -190,12 +205,16 @@ async def create_schedule(
     loaded = loaded_agent(agent)
     chosen = with_on_failure(loaded, options_of(options) or RunOptions(), "hold")
     input = new_run(loaded, inputs, chosen, messages, start.get("deps"))
-    request = await start_request(client, input, start, task_queue=task_queue, id=name, output_type=output_type)
+    request = await start_request(
+        client, input, start, task_queue=task_queue, id=name, output_type=output_type
+    )
     handle = client.get_schedule_handle(name)
 
     async def send(input: RunInput, attributes: TypedSearchAttributes) -> None:
         policy = SchedulePolicy(overlap=OVERLAPS[overlap], catchup_window=CATCH_UP)
-        schedule = Schedule(_action(request, input, attributes), spec, policy, ScheduleState(paused=paused))
+        schedule = Schedule(
+            _action(request, input, attributes), spec, policy, ScheduleState(paused=paused)
+        )
         if not (replace and await _replace_existing(handle, schedule)):
             await client.create_schedule(name, schedule)
 
@@ -225,7 +244,9 @@ async def get_schedule(client: Client, name: str) -> ScheduledRuns:
 
 
 async def pause_schedule(client: Client, name: str, reason: str = "") -> None:
-    """Start no more runs until `resume_schedule`. Raises `ScheduleError` when there is no such schedule."""
+    """Start no more runs until `resume_schedule`. Raises `ScheduleError` when there is no such
+    schedule.
+    """
     with _schedule_errors(name):
         await client.get_schedule_handle(name).pause(note=reason or "paused")
 
@@ -237,7 +258,8 @@ async def resume_schedule(client: Client, name: str) -> None:
 
 
 async def run_schedule(client: Client, name: str) -> None:
-    """Start a run now, beside the usual times, even while the schedule is paused and another run is under way.
+    """Start a run now, beside the usual times, even while the schedule is paused and another run is
+    under way.
 
     Raises `ScheduleError` when there is no such schedule.
     """
@@ -246,15 +268,21 @@ async def run_schedule(client: Client, name: str) -> None:
 
 
 async def delete_schedule(client: Client, name: str) -> None:
-    """Forget the schedule; runs that it has started go on. Raises `ScheduleError` when there is no such schedule."""
+    """Forget the schedule; runs that it has started go on. Raises `ScheduleError` when there is no
+    such schedule.
+    """
     with _schedule_errors(name):
         await client.get_schedule_handle(name).delete()
 
 
-def _spec(cron: str | Sequence[str], every: timedelta | float | None, timezone: str) -> ScheduleSpec:
+def _spec(
+    cron: str | Sequence[str], every: timedelta | float | None, timezone: str
+) -> ScheduleSpec:
     crons = [cron] if isinstance(cron, str) else list(cron)
     if bool(crons) == (every is not None):
-        raise ScheduleError("expected either cron, such as '0 7 * * 1', or every, such as 3600 seconds")
+        raise ScheduleError(
+            "expected either cron, such as '0 7 * * 1', or every, such as 3600 seconds"
+        )
     # The server keeps the comment, and not the expression.
     expressions = [f"{text.partition('#')[0].strip()} # {text.strip()}" for text in crons]
     if every is None:
@@ -269,12 +297,19 @@ def _interval(every: timedelta | float) -> timedelta:
     except (OverflowError, ValueError, TypeError) as error:  # inf, nan
         raise ScheduleError(f"every {every!r}: expected seconds, or a timedelta") from error
     if not timedelta(seconds=1) <= interval <= LONGEST:
-        raise ScheduleError(f"every {interval.total_seconds():g} s: expected a second at least, and {LONGEST} at most")
+        raise ScheduleError(
+            f"every {interval.total_seconds():g} s: expected a second at least, and {LONGEST} at "
+            "most"
+        )
     return interval
 
 
-def _action(request: StartRequest, input: RunInput, attributes: TypedSearchAttributes) -> ScheduleActionStartWorkflow:
-    return ScheduleActionStartWorkflow(WORKFLOW, input, typed_search_attributes=attributes, **request.arguments)
+def _action(
+    request: StartRequest, input: RunInput, attributes: TypedSearchAttributes
+) -> ScheduleActionStartWorkflow:
+    return ScheduleActionStartWorkflow(
+        WORKFLOW, input, typed_search_attributes=attributes, **request.arguments
+    )
 
 
 async def _replace_existing(handle: ScheduleHandle, schedule: Schedule) -> bool:
@@ -297,16 +332,20 @@ def _schedule_errors(name: str) -> Iterator[None]:
         yield
     except ScheduleAlreadyRunningError as error:
         raise ScheduleError(
-            f"there is a schedule {name!r}: choose another name, or replace that one (replace=True, --replace)"
+            f"there is a schedule {name!r}: choose another name, or replace that one "
+            "(replace=True, --replace)"
         ) from error
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             raise ScheduleError(
-                f"there is no schedule {name!r}: `perdure schedule list` lists those of this namespace"
+                f"there is no schedule {name!r}: `perdure schedule list` lists those of this "
+                "namespace"
             ) from error
         if error.status is not RPCStatusCode.INVALID_ARGUMENT:
             raise
-        raise ScheduleError(f"the schedule {name!r} can't be: {error.message}. {_advice(error.message)}") from error
+        raise ScheduleError(
+            f"the schedule {name!r} can't be: {error.message}. {_advice(error.message)}"
+        ) from error
 
 
 def _advice(message: str) -> str:

@@ -1,4 +1,6 @@
-"""The settings of a Temporal server that matter to perdure; `perdure docs operating` and compose have the same."""
+"""The settings of a Temporal server that matter to perdure; `perdure docs operating` and compose
+have the same.
+"""
 
 from __future__ import annotations
 
@@ -23,23 +25,31 @@ SERVER_SETTINGS = (
         "history.transferProcessorMaxPollRPS",
         200,
         20,
-        "each run is slow: 20 tasks a second and shard are handed to workers, so that steps wait for each other",
+        "each run is slow: 20 tasks a second and shard are handed to workers, so that steps wait "
+        "for each other",
     ),
     ServerSetting(
-        "history.timerProcessorMaxPollRPS", 200, 20, "timers (retries, deadlines, pacing) fire late when there are many"
+        "history.timerProcessorMaxPollRPS",
+        200,
+        20,
+        "timers (retries, deadlines, pacing) fire late when there are many",
     ),
-    ServerSetting("history.timerProcessorMaxTimeShift", "100ms", "1s", "each wait takes up to a second longer"),
+    ServerSetting(
+        "history.timerProcessorMaxTimeShift", "100ms", "1s", "each wait takes up to a second longer"
+    ),
     ServerSetting(
         "history.MaxBufferedQueryCount",
         100,
         1,
-        "if a run has several readers, such as two protocols of a gateway, all but one see events a second late",
+        "if a run has several readers, such as two protocols of a gateway, all but one see events "
+        "a second late",
     ),
     ServerSetting(
         "history.maxInFlightUpdatePayloads",
         2_000_000,
         20 * 1024 * 1024,
-        "a session that gets several large messages at once is ended by the server: its answer exceeds 4 MiB",
+        "a session that gets several large messages at once is ended by the server: its answer "
+        "exceeds 4 MiB",
     ),
     ServerSetting(
         "matching.enableFairness",
@@ -51,7 +61,8 @@ SERVER_SETTINGS = (
         "frontend.namespaceRPS.visibility",
         100,
         10,
-        "lists, counts and gauges fail with RESOURCE_EXHAUSTED: all workers and commands of a namespace share this",
+        "lists, counts and gauges fail with RESOURCE_EXHAUSTED: all workers and commands of a "
+        "namespace share this",
     ),
     ServerSetting(
         "frontend.namespaceCount",

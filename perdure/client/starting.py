@@ -1,4 +1,6 @@
-"""Starts the workflow of a run: what a caller may choose, what it is found by, what Temporal's UI shows."""
+"""Starts the workflow of a run: what a caller may choose, what it is found by, what Temporal's UI
+shows.
+"""
 
 from __future__ import annotations
 
@@ -54,15 +56,18 @@ class StartOptions(TypedDict, total=False):
     tenant: str | None
     """On whose behalf the run is: workers serve tenants in turn, and the run is found by it."""
     tenant_weight: float | None
-    """The tenant's share of the workers, against 1 of every other one; 0.001 to 1000. Only with a `tenant`."""
+    """The tenant's share of the workers, against 1 of every other one; 0.001 to 1000. Only with a
+    `tenant`."""
     priority: int | None
     """1 is served first, 5 last; 3 without one. The run's model and tool calls inherit it."""
     search_attributes: TypedSearchAttributes | None
     """Further ones, which the namespace must know."""
     memo: Mapping[str, Any] | None
-    """Values that are shown with the run, without secrets; `agent` and names with `perdure…` are perdure's own."""
+    """Values that are shown with the run, without secrets; `agent` and names with `perdure…` are
+    perdure's own."""
     execution_timeout: timedelta | float | None
-    """How long the run may take in all, in seconds; then Temporal ends it. `RunOptions.max_seconds` ends it kindly."""
+    """How long the run may take in all, in seconds; then Temporal ends it. `RunOptions.max_seconds`
+    ends it kindly."""
     id_reuse_policy: WorkflowIDReusePolicy | None
     """Whether an id may be used again after its run has ended; by default it may."""
     id_conflict_policy: WorkflowIDConflictPolicy | None
@@ -70,21 +75,30 @@ class StartOptions(TypedDict, total=False):
     beginning: CarriedConversation | None
     """Where the run finds the beginning of its conversation; for forks."""
     deps: Any
-    """What the run gives its functions as `ToolContext.deps`: JSON, a pydantic model or a dataclass. It is recorded."""
+    """What the run gives its functions as `ToolContext.deps`: JSON, a pydantic model or a
+    dataclass. It is recorded."""
     handoffs: dict[str, list[Message]] | None
-    """The instructions of agents to hand over to, by path, as another run has recorded them; for forks."""
+    """The instructions of agents to hand over to, by path, as another run has recorded them; for
+    forks."""
     voucher: Voucher | None
     """Vouches for who asks for the run. For a gateway's use."""
     origin: str | None
-    """What starts the run, if not its caller: the run that it is a fork of, for example. For perdure's own use."""
+    """What starts the run, if not its caller: the run that it is a fork of, for example. For
+    perdure's own use."""
 
 
 def start_arguments(options: StartOptions) -> dict[str, Any]:
-    """Return the arguments of `Client.start_workflow`, without memo and search attributes. Raises `ValueError`."""
+    """Return the arguments of `Client.start_workflow`, without memo and search attributes. Raises
+    `ValueError`.
+    """
     timeout = options.get("execution_timeout")
     arguments = {
-        "priority": _priority(options.get("priority"), options.get("tenant"), options.get("tenant_weight")),
-        "execution_timeout": timedelta(seconds=timeout) if isinstance(timeout, int | float) else timeout,
+        "priority": _priority(
+            options.get("priority"), options.get("tenant"), options.get("tenant_weight")
+        ),
+        "execution_timeout": timedelta(seconds=timeout)
+        if isinstance(timeout, int | float)
+        else timeout,
         "id_reuse_policy": options.get("id_reuse_policy"),
         "id_conflict_policy": options.get("id_conflict_policy"),
     }
@@ -92,25 +106,32 @@ def start_arguments(options: StartOptions) -> dict[str, Any]:
 
 
 def require_no_secret(known: Redactor, options: StartOptions, **names: str) -> None:
-    """Raises `ConfigurationError` for a secret in what a run is found by, where a replaced one would never be found."""
+    """Raises `ConfigurationError` for a secret in what a run is found by, where a replaced one
+    would never be found.
+    """
     tenant, attributes = options.get("tenant"), options.get("search_attributes") or ()
     given: dict[str, Any] = {**names, "tenant": tenant}
     given |= {f"search_attributes[{pair.key.name!r}]": pair.value for pair in attributes}
     for name, value in given.items():
         if (clean := known.value(value)) is not value:
             raise ConfigurationError(
-                f"{name} contains a secret, which every run would record: {clean!r} with its value; "
+                f"{name} contains a secret, which every run would record: {clean!r} with its "
+                "value; "
                 "give a name that people may read"
             )
 
 
 def _priority(priority: int | None, tenant: str | None, weight: float | None) -> Priority | None:
     if priority is not None and priority not in range(1, 6):
-        raise ValueError(f"priority={priority!r}: expected a number from 1, served first, to 5, served last")
+        raise ValueError(
+            f"priority={priority!r}: expected a number from 1, served first, to 5, served last"
+        )
     if tenant is not None and not 0 < len(tenant.encode()) <= MAX_TENANT_BYTES:
         raise ValueError(f"tenant={tenant!r}: expected a name of 1 to {MAX_TENANT_BYTES} bytes")
     if weight is not None and not (tenant is not None and MIN_WEIGHT <= weight <= MAX_WEIGHT):
-        raise ValueError(f"tenant_weight={weight!r}: expected {MIN_WEIGHT:g} to {MAX_WEIGHT:g}, with a tenant")
+        raise ValueError(
+            f"tenant_weight={weight!r}: expected {MIN_WEIGHT:g} to {MAX_WEIGHT:g}, with a tenant"
+        )
     if priority is None and tenant is None:
         return None
     return Priority(priority_key=priority, fairness_key=tenant, fairness_weight=weight)
@@ -132,7 +153,8 @@ def current_traceparent() -> str:
 Result = TypeVar("Result")
 
 _unregistered: WeakKeyDictionary[Any, frozenset[str]] = WeakKeyDictionary()
-"""For a connection, those of perdure's search attributes that are not registered with its namespace."""
+"""For a connection, those of perdure's search attributes that are not registered with its
+namespace."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +172,8 @@ class StartRequest:
 
     input: RunInput
     arguments: dict[str, Any]
-    """Arguments of `Client.start_workflow` beside the input and the search attributes; the memo is among them."""
+    """Arguments of `Client.start_workflow` beside the input and the search attributes; the memo is
+    among them."""
     start: StartOptions
 
 
@@ -166,15 +189,21 @@ async def start_workflow(
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
     output_type: Any = None,
 ) -> Started:
-    """Start a run, as `start_run` says, which also says what is raised; `client` has perdure's converter."""
+    """Start a run, as `start_run` says, which also says what is raised; `client` has perdure's
+    converter.
+    """
     input = new_run(agent, inputs, options, messages, start.get("deps"), start.get("handoffs"))
     input.traceparent = current_traceparent()
     if beginning := start.get("beginning"):
         input.beginning = beginning
-    request = await start_request(client, input, start, task_queue=task_queue, id=id, output_type=output_type)
+    request = await start_request(
+        client, input, start, task_queue=task_queue, id=id, output_type=output_type
+    )
 
     async def send(input: RunInput, attributes: TypedSearchAttributes) -> str | None:
-        run = await client.start_workflow(WORKFLOW, input, search_attributes=attributes, **request.arguments)
+        run = await client.start_workflow(
+            WORKFLOW, input, search_attributes=attributes, **request.arguments
+        )
         return run.first_execution_run_id
 
     return Started(request.arguments["id"], await send_request(client, request, send))
@@ -200,17 +229,26 @@ async def start_request(
     input.options = with_cadence(input.options, client.service_client.config.target_host)
     if output_type is not None:
         input.agent = with_output_type(input.agent, output_type)
-    await require_sendable(client, input, "The run's input", lambda: _start_from_less(input.messages))
+    await require_sendable(
+        client, input, "The run's input", lambda: _start_from_less(input.messages)
+    )
     workflow_id = id or readable_id(input.agent.name)
     if voucher := start.get("voucher"):
         input.requested_by = voucher.request(workflow_id, input.content)
-    arguments = {"id": workflow_id, "task_queue": task_queue, **_ui_arguments(input), **start_arguments(start)}
+    arguments = {
+        "id": workflow_id,
+        "task_queue": task_queue,
+        **_ui_arguments(input),
+        **start_arguments(start),
+    }
     arguments["memo"] = {**known.encoded(start.get("memo") or {}), **arguments["memo"]}
     return StartRequest(input, arguments, start)
 
 
 def readable_id(name: str) -> str:
-    """Return a new run id that begins with the agent's name, and that nobody guesses: 128 bits of it are random."""
+    """Return a new run id that begins with the agent's name, and that nobody guesses: 128 bits of
+    it are random.
+    """
     readable = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "agent"
     return f"{readable}-{b32encode(secrets.token_bytes(16)).decode().rstrip('=').lower()}"
 
@@ -224,7 +262,8 @@ Send = Callable[[RunInput, TypedSearchAttributes], Awaitable[Result]]
 
 
 async def send_request(client: Client, request: StartRequest, send: Send[Result]) -> Result:
-    """Call `send` with the input and those of perdure's search attributes that the namespace knows; return its result.
+    """Call `send` with the input and those of perdure's search attributes that the namespace knows;
+    return its result.
 
     Raises what `send` raises, unless the reason is that the namespace does not know one of them.
     """
@@ -233,7 +272,9 @@ async def send_request(client: Client, request: StartRequest, send: Send[Result]
     async def send_input(names: list[str], attributes: TypedSearchAttributes) -> Result:
         return await send(request.input.model_copy(update={"search_attributes": names}), attributes)
 
-    return await send_with_attributes(client, own_attributes(request.input.agent, start), start, send_input)
+    return await send_with_attributes(
+        client, own_attributes(request.input.agent, start), start, send_input
+    )
 
 
 async def send_with_attributes(
@@ -242,7 +283,8 @@ async def send_with_attributes(
     start: StartOptions,
     send: Callable[[list[str], TypedSearchAttributes], Awaitable[Result]],
 ) -> Result:
-    """Call `send` with the names of perdure's attributes that the namespace knows, and with all attributes.
+    """Call `send` with the names of perdure's attributes that the namespace knows, and with all
+    attributes.
 
     Returns its result, and raises like `send_request`.
     """
@@ -251,7 +293,9 @@ async def send_with_attributes(
         unregistered = _unregistered.get(client.service_client, frozenset())
         known = {name: pair for name, pair in own.items() if name not in unregistered}
         try:
-            return await send(sorted(known), TypedSearchAttributes(list({**known, **given}.values())))
+            return await send(
+                sorted(known), TypedSearchAttributes(list({**known, **given}.values()))
+            )
         except RPCError as error:
             unknown = {name for name in known if name not in given and name in error.message}
             if error.status != RPCStatusCode.INVALID_ARGUMENT or not unknown:
@@ -273,7 +317,9 @@ def own_attributes(agent: Agent, start: StartOptions) -> dict[str, SearchAttribu
 
 
 def _ui_arguments(input: RunInput) -> dict[str, Any]:
-    """Arguments of `Client.start_workflow`: the workflow task's time-out, and the texts that the Temporal UI shows."""
+    """Arguments of `Client.start_workflow`: the workflow task's time-out, and the texts that the
+    Temporal UI shows.
+    """
     return {
         "task_timeout": WORKFLOW_TASK_TIMEOUT,
         "static_summary": summary_of(input),

@@ -35,38 +35,49 @@ class Sweep(BaseModel):
 async def sweep_storage(
     client: Client, *, older_than: float = DAY_SECONDS, shared: bool = False, dry_run: bool = False
 ) -> Sweep:
-    """Remove the values of the client's namespace that no run, session or schedule refers to; workers may go on.
+    """Remove the values of the client's namespace that no run, session or schedule refers to;
+    workers may go on.
 
-    What was stored within the last `older_than` seconds stays. With `shared`, values go too that belong to no run by
-    their place: only where no other namespace or server uses the storage. With `dry_run`, nothing is removed.
+    What was stored within the last `older_than` seconds stays. With `shared`, values go too that
+    belong to no run by their place: only where no other namespace or server uses the storage. With
+    `dry_run`, nothing is removed.
 
-    Raises ValueError for less than an hour, `ConfigurationError` for a client without a storage of perdure's, and what
-    reaching the server and the storage raises.
+    Raises ValueError for less than an hour, `ConfigurationError` for a client without a storage of
+    perdure's, and what reaching the server and the storage raises.
     """
     if older_than < HOUR_SECONDS:
         raise ValueError(f"older_than={older_than:g}: expected {HOUR_SECONDS:g} seconds at least")
     client = with_converter(client)
     values = values_of(client.data_converter.external_storage)
     if values is None:
-        raise ConfigurationError("there is no storage to sweep: set PERDURE_STORAGE as the workers have it")
+        raise ConfigurationError(
+            "there is no storage to sweep: set PERDURE_STORAGE as the workers have it"
+        )
     # First what there is, then who refers to it: what comes in between is younger than what may go.
     try:
         listed = [value async for value in values.values(client.namespace)]
     except FileNotFoundError as error:
         raise ConfigurationError(
-            f"the storage {error.filename!r} is not there: expected the folder of the workers. Mount it here, or set "
+            f"the storage {error.filename!r} is not there: expected the folder of the workers. "
+            "Mount it here, or set "
             "PERDURE_STORAGE to where it is"
         ) from error
     before = time.time() - older_than
     candidates = [each for each in listed if each.modified < before and (each.owner or shared)]
-    executions = [(run.id, run.run_id) async for run in client.list_workflows("")] if candidates else []
+    executions = (
+        [(run.id, run.run_id) async for run in client.list_workflows("")] if candidates else []
+    )
     schedules = [entry.id async for entry in await client.list_schedules()] if candidates else []
     known = {values.owner(id) for id in (*schedules, *(id for id, _ in executions))}
     candidates = [each for each in candidates if each.owner not in known]
     sweep = Sweep(values=len(listed), histories=len(executions) if candidates else 0)
     referred = await _digests(client, executions, schedules) if candidates else set[str]()
     unused = [each for each in candidates if each.digest not in referred]
-    sweep.removed = [each.key for each in unused] if dry_run else [key async for key in _remove_each(values, unused)]
+    sweep.removed = (
+        [each.key for each in unused]
+        if dry_run
+        else [key async for key in _remove_each(values, unused)]
+    )
     return sweep
 
 
@@ -76,7 +87,9 @@ async def _remove_each(values: StoredValues, unused: Iterable[StoredValue]) -> A
             yield each.key
 
 
-async def _digests(client: Client, executions: Iterable[tuple[str, str]], schedules: Iterable[str]) -> set[str]:
+async def _digests(
+    client: Client, executions: Iterable[tuple[str, str]], schedules: Iterable[str]
+) -> set[str]:
     """Return the digests of all values that histories and schedules refer to."""
     found, left = HistoryReferences(), iter(executions)
 
@@ -86,5 +99,7 @@ async def _digests(client: Client, executions: Iterable[tuple[str, str]], schedu
 
     await asyncio.gather(*(work() for _ in range(AT_ONCE)))
     for name in schedules:
-        found.read((await client.get_schedule_handle(name).describe()).raw_description.SerializeToString())
+        found.read(
+            (await client.get_schedule_handle(name).describe()).raw_description.SerializeToString()
+        )
     return found.digests

@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 
 
 class CancellationToken:
-    """Cancels the runs that were given it (§13.2). Thread-safe; once cancelled, it stays cancelled."""
+    """Cancels the runs that were given it (§13.2). Thread-safe; once cancelled, it stays
+    cancelled.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -21,7 +23,9 @@ class CancellationToken:
         return self._cancelled
 
     def cancel(self) -> None:
-        """Cancel every run that was given this token. Returns at once; a second call has no effect."""
+        """Cancel every run that was given this token. Returns at once; a second call has no
+        effect.
+        """
         with self._lock:
             if self._cancelled:
                 return
@@ -31,7 +35,9 @@ class CancellationToken:
             listener()
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` on cancellation, in the thread that cancels; at once when that has happened already."""
+        """Call `listener` on cancellation, in the thread that cancels; at once when that has
+        happened already.
+        """
         with self._lock:
             self._listeners.append(listener)
             cancelled = self._cancelled
@@ -45,9 +51,11 @@ class CancellationToken:
 
 
 class Steering:
-    """Messages for a running agent (§13.5). Thread-safe; each message goes to one run, once, in order.
+    """Messages for a running agent (§13.5). Thread-safe; each message goes to one run, once, in
+    order.
 
-    What a run has not read when it ends successfully, or was sent after its end, waits here for the next one.
+    What a run has not read when it ends successfully, or was sent after its end, waits here for the
+    next one.
     """
 
     def __init__(self) -> None:
@@ -61,7 +69,9 @@ class Steering:
         return bool(self._texts)
 
     def send(self, text: str) -> None:
-        """Queue a message. Returns at once; when no run is under way, the next one that has this object gets it."""
+        """Queue a message. Returns at once; when no run is under way, the next one that has this
+        object gets it.
+        """
         with self._lock:
             self._texts.append(text)
             listener = self._listener
@@ -76,7 +86,9 @@ class Steering:
         return texts
 
     def put_back(self, texts: Sequence[str]) -> None:
-        """Queue what was drained and not delivered once more, before everything that has been queued since."""
+        """Queue what was drained and not delivered once more, before everything that has been
+        queued since.
+        """
         with self._lock:
             self._texts.extendleft(reversed(texts))
 

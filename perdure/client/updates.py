@@ -1,4 +1,6 @@
-"""Sends an update to a run or a session until it is answered, whatever happens on the way; it counts once."""
+"""Sends an update to a run or a session until it is answered, whatever happens on the way; it
+counts once.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,15 @@ from ..errors import ApprovalError, GoOnError
 from ..history.chain import Chain
 from ..json_types import JsonView
 from ..payloads.failures import require_sendable
-from ..protocol.names import APPROVAL, COMPLETION_REFUSED, GO_ON, GO_ON_REFUSED, NOT_TAKEN, REFUSED, STATUS
+from ..protocol.names import (
+    APPROVAL,
+    COMPLETION_REFUSED,
+    GO_ON,
+    GO_ON_REFUSED,
+    NOT_TAKEN,
+    REFUSED,
+    STATUS,
+)
 from ..protocol.outcome import RunStatus
 from ..protocol.run import CallApproval, GoOn, OtherModel
 from ..redaction import redactor
@@ -34,7 +44,8 @@ from .reading.log import ask
 PATIENCE_SECONDS = 10.0
 """An update that no worker has answered within these seconds is unconfirmed."""
 ATTEMPT_SECONDS = 1.0
-"""After these it is sent again: one that comes as its link ends may never be answered. Then after twice, …"""
+"""After these it is sent again: one that comes as its link ends may never be answered. Then after
+twice, …"""
 PAUSE_SECONDS = 0.1
 """Before an update is sent again that found its workflow between two links, or too busy."""
 MAX_LEVELS = 100
@@ -46,7 +57,8 @@ _PASSING = (
     RPCStatusCode.DEADLINE_EXCEEDED,
     RPCStatusCode.CANCELLED,
     RPCStatusCode.ABORTED,
-    # Such as "Workflow Task in failed state": passes when a worker comes that can replay the workflow.
+    # Such as "Workflow Task in failed state": passes when a worker comes that can replay the
+    # workflow.
     RPCStatusCode.FAILED_PRECONDITION,
 )
 _BETWEEN_LINKS = "AcceptedUpdateCompletedWorkflow"
@@ -73,7 +85,8 @@ class Update(ABC, Generic[T]):
     async def send(self, patience: float = PATIENCE_SECONDS) -> T:
         """Return the workflow's answer, after as many attempts as that takes.
 
-        Raises the error of a refusal, that of an unconfirmed update after `patience` seconds, and `RPCError`.
+        Raises the error of a refusal, that of an unconfirmed update after `patience` seconds, and
+        `RPCError`.
         """
         self._patience = patience
         try:
@@ -94,7 +107,9 @@ class Update(ABC, Generic[T]):
     async def _attempt(self, link: Link, seconds: float) -> T:
         """Send it to that link. Raises `NoAnswer` when it is to be sent once more."""
         attempt = asyncio.ensure_future(self._request(link))
-        attempt.add_done_callback(lambda done: done.cancelled() or done.exception())  # It may end unheard.
+        attempt.add_done_callback(
+            lambda done: done.cancelled() or done.exception()
+        )  # It may end unheard.
         try:
             await asyncio.wait([attempt], timeout=seconds)
             if not attempt.done():
@@ -105,7 +120,9 @@ class Update(ABC, Generic[T]):
         except WorkflowUpdateFailedError as error:
             if isinstance(error.cause, ApplicationError) and error.cause.type == _BETWEEN_LINKS:
                 raise NoAnswer from error
-            self.is_crowded = any(refusal_kind(error.cause, type) == "crowded" for type in _REFUSALS)
+            self.is_crowded = any(
+                refusal_kind(error.cause, type) == "crowded" for type in _REFUSALS
+            )
             if self.is_crowded:
                 raise NoAnswer from error
             return await self._read_refusal(error.cause, link)
@@ -141,8 +158,12 @@ class Update(ABC, Generic[T]):
 
     def _silence(self, task_queue: str) -> str:
         if self.is_crowded:
-            return f"for {self._patience:g} s there was too much else to read, which others have sent"
-        silence = f"no worker of the task queue {task_queue!r} has answered within {self._patience:g} s"
+            return (
+                f"for {self._patience:g} s there was too much else to read, which others have sent"
+            )
+        silence = (
+            f"no worker of the task queue {task_queue!r} has answered within {self._patience:g} s"
+        )
         return f"{silence} ({self._obstacle})" if self._obstacle else silence
 
 
@@ -159,16 +180,18 @@ def refusal_text(cause: BaseException) -> str:
 
 
 async def send_decision(chain: Chain, decision: JsonView, voucher: Voucher | None = None) -> None:
-    """Send a decision with these fields of `CallApproval`, made valid and without secrets, signed by the voucher.
+    """Send a decision with these fields of `CallApproval`, made valid and without secrets, signed
+    by the voucher.
 
     One that has an `id` is taken once.
 
-    Raises as `Decision` does, `ApprovalError` for arguments that are nested too deeply, and `PayloadTooLargeError`
-    for a decision that does not fit into a message to Temporal.
+    Raises as `Decision` does, `ApprovalError` for arguments that are nested too deeply, and
+    `PayloadTooLargeError` for a decision that does not fit into a message to Temporal.
     """
     if deeper_than(decision.get("arguments"), MAX_LEVELS):
         text = (
-            f"the edited arguments of tool call {decision['call_id']!r} are nested more than {MAX_LEVELS} levels deep"
+            f"the edited arguments of tool call {decision['call_id']!r} are nested more than "
+            f"{MAX_LEVELS} levels deep"
         )
         raise ApprovalError(f"run {chain.workflow_id!r}: {text}", kind="arguments")
     approval = redactor().value(CallApproval(**valid_json(dict(decision))))
@@ -180,14 +203,20 @@ async def send_decision(chain: Chain, decision: JsonView, voucher: Voucher | Non
 
 
 class RunUpdate(Update[None]):
-    """An update to one run, whichever link it is at. `send` raises `RPCError` when there is no such run."""
+    """An update to one run, whichever link it is at. `send` raises `RPCError` when there is no such
+    run.
+    """
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
         self._is_sent = False
 
     async def _link(self) -> Link:
-        run_id = (await self._chain.describe()).run_id if self._is_sent else await self._chain.known_run_id()
+        run_id = (
+            (await self._chain.describe()).run_id
+            if self._is_sent
+            else await self._chain.known_run_id()
+        )
         self._is_sent = True
         return self._chain.handle(run_id)
 
@@ -198,17 +227,20 @@ class RunUpdate(Update[None]):
             raise self._ended_error(f"run {self._chain.workflow_id!r} is {word}") from error
 
     async def _came_too_soon(self, shows: Callable[[RunStatus], bool]) -> bool:
-        """Return whether the run, which has refused the update, shows by now what the update is about.
+        """Return whether the run, which has refused the update, shows by now what the update is
+        about.
 
-        A reader without a worker finds in the history what the workflow has not taken up yet. It takes an update first
-        that comes together with that.
+        A reader without a worker finds in the history what the workflow has not taken up yet. It
+        takes an update first that comes together with that.
         """
         status = await self._status()
         return status is None or shows(status)
 
     async def _status(self) -> RunStatus | None:
         """Return the workflow's own answer; None when no worker gives one."""
-        return await ask(self._chain.handle(await self._chain.known_run_id()), STATUS, answer=RunStatus)
+        return await ask(
+            self._chain.handle(await self._chain.known_run_id()), STATUS, answer=RunStatus
+        )
 
     @abstractmethod
     def _ended_error(self, text: str) -> Exception:
@@ -216,12 +248,18 @@ class RunUpdate(Update[None]):
 
 
 class GoOnRequest(RunUpdate):
-    """Lets one held run go on. `send` raises `GoOnError` when it does not, and when no worker answers."""
+    """Lets one held run go on. `send` raises `GoOnError` when it does not, and when no worker
+    answers.
+    """
 
-    def __init__(self, chain: Chain, options: JsonView, model: OtherModel | None, by: str | None) -> None:
+    def __init__(
+        self, chain: Chain, options: JsonView, model: OtherModel | None, by: str | None
+    ) -> None:
         """What is given is made valid, and has no secrets."""
         super().__init__(chain)
-        go_on = redactor().value(GoOn(options=valid_json(dict(options)), model=model, by=by and valid_text(by)))
+        go_on = redactor().value(
+            GoOn(options=valid_json(dict(options)), model=model, by=by and valid_text(by))
+        )
         self._go_on = go_on.model_copy(update={"id": uuid.uuid4().hex})
 
     async def _request(self, link: Link) -> None:
@@ -240,7 +278,8 @@ class GoOnRequest(RunUpdate):
     async def _unconfirmed_error(self) -> GoOnError:
         silence = self._silence((await self._chain.describe()).task_queue)
         return GoOnError(
-            f"run {self._chain.workflow_id!r}: that it goes on is unconfirmed, because {silence}. The server may still "
+            f"run {self._chain.workflow_id!r}: that it goes on is unconfirmed, because {silence}. "
+            "The server may still "
             "deliver it: start a worker and look at the run's status",
             kind="unconfirmed",
         )
@@ -249,8 +288,8 @@ class GoOnRequest(RunUpdate):
 class Decision(RunUpdate):
     """One decision about a call of one run.
 
-    `send` returns when the run has accepted it. Raises `ApprovalError` when the run refuses it or is over, and when no
-    worker answers; `RPCError` when there is no such run.
+    `send` returns when the run has accepted it. Raises `ApprovalError` when the run refuses it or
+    is over, and when no worker answers; `RPCError` when there is no such run.
     """
 
     def __init__(self, chain: Chain, approval: CallApproval) -> None:
@@ -272,7 +311,9 @@ class Decision(RunUpdate):
             raise NoAnswer from cause
         text = f"run {self._chain.workflow_id!r}: {refusal_text(cause)}"
         status = await self._status()
-        raise ApprovalError(text, kind=kind, pending=status.pending_approvals if status else ()) from cause
+        raise ApprovalError(
+            text, kind=kind, pending=status.pending_approvals if status else ()
+        ) from cause
 
     def _is_awaited(self, status: RunStatus) -> bool:
         return any(each.call_id == self._approval.call_id for each in status.pending_approvals)
@@ -282,8 +323,10 @@ class Decision(RunUpdate):
 
     async def _unconfirmed_error(self) -> ApprovalError:
         return ApprovalError(
-            f"run {self._chain.workflow_id!r}: the decision about tool call {self._approval.call_id!r} is unconfirmed, "
-            f"because {await self._hindrance()}. The server may still deliver it: start a worker and look at the run's "
+            f"run {self._chain.workflow_id!r}: the decision about tool call "
+            f"{self._approval.call_id!r} is unconfirmed, "
+            f"because {await self._hindrance()}. The server may still deliver it: start a worker "
+            "and look at the run's "
             "status, or send the same decision again",
             kind="unconfirmed",
         )
@@ -293,6 +336,7 @@ class Decision(RunUpdate):
         if status and status.missing:
             missing = ", ".join(status.missing.what)
             return (
-                f"the run still waits for a worker of the task queue {status.missing.task_queue!r} that has {missing}"
+                f"the run still waits for a worker of the task queue {status.missing.task_queue!r} "
+                f"that has {missing}"
             )
         return self._silence((await self._chain.describe()).task_queue)

@@ -1,4 +1,6 @@
-"""The cards by which A2A clients find an agent, for the current and the previous version of the protocol."""
+"""The cards by which A2A clients find an agent, for the current and the previous version of the
+protocol.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +37,15 @@ def card_of(offer: OfferedAgent, url: str, *, is_open: bool) -> AgentCard:
         description=description,
         version=__version__,
         supported_interfaces=[
-            AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version=version) for version in VERSIONS
+            AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version=version)
+            for version in VERSIONS
         ],
         capabilities=AgentCapabilities(streaming=True, push_notifications=True),
         default_input_modes=["text/plain", "application/json"],
         default_output_modes=["text/plain"],
-        skills=[AgentSkill(id=offer.name, name=offer.name, description=description, tags=["perdure"])],
+        skills=[
+            AgentSkill(id=offer.name, name=offer.name, description=description, tags=["perdure"])
+        ],
     )
     if not is_open:
         card.security_schemes["bearer"].http_auth_security_scheme.scheme = "bearer"

@@ -20,25 +20,45 @@ _WORDS = {"approve": True, "deny": False}
 
 
 async def decide(
-    gateway: Gateway, identity: Identity, found: FoundRun, message: Message, waiting: Sequence[PendingApproval]
+    gateway: Gateway,
+    identity: Identity,
+    found: FoundRun,
+    message: Message,
+    waiting: Sequence[PendingApproval],
 ) -> None:
-    """Pass a decision on: about the first waiting call, unless the message's data names another one.
+    """Pass a decision on: about the first waiting call, unless the message's data names another
+    one.
 
     Raises `InvalidParamsError` for a message without a decision, and the errors of the decision.
     """
     given = _data_of(message)
-    pending = next((each for each in waiting if given and each.digest == given.get("digest")), waiting[0])
-    decision = {"call_id": pending.call_id, "digest": pending.digest, **_decision_in(message, pending)}
+    pending = next(
+        (each for each in waiting if given and each.digest == given.get("digest")), waiting[0]
+    )
+    decision = {
+        "call_id": pending.call_id,
+        "digest": pending.digest,
+        **_decision_in(message, pending),
+    }
     chain = Chain(gateway.client, pending.run_id) if pending.run_id else _chain_of(gateway, found)
     await _send(gateway, identity, found, message, chain, decision)
 
 
-async def was_decision(gateway: Gateway, identity: Identity, found: FoundRun, message: Message) -> bool:
+async def was_decision(
+    gateway: Gateway, identity: Identity, found: FoundRun, message: Message
+) -> bool:
     """Return whether a message that arrives while nothing waits has already decided something."""
     if _data_of(message) is None and _approval_in(message) is None:
         return False
     try:
-        await _send(gateway, identity, found, message, _chain_of(gateway, found), {"call_id": "", "approved": True})
+        await _send(
+            gateway,
+            identity,
+            found,
+            message,
+            _chain_of(gateway, found),
+            {"call_id": "", "approved": True},
+        )
     except ApprovalError:
         return False
     return True
@@ -49,16 +69,29 @@ def _chain_of(gateway: Gateway, found: FoundRun) -> Chain:
 
 
 async def _send(
-    gateway: Gateway, identity: Identity, found: FoundRun, message: Message, chain: Chain, decision: JsonObject
+    gateway: Gateway,
+    identity: Identity,
+    found: FoundRun,
+    message: Message,
+    chain: Chain,
+    decision: JsonObject,
 ) -> None:
     """Send a decision with an id derived from the message's id, so that the run accepts it once."""
-    id = digest_of([found.id, found.first_run_id, identity.tenant, identity.name, message.message_id])
-    await send_decision(chain, {**decision, "by": identity.name, "id": id}, gateway.voucher(identity))
+    id = digest_of(
+        [found.id, found.first_run_id, identity.tenant, identity.name, message.message_id]
+    )
+    await send_decision(
+        chain, {**decision, "by": identity.name, "id": id}, gateway.voucher(identity)
+    )
 
 
 def _data_of(message: Message) -> JsonObject | None:
     """Return the decision in the message's data; None if there is none."""
-    found = (each for each in get_data_parts(message.parts) if isinstance(each, dict) and "approved" in each)
+    found = (
+        each
+        for each in get_data_parts(message.parts)
+        if isinstance(each, dict) and "approved" in each
+    )
     return next(found, None)
 
 
@@ -68,7 +101,9 @@ def _approval_in(message: Message) -> bool | None:
 
 
 def _decision_in(message: Message, pending: PendingApproval) -> JsonObject:
-    """Return the message's decision about a call. Raises `InvalidParamsError` if it is not a decision."""
+    """Return the message's decision about a call. Raises `InvalidParamsError` if it is not a
+    decision.
+    """
     text = get_message_text(message)
     if pending.question:
         return {"approved": True, "answer": text}
@@ -80,4 +115,6 @@ def _decision_in(message: Message, pending: PendingApproval) -> JsonObject:
     if approved is False:
         why = str(given.get("reason") or "") if given else text.strip().partition(" ")[2]
         return {"approved": False, "reason": why.strip() or "denied", **digest}
-    raise InvalidParamsError("the task waits for an approval: expected `approve`, or `deny` and why")
+    raise InvalidParamsError(
+        "the task waits for an approval: expected `approve`, or `deny` and why"
+    )

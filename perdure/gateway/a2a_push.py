@@ -1,4 +1,6 @@
-"""Push notification configs of A2A clients: the run keeps them, and its workers send the notifications."""
+"""Push notification configs of A2A clients: the run keeps them, and its workers send the
+notifications.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +28,24 @@ async def add_config(
 ) -> TaskPushNotificationConfig:
     """Register the config with the run, and return it as stored.
 
-    Raises `InvalidParamsError` for an invalid config, and `UnsupportedOperationError` for a task that has ended.
+    Raises `InvalidParamsError` for an invalid config, and `UnsupportedOperationError` for a task
+    that has ended.
     """
     target = _target_of(found, config)
     known = [] if found.has_ended else (await found.handle.status()).push
     if len(known) >= MAX_PUSH and target.id not in [each.id for each in known]:
-        raise InvalidParamsError(f"the task has {MAX_PUSH} push notification configs already: delete one")
+        raise InvalidParamsError(
+            f"the task has {MAX_PUSH} push notification configs already: delete one"
+        )
     await _send(gateway, found, PushChange(target=target))
     return _public_config(found, target)
 
 
-async def add_config_or_tell(gateway: Gateway, found: FoundRun, config: TaskPushNotificationConfig) -> None:
-    """Do the same for a message's config; notify the client at once if the task has ended meanwhile.
+async def add_config_or_tell(
+    gateway: Gateway, found: FoundRun, config: TaskPushNotificationConfig
+) -> None:
+    """Do the same for a message's config; notify the client at once if the task has ended
+    meanwhile.
 
     Raises `InvalidParamsError` as `add_config` does.
     """
@@ -50,7 +58,9 @@ async def add_config_or_tell(gateway: Gateway, found: FoundRun, config: TaskPush
 async def configs_of(found: FoundRun) -> ListTaskPushNotificationConfigsResponse:
     """Return the configs of a task; a task that has ended has none."""
     targets = [] if found.has_ended else (await found.handle.status()).push
-    return ListTaskPushNotificationConfigsResponse(configs=[_public_config(found, each) for each in targets])
+    return ListTaskPushNotificationConfigsResponse(
+        configs=[_public_config(found, each) for each in targets]
+    )
 
 
 async def config_of(found: FoundRun, id: str) -> TaskPushNotificationConfig:
@@ -62,15 +72,21 @@ async def config_of(found: FoundRun, id: str) -> TaskPushNotificationConfig:
 
 
 async def remove_config(gateway: Gateway, found: FoundRun, id: str) -> None:
-    """Remove a config; a missing one is not an error. Raises `UnsupportedOperationError` as `add_config` does."""
+    """Remove a config; a missing one is not an error. Raises `UnsupportedOperationError` as
+    `add_config` does.
+    """
     await _send(gateway, found, PushChange(removed=id or found.id))
 
 
 def _target_of(found: FoundRun, config: TaskPushNotificationConfig) -> PushTarget:
     login = config.authentication
-    authorization = f"{login.scheme} {login.credentials}" if login.scheme and login.credentials else ""
+    authorization = (
+        f"{login.scheme} {login.credentials}" if login.scheme and login.credentials else ""
+    )
     if any(not text.isprintable() for text in (config.token, authorization)):
-        raise InvalidParamsError("token and authentication go into headers: expected text without control characters")
+        raise InvalidParamsError(
+            "token and authentication go into headers: expected text without control characters"
+        )
     secrets = {"token": config.token, "authorization": authorization}
     try:
         target = PushTarget(id=config.id or found.id[:200], url=config.url)
@@ -98,7 +114,9 @@ async def _send(gateway: Gateway, found: FoundRun, change: PushChange) -> None:
 
 
 async def _tell_end(gateway: Gateway, found: FoundRun, target: PushTarget) -> None:
-    described = await gateway.client.get_workflow_handle(found.id, run_id=found.described.run_id).describe()
+    described = await gateway.client.get_workflow_handle(
+        found.id, run_id=found.described.run_id
+    ).describe()
     status = described.status.name if described.status else ""
     session = session_of(found.id)
     id = f"msg_{digest_of([found.id, found.first_run_id, target.id, target.url])}"

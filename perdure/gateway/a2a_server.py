@@ -1,4 +1,6 @@
-"""Serves agents as A2A agents: a context is a session, a task is one of its runs; only Temporal stores them."""
+"""Serves agents as A2A agents: a context is a session, a task is one of its runs; only Temporal
+stores them.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,8 @@ MAX_PAGE_SIZE = 100
 MAX_MESSAGE_VALUES = 5_000
 """JSON values in one request: this many take a tenth of a second."""
 MAX_PARTS = 100
-"""Parts of a message; also the limit of a request's other lists, except those in data and metadata."""
+"""Parts of a message; also the limit of a request's other lists, except those in data and
+metadata."""
 _STATES = {"COMPLETED": TaskState.TASK_STATE_COMPLETED, "CANCELED": TaskState.TASK_STATE_CANCELED}
 
 
@@ -89,18 +92,24 @@ class A2aDialect:
 
     def routes(self, gateway: Gateway) -> list[BaseRoute]:
         """Return the routes of the dialect."""
-        # It logs clients' mistakes with tracebacks and without a limit; failures of this code are logged here.
+        # It logs clients' mistakes with tracebacks and without a limit; failures of this code are
+        # logged here.
         for name in ("server.routes.jsonrpc_dispatcher", "compat.v0_3.jsonrpc_adapter"):
             logging.getLogger(f"a2a.{name}").setLevel(logging.CRITICAL)
         routes: list[BaseRoute] = []
         for offer in gateway.offers.values():
             base = f"/a2a/{offer.name}"
-            for route in create_jsonrpc_routes(_Handler(gateway, offer), base, enable_v0_3_compat=True):
+            for route in create_jsonrpc_routes(
+                _Handler(gateway, offer), base, enable_v0_3_compat=True
+            ):
                 route.app = JsonRpcEntrance(route.app, gateway, _require_small)
                 routes.append(route)
             paths = [f"{base}/.well-known/agent-card.json"]
             paths += ["/.well-known/agent-card.json"] if len(gateway.offers) == 1 else []
-            routes += [Route(path, card_answer(offer, base, is_open=not gateway.authenticators)) for path in paths]
+            routes += [
+                Route(path, card_answer(offer, base, is_open=not gateway.authenticators))
+                for path in paths
+            ]
         return routes
 
     def refusal(self, problem: HttpProblem) -> Response:
@@ -140,8 +149,12 @@ def _refusal(error: Exception) -> A2AError:
     return InvalidParamsError(str(problem)) if problem.status < 500 else InternalError(str(problem))
 
 
-def _method(method: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Coroutine[Any, Any, Any]]:
-    """Wrap a protocol method: check its required parameters, and turn exceptions into the protocol's errors."""
+def _method(
+    method: Callable[..., Coroutine[Any, Any, Any]],
+) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """Wrap a protocol method: check its required parameters, and turn exceptions into the
+    protocol's errors.
+    """
 
     @wraps(method)
     async def answer(self: _Handler, params: Any, context: ServerCallContext) -> Any:
@@ -160,7 +173,9 @@ class _Handler(RequestHandler):
         self._offer = offer
 
     @_method
-    async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
+    async def on_message_send(
+        self, params: SendMessageRequest, context: ServerCallContext
+    ) -> Task | Message:
         found, identity = await self._take(params, context)
         if not params.configuration.return_immediately:
             with _unless_held():
@@ -181,7 +196,9 @@ class _Handler(RequestHandler):
         return await self._task(await self._run_of(params.id, context))
 
     @_method
-    async def on_list_tasks(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
+    async def on_list_tasks(
+        self, params: ListTasksRequest, context: ServerCallContext
+    ) -> ListTasksResponse:
         identity = _identity_of(context)
         size = params.page_size or 50
         if not 1 <= size <= MAX_PAGE_SIZE:
@@ -206,7 +223,9 @@ class _Handler(RequestHandler):
         with _protocol_errors():
             found = await self._run_of(params.id, context)
             if found.has_ended:
-                raise UnsupportedOperationError(f"the task {params.id!r} has ended: ask for it by GetTask")
+                raise UnsupportedOperationError(
+                    f"the task {params.id!r} has ended: ask for it by GetTask"
+                )
             async for each in self._updates(found):
                 yield each
 
@@ -246,21 +265,30 @@ class _Handler(RequestHandler):
     async def _run_of(self, id: str, context: ServerCallContext) -> FoundRun:
         return await self._gateway.run(_identity_of(context), id)
 
-    async def _take(self, params: SendMessageRequest, context: ServerCallContext) -> tuple[FoundRun, Identity]:
+    async def _take(
+        self, params: SendMessageRequest, context: ServerCallContext
+    ) -> tuple[FoundRun, Identity]:
         """Pass a message on, and register its push config for the task."""
         identity = _identity_of(context)
         found = await self._pass_on(params.message, identity)
         if params.configuration.HasField("task_push_notification_config"):
-            await add_config_or_tell(self._gateway, found, params.configuration.task_push_notification_config)
+            await add_config_or_tell(
+                self._gateway, found, params.configuration.task_push_notification_config
+            )
         return found, identity
 
     async def _pass_on(self, message: Message, identity: Identity) -> FoundRun:
-        """Pass a message on: to a waiting call of its task, to the task's run, or as the next turn of its context."""
+        """Pass a message on: to a waiting call of its task, to the task's run, or as the next turn
+        of its context.
+        """
         if message.task_id:
             return await self._continue(message, identity)
         if not (text := _text_of(message)).strip():
             raise InvalidParamsError("expected a message with a text")
-        chosen = message.context_id or f"{self._offer.name}-{digest_of([identity.tenant, message.message_id])}"
+        chosen = (
+            message.context_id
+            or f"{self._offer.name}-{digest_of([identity.tenant, message.message_id])}"
+        )
         session = await self._gateway.session(identity, chosen, self._offer)
         run = await session.send(text, message_id=digest_of([message.message_id]), by=identity.name)
         return await begun(self._gateway, identity, run)
@@ -269,7 +297,8 @@ class _Handler(RequestHandler):
         found = await self._gateway.run(identity, message.task_id)
         if found.has_ended:
             raise UnsupportedOperationError(
-                f"the task {found.id!r} has ended: send the message with its contextId alone, to go on"
+                f"the task {found.id!r} has ended: send the message with its contextId alone, to "
+                "go on"
             )
         pending = (await found.handle.status()).pending_approvals
         if pending:
@@ -278,33 +307,49 @@ class _Handler(RequestHandler):
             return await self._steer(found, message, identity, _text_of(message))
         return found
 
-    async def _steer(self, found: FoundRun, message: Message, identity: Identity, text: str) -> FoundRun:
-        """Send a message to a working run, and return the run that reads it; a turn's session accepts it once."""
+    async def _steer(
+        self, found: FoundRun, message: Message, identity: Identity, text: str
+    ) -> FoundRun:
+        """Send a message to a working run, and return the run that reads it; a turn's session
+        accepts it once.
+        """
         if (context := context_of(found.id)) == found.id:
             await found.handle.steer(text, by=identity.name)
             return found
-        session, key = await self._gateway.session(identity, context), digest_of([message.message_id])
+        session, key = (
+            await self._gateway.session(identity, context),
+            digest_of([message.message_id]),
+        )
         sent = await session.send(text, while_busy="steer", message_id=key, by=identity.name)
         return await begun(self._gateway, identity, sent)
 
     async def _wait_until_settled(self, found: FoundRun) -> None:
-        """Wait until the run has ended or waits for a person. Raises `HttpProblem` if it is held."""
-        async with aclosing(until_held(self._gateway, found.id, self._gateway.stream(found))) as events:
+        """Wait until the run has ended or waits for a person. Raises `HttpProblem` if it is
+        held.
+        """
+        async with aclosing(
+            until_held(self._gateway, found.id, self._gateway.stream(found))
+        ) as events:
             async for event in events:
                 if event.type in TERMINAL_EVENTS or (
-                    event.type == "permission_requested" and (await found.handle.status()).pending_approvals
+                    event.type == "permission_requested"
+                    and (await found.handle.status()).pending_approvals
                 ):
                     return
 
     async def _updates(self, found: FoundRun) -> AsyncGenerator[Any, None]:
-        """Yield the task, then its updates, until it ends, waits for a person, is held, or the stream ends."""
+        """Yield the task, then its updates, until it ends, waits for a person, is held, or the
+        stream ends.
+        """
         with _unless_held():
             async with aclosing(self._updates_while_it_works(found)) as updates:
                 async for each in updates:
                     yield each
             return
         status = (await self._task(found)).status
-        yield TaskStatusUpdateEvent(task_id=found.id, context_id=context_of(found.id), status=status)
+        yield TaskStatusUpdateEvent(
+            task_id=found.id, context_id=context_of(found.id), status=status
+        )
 
     async def _updates_while_it_works(self, found: FoundRun) -> AsyncGenerator[Any, None]:
         yield await self._task(found)
@@ -318,7 +363,9 @@ class _Handler(RequestHandler):
                 if more := text.more(event):
                     yield piece(found, *more)
                 if (status := await self._status_after(found, event)) is not None:
-                    yield TaskStatusUpdateEvent(task_id=found.id, context_id=context_of(found.id), status=status)
+                    yield TaskStatusUpdateEvent(
+                        task_id=found.id, context_id=context_of(found.id), status=status
+                    )
                     return
 
     async def _status_after(self, found: FoundRun, event: RunEvent) -> TaskStatus | None:
@@ -338,38 +385,56 @@ class _Handler(RequestHandler):
         if not found.has_ended:
             stands = await found.handle.status()
             pending = stands.pending_approvals
-            task.status.CopyFrom(waiting_status(found, pending) if pending else working_status(found, stands.held))
+            task.status.CopyFrom(
+                waiting_status(found, pending) if pending else working_status(found, stands.held)
+            )
             return task
         try:
             result = await found.handle.result()
         except RunError as error:
             status = found.described.status
             state = _STATES.get(status.name if status else "")
-            task.status.CopyFrom(TaskStatus(state=state) if state else failure_status(found, f"{error.kind}: {error}"))
+            task.status.CopyFrom(
+                TaskStatus(state=state)
+                if state
+                else failure_status(found, f"{error.kind}: {error}")
+            )
             return task
         task.status.CopyFrom(completed_status(found, result.cut_short))
-        task.artifacts.append(new_text_artifact(ANSWER, output_text(result.output), artifact_id=ANSWER))
+        task.artifacts.append(
+            new_text_artifact(ANSWER, output_text(result.output), artifact_id=ANSWER)
+        )
         return task
 
 
 def _require_small(body: JsonObject) -> None:
-    """Raise `HttpProblem` for long lists and for many values in total: the library reads each of them slowly."""
+    """Raise `HttpProblem` for long lists and for many values in total: the library reads each of
+    them slowly.
+    """
     _require_short_lists(body)
     ahead: list[Any] = [body]
     for value in ahead:
         if len(ahead) > MAX_MESSAGE_VALUES:
             raise HttpProblem(
-                413, "too_many_values", f"expected at most {MAX_MESSAGE_VALUES:,} JSON values in the body"
+                413,
+                "too_many_values",
+                f"expected at most {MAX_MESSAGE_VALUES:,} JSON values in the body",
             )
-        ahead += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        ahead += (
+            value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        )
 
 
 def _require_short_lists(body: JsonObject) -> None:
-    """Raise `HttpProblem` for long lists: the library makes several errors for each invalid element."""
+    """Raise `HttpProblem` for long lists: the library makes several errors for each invalid
+    element.
+    """
     for name, value in body.items():
         if isinstance(value, list) and len(value) > MAX_PARTS:
             raise HttpProblem(
-                422, "invalid", f"{name!r:.100} has {len(value):,} elements: expected at most {MAX_PARTS}"
+                422,
+                "invalid",
+                f"{name!r:.100} has {len(value):,} elements: expected at most {MAX_PARTS}",
             )
         if isinstance(value, dict) and name != "metadata":
             _require_short_lists(value)
@@ -381,7 +446,9 @@ def _identity_of(context: ServerCallContext) -> Identity:
 
 
 def _text_of(message: Message) -> str:
-    """Return a message's texts, and its data as JSON. Raises `ContentTypeNotSupportedError` for files."""
+    """Return a message's texts, and its data as JSON. Raises `ContentTypeNotSupportedError` for
+    files.
+    """
     said: list[str] = []
     for part in message.parts:
         match part.WhichOneof("content"):
@@ -391,5 +458,7 @@ def _text_of(message: Message) -> str:
                 said.append(MessageToJson(part.data, indent=None))
             case _:
                 name = part.filename or part.url or part.media_type or "without a name"
-                raise ContentTypeNotSupportedError(f"the file {name!r:.200}: agents here take text and data, no files")
+                raise ContentTypeNotSupportedError(
+                    f"the file {name!r:.200}: agents here take text and data, no files"
+                )
     return "\n".join(said)

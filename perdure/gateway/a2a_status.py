@@ -1,11 +1,20 @@
-"""A run as an A2A task: its status, with a message if there is one, and its output as an artifact."""
+"""A run as an A2A task: its status, with a message if there is one, and its output as an
+artifact.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from a2a.helpers import new_text_artifact, new_text_message
-from a2a.types import Message, Role, TaskArtifactUpdateEvent, TaskState, TaskStatus, TaskStatusUpdateEvent
+from a2a.types import (
+    Message,
+    Role,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+)
 
 from ..protocol.outcome import Held
 from ..tool_calls import PendingApproval
@@ -26,12 +35,16 @@ def piece(found: FoundRun, text: str, goes_on: bool) -> TaskArtifactUpdateEvent:
     """Return a piece of the output, which extends or replaces the text sent so far."""
     artifact = new_text_artifact(ANSWER, text, artifact_id=ANSWER)
     context = context_of(found.id)
-    return TaskArtifactUpdateEvent(task_id=found.id, context_id=context, artifact=artifact, append=goes_on)
+    return TaskArtifactUpdateEvent(
+        task_id=found.id, context_id=context, artifact=artifact, append=goes_on
+    )
 
 
 def still_working(found: FoundRun) -> TaskStatusUpdateEvent:
     """Return the last update of a stream that ends before its task."""
-    told = _agent_message(found, "The stream ends here, the task goes on: SubscribeToTask, or GetTask.")
+    told = _agent_message(
+        found, "The stream ends here, the task goes on: SubscribeToTask, or GetTask."
+    )
     status = TaskStatus(state=TaskState.TASK_STATE_WORKING, message=told)
     return TaskStatusUpdateEvent(task_id=found.id, context_id=context_of(found.id), status=status)
 
@@ -43,7 +56,9 @@ def working_status(found: FoundRun, held: Sequence[Held]) -> TaskStatus:
 
 
 def _agent_message(found: FoundRun, text: str) -> Message:
-    return new_text_message(text, context_id=context_of(found.id), task_id=found.id, role=Role.ROLE_AGENT)
+    return new_text_message(
+        text, context_id=context_of(found.id), task_id=found.id, role=Role.ROLE_AGENT
+    )
 
 
 def failure_status(found: FoundRun, text: str) -> TaskStatus:
@@ -52,18 +67,26 @@ def failure_status(found: FoundRun, text: str) -> TaskStatus:
 
 
 def completed_status(found: FoundRun, cut_short: str | None) -> TaskStatus:
-    """Return the status of a task with an answer; its message names a missing part of the answer."""
+    """Return the status of a task with an answer; its message names a missing part of the
+    answer.
+    """
     told = _agent_message(found, CUT_SHORT[cut_short]) if cut_short else None
     return TaskStatus(state=TaskState.TASK_STATE_COMPLETED, message=told)
 
 
 def waiting_status(found: FoundRun, pending: Sequence[PendingApproval]) -> TaskStatus:
-    """Return the status of a task that waits for a person, with the question and the way to decide."""
+    """Return the status of a task that waits for a person, with the question and the way to
+    decide.
+    """
     first = pending[0]
     if first.question:
         text = with_deciders(first.question, first)
     else:
-        asked = with_deciders(f"May {first.name} be called with {output_text(first.arguments)}?", first)
+        asked = with_deciders(
+            f"May {first.name} be called with {output_text(first.arguments)}?", first
+        )
         data = f'{{"digest": "{first.digest}", "approved": true}}'
         text = f"{asked} Answer `approve`, or `deny` and why, or send the data {data}."
-    return TaskStatus(state=TaskState.TASK_STATE_INPUT_REQUIRED, message=_agent_message(found, text))
+    return TaskStatus(
+        state=TaskState.TASK_STATE_INPUT_REQUIRED, message=_agent_message(found, text)
+    )

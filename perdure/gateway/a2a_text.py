@@ -1,4 +1,6 @@
-"""Streams the text of a run as pieces of an A2A artifact: text that does not extend the sent text replaces it."""
+"""Streams the text of a run as pieces of an A2A artifact: text that does not extend the sent text
+replaces it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ class ArtifactText:
     """The client's copy of the artifact. Unlike in other protocols, it can be replaced."""
 
     def __init__(self, held_back: int | None) -> None:
-        """`held_back` is the number of a text's first characters that are held back until more follow; None for all."""
+        """`held_back` is the number of a text's first characters that are held back until more
+        follow; None for all.
+        """
         self._held_back = held_back
         self._text = ""
         self._sent = ""

@@ -1,4 +1,6 @@
-"""AG-UI: a thread is a session, and a wait for a person interrupts its run until somebody resumes it."""
+"""AG-UI: a thread is a session, and a wait for a person interrupts its run until somebody resumes
+it.
+"""
 
 from __future__ import annotations
 
@@ -58,14 +60,18 @@ async def _answer(chat: Chat, given: core.RunAgentInput, request: Request) -> Re
         found = turn.found
     else:
         raise HttpProblem(
-            422, "invalid", f"There are no messages in the thread {given.thread_id!r} yet: send a message"
+            422,
+            "invalid",
+            f"There are no messages in the thread {given.thread_id!r} yet: send a message",
         )
     stream = ThreadStream(chat, found, given, request)
     return event_stream(with_keepalives(stream.frames()), headers=run_headers(found.id))
 
 
 async def _was_said(turn: ChatTurn, text: str) -> bool:
-    """Return whether a run that waits for a person already has this message: the client has lost the question."""
+    """Return whether a run that waits for a person already has this message: the client has lost
+    the question.
+    """
     if not turn.pending:
         return False
     said = [each.text for each in await turn.found.handle.messages() if each.role == "user"]
@@ -83,7 +89,11 @@ def _part_of(part: core.ContentPart) -> Part:
     if isinstance(part, core.TextPart):
         return TextPart(value=part.text)
     if isinstance(part.source, core.FileSource):
-        raise HttpProblem(422, "invalid", "messages: expected the content of a file or its URL, not its id elsewhere")
+        raise HttpProblem(
+            422,
+            "invalid",
+            "messages: expected the content of a file or its URL, not its id elsewhere",
+        )
     return media_part(part.source.value, part.source.mime_type or f"{part.type}/*")
 
 
@@ -110,7 +120,13 @@ def _decision(pending: PendingApproval, payload: Any) -> PersonDecision:
         reason = given.get("reason")
         arguments = edited if isinstance(edited, dict) else None
         return PersonDecision(given["approved"], str(reason or "denied"), arguments)
-    expected = '{"answer": "…"}, or {"approved": false}' if pending.question else '{"approved": true or false}'
+    expected = (
+        '{"answer": "…"}, or {"approved": false}'
+        if pending.question
+        else '{"approved": true or false}'
+    )
     raise HttpProblem(
-        422, "invalid", f"resume: {payload!r} is not a decision about {pending.name}: expected {expected}"
+        422,
+        "invalid",
+        f"resume: {payload!r} is not a decision about {pending.name}: expected {expected}",
     )

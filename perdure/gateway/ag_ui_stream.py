@@ -25,7 +25,8 @@ from .words import output_text, with_deciders
 OURS = "perdure"
 """The key of perdure's own data in states, metadata and forwarded properties."""
 POSITION = "perdure.position"
-"""The key of the stream's position in an event's metadata: `Last-Event-ID`, or `forwardedProps.perdure.after`."""
+"""The key of the stream's position in an event's metadata: `Last-Event-ID`, or
+`forwardedProps.perdure.after`."""
 
 
 @dataclass
@@ -43,14 +44,20 @@ class _Thread:
             self._add(message, f"{self.session}.{number}", f"{self.session}.{number}")
 
     def take(self, event: RunEvent) -> None:
-        """Apply an event's changes of the conversation; messages trimmed from the model's view stay."""
+        """Apply an event's changes of the conversation; messages trimmed from the model's view
+        stay.
+        """
         for place, operation in enumerate(event.operations):
             if isinstance(operation, Rewrite):
                 self.begin(operation.messages)
             elif isinstance(operation, Append):
                 for number, message in enumerate(operation.messages):
                     own = f"{self.run}.{event.iteration}"
-                    self._add(message, own if message.role == "assistant" else f"{own}.{place}.{number}", own)
+                    self._add(
+                        message,
+                        own if message.role == "assistant" else f"{own}.{place}.{number}",
+                        own,
+                    )
 
     def _add(self, message: Message, id: str, round: str) -> None:
         match message.role:
@@ -64,11 +71,15 @@ class _Thread:
                     )
                     for each in message.tool_calls
                 ]
-                self.messages.append(core.AssistantMessage(id=id, content=message.text, tool_calls=calls or None))
+                self.messages.append(
+                    core.AssistantMessage(id=id, content=message.text, tool_calls=calls or None)
+                )
                 self._round = round
             case "tool":
                 call = f"{self._round}.{message.metadata.get('tool_call_id')}"
-                self.messages.append(core.ToolMessage(id=f"{call}.result", content=message.text, tool_call_id=call))
+                self.messages.append(
+                    core.ToolMessage(id=f"{call}.result", content=message.text, tool_call_id=call)
+                )
 
     _round: str = ""
     """The prefix of the calls' ids to which results belong."""
@@ -93,7 +104,9 @@ def _text_of(content: Any) -> Any:
 class ThreadStream:
     """The events of one request: the state of the thread, then the events of its run."""
 
-    def __init__(self, chat: Chat, found: FoundRun, given: core.RunAgentInput, request: Request) -> None:
+    def __init__(
+        self, chat: Chat, found: FoundRun, given: core.RunAgentInput, request: Request
+    ) -> None:
         self._chat = chat
         self._found = found
         self._given = given
@@ -101,7 +114,8 @@ class ThreadStream:
         own = given.forwarded_props.get(OURS) if isinstance(given.forwarded_props, dict) else None
         self._own = own if isinstance(own, dict) else {}
         self._stays = self._own.get("open") is True
-        """Whether the stream stays open while a call waits for a person, instead of being interrupted."""
+        """Whether the stream stays open while a call waits for a person, instead of being
+        interrupted."""
         self._is_modern = given.protocol_version is not None
         """Whether the client is 1.0 or newer: older ones fail at unknown outcomes."""
         session, _, self._turn = found.id.rpartition("/")
@@ -118,7 +132,9 @@ class ThreadStream:
         version = core.PROTOCOL_VERSION if self._is_modern else None
         try:
             yield self._frame(core.RunStartedEvent(**self._ids, protocol_version=version))
-            async with aclosing(self._chat.gateway.ending.waits.until_cut(self._prelude())) as events:
+            async with aclosing(
+                self._chat.gateway.ending.waits.until_cut(self._prelude())
+            ) as events:
                 async for event in events:
                     yield self._frame(event)
             async with aclosing(self._run_events()) as run_events:
@@ -129,11 +145,17 @@ class ThreadStream:
             yield self._frame(core.RunErrorEvent(message=str(problem), code=problem.kind))
 
     async def _run_events(self) -> AsyncGenerator[core.BaseEvent, None]:
-        following = follow(self._chat.gateway, self._found, self._position, self._shown, stays=self._stays)
+        following = follow(
+            self._chat.gateway, self._found, self._position, self._shown, stays=self._stays
+        )
         async with aclosing(following) as events:
             async for told in events:
                 self._position = told.position
-                for event in self._interruption(told) if isinstance(told, WaitsForPerson) else self._events_of(told):
+                for event in (
+                    self._interruption(told)
+                    if isinstance(told, WaitsForPerson)
+                    else self._events_of(told)
+                ):
                     yield event
 
     @property
@@ -147,7 +169,9 @@ class ThreadStream:
 
     async def _prelude(self) -> AsyncGenerator[core.BaseEvent, None]:
         """Yield the state of the thread to a client without a cursor, and continue after it."""
-        known = await self._found.handle.messages()  # Before the events: where none has them, this is the start.
+        known = (
+            await self._found.handle.messages()
+        )  # Before the events: where none has them, this is the start.
         recorded = await self._found.handle.events(children=True)
         conversations = [place for place, event in enumerate(recorded) if _tells_messages(event)]
         cursor = self._cursor()
@@ -155,7 +179,11 @@ class ThreadStream:
             self._position, self._shown = ToldText.at(cursor)
             later = await self._found.handle.events(self._position, children=True)
             conversations = conversations[: len(conversations) - sum(map(_tells_messages, later))]
-            begun = (each for each in recorded[: len(recorded) - len(later)] if each.type == "tool_call_start")
+            begun = (
+                each
+                for each in recorded[: len(recorded) - len(later)]
+                if each.type == "tool_call_start"
+            )
             self._calls = {f"{self._found.id}.{each.iteration}.{each.call_id}" for each in begun}
         past = recorded[: conversations[-1] + 1] if conversations else []
         self._shown.has_begun = bool(past)
@@ -180,7 +208,9 @@ class ThreadStream:
                 self._usage += Usage.model_validate(event.data["usage"])
             if event.type == "messages_updated":
                 if not self._thread.messages:
-                    before = [each.messages for each in event.operations[:-1] if isinstance(each, Append)]
+                    before = [
+                        each.messages for each in event.operations[:-1] if isinstance(each, Append)
+                    ]
                     self._thread.begin([message for each in before for message in each])
                     event = event.model_copy(update={"operations": event.operations[-1:]})
                 self._thread.take(event)
@@ -213,11 +243,15 @@ class ThreadStream:
             case "text_reset":
                 yield self._thread.snapshot(self._given.messages)
             case "tool_call_start":
-                yield from self._call(own, event.call_id, event.data["name"], event.data["arguments"])
+                yield from self._call(
+                    own, event.call_id, event.data["name"], event.data["arguments"]
+                )
             case "tool_result":
                 call = f"{own}.{event.call_id}"
                 result = event.data["result"]
-                yield core.ToolCallResultEvent(message_id=f"{call}.result", tool_call_id=call, content=result)
+                yield core.ToolCallResultEvent(
+                    message_id=f"{call}.result", tool_call_id=call, content=result
+                )
             case "messages_updated":
                 yield from self._steering_of(event)
             case "llm_complete":
@@ -240,7 +274,9 @@ class ThreadStream:
             else:
                 yield core.ReasoningStartEvent(message_id=id)
                 yield core.ReasoningMessageStartEvent(message_id=id)
-        content = core.TextMessageContentEvent if kind == "text" else core.ReasoningMessageContentEvent
+        content = (
+            core.TextMessageContentEvent if kind == "text" else core.ReasoningMessageContentEvent
+        )
         yield content(message_id=id, delta=text)
 
     def _close(self) -> Iterator[core.BaseEvent]:
@@ -253,7 +289,9 @@ class ThreadStream:
             yield core.ReasoningMessageEndEvent(message_id=id)
             yield core.ReasoningEndEvent(message_id=id)
 
-    def _call(self, own: str, id: str | None, name: str, arguments: str) -> Iterator[core.BaseEvent]:
+    def _call(
+        self, own: str, id: str | None, name: str, arguments: str
+    ) -> Iterator[core.BaseEvent]:
         call = f"{own}.{id}"
         self._calls.add(call)
         yield core.ToolCallStartEvent(tool_call_id=call, tool_call_name=name, parent_message_id=own)
@@ -300,7 +338,9 @@ class ThreadStream:
         return core.RunErrorEvent(message="The run was cancelled", code="cancelled")
 
     def _finish(self, outcome: core.RunFinishedOutcome, result: Any = None) -> core.BaseEvent:
-        used = core.TokenUsage(input_tokens=self._usage.input_tokens, output_tokens=self._usage.output_tokens)
+        used = core.TokenUsage(
+            input_tokens=self._usage.input_tokens, output_tokens=self._usage.output_tokens
+        )
         usage = [used] if self._is_modern else None
         return core.RunFinishedEvent(**self._ids, outcome=outcome, result=result, usage=usage)
 
@@ -319,13 +359,22 @@ def _interrupt(found: FoundRun, pending: PendingApproval, call: str) -> core.Int
         if pending.choices and not pending.allow_other:
             answer["enum"] = pending.choices
         schema = {"type": "object", "properties": {"answer": answer}, "required": ["answer"]}
-    deadline = datetime.fromtimestamp(pending.deadline, UTC).isoformat() if pending.deadline else None
+    deadline = (
+        datetime.fromtimestamp(pending.deadline, UTC).isoformat() if pending.deadline else None
+    )
     run = None if pending.run_id == found.id else pending.run_id
-    more = {"digest": pending.digest, "callId": pending.call_id, "run": run or found.id, "schema": pending.parameters}
+    more = {
+        "digest": pending.digest,
+        "callId": pending.call_id,
+        "run": run or found.id,
+        "schema": pending.parameters,
+    }
     return core.Interrupt(
         id=waiting_id(found, run, pending.digest),
         reason="input_required" if pending.question else "tool_call",
-        message=with_deciders(pending.question or pending.reason or f"{pending.name} waits for an approval", pending),
+        message=with_deciders(
+            pending.question or pending.reason or f"{pending.name} waits for an approval", pending
+        ),
         tool_call_id=call,
         response_schema=schema,
         expires_at=deadline,

@@ -1,4 +1,6 @@
-"""The UI message stream of Vercel's AI SDK (`useChat`): a chat is a session, an assistant's message is a turn of it."""
+"""The UI message stream of Vercel's AI SDK (`useChat`): a chat is a session, an assistant's message
+is a turn of it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ from .words import media_part, text_and_parts
 
 PREFIX = "/ai"
 RECENT_SECONDS = 300.0
-"""Seconds after its end during which a resuming page gets the run's stream again: it may have missed the end."""
+"""Seconds after its end during which a resuming page gets the run's stream again: it may have
+missed the end."""
 
 
 class _Part(Lenient):
@@ -47,7 +50,9 @@ class _Message(Lenient):
     def said(self) -> Message:
         """The user's text and files."""
         parts = [
-            media_part(each.url, each.media_type, each.filename) if each.type == "file" else TextPart(value=each.text)
+            media_part(each.url, each.media_type, each.filename)
+            if each.type == "file"
+            else TextPart(value=each.text)
             for each in self.parts
             if each.type in ("text", "file")
         ]
@@ -55,7 +60,9 @@ class _Message(Lenient):
 
 
 class PageRequest(Lenient):
-    """The body that `useChat` sends: the whole history, of which only decisions and the last user's text count."""
+    """The body that `useChat` sends: the whole history, of which only decisions and the last user's
+    text count.
+    """
 
     id: str = Field(min_length=1, max_length=200)
     messages: Listed[_Message] = Field(min_length=1)
@@ -67,15 +74,24 @@ class PageRequest(Lenient):
     def decisions(self) -> dict[str, PersonDecision]:
         """The decisions in the history, by approval id."""
         found: dict[str, PersonDecision] = {}
-        for part in (part for message in self.messages if message.role == "assistant" for part in message.parts):
+        for part in (
+            part
+            for message in self.messages
+            if message.role == "assistant"
+            for part in message.parts
+        ):
             given = part.approval
             if isinstance(given, Mapping) and isinstance(given.get("approved"), bool):
                 id, reason = str(given.get("id")), given.get("reason")
-                found[id] = PersonDecision(given["approved"], str(reason or "denied"), self.arguments.get(id))
+                found[id] = PersonDecision(
+                    given["approved"], str(reason or "denied"), self.arguments.get(id)
+                )
         return found
 
     def times_said_after(self, id: str, text: str) -> int:
-        """Return how often a user says this after the message of that id; 0 if there is no such message."""
+        """Return how often a user says this after the message of that id; 0 if there is no such
+        message.
+        """
         ids = [each.id for each in self.messages]
         after = self.messages[ids.index(id) + 1 :] if id in ids else []
         return sum(each.role == "user" and each.said.text == text for each in after)
@@ -127,7 +143,11 @@ async def _answer(chat: Chat, asked: PageRequest, request: Request) -> Response:
         return MessageStream(await _say(chat, asked, turn), request, chat.gateway).answer()
     found = await chat.run(last.id) or (turn.found if turn else None)
     if found is None:
-        raise HttpProblem(404, "not_found", f"There is nothing in the chat {chat.id!r} to go on with: say something")
+        raise HttpProblem(
+            404,
+            "not_found",
+            f"There is nothing in the chat {chat.id!r} to go on with: say something",
+        )
     after, shown = await _after_approvals(found, set(decisions))
     return MessageStream(found, request, chat.gateway, after, shown).answer()
 
@@ -160,13 +180,23 @@ async def _answer_question(chat: Chat, turn: ChatTurn, asked: PageRequest) -> Fo
     if not times and turn.found.has_ended:
         return None
     recorded = await turn.found.handle.events(children=True)
-    asks = {each.data["digest"] for each in recorded if each.type == "permission_requested" and _is_question(each)}
+    asks = {
+        each.data["digest"]
+        for each in recorded
+        if each.type == "permission_requested" and _is_question(each)
+    }
     if not turn.found.has_ended and asks - {
         each.data["digest"] for each in recorded if each.type == "permission_completed"
     }:
         # Unknown whether it waits, as after the loss of a worker: a guess could be misread.
-        raise HttpProblem(503, "unconfirmed", "Whether the question still waits is not known: send it again")
-    answers = [each for each in recorded if each.type == "permission_completed" and each.data["answer"] == text]
+        raise HttpProblem(
+            503, "unconfirmed", "Whether the question still waits is not known: send it again"
+        )
+    answers = [
+        each
+        for each in recorded
+        if each.type == "permission_completed" and each.data["answer"] == text
+    ]
     return turn.found if 0 < times <= len(answers) else None  # The same answer again.
 
 
@@ -180,7 +210,8 @@ async def _after_approvals(found: FoundRun, known: set[str]) -> tuple[str, ToldT
     places = [
         place
         for place, event in enumerate(recorded)
-        if event.type == "permission_requested" and waiting_id(found, event.run_id, event.data["digest"]) in known
+        if event.type == "permission_requested"
+        and waiting_id(found, event.run_id, event.data["digest"]) in known
     ]
     past = recorded[: places[-1] + 1] if places else recorded
     has_begun = any(event.type == "messages_updated" and event.run_id is None for event in past)

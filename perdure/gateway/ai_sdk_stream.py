@@ -1,4 +1,6 @@
-"""The stream of one assistant message in the AI SDK's form: chunks of texts, calls and waits for a person."""
+"""The stream of one assistant message in the AI SDK's form: chunks of texts, calls and waits for a
+person.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class _Cut(Exception):
 
 
 class _CutResponse(StreamingResponse):
-    """A response that breaks off where its frames demand it: a clean end would look like the end of the message."""
+    """A response that breaks off where its frames demand it: a clean end would look like the end of
+    the message.
+    """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -44,21 +48,33 @@ def _version(request: Request) -> int:
     """Return the SDK's major version, which only the address carries. Raises `HttpProblem`."""
     given = request.query_params.get("v", "7")
     if given not in ("5", "6", "7"):
-        raise HttpProblem(422, "invalid", f"v={given!r}: expected 5, 6 or 7, the major version of the package `ai`")
+        raise HttpProblem(
+            422,
+            "invalid",
+            f"v={given!r}: expected 5, 6 or 7, the major version of the package `ai`",
+        )
     return int(given)
 
 
 class MessageStream:
-    """The chunks of one assistant message; `after` is the position where a resumed message continues."""
+    """The chunks of one assistant message; `after` is the position where a resumed message
+    continues.
+    """
 
     def __init__(
-        self, found: FoundRun, request: Request, gateway: Gateway, after: str = "0", shown: ToldText | None = None
+        self,
+        found: FoundRun,
+        request: Request,
+        gateway: Gateway,
+        after: str = "0",
+        shown: ToldText | None = None,
     ) -> None:
         self._found = found
         self._request = request
         self._version = _version(request)
         self._stays = request.query_params.get("open") == "1"
-        """Whether the stream stays open while a call waits for a person: the page then decides by a separate request.
+        """Whether the stream stays open while a call waits for a person: the page then decides by a
+        separate request.
         """
         self._gateway = gateway
         self._after = after
@@ -74,7 +90,9 @@ class MessageStream:
     def answer(self) -> Response:
         """Return the response that sends the chunks."""
         headers = {**STREAM_HEADERS, **run_headers(self._found.id)}
-        return _CutResponse(with_keepalives(self._frames()), media_type="text/event-stream", headers=headers)
+        return _CutResponse(
+            with_keepalives(self._frames()), media_type="text/event-stream", headers=headers
+        )
 
     async def _frames(self) -> AsyncGenerator[bytes, None]:
         try:
@@ -94,7 +112,11 @@ class MessageStream:
         following = follow(self._gateway, self._found, self._after, self._shown, stays=self._stays)
         async with aclosing(following) as events:
             async for event in events:
-                for chunk in self._requests_of(event) if isinstance(event, WaitsForPerson) else self._chunks_of(event):
+                for chunk in (
+                    self._requests_of(event)
+                    if isinstance(event, WaitsForPerson)
+                    else self._chunks_of(event)
+                ):
                     yield chunk
 
     def _chunks_of(self, event: RunEvent) -> Iterator[Chunk]:
@@ -116,7 +138,9 @@ class MessageStream:
                 self._in_step = True
                 yield {"type": "start-step"}
             case "token" | "thinking":
-                yield from self._more("text" if event.type == "token" else "reasoning", event.data["token"])
+                yield from self._more(
+                    "text" if event.type == "token" else "reasoning", event.data["token"]
+                )
             case "text_reset":
                 yield from self._reset(event)
             case "llm_complete":
@@ -128,7 +152,11 @@ class MessageStream:
             case "done" | "cancelled" | "failed":
                 yield from self._end_of(event)
             case _:
-                yield {"type": "data-perdure", "data": {"type": event.type, **event.data}, "transient": True}
+                yield {
+                    "type": "data-perdure",
+                    "data": {"type": event.type, **event.data},
+                    "transient": True,
+                }
 
     def _more(self, kind: str, text: str) -> Iterator[Chunk]:
         if self._open != kind:
@@ -143,7 +171,9 @@ class MessageStream:
             self._open = ""
 
     def _reset(self, event: RunEvent) -> Iterator[Chunk]:
-        """Take back the text of the step. Version 6 can't: the page resumes, and receives the valid text."""
+        """Take back the text of the step. Version 6 can't: the page resumes, and receives the valid
+        text.
+        """
         if self._version > 6:
             self._open = ""
             yield {"type": "reset-step"}
@@ -161,14 +191,25 @@ class MessageStream:
         self._usage += Usage.model_validate(event.data["usage"])
         self._cost += event.data["costUsd"] or 0.0
         usage = {"inputTokens": self._usage.input_tokens, "outputTokens": self._usage.output_tokens}
-        return {"type": "message-metadata", "messageMetadata": {"perdure": {"usage": usage, "costUsd": self._cost}}}
+        return {
+            "type": "message-metadata",
+            "messageMetadata": {"perdure": {"usage": usage, "costUsd": self._cost}},
+        }
 
     def _input(self, event: RunEvent, name: str, arguments: Any) -> Iterator[Chunk]:
         call = _call_id(event.iteration, event.call_id, event.run_id)
         self._calls.add(call)
-        told: Chunk = {"type": "tool-input-available", "toolCallId": call, "toolName": name, "dynamic": True}
+        told: Chunk = {
+            "type": "tool-input-available",
+            "toolCallId": call,
+            "toolName": name,
+            "dynamic": True,
+        }
         try:
-            yield {**told, "input": json.loads(arguments) if isinstance(arguments, str) else arguments}
+            yield {
+                **told,
+                "input": json.loads(arguments) if isinstance(arguments, str) else arguments,
+            }
         except ValueError:
             yield {**told, "input": arguments}  # The model's mistake: the result reports it.
 
@@ -188,7 +229,11 @@ class MessageStream:
             yield from self._input(event, event.data["name"], event.data["arguments"])
         if self._version > 6 and call in self._calls:
             yield {"type": "tool-approval-request", "approvalId": id, "toolCallId": call}
-            told = {"type": "tool-approval-response", "approvalId": id, "approved": event.data["approved"]}
+            told = {
+                "type": "tool-approval-response",
+                "approvalId": id,
+                "approved": event.data["approved"],
+            }
             yield {**told, "reason": event.data["reason"]} if event.data["reason"] else told
 
     def _question_of(self, event: RunEvent) -> Iterator[Chunk]:
@@ -208,23 +253,38 @@ class MessageStream:
                 if self._version > 6:
                     yield {"type": "steering-message", "id": f"{event.seq}.{place}", "parts": told}
                 else:
-                    yield {"type": "data-steering", "id": f"{event.seq}.{place}", "data": {"text": message.text}}
+                    yield {
+                        "type": "data-steering",
+                        "id": f"{event.seq}.{place}",
+                        "data": {"text": message.text},
+                    }
 
     def _requests_of(self, waits: WaitsForPerson) -> Iterator[Chunk]:
         """Yield the waiting calls, and end the stream: a page sends decisions after its end."""
         yield from self._close()
         for each in waits.pending:
             run = None if each.run_id == self._found.id else each.run_id
-            id, call = waiting_id(self._found, run, each.digest), _call_id(each.iteration, each.call_id, run)
+            id, call = (
+                waiting_id(self._found, run, each.digest),
+                _call_id(each.iteration, each.call_id, run),
+            )
             if call not in self._calls:
                 self._calls.add(call)
-                told: Chunk = {"type": "tool-input-available", "toolCallId": call, "toolName": each.name}
+                told: Chunk = {
+                    "type": "tool-input-available",
+                    "toolCallId": call,
+                    "toolName": each.name,
+                }
                 yield {**told, "input": each.arguments, "dynamic": True}
             if each.question:
                 continue  # It was sent when the model asked.
             request: Chunk = {"type": "tool-approval-request", "approvalId": id, "toolCallId": call}
             if self._version > 6:
-                more = {"description": each.description, "deadline": each.deadline, "schema": each.parameters}
+                more = {
+                    "description": each.description,
+                    "deadline": each.deadline,
+                    "schema": each.parameters,
+                }
                 request["approvalDescriptor"] = {"digest": each.digest, **more}
                 reason = with_deciders(each.reason or "", each)
                 request |= {"reason": reason} if reason else {}
@@ -238,7 +298,10 @@ class MessageStream:
         if event.type == "failed":
             yield {"type": "error", "errorText": f"{event.data['kind']}: {event.data['message']}"}
         elif event.type == "cancelled":
-            yield {"type": "message-metadata", "messageMetadata": {"perdure": {"status": "cancelled"}}}
+            yield {
+                "type": "message-metadata",
+                "messageMetadata": {"perdure": {"status": "cancelled"}},
+            }
             yield {"type": "abort"}
         else:
             reason = FINISHES[event.data.get("cutShort")].replace("_", "-")
@@ -246,6 +309,8 @@ class MessageStream:
 
 
 def _call_id(iteration: int, call_id: str | None, run_id: str | None) -> str:
-    """Return the name of a call, unique in its message: models reuse ids, and child runs have their own calls."""
+    """Return the name of a call, unique in its message: models reuse ids, and child runs have their
+    own calls.
+    """
     own = f"{iteration}.{call_id}"
     return f"{run_id}.{own}" if run_id else own

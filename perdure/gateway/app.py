@@ -36,15 +36,16 @@ from .problems import HttpProblem
 from .protected_resource import Challenges, issuers_of, metadata_routes
 
 ENTRY_POINT_GROUP = "perdure.dialects"
-"""An installed package adds a dialect by an entry point in this group: a class without constructor arguments."""
+"""An installed package adds a dialect by an entry point in this group: a class without constructor
+arguments."""
 
 
 class Dialect(Protocol):
     """One protocol that the gateway speaks.
 
-    A dialect may have a method `lifespan()`, an async context manager that stays open while the gateway accepts
-    requests. It may have a method `refusal(problem)`, which returns the response, in its own form, to a request that is
-    too large or exceeds a limit.
+    A dialect may have a method `lifespan()`, an async context manager that stays open while the
+    gateway accepts requests. It may have a method `refusal(problem)`, which returns the response,
+    in its own form, to a request that is too large or exceeds a limit.
     """
 
     name: str
@@ -54,7 +55,9 @@ class Dialect(Protocol):
 
 
 def dialects() -> list[Dialect]:
-    """Return perdure's own dialects and those of installed packages. Raises `ConfigurationError` for a broken one."""
+    """Return perdure's own dialects and those of installed packages. Raises `ConfigurationError`
+    for a broken one.
+    """
     found: list[Dialect] = [OwnDialect(), ChatCompletions(), Responses()]
     found += [KaosDialect(), OctopusDialect(), AiSdkDialect()]
     if find_spec("mcp"):
@@ -88,15 +91,19 @@ def gateway_app(
 ) -> Starlette:
     """Return the application.
 
-    `hosts` are the accepted host names. Only pages of `origins` may send requests from a browser. `limits` apply to
-    this process.
+    `hosts` are the accepted host names. Only pages of `origins` may send requests from a browser.
+    `limits` apply to this process.
     """
 
     async def live(request: Request) -> Response:
         return JSONResponse({"status": "ok"})
 
     async def ready(request: Request) -> Response:
-        if why := "it ends" if gateway.ending.has_begun else await why_unwell(gateway.client.service_client):
+        if (
+            why := "it ends"
+            if gateway.ending.has_begun
+            else await why_unwell(gateway.client.service_client)
+        ):
             return JSONResponse({"status": "away", "why": why}, status_code=503)
         return JSONResponse({"status": "ok"})
 
@@ -106,7 +113,9 @@ def gateway_app(
     for dialect in spoken:
         for route in dialect.routes(gateway):
             if isinstance(route, Route | Mount):
-                route.app = limiter.guarding(route.app, dialect.name, getattr(dialect, "refusal", problem_json))
+                route.app = limiter.guarding(
+                    route.app, dialect.name, getattr(dialect, "refusal", problem_json)
+                )
             routes.append(route)
     middleware = [
         Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
@@ -120,7 +129,13 @@ def gateway_app(
                 allow_origins=list(origins),
                 allow_methods=["GET", "POST", "DELETE"],
                 allow_headers=["*"],
-                expose_headers=["Location", "Content-Location", "Retry-After", "WWW-Authenticate", "x-perdure-run"],
+                expose_headers=[
+                    "Location",
+                    "Content-Location",
+                    "Retry-After",
+                    "WWW-Authenticate",
+                    "x-perdure-run",
+                ],
             )
         )
 
@@ -134,7 +149,9 @@ def gateway_app(
             yield
 
     handlers = {HTTPException: _no_such_address}
-    return Starlette(routes=routes, middleware=middleware, lifespan=lifespan, exception_handlers=handlers)
+    return Starlette(
+        routes=routes, middleware=middleware, lifespan=lifespan, exception_handlers=handlers
+    )
 
 
 async def _no_such_address(request: Request, error: Exception) -> Response:
@@ -146,7 +163,9 @@ async def _no_such_address(request: Request, error: Exception) -> Response:
 
 
 class _OwnPages:
-    """Refuses requests from pages of other origins: a browser sends some requests without a preflight."""
+    """Refuses requests from pages of other origins: a browser sends some requests without a
+    preflight.
+    """
 
     def __init__(self, app: ASGIApp, origins: frozenset[str]) -> None:
         self._app = app
@@ -159,7 +178,9 @@ class _OwnPages:
             own = {f"{scheme}://{headers.get('host')}" for scheme in ("http", "https")}
             if origin and origin not in self._origins | own:
                 refused = HttpProblem(
-                    403, "origin", f"pages of {origin!r} may not ask here: allow them by --allow-origin"
+                    403,
+                    "origin",
+                    f"pages of {origin!r} may not ask here: allow them by --allow-origin",
                 )
                 await problem_json(refused)(scope, receive, send)
                 return

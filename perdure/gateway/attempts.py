@@ -1,4 +1,6 @@
-"""Requests without a key that lost their answer: a client's retry continues with the run of such a request only."""
+"""Requests without a key that lost their answer: a client's retry continues with the run of such a
+request only.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class Attempt:
 
 
 class Attempts:
-    """The attempts of this process, by digests of their requests. Each lost attempt serves one retry."""
+    """The attempts of this process, by digests of their requests. Each lost attempt serves one
+    retry.
+    """
 
     def __init__(self) -> None:
         self._known: TTLCache[str, list[Attempt]] = TTLCache(MAX_KEPT, KEPT_SECONDS)

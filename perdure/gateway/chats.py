@@ -1,4 +1,6 @@
-"""A front end's chat: a session of one agent, its waits for a person, and its current run with complete texts."""
+"""A front end's chat: a session of one agent, its waits for a person, and its current run with
+complete texts.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,9 @@ class Chat:
         return ChatTurn(found, status.pending_approvals) if found else None
 
     async def run(self, id: str) -> FoundRun | None:
-        """Return a run of this chat; None for any other id, and for a run that is no longer retained."""
+        """Return a run of this chat; None for any other id, and for a run that is no longer
+        retained.
+        """
         session = await self.gateway.session(self.identity, self.id, self.offer)
         if id.rpartition("/")[0] != session.id:
             return None
@@ -92,8 +96,8 @@ class Chat:
     async def say(self, said: Message, key: str, before: ChatTurn | None) -> FoundRun:
         """Send a message, which counts once per key, and return the run that reads it.
 
-        `before` is the chat's turn before the message. Raises as `Session.send` does, and `HttpProblem` for a message
-        that would wait for a decision.
+        `before` is the chat's turn before the message. Raises as `Session.send` does, and
+        `HttpProblem` for a message that would wait for a decision.
         """
         text, parts = text_and_parts(said.parts)
         if not (text.strip() or parts):
@@ -101,7 +105,9 @@ class Chat:
         pending, id = before.pending if before else (), _message_id(said, key)
         is_queued = parts or session_settings(self.offer.agent).while_busy == "queue"
         if pending and is_queued and not await self.has_taken(said, key):
-            raise HttpProblem(409, "waiting", f"{pending[0].name} waits for a decision, and the message behind it")
+            raise HttpProblem(
+                409, "waiting", f"{pending[0].name} waits for a decision, and the message behind it"
+            )
         session = await self.gateway.session(self.identity, self.id, self.offer)
         sent = await session.send(text, parts=parts, message_id=id, by=self.identity.name)
         found = await begun(self.gateway, self.identity, sent)
@@ -110,9 +116,13 @@ class Chat:
         return found
 
     async def has_taken(self, said: Message, key: str) -> bool:
-        """Return whether the message was sent before, judging without its session's earlier links."""
+        """Return whether the message was sent before, judging without its session's earlier
+        links.
+        """
         session = await self.gateway.session(self.identity, self.id, self.offer)
-        sent = self.gateway.client.get_workflow_handle(session.id).get_update_handle(_message_id(said, key))
+        sent = self.gateway.client.get_workflow_handle(session.id).get_update_handle(
+            _message_id(said, key)
+        )
         try:
             await sent.result(rpc_timeout=TAKING_TIMEOUT)
         except WorkflowUpdateRPCTimeoutOrCancelledError:
@@ -134,13 +144,16 @@ class Chat:
             return found
         async with aclosing(follow(self.gateway, found)) as events:
             async for event in events:
-                if isinstance(event, WaitsForPerson) or any(each.text == text for each in said_in(event)):
+                if isinstance(event, WaitsForPerson) or any(
+                    each.text == text for each in said_in(event)
+                ):
                     return found
         turn = await self.turn()
         return turn.found if turn else found
 
     async def decide(self, turn: ChatTurn, decisions: Mapping[str, PersonDecision]) -> bool:
-        """Pass on decisions about waiting calls, skip those that no longer wait, and return whether any was passed on.
+        """Pass on decisions about waiting calls, skip those that no longer wait, and return whether
+        any was passed on.
 
         Raises `ApprovalError` for an invalid decision.
         """
@@ -151,8 +164,14 @@ class Chat:
                 decided = True
         return decided
 
-    async def _decide(self, found: FoundRun, pending: PendingApproval, decision: PersonDecision) -> None:
-        handle = found.handle.called(pending.run_id) if pending.run_id not in (None, found.id) else found.handle
+    async def _decide(
+        self, found: FoundRun, pending: PendingApproval, decision: PersonDecision
+    ) -> None:
+        handle = (
+            found.handle.called(pending.run_id)
+            if pending.run_id not in (None, found.id)
+            else found.handle
+        )
         call, digest, by = pending.call_id, pending.digest, self.identity.name
         try:
             if pending.question and decision.answer is not None:
@@ -176,10 +195,14 @@ class Chat:
 
 def chat_named_in(request: Request, gateway: Gateway, identity: Identity) -> Chat:
     """Return the chat named by the path. Raises `HttpProblem`."""
-    return Chat(gateway, identity, gateway.offer(request.path_params["agent"]), request.path_params["chat"])
+    return Chat(
+        gateway, identity, gateway.offer(request.path_params["agent"]), request.path_params["chat"]
+    )
 
 
-def stop_route(path: str, gateway: Gateway, refuse: Callable[[HttpProblem], Response] | None = None) -> Route:
+def stop_route(
+    path: str, gateway: Gateway, refuse: Callable[[HttpProblem], Response] | None = None
+) -> Route:
     """Return the route with which a front end stops a chat's run; `refuse` as in `known_route`."""
 
     async def stop(request: Request, identity: Identity) -> Response:
@@ -203,19 +226,26 @@ class WaitsForPerson:
 
 
 async def follow(
-    gateway: Gateway, found: FoundRun, after: int | str = 0, shown: ToldText | None = None, *, stays: bool = False
+    gateway: Gateway,
+    found: FoundRun,
+    after: int | str = 0,
+    shown: ToldText | None = None,
+    *,
+    stays: bool = False,
 ) -> AsyncGenerator[RunEvent | WaitsForPerson, None]:
     """Yield the events of a run and of its child runs, until it ends or waits for a person.
 
-    With `stays`, the stream continues after a decision. Texts are complete: `token` events also carry the model's text
-    before tool calls. Raises `HttpProblem` if the run is held.
+    With `stays`, the stream continues after a decision. Texts are complete: `token` events also
+    carry the model's text before tool calls. Raises `HttpProblem` if the run is held.
     """
     shown, waiting = shown or ToldText(), _Waiting(found)
     if waits := await waiting.behind(str(after)):
         yield waits
         if not stays:
             return
-    async with aclosing(until_held(gateway, found.id, gateway.stream(found, after, children=True))) as events:
+    async with aclosing(
+        until_held(gateway, found.id, gateway.stream(found, after, children=True))
+    ) as events:
         async for event in events:
             for each in shown.whole(event):
                 yield each
@@ -229,7 +259,9 @@ async def follow(
 
 
 class _Waiting:
-    """Determines where a run waits for a person: after the last event that it emitted before the wait."""
+    """Determines where a run waits for a person: after the last event that it emitted before the
+    wait.
+    """
 
     def __init__(self, found: FoundRun) -> None:
         self._found = found
@@ -246,9 +278,15 @@ class _Waiting:
         if position == "0" or self._found.has_ended:
             return None
         status = await self._found.handle.status()
-        later = await self._found.handle.events(position, children=True) if status.pending_approvals else []
+        later = (
+            await self._found.handle.events(position, children=True)
+            if status.pending_approvals
+            else []
+        )
         asked = {each.data["digest"] for each in later if each.type in ASKING_EVENTS}
-        if not status.pending_approvals or asked & {each.digest for each in status.pending_approvals}:
+        if not status.pending_approvals or asked & {
+            each.digest for each in status.pending_approvals
+        }:
             return None
         if any(each.run_id is None for each in later):
             self._status, self._until = status, status.last_seq
@@ -282,15 +320,18 @@ def said_in(event: RunEvent) -> Iterator[Message]:
 
 
 _CURSOR = re.compile(
-    r"(?P<position>.*)~(?P<iteration>\d{1,9})\.(?P<length>\d{1,9})\.(?P<digest>[0-9a-f]{8})", re.DOTALL
+    r"(?P<position>.*)~(?P<iteration>\d{1,9})\.(?P<length>\d{1,9})\.(?P<digest>[0-9a-f]{8})",
+    re.DOTALL,
 )
 _UNCHECKED = "0" * 8
 
 
 class ToldText:
-    """Tracks how much of an iteration's text a reader has, and adds text that no separate event carries.
+    """Tracks how much of an iteration's text a reader has, and adds text that no separate event
+    carries.
 
-    `has_begun` is true if the reader's position is after the event with the run's initial conversation.
+    `has_begun` is true if the reader's position is after the event with the run's initial
+    conversation.
     """
 
     def __init__(self, *, has_begun: bool = False) -> None:
@@ -306,7 +347,10 @@ class ToldText:
         shown = cls()
         if (match := _CURSOR.fullmatch(cursor)) is None:
             return cursor, shown
-        shown.iteration, shown._known = int(match["iteration"]), (int(match["length"]), match["digest"])
+        shown.iteration, shown._known = (
+            int(match["iteration"]),
+            (int(match["length"]), match["digest"]),
+        )
         return match["position"], shown
 
     def cursor(self, position: str) -> str:
@@ -337,8 +381,8 @@ class ToldText:
             yield from (each for each in said_in(event) if each.role == "assistant")
 
     def _without_beginning(self, event: RunEvent) -> RunEvent:
-        """Return the event with only its own change of the conversation: the run's first event also holds the initial
-        messages.
+        """Return the event with only its own change of the conversation: the run's first event also
+        holds the initial messages.
         """
         if self.has_begun:
             return event

@@ -1,4 +1,6 @@
-"""Shuts a gateway down: open requests may finish for a while, then point to where to continue; new ones are refused."""
+"""Shuts a gateway down: open requests may finish for a while, then point to where to continue; new
+ones are refused.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,13 @@ class OpenRequests:
         self.has_begun = False
         """Whether new requests are refused."""
         self.waits = _Cuts()
-        """The waits of requests: once cut, each request names the place to continue in its protocol's form."""
+        """The waits of requests: once cut, each request names the place to continue in its
+        protocol's form."""
         self.requests = _Cuts()
 
     async def end(self, seconds: float) -> None:
-        """Refuse new requests, and return when none is open. After `seconds`, cut the waits, then the remaining
-        requests.
+        """Refuse new requests, and return when none is open. After `seconds`, cut the waits, then
+        the remaining requests.
         """
         self.has_begun = True
         await self.requests.are_over(seconds)
@@ -73,7 +76,9 @@ class _Cuts:
             raise GatewayEnds from None
 
     async def until_cut(self, events: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-        """Yield the events, and close their iterator at the end. Raises `GatewayEnds` once they are cut."""
+        """Yield the events, and close their iterator at the end. Raises `GatewayEnds` once they are
+        cut.
+        """
         async with aclosing(events):
             while found := await self._next(events):
                 yield found[0]

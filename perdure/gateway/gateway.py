@@ -53,15 +53,16 @@ class OfferedAgent:
 def offers_of(paths: Sequence[Path]) -> dict[str, OfferedAgent]:
     """Load the agents; each is offered under its file's name, without the suffix.
 
-    Raises as `load` does, and `ConfigurationError` for two agents of one name and for an agent that can't be started
-    because its file contains a secret.
+    Raises as `load` does, and `ConfigurationError` for two agents of one name and for an agent that
+    can't be started because its file contains a secret.
     """
     offers: dict[str, OfferedAgent] = {}
     for path in paths:
         name = path.name.removesuffix(".prompty")
         if name in offers:
             raise ConfigurationError(
-                f"{str(path)!r} and {str(offers[name].path)!r} would both be offered as {name!r}: rename one of them"
+                f"{str(path)!r} and {str(offers[name].path)!r} would both be offered as {name!r}: "
+                "rename one of them"
             )
         offers[name] = OfferedAgent(name, load(path), path)
         try:
@@ -69,7 +70,9 @@ def offers_of(paths: Sequence[Path]) -> dict[str, OfferedAgent]:
         except ConfigurationError as error:
             raise ConfigurationError(f"{str(path)!r} can't be offered: {error}") from None
     if not offers:
-        raise ConfigurationError("a gateway without agents has nothing to offer: name at least one .prompty file")
+        raise ConfigurationError(
+            "a gateway without agents has nothing to offer: name at least one .prompty file"
+        )
     return offers
 
 
@@ -107,17 +110,22 @@ class Gateway:
     task_queue: str = "perdure"
     authenticators: Sequence[Authenticator] = ()
     answers_tasks: bool = False
-    """Whether the agent's model is called for front ends' requests outside the conversation, such as titles."""
+    """Whether the agent's model is called for front ends' requests outside the conversation, such
+    as titles."""
     patience_seconds: float = 40.0
-    """Seconds after which an MCP call returns instructions for getting its result: clients give up after 45 to 60 s."""
+    """Seconds after which an MCP call returns instructions for getting its result: clients give up
+    after 45 to 60 s."""
     cancels_tasks: bool = False
-    """Whether `tasks/cancel` of an MCP client cancels the run even without a reason: some clients send it on exit."""
+    """Whether `tasks/cancel` of an MCP client cancels the run even without a reason: some clients
+    send it on exit."""
     stream_after: int | None = 0
-    """The number of characters after which a text that may precede tool calls is streamed (§9.3); None for never."""
+    """The number of characters after which a text that may precede tool calls is streamed (§9.3);
+    None for never."""
     stream_seconds: float = STREAM_SECONDS
     """Seconds after which resumable streams end by themselves, with the position to resume from."""
     hooks: JsonView = field(default_factory=dict)
-    """Fields of `RunOptions` for all runs started here: the names of their guardrails and their compactor."""
+    """Fields of `RunOptions` for all runs started here: the names of their guardrails and their
+    compactor."""
     webhooks: Sequence[Webhook] = ()
     """Webhooks of all runs started here, in addition to those in the agents' files."""
     attempts: Attempts = field(default_factory=Attempts)
@@ -136,7 +144,9 @@ class Gateway:
         return identity
 
     def voucher(self, identity: Identity) -> Voucher | None:
-        """Return the voucher for the client's identity; None if the gateway has no key or authenticates nobody."""
+        """Return the voucher for the client's identity; None if the gateway has no key or
+        authenticates nobody.
+        """
         if not self.keys.keys or not self.authenticators:
             return None
         return Voucher(identity.name, identity.tenant, identity.roles, self.keys)
@@ -145,7 +155,9 @@ class Gateway:
         """Return the agent of that name. Raises `HttpProblem`."""
         if name not in self.offers:
             expected = ", ".join(self.offers)
-            raise HttpProblem(404, "unknown_agent", f"There is no agent {name!r} here: expected {expected}")
+            raise HttpProblem(
+                404, "unknown_agent", f"There is no agent {name!r} here: expected {expected}"
+            )
         return self.offers[name]
 
     async def start(
@@ -164,15 +176,26 @@ class Gateway:
     ) -> tuple[RunHandle, bool]:
         """Start a run, and return its handle and whether this call started it.
 
-        Requests with the same `key` start one run. With `is_new`, no run had the `id` before. `about` is stored in the
-        run's memo, `origin` names the protocol (`PerdureOrigin`). Raises `HttpProblem` for a different request with the
-        same key, and as `start_run` does.
+        Requests with the same `key` start one run. With `is_new`, no run had the `id` before.
+        `about` is stored in the run's memo, `origin` names the protocol (`PerdureOrigin`). Raises
+        `HttpProblem` for a different request with the same key, and as `start_run` does.
         """
-        asked = [offer.name, dict(inputs or {}), [each.model_dump(mode="json") for each in messages or ()]]
-        digest = digest_of([*asked, options.model_dump(mode="json", exclude_unset=True) if options else None])
+        asked = [
+            offer.name,
+            dict(inputs or {}),
+            [each.model_dump(mode="json") for each in messages or ()],
+        ]
+        digest = digest_of(
+            [*asked, options.model_dump(mode="json", exclude_unset=True) if options else None]
+        )
         memo = {MEMO: {"request": digest, "by": identity.name, **(about or {})}}
         voucher = self.voucher(identity)
-        start: StartOptions = {"tenant": identity.tenant, "memo": memo, "origin": origin, "voucher": voucher}
+        start: StartOptions = {
+            "tenant": identity.tenant,
+            "memo": memo,
+            "origin": origin,
+            "voucher": voucher,
+        }
         if key:
             id = id or f"{offer.name}-{digest_of([identity.tenant, key])}"
         if key or is_new:
@@ -194,16 +217,21 @@ class Gateway:
             found = await self.run(identity, error.workflow_id)
             if (await found.described.memo_value(MEMO, {})).get("request") != digest:
                 raise HttpProblem(
-                    409, "key_reused", f"The key {key!r} stands for another request already: give a new one"
+                    409,
+                    "key_reused",
+                    f"The key {key!r} stands for another request already: give a new one",
                 ) from error
             return found.handle, False
         return run, True
 
-    async def start_equal(self, identity: Identity, offer: OfferedAgent, request: Any, **start: Any) -> RunHandle:
-        """Start a run for a request without a key, unless the run of the last equal request is open.
+    async def start_equal(
+        self, identity: Identity, offer: OfferedAgent, request: Any, **start: Any
+    ) -> RunHandle:
+        """Start a run for a request without a key, unless the run of the last equal request is
+        open.
 
-        Equal requests of the last minutes have consecutively numbered ids. `request` is the compared part, and `start`
-        holds arguments of `start`. Raises as `start` does.
+        Equal requests of the last minutes have consecutively numbered ids. `request` is the
+        compared part, and `start` holds arguments of `start`. Raises as `start` does.
         """
         digest = digest_of([identity.tenant, identity.name, offer.name, request])
         window = int(time.time() // EQUAL_SECONDS)
@@ -219,7 +247,11 @@ class Gateway:
             except WorkflowAlreadyStartedError:
                 continue
             return run
-        raise HttpProblem(429, "too_many_equal", f"{MAX_EQUAL} equal requests have come at once: send a key with each")
+        raise HttpProblem(
+            429,
+            "too_many_equal",
+            f"{MAX_EQUAL} equal requests have come at once: send a key with each",
+        )
 
     async def _last_equal(self, identity: Identity, base: str) -> tuple[FoundRun | None, int]:
         """Return the last run with this prefix of the id, if any, and the number of the next."""
@@ -235,7 +267,9 @@ class Gateway:
         return FoundRun(handle, first, described)
 
     async def run(self, identity: Identity, id: str) -> FoundRun:
-        """Return the run of that id. Raises `HttpProblem` if there is none, or if it belongs to another tenant."""
+        """Return the run of that id. Raises `HttpProblem` if there is none, or if it belongs to
+        another tenant.
+        """
         for each in dict.fromkeys([id, scoped_id(identity, id)]):
             described = await self._description(each)
             if described and described.workflow_type == WORKFLOW and may_reach(identity, described):
@@ -260,8 +294,8 @@ class Gateway:
     ) -> Session:
         """Return the session of that id. With `offer`, the first message begins a missing session.
 
-        `about` is stored in the memo of a session that begins. Raises `HttpProblem` if there is none and none can
-        begin, or if it belongs to another tenant.
+        `about` is stored in the memo of a session that begins. Raises `HttpProblem` if there is
+        none and none can begin, or if it belongs to another tenant.
         """
         if (described := await self._find_session(identity, id)) is not None:
             return self._session(identity, described.id, offer, about)
@@ -273,23 +307,35 @@ class Gateway:
         if described is not None and not (
             described.workflow_type == SESSION_WORKFLOW and may_reach(identity, described)
         ):
-            raise HttpProblem(409, "id_in_use", f"The id {id!r} is not free: give the session another one")
+            raise HttpProblem(
+                409, "id_in_use", f"The id {id!r} is not free: give the session another one"
+            )
         return self._session(identity, new, offer, about)
 
     async def described_session(self, identity: Identity, id: str) -> WorkflowExecutionDescription:
-        """Return the server's description of the session of that id. Raises `HttpProblem` as `session` does."""
+        """Return the server's description of the session of that id. Raises `HttpProblem` as
+        `session` does.
+        """
         if (described := await self._find_session(identity, id)) is None:
             raise HttpProblem(404, "not_found", f"There is no session {id!r}")
         return described
 
-    async def _find_session(self, identity: Identity, id: str) -> WorkflowExecutionDescription | None:
+    async def _find_session(
+        self, identity: Identity, id: str
+    ) -> WorkflowExecutionDescription | None:
         for each in dict.fromkeys([scoped_id(identity, id), id]):
             described = await self._description(each)
-            if described and described.workflow_type == SESSION_WORKFLOW and may_reach(identity, described):
+            if (
+                described
+                and described.workflow_type == SESSION_WORKFLOW
+                and may_reach(identity, described)
+            ):
                 return described
         return None
 
-    def _session(self, identity: Identity, id: str, offer: OfferedAgent | None, about: JsonView | None) -> Session:
+    def _session(
+        self, identity: Identity, id: str, offer: OfferedAgent | None, about: JsonView | None
+    ) -> Session:
         return session(
             self.client,
             offer.agent if offer else None,
@@ -311,7 +357,9 @@ class Gateway:
             own["webhooks"] = distinct_webhooks(given.webhooks, self.webhooks)
         return given.model_copy(update=own)
 
-    def stream(self, run: FoundRun, after: int | str = 0, *, children: bool = False) -> AsyncGenerator[RunEvent, None]:
+    def stream(
+        self, run: FoundRun, after: int | str = 0, *, children: bool = False
+    ) -> AsyncGenerator[RunEvent, None]:
         """Yield the run's events after a position, as `RunHandle.stream` does.
 
         Raises `GatewayEnds` when this process ends.
@@ -320,12 +368,26 @@ class Gateway:
         return self.ending.waits.until_cut(cast(AsyncGenerator[RunEvent, None], events))
 
     async def list(
-        self, identity: Identity, conditions: Sequence[str] = (), *, limit: int = 100, workflow: str = WORKFLOW
+        self,
+        identity: Identity,
+        conditions: Sequence[str] = (),
+        *,
+        limit: int = 100,
+        workflow: str = WORKFLOW,
     ) -> list[WorkflowExecution]:
-        """Return the newest runs that the client may access; `conditions` are parts of Temporal's list filters."""
+        """Return the newest runs that the client may access; `conditions` are parts of Temporal's
+        list filters.
+        """
         own = [f"{TENANT.name} = {quote(identity.tenant)}"] if identity.tenant is not None else []
         require_plain("".join(conditions))
-        query = " AND ".join([f"WorkflowType = '{workflow}'", "ExecutionStatus != 'ContinuedAsNew'", *own, *conditions])
+        query = " AND ".join(
+            [
+                f"WorkflowType = '{workflow}'",
+                "ExecutionStatus != 'ContinuedAsNew'",
+                *own,
+                *conditions,
+            ]
+        )
         return [each async for each in self.client.list_workflows(query, limit=limit)]
 
     async def require_tenants(self) -> None:
@@ -336,7 +398,8 @@ class Gateway:
             if error.status is not RPCStatusCode.INVALID_ARGUMENT:
                 raise
             raise ConfigurationError(
-                f"The namespace {self.client.namespace!r} does not know the search attribute {TENANT.name}, by which "
+                f"The namespace {self.client.namespace!r} does not know the search attribute "
+                f"{TENANT.name}, by which "
                 "the runs of a tenant are told from those of others. Register it: perdure setup"
             ) from error
 

@@ -1,4 +1,6 @@
-"""Requests of chat front ends outside the conversation: titles, tags, follow-ups. They are answered without tools."""
+"""Requests of chat front ends outside the conversation: titles, tags, follow-ups. They are answered
+without tools.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,8 @@ import json
 from collections.abc import Mapping, Sequence
 
 TASK_HEADER = "x-perdure-task"
-"""Names the task of a request that is not a turn, for front ends that can set headers (Open WebUI: `{{TASK}}`)."""
+"""Names the task of a request that is not a turn, for front ends that can set headers (Open WebUI:
+`{{TASK}}`)."""
 
 _OPEN_WEBUI = "### Task:"
 _IS_REAL = "Respond to the user query using the provided context"
@@ -16,7 +19,10 @@ _TASKS = {
     "Generate 1-3 broad tags categorizing": ("tags", {"tags": []}),
     "Predict 3-5 useful messages": ("follow_ups", {"follow_ups": []}),
     "Suggest 3-5 relevant follow-up questions": ("follow_ups", {"follow_ups": []}),
-    "Analyze the chat history to determine the necessity of generating search queries": ("queries", {"queries": []}),
+    "Analyze the chat history to determine the necessity of generating search queries": (
+        "queries",
+        {"queries": []},
+    ),
     "You are an autocompletion system": ("autocompletion", {"text": ""}),
     "Generate a detailed prompt for am image generation task": ("image_prompt", {"prompt": ""}),
 }
@@ -49,17 +55,21 @@ def task_of(headers: Mapping[str, str], messages: int, text: str) -> str | None:
 
 
 def without_files(text: str) -> str:
-    """Return the user's own text. Open WebUI puts excerpts from files before a turn's last message, and omits them when
-    the message is repeated in the history.
+    """Return the user's own text. Open WebUI puts excerpts from files before a turn's last message,
+    and omits them when the message is repeated in the history.
     """
-    if not text.startswith(_OPEN_WEBUI) or not any(line.startswith(_IS_REAL) for line in text[:4000].splitlines()[:3]):
+    if not text.startswith(_OPEN_WEBUI) or not any(
+        line.startswith(_IS_REAL) for line in text[:4000].splitlines()[:3]
+    ):
         return text
     return text.rpartition("</context>")[2].strip()
 
 
 def _named_by(marks: Mapping[str, str], lines: Sequence[str]) -> str | None:
     """Return the name of the first mark at the beginning of a line."""
-    return next((name for line in lines for begin, name in marks.items() if line.startswith(begin)), None)
+    return next(
+        (name for line in lines for begin, name in marks.items() if line.startswith(begin)), None
+    )
 
 
 def empty_answer(task: str) -> str:

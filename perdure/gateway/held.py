@@ -29,10 +29,14 @@ WHILE_HELD = ("status", "permission_requested")
 """Events that do not indicate a release of the run."""
 
 
-async def unless_held(gateway: Gateway, run_id: str, answer: Awaitable[T], *, since: float | None = None) -> T:
-    """Return the awaited value. Raises `HttpProblem` if the run, or the run before it in its session, is held.
+async def unless_held(
+    gateway: Gateway, run_id: str, answer: Awaitable[T], *, since: float | None = None
+) -> T:
+    """Return the awaited value. Raises `HttpProblem` if the run, or the run before it in its
+    session, is held.
 
-    The run is checked after `HELD_SECONDS` without a value, counted from `since` on the loop's clock.
+    The run is checked after `HELD_SECONDS` without a value, counted from `since` on the loop's
+    clock.
     """
     task = asyncio.ensure_future(answer)
     patience = min(HELD_SECONDS, gateway.stream_seconds / 2)
@@ -41,7 +45,9 @@ async def unless_held(gateway: Gateway, run_id: str, answer: Awaitable[T], *, si
         while not (await asyncio.wait({task}, timeout=max(0.0, patience - waited)))[0]:
             waited = 0.0
             if held := await _held(gateway.client, run_id):
-                raise HttpProblem(503, KIND, held_text(run_id, held[0]), headers={"Retry-After": "60"})
+                raise HttpProblem(
+                    503, KIND, held_text(run_id, held[0]), headers={"Retry-After": "60"}
+                )
         return task.result()
     finally:
         task.cancel()
@@ -55,20 +61,26 @@ async def until_held(
     clock = asyncio.get_running_loop().time
     since = clock()
     async with aclosing(events):
-        while (event := await unless_held(gateway, run_id, anext(events, None), since=since)) is not None:
+        while (
+            event := await unless_held(gateway, run_id, anext(events, None), since=since)
+        ) is not None:
             if event.type not in WHILE_HELD:
                 since = clock()
             yield event
 
 
 async def begun(gateway: Gateway, identity: Identity, run: RunHandle) -> FoundRun:
-    """Return the run of a message once it has begun; it may wait for earlier runs. Raises as `unless_held` does."""
+    """Return the run of a message once it has begun; it may wait for earlier runs. Raises as
+    `unless_held` does.
+    """
     await unless_held(gateway, run.id, run.status())
     return await gateway.run(identity, run.id)
 
 
 async def _held(client: Client, run_id: str) -> Sequence[Held]:
-    """Return the reason why the run, its child runs, or the run before it in its session are held."""
+    """Return the reason why the run, its child runs, or the run before it in its session are
+    held.
+    """
     try:
         described = await client.get_workflow_handle(run_id).describe()
         # Temporal bills queries of a run; a description from the server is free.
@@ -95,4 +107,7 @@ async def _held_before(client: Client, id: str) -> Sequence[Held]:
 def held_text(run_id: str, held: Held) -> str:
     """Return the text for a held run, with the command that releases it."""
     run = held.run_id or run_id
-    return f"the run {run} is held ({held.reason}): {held.why}. Once that is mended: {command_line('go-on', run)}"
+    return (
+        f"the run {run} is held ({held.reason}): {held.why}. Once that is mended: "
+        f"{command_line('go-on', run)}"
+    )

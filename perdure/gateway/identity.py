@@ -1,4 +1,6 @@
-"""Identifies clients by bearer tokens from a file, by OpenID Connect tokens, or by a custom function."""
+"""Identifies clients by bearer tokens from a file, by OpenID Connect tokens, or by a custom
+function.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ class Identity:
 
 
 IDENTIFIED = "perdure.identified"
-"""The key of a callback in a request's ASGI scope, which is called with the client's `Identity` once that is known."""
+"""The key of a callback in a request's ASGI scope, which is called with the client's `Identity`
+once that is known."""
 ANYBODY = Identity("anybody")
 """The identity of all clients of a gateway without authentication."""
 
@@ -49,8 +52,8 @@ class Authenticator(Protocol):
     """Identifies some of the clients."""
 
     async def identify(self, headers: Mapping[str, str]) -> Identity | None:
-        """Return the client's identity; None for a request without this authenticator's credentials. Header names are
-        lower case.
+        """Return the client's identity; None for a request without this authenticator's
+        credentials. Header names are lower case.
 
         Raises `HttpProblem` for invalid or expired credentials.
         """
@@ -73,7 +76,10 @@ class _Token(_Person):
         if (self.token is None) == (self.sha256 is None):
             raise ValueError(f"the token of {self.name!r}: expected either `token` or `sha256`")
         if self.token is not None and len(self.token) < MIN_TOKEN_CHARS:
-            raise ValueError(f"the token of {self.name!r} has {len(self.token)} characters: at least {MIN_TOKEN_CHARS}")
+            raise ValueError(
+                f"the token of {self.name!r} has {len(self.token)} characters: at least "
+                f"{MIN_TOKEN_CHARS}"
+            )
         return self
 
     @property
@@ -115,7 +121,8 @@ class TokenFile:
         return self._known.get(hashlib.sha256(token.encode()).hexdigest())
 
     def _read(self) -> None:
-        """Read the file if it has changed. If its new content is invalid, log that, and keep the old content.
+        """Read the file if it has changed. If its new content is invalid, log that, and keep the
+        old content.
 
         Raises `ConfigurationError` for a file that is invalid from the beginning.
         """
@@ -130,16 +137,22 @@ class TokenFile:
             why = faults_in(error) if isinstance(error, ValidationError) else str(error)
             if self._stamp is None:
                 raise ConfigurationError(
-                    f"The file of tokens {str(self._path)!r} can't be used: {why}. Expected a list `tokens`, each with "
-                    "`name`, `token` (`${env:NAME}`) or `sha256`, and `tenant` and `roles` if wanted"
+                    f"The file of tokens {str(self._path)!r} can't be used: {why}. Expected a list "
+                    "`tokens`, each with "
+                    "`name`, `token` (`${env:NAME}`) or `sha256`, and `tenant` and `roles` if "
+                    "wanted"
                 ) from error
-            logger.error("the file of tokens cannot be read, the previous tokens stay valid: %s", why)
+            logger.error(
+                "the file of tokens cannot be read, the previous tokens stay valid: %s", why
+            )
 
 
 def _identities_in(path: Path) -> dict[str, Identity]:
     written = yaml.safe_load(path.read_text(encoding="utf-8"))
     read = _TokenDocument.model_validate(map_strings(written, lambda place, text: _value_of(text)))
-    return {each.digest: Identity(each.name, each.tenant, frozenset(each.roles)) for each in read.tokens}
+    return {
+        each.digest: Identity(each.name, each.tenant, frozenset(each.roles)) for each in read.tokens
+    }
 
 
 def _value_of(text: str) -> str:
@@ -151,7 +164,8 @@ def _value_of(text: str) -> str:
 
 
 IdentifyFunction = Callable[[Mapping[str, str]], "Identity | JsonView | None | Awaitable[Any]"]
-"""Takes the request's headers, and returns the client as an `Identity` or as name, tenant and roles, or None."""
+"""Takes the request's headers, and returns the client as an `Identity` or as name, tenant and
+roles, or None."""
 
 
 class Function:
@@ -161,7 +175,9 @@ class Function:
         self._function = function
 
     async def identify(self, headers: Mapping[str, str]) -> Identity | None:
-        """Identify a client as in `Authenticator`. If the function fails, the client is not identified."""
+        """Identify a client as in `Authenticator`. If the function fails, the client is not
+        identified.
+        """
         try:
             if inspect.iscoroutinefunction(self._function):
                 found = await self._function(dict(headers))
@@ -171,7 +187,9 @@ class Function:
                 return found
             return _identity(found)
         except Exception as error:  # The function may raise anything.
-            logger.warning("the function that identifies who asks has failed: %s", type(error).__name__)
+            logger.warning(
+                "the function that identifies who asks has failed: %s", type(error).__name__
+            )
             return None
 
 
@@ -181,7 +199,18 @@ def _identity(person: JsonView) -> Identity:
     return Identity(read.name, read.tenant, frozenset(read.roles))
 
 
-ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+ALGORITHMS = (
+    "RS256",
+    "RS384",
+    "RS512",
+    "PS256",
+    "PS384",
+    "PS512",
+    "ES256",
+    "ES384",
+    "ES512",
+    "EdDSA",
+)
 """Signature algorithms with a public key."""
 
 
@@ -212,8 +241,8 @@ class OpenId:
         self._keys = _IssuerKeys(settings, lambda text: jwt.PyJWKSet.from_json(text).keys)
 
     async def identify(self, headers: Mapping[str, str]) -> Identity | None:
-        """Identify a client as in `Authenticator`. Raises `HttpProblem` for an invalid token, or if no keys are
-        available.
+        """Identify a client as in `Authenticator`. Raises `HttpProblem` for an invalid token, or if
+        no keys are available.
         """
         token, jwt, settings = bearer_of(headers), self._jwt, self.settings
         if token.count(".") != 2:
@@ -229,7 +258,9 @@ class OpenId:
                 options={"require": ["exp", "iss", "aud"]},
             )
         except (jwt.PyJWTError, RecursionError) as error:
-            raise HttpProblem(401, "unauthenticated", f"the token is not accepted: {str(error)[:200]}") from error
+            raise HttpProblem(
+                401, "unauthenticated", f"the token is not accepted: {str(error)[:200]}"
+            ) from error
         return self._identity(claims)
 
     def _identity(self, claims: JsonView) -> Identity:
@@ -240,20 +271,37 @@ class OpenId:
             raise HttpProblem(403, "forbidden", f"the token has no claim {settings.name_claim!r}")
         if settings.tenant_claim and not tenant:
             claim = settings.tenant_claim
-            raise HttpProblem(403, "forbidden", f"the token names no tenant: it has no claim {claim!r}")
+            raise HttpProblem(
+                403, "forbidden", f"the token names no tenant: it has no claim {claim!r}"
+            )
         try:
-            return _identity({"name": name, "tenant": tenant, "roles": [roles] if isinstance(roles, str) else roles})
+            return _identity(
+                {
+                    "name": name,
+                    "tenant": tenant,
+                    "roles": [roles] if isinstance(roles, str) else roles,
+                }
+            )
         except ValidationError as error:
-            raise HttpProblem(403, "forbidden", f"the token's claims can't be used: {faults_in(error)}") from error
+            raise HttpProblem(
+                403, "forbidden", f"the token's claims can't be used: {faults_in(error)}"
+            ) from error
 
     async def _key(self, id: str | None) -> Any:
         key = await self._keys.find(id)
         if key is None and not self._keys.are_known:
             raise HttpProblem(
-                503, "keys_missing", "the keys of the tokens' issuer can't be had", headers={"Retry-After": "10"}
+                503,
+                "keys_missing",
+                "the keys of the tokens' issuer can't be had",
+                headers={"Retry-After": "10"},
             )
         if key is None:
-            raise HttpProblem(401, "unauthenticated", "the token is signed with a key that its issuer does not name")
+            raise HttpProblem(
+                401,
+                "unauthenticated",
+                "the token is signed with a key that its issuer does not name",
+            )
         return key
 
 
@@ -266,7 +314,9 @@ ISSUER_SECONDS = 5.0
 
 
 class _IssuerKeys:
-    """The keys of an issuer. One fetch at a time serves all requests; those with a known key do not wait."""
+    """The keys of an issuer. One fetch at a time serves all requests; those with a known key do not
+    wait.
+    """
 
     def __init__(self, settings: OpenIdSettings, parse: Callable[[str], Any]) -> None:
         self._settings = settings
@@ -305,10 +355,14 @@ class _IssuerKeys:
                 self._keys = self._parse(await _read(self._settings.keys or await self._address()))
             self._read_at = time.monotonic()
         except Exception as error:  # The issuer's answer may raise anything.
-            logger.error("the keys of %s can't be had: %s", self._settings.issuer, repr(error)[:500])
+            logger.error(
+                "the keys of %s can't be had: %s", self._settings.issuer, repr(error)[:500]
+            )
 
     async def _address(self) -> str:
-        document = json.loads(await _read(self._settings.issuer.rstrip("/") + "/.well-known/openid-configuration"))
+        document = json.loads(
+            await _read(self._settings.issuer.rstrip("/") + "/.well-known/openid-configuration")
+        )
         return cast(str, document["jwks_uri"])
 
 
@@ -317,11 +371,16 @@ MAX_KEYS_BYTES = 1024 * 1024
 
 
 async def _read(place: str) -> str:
-    """Return the text of a file or of a URL. Raises OSError, and ValueError for more than `MAX_KEYS_BYTES`."""
+    """Return the text of a file or of a URL. Raises OSError, and ValueError for more than
+    `MAX_KEYS_BYTES`.
+    """
     if not place.startswith(("https://", "http://")):
         return Path(place).read_text(encoding="utf-8")
     content = b""
-    async with httpx2.AsyncClient(timeout=ISSUER_SECONDS) as http, http.stream("GET", place) as answer:
+    async with (
+        httpx2.AsyncClient(timeout=ISSUER_SECONDS) as http,
+        http.stream("GET", place) as answer,
+    ):
         answer.raise_for_status()
         async for chunk in answer.aiter_bytes():
             content += chunk
@@ -337,9 +396,11 @@ def _claim(claims: JsonView, path: str) -> Any:
     return found
 
 
-async def identity_of(headers: Mapping[str, str], authenticators: Sequence[Authenticator]) -> Identity:
-    """Return the client's identity; without authenticators, that is `ANYBODY`. Raises `HttpProblem` for a request that
-    no authenticator recognizes.
+async def identity_of(
+    headers: Mapping[str, str], authenticators: Sequence[Authenticator]
+) -> Identity:
+    """Return the client's identity; without authenticators, that is `ANYBODY`. Raises `HttpProblem`
+    for a request that no authenticator recognizes.
     """
     if not authenticators:
         return ANYBODY

@@ -1,4 +1,6 @@
-"""Serves agents as KAOS agents over HTTP: health, memory and card, and chat completions with progress in the stream."""
+"""Serves agents as KAOS agents over HTTP: health, memory and card, and chat completions with
+progress in the stream.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ SESSIONS_READ = 20
 
 
 class KaosDialect:
-    """`/kaos/AGENT`; a single agent's routes are also at the root, except chat completions, which are OpenAI's."""
+    """`/kaos/AGENT`; a single agent's routes are also at the root, except chat completions, which
+    are OpenAI's.
+    """
 
     name = "kaos"
 
@@ -53,7 +57,11 @@ class KaosDialect:
             base = f"/kaos/{offer.name}"
             for prefix in [base, ""] if len(gateway.offers) == 1 else [base]:
                 routes += agent.routes(prefix)
-            routes.append(known_route(f"{base}/v1/chat/completions", "POST", gateway, agent.complete, _refusal))
+            routes.append(
+                known_route(
+                    f"{base}/v1/chat/completions", "POST", gateway, agent.complete, _refusal
+                )
+            )
             routes.append(Route(f"{base}/.well-known/agent", agent.card(base), methods=["GET"]))
         return routes
 
@@ -79,8 +87,12 @@ class _KaosAgent:
         return [
             Route(f"{prefix}/health", self._health, methods=["GET"]),
             Route(f"{prefix}/ready", self._ready, methods=["GET"]),
-            known_route(f"{prefix}/memory/events", "GET", self._gateway, self._memory_events, _refusal),
-            known_route(f"{prefix}/memory/sessions", "GET", self._gateway, self._memory_sessions, _refusal),
+            known_route(
+                f"{prefix}/memory/events", "GET", self._gateway, self._memory_events, _refusal
+            ),
+            known_route(
+                f"{prefix}/memory/sessions", "GET", self._gateway, self._memory_sessions, _refusal
+            ),
         ]
 
     async def _health(self, request: Request) -> Response:
@@ -88,7 +100,11 @@ class _KaosAgent:
 
     async def _ready(self, request: Request) -> Response:
         why = await why_unwell(self._gateway.client.service_client)
-        return JSONResponse({**self._state("unready"), "why": why}, 503) if why else JSONResponse(self._state("ready"))
+        return (
+            JSONResponse({**self._state("unready"), "why": why}, 503)
+            if why
+            else JSONResponse(self._state("ready"))
+        )
 
     def _state(self, status: str) -> JsonObject:
         return {"status": status, "name": self._offer.name, "timestamp": int(time.time())}
@@ -99,9 +115,19 @@ class _KaosAgent:
         async def show(request: Request) -> Response:
             name, agent = self._offer.name, self._offer.agent
             description = agent.description or f"The agent {name}."
-            skill = {"name": name, "description": description, "inputSchema": object_schema(agent.inputs or [])}
+            skill = {
+                "name": name,
+                "description": description,
+                "inputSchema": object_schema(agent.inputs or []),
+            }
             url = f"{request.url.scheme}://{request.url.netloc}{base}"
-            about = {"name": name, "description": description, "url": url, "version": __version__, "skills": [skill]}
+            about = {
+                "name": name,
+                "description": description,
+                "url": url,
+                "version": __version__,
+                "skills": [skill],
+            }
             return JSONResponse({**about, "capabilities": ["message_processing", "task_execution"]})
 
         return show
@@ -122,13 +148,17 @@ class _KaosAgent:
             events = await self._events_of(identity, session, limit)
         else:
             newest = await self._sessions(identity, SESSIONS_READ)
-            found = [each for id in newest for each in await self._known_events(identity, id, limit)]
+            found = [
+                each for id in newest for each in await self._known_events(identity, id, limit)
+            ]
             events = sorted(found, key=lambda each: each.timestamp)[-limit:]
         told = [each.to_dict() for each in events]
         return JSONResponse({"agent": self._offer.name, "events": told, "total": len(told)})
 
     async def _events_of(self, identity: Identity, id: str, limit: int) -> list[MemoryEvent]:
-        """Return the events of a session, or of a run without one. Raises `HttpProblem` if neither exists."""
+        """Return the events of a session, or of a run without one. Raises `HttpProblem` if neither
+        exists.
+        """
         try:
             session = await self._gateway.session(identity, id)
         except HttpProblem:
@@ -157,22 +187,30 @@ class _KaosAgent:
 def _count(request: Request, name: str, default: int) -> int:
     written = request.query_params.get(name, str(default))
     if not (written.isascii() and written.isdigit() and int(written[:9]) > 0):
-        raise HttpProblem(422, "invalid", f"{name}={written!r:.80}: expected a whole number above 0")
+        raise HttpProblem(
+            422, "invalid", f"{name}={written!r:.80}: expected a whole number above 0"
+        )
     return int(written[:9])
 
 
 class _KaosCompletion(ChatCompletion):
-    """One request: a turn of the session that it names, otherwise a run; the stream shows the calls."""
+    """One request: a turn of the session that it names, otherwise a run; the stream shows the
+    calls.
+    """
 
     origin = "gateway:kaos"
     options = RunOptions(stream=True, progress=True)
 
     def _session_id(self) -> str:
-        named = self._request.headers.get(SESSION_HEADER) or getattr(self._asked, "session_id", None)
+        named = self._request.headers.get(SESSION_HEADER) or getattr(
+            self._asked, "session_id", None
+        )
         return named.strip() if isinstance(named, str) else ""
 
     async def _say(self, id: str, users: Sequence[ChatMessage], key: str) -> RunHandle:
-        """Send the last message of a user, or the last task: the session has the rest of the history."""
+        """Send the last message of a user, or the last task: the session has the rest of the
+        history.
+        """
         session = await self._gateway.session(self._identity, id, self._offer)
         last = users[-1]
         text, parts = text_and_parts(message_of(last).parts)

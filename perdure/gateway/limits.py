@@ -1,4 +1,6 @@
-"""Limits of one gateway process: size of a request, open requests, and requests per second of each client."""
+"""Limits of one gateway process: size of a request, open requests, and requests per second of each
+client.
+"""
 
 from __future__ import annotations
 
@@ -52,16 +54,21 @@ Refuse = Callable[[HttpProblem], ASGIApp]
 
 
 class RequestLimiter:
-    """Admits and counts requests, and refuses those above the limits, in the form of their protocol.
+    """Admits and counts requests, and refuses those above the limits, in the form of their
+    protocol.
 
-    A client is an identity; before authentication, and without it, a client is an address. Clients behind a proxy share
-    one address, unless the proxy forwards theirs (`FORWARDED_ALLOW_IPS`). From an address that has sent too many
-    requests with unknown tokens, only requests that an authenticator recognizes are admitted; a few are authenticated
-    at a time.
+    A client is an identity; before authentication, and without it, a client is an address. Clients
+    behind a proxy share one address, unless the proxy forwards theirs (`FORWARDED_ALLOW_IPS`). From
+    an address that has sent too many requests with unknown tokens, only requests that an
+    authenticator recognizes are admitted; a few are authenticated at a time.
     """
 
     def __init__(
-        self, limits: Limits, meters: Meters, ending: OpenRequests, authenticators: Sequence[Authenticator] = ()
+        self,
+        limits: Limits,
+        meters: Meters,
+        ending: OpenRequests,
+        authenticators: Sequence[Authenticator] = (),
     ) -> None:
         self._limits = limits
         self._authenticators = authenticators
@@ -113,7 +120,9 @@ class RequestLimiter:
             del self._open[name]
 
     async def _admit(self, scope: Scope, client: _Client) -> None:
-        """Admit a request. Raises `HttpProblem` if it exceeds a limit, and for every request once the process ends."""
+        """Admit a request. Raises `HttpProblem` if it exceeds a limit, and for every request once
+        the process ends.
+        """
         if self._ending.has_begun:
             raise GatewayEnds
         limits, headers = self._limits, Headers(scope=scope)
@@ -126,7 +135,9 @@ class RequestLimiter:
             raise _too_many("open", f"{limits.max_open} requests are open at this gateway")
 
         def note(identity: Identity) -> None:
-            if identity is not ANYBODY and client.name != (name := repr((identity.tenant, identity.name))):
+            if identity is not ANYBODY and client.name != (
+                name := repr((identity.tenant, identity.name))
+            ):
                 self._rates.give_back(client.name)
                 self._count_for(client, name)
 
@@ -139,7 +150,9 @@ class RequestLimiter:
             self._count_for(client, repr((identity.tenant, identity.name)))
 
     async def _judge(self, headers: Headers, client: _Client) -> Identity | None:
-        """Return the identity of a client from an address above its limit; None if it is unknown."""
+        """Return the identity of a client from an address above its limit; None if it is
+        unknown.
+        """
         address = client.name
         if not self._authenticators or client.is_known or self._judging[address] >= MAX_JUDGED:
             return None
@@ -153,7 +166,9 @@ class RequestLimiter:
             self._judging = +self._judging
 
     def _count_for(self, client: _Client, name: str) -> None:
-        """Count a request for the client's identity instead of its address. Raises `HttpProblem` above the limit."""
+        """Count a request for the client's identity instead of its address. Raises `HttpProblem`
+        above the limit.
+        """
         if client.token:
             self._known[client.token] = name
         client.is_known = True
@@ -165,9 +180,14 @@ class RequestLimiter:
     def _count(self, client: _Client) -> None:
         """Count the request. Raises `HttpProblem` if a client has too many requests."""
         if self._open[client.name] > self._limits.max_open_each:
-            raise _too_many("open_each", f"{self._limits.max_open_each} requests of yours are open at this gateway")
+            raise _too_many(
+                "open_each",
+                f"{self._limits.max_open_each} requests of yours are open at this gateway",
+            )
         if (wait := self._rates.take(client.name)) > 0.0:
-            raise _too_many("rate", f"more than {self._limits.rate:g} requests a second", math.ceil(wait))
+            raise _too_many(
+                "rate", f"more than {self._limits.rate:g} requests a second", math.ceil(wait)
+            )
 
 
 class _Client:
@@ -194,7 +214,9 @@ def _too_slow(seconds: float) -> HttpProblem:
 class _Request:
     """One request in progress: its received body, and its response."""
 
-    def __init__(self, limits: Limits, receive: Receive, send: Send, refuse: Refuse, scope: Scope) -> None:
+    def __init__(
+        self, limits: Limits, receive: Receive, send: Send, refuse: Refuse, scope: Scope
+    ) -> None:
         self.status = 0
         """The status of the response that has begun."""
         self.kind = ""
@@ -204,7 +226,8 @@ class _Request:
         self._limits = limits
         self._left = limits.max_bytes
         self._deadline: float | None = asyncio.get_running_loop().time() + limits.body_seconds
-        """None once the request is complete: the only further message is the client's disconnect."""
+        """None once the request is complete: the only further message is the client's
+        disconnect."""
         self._fault: HttpProblem | None = None
         self._receive = receive
         self._send = send
@@ -212,7 +235,9 @@ class _Request:
         self._scope = scope
 
     async def receive(self) -> Message:
-        """Pass on a message from the client. Raises `HttpProblem` once the request is too large or takes too long."""
+        """Pass on a message from the client. Raises `HttpProblem` once the request is too large or
+        takes too long.
+        """
         try:
             async with asyncio.timeout_at(self._deadline):
                 message = await self._receive()
@@ -228,8 +253,8 @@ class _Request:
         return message
 
     async def send(self, message: Message) -> None:
-        """Pass on a message to the client, except after a refusal of a request still being received: the refusal is the
-        only answer.
+        """Pass on a message to the client, except after a refusal of a request still being
+        received: the refusal is the only answer.
         """
         if self._fault is not None and not self.status:
             await self.refuse(self._fault)
@@ -244,7 +269,11 @@ class _Request:
     async def _pass_on(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            self.is_stream = Headers(raw=message["headers"]).get("content-type", "").startswith("text/event-stream")
+            self.is_stream = (
+                Headers(raw=message["headers"])
+                .get("content-type", "")
+                .startswith("text/event-stream")
+            )
             self.on_answer()
         await self._send(message)
 

@@ -1,4 +1,6 @@
-"""Serves agents as tools of an MCP server: calls outlive their connection, as tasks for clients that support them."""
+"""Serves agents as tools of an MCP server: calls outlive their connection, as tasks for clients
+that support them.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,9 @@ class McpDialect:
         server = _AgentServer(gateway).server()
         # The gateway itself checks hosts and origins of every request.
         security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-        app = server.streamable_http_app(streamable_http_path="/", stateless_http=True, transport_security=security)
+        app = server.streamable_http_app(
+            streamable_http_path="/", stateless_http=True, transport_security=security
+        )
         self._server = server
         return [Mount("/mcp", JsonRpcEntrance(app, gateway))]
 
@@ -109,7 +113,10 @@ class _AgentServer:
     def server(self) -> Server:
         """Return the server that offers them."""
         server: Server = Server(
-            "perdure", version=__version__, on_list_tools=self._list_tools, on_call_tool=self._call_tool
+            "perdure",
+            version=__version__,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
         )
         server.extensions = {TASKS: {}}
         server.add_request_handler("tasks/get", _TaskParams, self._get_task)
@@ -117,7 +124,9 @@ class _AgentServer:
         server.add_request_handler("tasks/cancel", _CancelParams, self._cancel_task)
         return server
 
-    async def _list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    async def _list_tools(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
         tools = [_tool(name, offer) for name, offer in self._offers.items()]
         return types.ListToolsResult(tools=[*tools, RESULT_TOOL])
 
@@ -128,7 +137,10 @@ class _AgentServer:
                 return await self._wait_for(ctx, identity, params.arguments or {})
             if params.name not in self._offers:
                 expected = ", ".join([*self._offers, RESULT])
-                raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name!r}: expected one of {expected}")
+                raise MCPError(
+                    types.INVALID_PARAMS,
+                    f"There is no tool {params.name!r}: expected one of {expected}",
+                )
             found = await self._start(ctx, identity, self._offers[params.name], params)
         except MCPError:
             raise
@@ -139,12 +151,18 @@ class _AgentServer:
         return await self._answer(ctx, found, self._gateway.patience_seconds)
 
     async def _start(
-        self, ctx: Context, identity: Identity, offer: OfferedAgent, params: types.CallToolRequestParams
+        self,
+        ctx: Context,
+        identity: Identity,
+        offer: OfferedAgent,
+        params: types.CallToolRequestParams,
     ) -> FoundRun:
         inputs, options = params.arguments or {}, RunOptions(stream=True)
         if tool_use := (ctx.meta or {}).get(TOOL_USE):
             key = f"mcp:{tool_use}"
-            run, _ = await self._gateway.start(identity, offer, inputs, key=key, options=options, origin=ORIGIN_NAME)
+            run, _ = await self._gateway.start(
+                identity, offer, inputs, key=key, options=options, origin=ORIGIN_NAME
+            )
         else:
             # The client of an equal, unfinished call has given up and retries.
             run = await self._gateway.start_equal(
@@ -157,17 +175,25 @@ class _AgentServer:
             )
         return await self._gateway.run(identity, run.id)
 
-    async def _wait_for(self, ctx: Context, identity: Identity, arguments: JsonView) -> types.CallToolResult:
+    async def _wait_for(
+        self, ctx: Context, identity: Identity, arguments: JsonView
+    ) -> types.CallToolResult:
         patience = self._gateway.patience_seconds
         run, wait = arguments.get("run"), arguments.get("wait", patience)
-        is_number = isinstance(wait, int | float) and not isinstance(wait, bool) and math.isfinite(wait)
+        is_number = (
+            isinstance(wait, int | float) and not isinstance(wait, bool) and math.isfinite(wait)
+        )
         if not isinstance(run, str) or not is_number:
-            return text_result("expected `run`, a text, and `wait`, a finite number of seconds", is_error=True)
+            return text_result(
+                "expected `run`, a text, and `wait`, a finite number of seconds", is_error=True
+            )
         found = await self._gateway.run(identity, run)
         return await self._answer(ctx, found, min(max(float(wait), 0.0), patience))
 
     async def _answer(self, ctx: Context, found: FoundRun, seconds: float) -> types.CallToolResult:
-        """Return the run's result or, after that many seconds, the way to get it; report progress meanwhile."""
+        """Return the run's result or, after that many seconds, the way to get it; report progress
+        meanwhile.
+        """
         telling = asyncio.create_task(self._report(ctx, found))
         try:
             async with self._gateway.ending.waits.limit(), asyncio.timeout(seconds):
@@ -179,7 +205,11 @@ class _AgentServer:
         finally:
             telling.cancel()
             await asyncio.wait([telling])
-        waiting = [with_deciders(_call_text(each), each) for each in status.pending_approvals] if status else []
+        waiting = (
+            [with_deciders(_call_text(each), each) for each in status.pending_approvals]
+            if status
+            else []
+        )
         told: JsonObject = {
             "run": found.id,
             "status": "waiting for a person" if waiting else "working",
@@ -210,7 +240,9 @@ class _AgentServer:
         answered = {key: each for key, each in params.input_responses.items() if key in pending}
         try:
             for key, answer in answered.items():
-                await _decide(found, pending[key], answer if isinstance(answer, Mapping) else {}, identity)
+                await _decide(
+                    found, pending[key], answer if isinstance(answer, Mapping) else {}, identity
+                )
         except Exception as error:
             raise _refusal(ctx, error) from error
         return {"resultType": "complete"}
@@ -259,12 +291,17 @@ def progress_of(event: RunEvent) -> str:
 def _tool(name: str, offer: OfferedAgent) -> types.Tool:
     agent = offer.agent
     schema = object_schema(agent.inputs or [])
-    return types.Tool(name=name, description=agent.description or f"The agent {offer.name}.", input_schema=schema)
+    return types.Tool(
+        name=name, description=agent.description or f"The agent {offer.name}.", input_schema=schema
+    )
 
 
 RESULT_TOOL = types.Tool(
     name=RESULT,
-    description="Waits for the result of an agent that another tool has started and that was not ready in time.",
+    description=(
+        "Waits for the result of an agent that another tool has started and that was not "
+        "ready in time."
+    ),
     input_schema={
         "type": "object",
         "properties": {
@@ -277,18 +314,23 @@ RESULT_TOOL = types.Tool(
 
 
 def _require_tasks(ctx: Context, id: str) -> None:
-    """Raise `MCPError` for a task request from a client that has not declared tasks, or whose header names another
-    task.
+    """Raise `MCPError` for a task request from a client that has not declared tasks, or whose
+    header names another task.
 
-    The SDK compares the header `Mcp-Name` with the body only for its known methods, which exclude those of tasks.
+    The SDK compares the header `Mcp-Name` with the body only for its known methods, which exclude
+    those of tasks.
     """
     if ctx.protocol_version < MODERN:
-        raise MCPError(types.METHOD_NOT_FOUND, f"Tasks are of the protocol {MODERN}: expected a client that speaks it")
+        raise MCPError(
+            types.METHOD_NOT_FOUND,
+            f"Tasks are of the protocol {MODERN}: expected a client that speaks it",
+        )
     require_client_extension(ctx, TASKS)
     named = decode_header_value(_request_of(ctx).headers.get(MCP_NAME_HEADER))
     if named != id:
         raise MCPError(
-            types.HEADER_MISMATCH, f"The header {MCP_NAME_HEADER} names {named!r}: expected the body's taskId, {id!r}"
+            types.HEADER_MISMATCH,
+            f"The header {MCP_NAME_HEADER} names {named!r}: expected the body's taskId, {id!r}",
         )
 
 
@@ -324,7 +366,9 @@ async def _task(found: FoundRun, status: str = "working") -> JsonObject:
         "taskId": found.id,
         "status": status,
         "createdAt": moment((await shown_of(described)).started),
-        "lastUpdatedAt": moment(described.close_time or described.execution_time or described.start_time),
+        "lastUpdatedAt": moment(
+            described.close_time or described.execution_time or described.start_time
+        ),
         "ttlMs": None,
         "pollIntervalMs": POLL_MILLISECONDS,
     }
@@ -364,16 +408,25 @@ def _request_for(pending: PendingApproval) -> JsonObject:
         "approved": {"type": "boolean", "title": "Approve"},
         "reason": {"type": "string", "title": "Why not"},
     }
-    return _form(with_deciders(f"Let the agent call {_call_text(pending)}?", pending), fields, "approved")
+    return _form(
+        with_deciders(f"Let the agent call {_call_text(pending)}?", pending), fields, "approved"
+    )
 
 
 def _form(message: str, fields: JsonObject, required: str) -> JsonObject:
     schema = {"type": "object", "properties": fields, "required": [required]}
-    return {"method": "elicitation/create", "params": {"mode": "form", "message": message, "requestedSchema": schema}}
+    return {
+        "method": "elicitation/create",
+        "params": {"mode": "form", "message": message, "requestedSchema": schema},
+    }
 
 
-async def _decide(found: FoundRun, pending: PendingApproval, answer: JsonView, identity: Identity) -> None:
-    """Pass a person's answer on; an answer without a decision leaves the call waiting. Raises `ApprovalError`."""
+async def _decide(
+    found: FoundRun, pending: PendingApproval, answer: JsonView, identity: Identity
+) -> None:
+    """Pass a person's answer on; an answer without a decision leaves the call waiting. Raises
+    `ApprovalError`.
+    """
     action, content = answer.get("action"), answer.get("content") or {}
     handle = found.handle.called(pending.run_id) if pending.run_id else found.handle
     call, digest, by = pending.call_id, pending.digest, identity.name

@@ -34,16 +34,26 @@ class AnsweredRequest(Protocol):
 
 
 class Meters:
-    """The metrics of one process. The only labels are the protocol, the status class and the reason."""
+    """The metrics of one process. The only labels are the protocol, the status class and the
+    reason.
+    """
 
     def __init__(self, client: Client) -> None:
-        meter: MetricMeter = (client.service_client.config.runtime or Runtime.default()).metric_meter
+        meter: MetricMeter = (
+            client.service_client.config.runtime or Runtime.default()
+        ).metric_meter
         self._requests = meter.create_counter(REQUESTS, "Requests that are over")
         self._refusals = meter.create_counter(REFUSALS, "Requests that were refused")
-        self._open_requests = meter.create_gauge(OPEN_REQUESTS, "Requests that are open, streams among them")
+        self._open_requests = meter.create_gauge(
+            OPEN_REQUESTS, "Requests that are open, streams among them"
+        )
         self._open_streams = meter.create_gauge(OPEN_STREAMS, "Streams of events that are open")
-        self._answer_seconds = meter.create_histogram_float(GATEWAY_ANSWER_SECONDS, "Until an answer begins")
-        self._loop_delay = meter.create_histogram_float(GATEWAY_LOOP_DELAY_SECONDS, "How late the event loop is")
+        self._answer_seconds = meter.create_histogram_float(
+            GATEWAY_ANSWER_SECONDS, "Until an answer begins"
+        )
+        self._loop_delay = meter.create_histogram_float(
+            GATEWAY_LOOP_DELAY_SECONDS, "How late the event loop is"
+        )
         self._open: dict[tuple[str, bool], int] = {}
 
     @contextmanager
@@ -64,7 +74,9 @@ class Meters:
             self._add(protocol, -1)
             if request.is_stream:
                 self._add(protocol, -1, is_stream=True)
-            self._requests.add(1, {**about, "status": f"{request.status // 100}xx" if request.status else "none"})
+            self._requests.add(
+                1, {**about, "status": f"{request.status // 100}xx" if request.status else "none"}
+            )
             if reason := _REASONS.get(request.kind) or _REFUSED.get(request.status):
                 self._refusals.add(1, {**about, "reason": reason})
 

@@ -54,7 +54,9 @@ class OctopusDialect:
         return [known_route("/api/chat/{session}/send", "POST", gateway, send)]
 
 
-async def _send_message(gateway: Gateway, identity: Identity, request: Request, asked: SendMessage) -> RunHandle:
+async def _send_message(
+    gateway: Gateway, identity: Identity, request: Request, asked: SendMessage
+) -> RunHandle:
     """Send the message, and return the run that reads it, which may not have begun yet."""
     id = request.path_params["session"]
     key = asked.message_id or request.headers.get("idempotency-key")
@@ -72,7 +74,9 @@ def _offer(gateway: Gateway, name: str | None) -> OfferedAgent | None:
 async def _frames(
     gateway: Gateway, identity: Identity, request: Request, run: RunHandle
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the turn's events, `turn_end` last, preceded by an `error` with the reason if there is no answer."""
+    """Yield the turn's events, `turn_end` last, preceded by an `error` with the reason if there is
+    no answer.
+    """
     yield COMMENT  # A turn that waits for earlier turns has not begun yet.
     end = OctopusEvent("turn_end", {"turn_id": run.id})
     try:
@@ -84,14 +88,24 @@ async def _frames(
         problem = HttpProblem(422, error.kind, str(error)) if isinstance(error, RunError) else None
         body = (problem or problem_of_request(error, request)).body
         yield frame(body.model_dump_json(), event="error")
-    yield sse_frame(end if end.event == "turn_end" else OctopusEvent("turn_end", {"turn_id": run.id})).encode()
+    yield sse_frame(
+        end if end.event == "turn_end" else OctopusEvent("turn_end", {"turn_id": run.id})
+    ).encode()
 
 
-async def _events(gateway: Gateway, identity: Identity, run: RunHandle) -> AsyncGenerator[OctopusEvent, None]:
-    """Yield the events of a turn that may not have begun yet. After the last, raises the run's error."""
+async def _events(
+    gateway: Gateway, identity: Identity, run: RunHandle
+) -> AsyncGenerator[OctopusEvent, None]:
+    """Yield the events of a turn that may not have begun yet. After the last, raises the run's
+    error.
+    """
     async with gateway.ending.waits.limit():
-        agent = await unless_held(gateway, run.id, run.agent_name())  # waits until the run has begun
+        agent = await unless_held(
+            gateway, run.id, run.agent_name()
+        )  # waits until the run has begun
     read = until_held(gateway, run.id, gateway.stream(await gateway.run(identity, run.id)))
-    async with aclosing(octopus_events(run, agent_id=agent, events=read, held_back=gateway.stream_after)) as events:
+    async with aclosing(
+        octopus_events(run, agent_id=agent, events=read, held_back=gateway.stream_after)
+    ) as events:
         async for event in events:
             yield event

@@ -1,4 +1,6 @@
-"""OpenAI's Chat Completions: agents as models, for any program with a configurable address and key."""
+"""OpenAI's Chat Completions: agents as models, for any program with a configurable address and
+key.
+"""
 
 from __future__ import annotations
 
@@ -50,12 +52,16 @@ class ChatCompletions:
 
         async def complete(request: Request, identity: Identity) -> Response:
             asked = request_in(await json_body(request))
-            return await ChatCompletion(gateway, identity, request, asked, gateway.offer(asked.model)).answer()
+            return await ChatCompletion(
+                gateway, identity, request, asked, gateway.offer(asked.model)
+            ).answer()
 
         async def models(request: Request, identity: Identity) -> Response:
             if name := request.path_params.get("name"):
                 return JSONResponse(_model(gateway.offer(name)))
-            return JSONResponse({"object": "list", "data": [_model(each) for each in gateway.offers.values()]})
+            return JSONResponse(
+                {"object": "list", "data": [_model(each) for each in gateway.offers.values()]}
+            )
 
         return [
             known_route("/v1/chat/completions", "POST", gateway, complete, refusal_response),
@@ -80,7 +86,12 @@ class ChatCompletion:
     options = RunOptions(stream=True)
 
     def __init__(
-        self, gateway: Gateway, identity: Identity, request: Request, asked: ChatRequest, offer: OfferedAgent
+        self,
+        gateway: Gateway,
+        identity: Identity,
+        request: Request,
+        asked: ChatRequest,
+        offer: OfferedAgent,
     ) -> None:
         self._gateway = gateway
         self._identity = identity
@@ -105,7 +116,9 @@ class ChatCompletion:
             run = await self._start_turn(users)
         found = await self._gateway.run(self._identity, run.id)
         if self._asked.stream:
-            return self._asking.stream(event_stream(self._stream(found), headers=run_headers(found.id)))
+            return self._asking.stream(
+                event_stream(self._stream(found), headers=run_headers(found.id))
+            )
         return await self._asking.whole(self._whole(found))
 
     def _answer_without_run(self, text: str) -> Response:
@@ -126,7 +139,9 @@ class ChatCompletion:
         if session and (run := await self._say(session, users, asking.key)):
             return run
         messages = [*asking.instructions, *map(message_of, self._asked.messages)]
-        return await asking.start_run(messages, self._asked.model_dump(mode="json"), self.options, self.origin)
+        return await asking.start_run(
+            messages, self._asked.model_dump(mode="json"), self.options, self.origin
+        )
 
     def _session_id(self) -> str:
         """Return the id of the request's session; "" for none."""
@@ -154,16 +169,22 @@ class ChatCompletion:
         id = _completion_id(found)
         yield self._chunk(id, {"role": "assistant", "content": ""})
         try:
-            async with aclosing(until_held(self._gateway, found.id, self._gateway.stream(found))) as events:
+            async with aclosing(
+                until_held(self._gateway, found.id, self._gateway.stream(found))
+            ) as events:
                 async for each in self._chunks(id, events):
                     yield each
         except Exception as error:
             yield frame(json.dumps(error_body(problem_of_request(error, self._request))))
         yield frame("[DONE]")
 
-    async def _chunks(self, id: str, events: AsyncGenerator[RunEvent, None]) -> AsyncGenerator[bytes, None]:
+    async def _chunks(
+        self, id: str, events: AsyncGenerator[RunEvent, None]
+    ) -> AsyncGenerator[bytes, None]:
         usage = Usage()
-        text = AnswerText(held_back_characters(self._offer.agent, self._gateway.stream_after, is_checked=False))
+        text = AnswerText(
+            held_back_characters(self._offer.agent, self._gateway.stream_after, is_checked=False)
+        )
         async for event in events:
             if event.type == "llm_complete":
                 usage += Usage.model_validate(event.data["usage"])
@@ -189,7 +210,12 @@ class ChatCompletion:
         return end + (self._chunk(id, None, usage=usage) if self._asked.with_usage else b"")
 
     def _chunk(
-        self, id: str, delta: JsonObject | None, *, finish: str | None = None, usage: Usage | None = None
+        self,
+        id: str,
+        delta: JsonObject | None,
+        *,
+        finish: str | None = None,
+        usage: Usage | None = None,
     ) -> bytes:
         choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish}]
         chunk: JsonObject = {

@@ -36,16 +36,23 @@ def conversation_routes(gateway: Gateway) -> list[BaseRoute]:
     async def create(request: Request, identity: Identity) -> Response:
         asked = read_request(_NewConversation, await json_body(request))
         if asked.items:
-            raise BadParameter("items", "items: a conversation begins empty: send them as input of its first response")
+            raise BadParameter(
+                "items",
+                "items: a conversation begins empty: send them as input of its first response",
+            )
         offer = gateway.offer(asked.model or next(iter(gateway.offers)))
         key = AgentRequest(gateway, identity, offer, request).key
         id = f"conv_{digest_of([identity.tenant, key]) if key else uuid.uuid4().hex}"
-        session = await gateway.session(identity, id, offer, about={"metadata": asked.metadata or {}})
+        session = await gateway.session(
+            identity, id, offer, about={"metadata": asked.metadata or {}}
+        )
         await session.begin()
         return JSONResponse(await _body(await gateway.described_session(identity, id)))
 
     async def show(request: Request, identity: Identity) -> Response:
-        return JSONResponse(await _body(await gateway.described_session(identity, request.path_params["id"])))
+        return JSONResponse(
+            await _body(await gateway.described_session(identity, request.path_params["id"]))
+        )
 
     async def delete(request: Request, identity: Identity) -> Response:
         described = await gateway.described_session(identity, request.path_params["id"])
@@ -54,7 +61,11 @@ def conversation_routes(gateway: Gateway) -> list[BaseRoute]:
 
     async def list_items(request: Request, identity: Identity) -> Response:
         session = await gateway.session(identity, request.path_params["id"])
-        said = [each for each in await session.messages() if each.role in ("user", "assistant") and each.parts]
+        said = [
+            each
+            for each in await session.messages()
+            if each.role in ("user", "assistant") and each.parts
+        ]
         mark = digest_of([session.id])[:16]
         items = [input_item(f"msg_{mark}_{place}", each) for place, each in enumerate(said)]
         return JSONResponse(page_of(items, request.query_params))
@@ -72,4 +83,9 @@ async def _body(described: WorkflowExecutionDescription) -> JsonObject:
     about: JsonObject = await described.memo_value(MEMO, {})
     created = int((await shown_of(described)).started.timestamp())
     metadata = about.get("metadata") or {}
-    return {"id": described.id, "object": "conversation", "created_at": created, "metadata": metadata}
+    return {
+        "id": described.id,
+        "object": "conversation",
+        "created_at": created,
+        "metadata": metadata,
+    }

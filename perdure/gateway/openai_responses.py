@@ -1,4 +1,6 @@
-"""OpenAI's Responses: each response is a run, or the part of a run between two decisions of persons."""
+"""OpenAI's Responses: each response is a run, or the part of a run between two decisions of
+persons.
+"""
 
 from __future__ import annotations
 
@@ -67,5 +69,7 @@ class Responses:
 
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 20 and int(text) <= MAX_NUMBER):
-        raise BadParameter("starting_after", f"starting_after: expected a sequence_number, not {text!r:.80}")
+        raise BadParameter(
+            "starting_after", f"starting_after: expected a sequence_number, not {text!r:.80}"
+        )
     return int(text)

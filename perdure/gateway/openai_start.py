@@ -66,7 +66,9 @@ class AgentRequest:
         return self.headers.get(RETRY_HEADER, "0") not in ("", "0")
 
     async def start_task(self, messages: Sequence[Message], *, stream: bool) -> RunHandle:
-        """Start one call of the agent's model, without tools and without the agent's instructions."""
+        """Start one call of the agent's model, without tools and without the agent's
+        instructions.
+        """
         plain = self.offer.agent.model_copy(update={"tools": [], "inputs": [], "outputs": None})
         run, _ = await self.gateway.start(
             self.identity,
@@ -91,11 +93,17 @@ class AgentRequest:
         *,
         about: JsonView | None = None,
     ) -> RunHandle:
-        """Start a run with this conversation, unless the request has already started one and lost its answer.
+        """Start a run with this conversation, unless the request has already started one and lost
+        its answer.
 
         `request` is the part that identifies equal requests; `about` is stored in the run's memo.
         """
-        arguments: JsonObject = {"messages": messages, "options": options, "origin": origin, "about": about}
+        arguments: JsonObject = {
+            "messages": messages,
+            "options": options,
+            "origin": origin,
+            "about": about,
+        }
         if self.key:
             run, _ = await self.gateway.start(self.identity, self.offer, key=self.key, **arguments)
             return run
@@ -114,7 +122,8 @@ class AgentRequest:
     async def whole(self, answer: Awaitable[Response]) -> Response:
         """Return the answer; if the client disconnects before it, a retry continues with the run.
 
-        Raises `GatewayEnds` when this process ends: without a key, no other process would recognize a retry.
+        Raises `GatewayEnds` when this process ends: without a key, no other process would recognize
+        a retry.
         """
         try:
             async with self.gateway.ending.waits.limit():
@@ -125,20 +134,23 @@ class AgentRequest:
             raise
 
     def stream(self, response: StreamingResponse) -> StreamingResponse:
-        """Return the response; if the client disconnects before its end, a retry continues with the run."""
+        """Return the response; if the client disconnects before its end, a retry continues with the
+        run.
+        """
         return self.attempt.stream(response) if self.attempt else response
 
     async def say_in_session(self, id: str, users: Sequence[Message]) -> RunHandle | None:
         """Send the last user message to the session of that id; the client sends the whole history.
 
-        Return None if the history differs from the session's: a message was edited, or another answer is wanted. Return
-        None also for an image or a file that the session has no room for.
+        Return None if the history differs from the session's: a message was edited, or another
+        answer is wanted. Return None also for an image or a file that the session has no room for.
         """
         session = await self.gateway.session(self.identity, id, self.offer)
         said = [_words(each) for each in users]
         known = await _said_in(session)
         if not _tell(said[:-1], known) and not (self.key and _tell(said, known)):
-            return None  # Also the same message again without a key: another answer is wanted, or it is a retry.
+            # Also the same message again without a key: another answer is wanted, or it is a retry.
+            return None
         text, parts = text_and_parts(users[-1].parts)
         try:
             return await self.send(session, text, parts, self.key or digest_of([id, said]))
@@ -147,9 +159,15 @@ class AgentRequest:
                 return None
             raise
 
-    async def send(self, session: Session, text: str, parts: Sequence[Part], message_id: str) -> RunHandle:
-        """Send a message to the session, and return the run that reads it, which has begun. Raises as `unless_held`."""
-        run = await session.send(text, parts=parts, while_busy="steer", message_id=message_id, by=self.identity.name)
+    async def send(
+        self, session: Session, text: str, parts: Sequence[Part], message_id: str
+    ) -> RunHandle:
+        """Send a message to the session, and return the run that reads it, which has begun. Raises
+        as `unless_held`.
+        """
+        run = await session.send(
+            text, parts=parts, while_busy="steer", message_id=message_id, by=self.identity.name
+        )
         if parts:  # It may have waited for the run before it.
             await begun(self.gateway, self.identity, run)
         return run
@@ -157,11 +175,16 @@ class AgentRequest:
 
 def _words(message: Message) -> list[str]:
     """Return the text of a user's message, and then the sources of its images and files."""
-    return [without_files(message.text), *(each.source for each in message.parts if not isinstance(each, TextPart))]
+    return [
+        without_files(message.text),
+        *(each.source for each in message.parts if not isinstance(each, TextPart)),
+    ]
 
 
 def _tell(said: Sequence[list[str]], known: Sequence[list[str]]) -> bool:
-    """Return whether a client tells what the session knows; of messages before the last it may leave out the files."""
+    """Return whether a client tells what the session knows; of messages before the last it may
+    leave out the files.
+    """
     pairs = zip(said, known, strict=False)
     return len(said) == len(known) and all(each in (other, other[:1]) for each, other in pairs)
 

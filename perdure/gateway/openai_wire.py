@@ -1,4 +1,6 @@
-"""The wire format of Chat Completions: incoming requests, and outgoing messages, usage, errors and status lines."""
+"""The wire format of Chat Completions: incoming requests, and outgoing messages, usage, errors and
+status lines.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,9 @@ class BadParameter(HttpProblem):
 
 
 def refusal_response(problem: HttpProblem) -> JSONResponse:
-    """Return a problem in OpenAI's form. It tells clients not to retry a request that would fail again."""
+    """Return a problem in OpenAI's form. It tells clients not to retry a request that would fail
+    again.
+    """
     headers = dict(problem.headers)
     if problem.status not in (429, 503):
         headers["x-should-retry"] = "false"
@@ -92,25 +96,38 @@ def error_body(problem: HttpProblem) -> JsonObject:
     """Return the body of an error in OpenAI's form."""
     kind = "invalid_request_error" if 400 <= problem.status < 500 else "server_error"
     parameter = problem.parameter if isinstance(problem, BadParameter) else None
-    return {"error": {"message": str(problem), "type": kind, "param": parameter, "code": problem.kind}}
+    return {
+        "error": {"message": str(problem), "type": kind, "param": parameter, "code": problem.kind}
+    }
 
 
 def message_of(given: ChatMessage) -> Message:
-    """Return a client's message. Client instructions become user messages: the agent has its own instructions.
+    """Return a client's message. Client instructions become user messages: the agent has its own
+    instructions.
 
     Raises `HttpProblem` for content that is neither text nor an image.
     """
     role = given.role if given.role in ("assistant", DELEGATED) else "user"
     if given.content is None or isinstance(given.content, str):
-        return Message.model_validate({"role": role, "parts": [TextPart(value=given.content or "")]})
+        return Message.model_validate(
+            {"role": role, "parts": [TextPart(value=given.content or "")]}
+        )
     parts: list[Part] = []
     for each in given.content:
         if each.type == "text":
             parts.append(TextPart(value=each.text or ""))
-        elif each.type == "image_url" and each.image_url and isinstance(each.image_url.get("url"), str):
-            parts.append(ImagePart(source=each.image_url["url"], detail=each.image_url.get("detail")))
+        elif (
+            each.type == "image_url"
+            and each.image_url
+            and isinstance(each.image_url.get("url"), str)
+        ):
+            parts.append(
+                ImagePart(source=each.image_url["url"], detail=each.image_url.get("detail"))
+            )
         else:
-            raise BadParameter("messages", f"messages: content of the type {each.type!r} is not taken here")
+            raise BadParameter(
+                "messages", f"messages: content of the type {each.type!r} is not taken here"
+            )
     return Message.model_validate({"role": role, "parts": parts})
 
 
@@ -131,7 +148,10 @@ def status_of(event: RunEvent) -> JsonObject | None:
         case "tool_call_start":
             return {"description": f"{event.data['name']} …", "done": False}
         case "tool_result":
-            return {"description": f"{event.data['name']}: {one_line(event.data['result'], 80)}", "done": True}
+            return {
+                "description": f"{event.data['name']}: {one_line(event.data['result'], 80)}",
+                "done": True,
+            }
         case "permission_requested":
             return {"description": f"{event.data['name']} waits for a person", "done": False}
     return None

@@ -31,7 +31,8 @@ MAX_DEPTH = 200
 MAX_VALUES = 50_000
 """JSON values in one body; a text counts once."""
 MAX_UNNAMED_BYTES = 2 * 1024 * 1024
-"""Limit of the body of a request without a token; it is the maximum size of a tool call's result."""
+"""Limit of the body of a request without a token; it is the maximum size of a tool call's
+result."""
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 """A string in JSON; an unclosed one extends to the end, so that the search runs once."""
 
@@ -73,7 +74,8 @@ class Endpoint:
     """A model, or `list[model]`: the type of the result of `handle`."""
     status: int = 200
     is_open: bool = False
-    """Whether the value in the path suffices as a credential; `HttpCall.identity` is `ANYBODY` then."""
+    """Whether the value in the path suffices as a credential; `HttpCall.identity` is `ANYBODY`
+    then."""
     streams: bool = False
     """Whether it answers with server-sent events to clients that accept them."""
     problems: tuple[int, ...] = (400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503)
@@ -90,11 +92,21 @@ def route_of(operation: Endpoint, gateway: Gateway) -> Route:
             query = operation.query.model_validate(dict(request.query_params))
             if is_unnamed:
                 _require_small(request)
-            body = operation.body.model_validate(await json_body(request)) if operation.body is not Nothing else None
-            done = await operation.handle(HttpCall(gateway, identity, request, path, query, body or Nothing()))
+            body = (
+                operation.body.model_validate(await json_body(request))
+                if operation.body is not Nothing
+                else None
+            )
+            done = await operation.handle(
+                HttpCall(gateway, identity, request, path, query, body or Nothing())
+            )
         except Exception as error:
             return problem_response(error, request)
-        return done if isinstance(done, Response) else JSONResponse(as_json(done), status_code=operation.status)
+        return (
+            done
+            if isinstance(done, Response)
+            else JSONResponse(as_json(done), status_code=operation.status)
+        )
 
     return Route(operation.path, answer, methods=[operation.method], name=operation.name)
 
@@ -106,7 +118,9 @@ def known_route(
     handle: Callable[[Request, Identity], Awaitable[Response]],
     refuse: Callable[[HttpProblem], Response] | None = None,
 ) -> Route:
-    """Return a route for authenticated clients; `refuse` writes errors in a form other than RFC 9457's."""
+    """Return a route for authenticated clients; `refuse` writes errors in a form other than RFC
+    9457's.
+    """
 
     async def answer(request: Request) -> Response:
         try:
@@ -118,10 +132,14 @@ def known_route(
 
 
 def _require_small(request: Request) -> None:
-    """Raise `HttpProblem`, before reading, for an unauthenticated body that exceeds the size of a result."""
+    """Raise `HttpProblem`, before reading, for an unauthenticated body that exceeds the size of a
+    result.
+    """
     length = request.headers.get("content-length", "")[:18]
     if not length.isdecimal():
-        raise HttpProblem(411, "length_required", "a request without a token needs the header Content-Length")
+        raise HttpProblem(
+            411, "length_required", "a request without a token needs the header Content-Length"
+        )
     if int(length) > MAX_UNNAMED_BYTES:
         raise too_large(MAX_UNNAMED_BYTES)
 
@@ -140,7 +158,9 @@ async def json_body(request: Request) -> Any:
         return {}
     type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if type != "application/json":
-        raise HttpProblem(415, "media_type", f"expected a body of application/json, not {type or 'of no type'!r}")
+        raise HttpProblem(
+            415, "media_type", f"expected a body of application/json, not {type or 'of no type'!r}"
+        )
     _require_few_values(body)
     try:
         value = json.loads(body, parse_constant=_no_number, parse_float=_finite)
@@ -154,10 +174,14 @@ async def json_body(request: Request) -> Any:
 
 
 def _require_few_values(body: bytes) -> None:
-    """Raise `HttpProblem` for too many values to be intended: each may be invalid and need an error."""
+    """Raise `HttpProblem` for too many values to be intended: each may be invalid and need an
+    error.
+    """
     if len(body) > MAX_VALUES and (values := _STRING.sub(b"", body).count(b",")) > MAX_VALUES:
         raise HttpProblem(
-            413, "too_many_values", f"the body has {values:,} JSON values, expected at most {MAX_VALUES:,}"
+            413,
+            "too_many_values",
+            f"the body has {values:,} JSON values, expected at most {MAX_VALUES:,}",
         )
 
 
@@ -167,7 +191,10 @@ def _no_number(text: str) -> float:
 
 def _finite(text: str) -> float:
     if math.isinf(value := float(text)):
-        raise ValueError(f"{text[:80]} is a larger number than can be kept: expected one up to 1.7e308, or a text")
+        raise ValueError(
+            f"{text[:80]} is a larger number than can be kept: expected one up to 1.7e308, or a "
+            "text"
+        )
     return value
 
 
@@ -178,13 +205,18 @@ def type_name(value: Any) -> str:
 
 
 class JsonRpcEntrance:
-    """Admits authenticated clients with an acceptable body, before a protocol's library reads anything.
+    """Admits authenticated clients with an acceptable body, before a protocol's library reads
+    anything.
 
-    `scope["auth"]` then holds the identity. `require` raises `HttpProblem` for bodies that would overload the library.
+    `scope["auth"]` then holds the identity. `require` raises `HttpProblem` for bodies that would
+    overload the library.
     """
 
     def __init__(
-        self, app: ASGIApp, gateway: Gateway, require: Callable[[JsonObject], None] = lambda body: None
+        self,
+        app: ASGIApp,
+        gateway: Gateway,
+        require: Callable[[JsonObject], None] = lambda body: None,
     ) -> None:
         self._app = app
         self._require = require
@@ -216,13 +248,19 @@ _JSON_RPC_CODES = {"no_json": -32700, "invalid": -32600}
 
 def json_rpc_refusal(problem: HttpProblem) -> JSONResponse:
     """Return the response to a JSON-RPC request that is refused unread."""
-    error = {"code": _JSON_RPC_CODES.get(problem.kind, -32000), "message": str(problem), "data": {"kind": problem.kind}}
+    error = {
+        "code": _JSON_RPC_CODES.get(problem.kind, -32000),
+        "message": str(problem),
+        "data": {"kind": problem.kind},
+    }
     body = {"jsonrpc": "2.0", "id": None, "error": error}
     return JSONResponse(body, status_code=problem.status, headers=problem.headers)
 
 
 def problem_response(error: Exception, request: Request) -> JSONResponse:
-    """Return the response to a failed request; an unforeseen error is logged, and its response has no details."""
+    """Return the response to a failed request; an unforeseen error is logged, and its response has
+    no details.
+    """
     return problem_json(problem_of_request(error, request))
 
 
@@ -237,7 +275,9 @@ def problem_json(problem: HttpProblem) -> JSONResponse:
 
 
 def problem_of_request(error: Exception, request: Request) -> HttpProblem:
-    """Return the problem for an error. The log has the details of an unforeseen error; the response has none."""
+    """Return the problem for an error. The log has the details of an unforeseen error; the response
+    has none.
+    """
     if isinstance(error, ValidationError):
         return HttpProblem(422, "invalid", faults_in(error))
     if problem := problem_of(error):
@@ -249,8 +289,14 @@ def problem_of_request(error: Exception, request: Request) -> HttpProblem:
 def openapi_document(operations: Iterable[Endpoint], *, title: str) -> JsonObject:
     """Return the OpenAPI 3.1 document of these operations."""
     listed = list(operations)
-    models = {model for each in listed for model in (each.body, _model_of(each.answer), ProblemBody)} - {Nothing}
-    modes = [(model, mode) for model in sorted(models, key=lambda it: it.__name__) for mode in ("validation",)]
+    models = {
+        model for each in listed for model in (each.body, _model_of(each.answer), ProblemBody)
+    } - {Nothing}
+    modes = [
+        (model, mode)
+        for model in sorted(models, key=lambda it: it.__name__)
+        for mode in ("validation",)
+    ]
     _, definitions = models_json_schema(modes, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
     paths: dict[str, JsonObject] = {}
     for each in listed:
@@ -279,18 +325,27 @@ def _operation_document(operation: Endpoint) -> JsonObject:
         "parameters": [*_path_parameters(operation.path), *_query_parameters(operation.query)],
         "responses": {
             str(operation.status): {"description": "Done", "content": content},
-            **{str(each): {"description": "Problem", "content": problem} for each in operation.problems},
+            **{
+                str(each): {"description": "Problem", "content": problem}
+                for each in operation.problems
+            },
         },
     }
     if operation.body is not Nothing:
         schema = {"$ref": f"#/components/schemas/{operation.body.__name__}"}
-        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        described["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": schema}},
+        }
     return described
 
 
 def _path_parameters(path: str) -> list[JsonObject]:
     names = re.findall(r"{(\w+)(?::path)?}", path)
-    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in names
+    ]
 
 
 def _query_parameters(model: type[BaseModel]) -> list[JsonObject]:

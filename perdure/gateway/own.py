@@ -68,7 +68,10 @@ async def list_agents(call: HttpCall) -> list[AgentView]:
 
 
 def _agent_view(offer: OfferedAgent) -> AgentView:
-    inputs = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in offer.agent.inputs or ()]
+    inputs = [
+        each.model_dump(mode="json", by_alias=True, exclude_none=True)
+        for each in offer.agent.inputs or ()
+    ]
     return AgentView(name=offer.name, description=offer.agent.description, inputs=inputs)
 
 
@@ -86,7 +89,9 @@ async def start(call: HttpCall[Nothing, StartRun]) -> Response:
     )
     started = StartedRun(id=run.id, is_new=is_new)
     return JSONResponse(
-        started.model_dump(by_alias=True), status_code=201, headers={"Location": f"{PREFIX}/runs/{path_of(run.id)}"}
+        started.model_dump(by_alias=True),
+        status_code=201,
+        headers={"Location": f"{PREFIX}/runs/{path_of(run.id)}"},
     )
 
 
@@ -136,7 +141,9 @@ async def show_result(call: HttpCall[WaitQuery]) -> RunOutcome:
     except TimeoutError:
         return RunOutcome(id=found.id, has_ended=False)
     except RunError as error:
-        return RunOutcome(id=found.id, has_ended=True, error={"kind": error.kind, "message": str(error)})
+        return RunOutcome(
+            id=found.id, has_ended=True, error={"kind": error.kind, "message": str(error)}
+        )
     return RunOutcome(
         id=found.id,
         has_ended=True,
@@ -203,7 +210,9 @@ async def cancel(call: HttpCall[Nothing, CancelBody]) -> Nothing:
 async def approve(call: HttpCall[Nothing, ApproveBody]) -> Nothing:
     """Let a waiting tool call be executed."""
     body, found = call.body, await find(call)
-    await found.handle.approve(body.call_id, digest=body.digest, arguments=body.arguments, by=call.identity.name)
+    await found.handle.approve(
+        body.call_id, digest=body.digest, arguments=body.arguments, by=call.identity.name
+    )
     return Nothing()
 
 
@@ -224,7 +233,9 @@ async def answer(call: HttpCall[Nothing, AnswerBody]) -> Nothing:
 async def fork(call: HttpCall[Nothing, ForkBody]) -> StartedRun:
     """Start a new run with the conversation of this one, as it stood before an iteration."""
     found, body = await find(call), call.body
-    forked = await found.handle.fork(body.at, steer=body.steer, id=body.id and scoped_id(call.identity, body.id))
+    forked = await found.handle.fork(
+        body.at, steer=body.steer, id=body.id and scoped_id(call.identity, body.id)
+    )
     return StartedRun(id=forked.id, is_new=True)
 
 
@@ -234,7 +245,9 @@ AT_ONCE = 20
 
 async def list_approvals(call: HttpCall[LimitQuery]) -> list[Waiting]:
     """What waits for a person, in the newest runs that wait."""
-    runs = await call.gateway.list(call.identity, [status_condition("waiting")], limit=call.query.limit)
+    runs = await call.gateway.list(
+        call.identity, [status_condition("waiting")], limit=call.query.limit
+    )
     places = asyncio.Semaphore(AT_ONCE)
 
     async def ask(run: WorkflowExecution) -> list[Waiting]:
@@ -242,17 +255,25 @@ async def list_approvals(call: HttpCall[LimitQuery]) -> list[Waiting]:
             status = await RunHandle(call.gateway.client, run.id).status()
         agent = run.typed_search_attributes.get(AGENT)
         # The waits of a child run are listed with that run.
-        return [Waiting(run_id=run.id, agent=agent, call=each) for each in status.pending_approvals if not each.run_id]
+        return [
+            Waiting(run_id=run.id, agent=agent, call=each)
+            for each in status.pending_approvals
+            if not each.run_id
+        ]
 
     return [each for found in await asyncio.gather(*map(ask, runs)) for each in found]
 
 
 async def complete(call: HttpCall[Nothing, CompleteBody]) -> Nothing:
-    """Finish a tool call that waits for another system, which its token names; no other proof is needed."""
+    """Finish a tool call that waits for another system, which its token names; no other proof is
+    needed.
+    """
     token, identity, body = call.path["token"], call.identity, call.body
     if identity.tenant is not None:
         with suppress(ValueError):
-            await call.gateway.run(identity, read_token(token).run_id)  # belongs to another tenant: not found
+            await call.gateway.run(
+                identity, read_token(token).run_id
+            )  # belongs to another tenant: not found
     by = None if identity is ANYBODY else identity.name
     await complete_call(call.gateway.client, token, body.result, error=body.error, by=by)
     return Nothing()
@@ -263,13 +284,17 @@ async def say(call: HttpCall[Nothing, SayBody]) -> TakenMessage:
     body = call.body
     offer = call.gateway.offer(body.agent) if body.agent else None
     session = await call.gateway.session(call.identity, call.path["id"], offer)
-    run = await session.send(body.text, while_busy=body.while_busy, message_id=body.message_id, by=call.identity.name)
+    run = await session.send(
+        body.text, while_busy=body.while_busy, message_id=body.message_id, by=call.identity.name
+    )
     return TakenMessage(session=session.id, run=run.id)
 
 
 async def list_sessions(call: HttpCall[LimitQuery]) -> list[SessionView]:
     """The newest sessions."""
-    found = await call.gateway.list(call.identity, limit=call.query.limit, workflow=SESSION_WORKFLOW)
+    found = await call.gateway.list(
+        call.identity, limit=call.query.limit, workflow=SESSION_WORKFLOW
+    )
     return [
         SessionView(
             id=each.id,
@@ -296,7 +321,9 @@ async def show_session_events(call: HttpCall[SessionEventsQuery]) -> Response:
     """The events of a session's runs as they come, as server-sent events, until it ends."""
     session = await call.gateway.session(call.identity, call.path["id"])
     after = call.request.headers.get("last-event-id") or call.query.after
-    events = call.gateway.ending.waits.until_cut(cast(AsyncGenerator[RunEvent, None], session.stream(after)))
+    events = call.gateway.ending.waits.until_cut(
+        cast(AsyncGenerator[RunEvent, None], session.stream(after))
+    )
     return Resumable(events, after, lambda event: False, call.gateway.stream_seconds).answer()
 
 
@@ -317,7 +344,9 @@ _RUN, _SESSION = "/runs/{id:path}", "/sessions/{id:path}"
 
 def _operation(method: str, path: str, handle: Any, answer: Any = Nothing, **more: Any) -> Endpoint:
     name = camel_case(handle.__name__)
-    return Endpoint(method, PREFIX + path, name, handle.__doc__.split("\n")[0], handle, answer=answer, **more)
+    return Endpoint(
+        method, PREFIX + path, name, handle.__doc__.split("\n")[0], handle, answer=answer, **more
+    )
 
 
 OPERATIONS = (
@@ -325,7 +354,9 @@ OPERATIONS = (
     _operation("POST", "/runs", start, StartedRun, body=StartRun, status=201),
     _operation("GET", "/runs", list_runs, list[ListedRun], query=RunsQuery),
     _operation("GET", f"{_RUN}/result", show_result, RunOutcome, query=WaitQuery),
-    _operation("GET", f"{_RUN}/events", show_events, list[EventView], query=EventsQuery, streams=True),
+    _operation(
+        "GET", f"{_RUN}/events", show_events, list[EventView], query=EventsQuery, streams=True
+    ),
     _operation("GET", f"{_RUN}/messages", show_messages, list[Message]),
     _operation("GET", f"{_RUN}/trace", show_trace),
     _operation("POST", f"{_RUN}/steer", steer, body=SteerBody),
@@ -340,7 +371,9 @@ OPERATIONS = (
     _operation("GET", "/sessions", list_sessions, list[SessionView], query=LimitQuery),
     _operation("POST", f"{_SESSION}/messages", say, TakenMessage, body=SayBody),
     _operation("GET", f"{_SESSION}/messages", show_session_messages, list[Message]),
-    _operation("GET", f"{_SESSION}/events", show_session_events, query=SessionEventsQuery, streams=True),
+    _operation(
+        "GET", f"{_SESSION}/events", show_session_events, query=SessionEventsQuery, streams=True
+    ),
     _operation("POST", f"{_SESSION}/close", close_session),
     _operation("POST", f"{_SESSION}/cancel", cancel_session, body=CancelBody),
     _operation("GET", _SESSION, show_session, SessionStatus),

@@ -19,7 +19,8 @@ MAX_WAIT = 60.0
 
 
 MAX_ID_CHARS = 200
-"""Of ids and names: Temporal's databases fail at NUL in a filter, and headers can have none of these."""
+"""Of ids and names: Temporal's databases fail at NUL in a filter, and headers can have none of
+these."""
 
 
 def camel_case(name: str) -> str:
@@ -52,12 +53,16 @@ class StartRun(CamelCase):
 
     agent: str
     inputs: JsonObject = {}
-    id: str | None = Field(default=None, min_length=1, max_length=MAX_ID_CHARS, pattern=WITHOUT_CONTROLS)
+    id: str | None = Field(
+        default=None, min_length=1, max_length=MAX_ID_CHARS, pattern=WITHOUT_CONTROLS
+    )
     """The run's id; without one it is made from the agent's name."""
 
 
 class StartedRun(CamelCase):
-    """A run that has been started, by this request or by an earlier one of the same `Idempotency-Key`."""
+    """A run that has been started, by this request or by an earlier one of the same
+    `Idempotency-Key`.
+    """
 
     id: str
     is_new: bool
@@ -153,7 +158,9 @@ class ForkBody(CamelCase):
 
     at: int = Field(ge=1)
     steer: str | None = None
-    id: str | None = Field(default=None, min_length=1, max_length=MAX_ID_CHARS, pattern=WITHOUT_CONTROLS)
+    id: str | None = Field(
+        default=None, min_length=1, max_length=MAX_ID_CHARS, pattern=WITHOUT_CONTROLS
+    )
 
 
 class Waiting(CamelCase):
@@ -170,7 +177,9 @@ class SayBody(CamelCase):
     text: str = Field(min_length=1)
     agent: str | None = None
     """With whom a session begins, where there is none of the id yet."""
-    message_id: str | None = Field(default=None, min_length=1, max_length=MAX_ID_CHARS, pattern=WITHOUT_CONTROLS)
+    message_id: str | None = Field(
+        default=None, min_length=1, max_length=MAX_ID_CHARS, pattern=WITHOUT_CONTROLS
+    )
     """What is sent again under it counts once."""
     while_busy: Literal["steer", "queue", "reject"] | None = None
 

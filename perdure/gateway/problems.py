@@ -1,4 +1,6 @@
-"""The problems with which a gateway refuses requests: a status, a kind for programs, and a text for people."""
+"""The problems with which a gateway refuses requests: a status, a kind for programs, and a text for
+people.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ class Lenient(BaseModel):
 class HttpProblem(Exception):
     """A request failed or was refused. Each dialect writes the problem in its own form."""
 
-    def __init__(self, status: int, kind: str, message: str, *, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, status: int, kind: str, message: str, *, headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(message)
         self.status = status
         """HTTP's."""
@@ -110,13 +114,17 @@ def problem_of(error: Exception) -> HttpProblem | None:
         case RunNotFound() | UnknownCallError():
             return HttpProblem(404, "not_found", str(error))
         case ApprovalError():
-            return HttpProblem(_APPROVAL_STATUS.get(error.kind, 409), f"approval_{error.kind}", str(error))
+            return HttpProblem(
+                _APPROVAL_STATUS.get(error.kind, 409), f"approval_{error.kind}", str(error)
+            )
         case CompletionError(kind=kind) if kind in _TRY_AGAIN:
             return HttpProblem(503, f"call_{kind}", str(error), headers={"Retry-After": "5"})
         case CompletionError(kind=kind):
             return HttpProblem(_COMPLETION_STATUS.get(kind, 409), f"call_{kind}", str(error))
         case SessionError():
-            return HttpProblem(_SESSION_STATUS.get(error.kind, 409), f"session_{error.kind}", str(error))
+            return HttpProblem(
+                _SESSION_STATUS.get(error.kind, 409), f"session_{error.kind}", str(error)
+            )
         case DeletionError():
             return HttpProblem(409, f"deletion_{error.kind}", str(error))
         case PayloadTooLargeError():
@@ -125,7 +133,9 @@ def problem_of(error: Exception) -> HttpProblem | None:
             return HttpProblem(422, error.kind, str(error))
         case WorkflowAlreadyStartedError():
             return HttpProblem(
-                409, "id_in_use", f"A run of the id {error.workflow_id!r} is there already: give another id"
+                409,
+                "id_in_use",
+                f"A run of the id {error.workflow_id!r} is there already: give another id",
             )
         case ValidationError():
             return HttpProblem(422, "invalid", faults_in(error))
@@ -133,7 +143,11 @@ def problem_of(error: Exception) -> HttpProblem | None:
             return HttpProblem(500, "configuration", str(error))
         case RPCError():
             status = _RPC_STATUS.get(error.status, 503)
-            return HttpProblem(status, f"temporal_{error.status.name.lower()}", f"The Temporal server: {error.message}")
+            return HttpProblem(
+                status,
+                f"temporal_{error.status.name.lower()}",
+                f"The Temporal server: {error.message}",
+            )
         case ValueError() | TypeError():
             return HttpProblem(422, "invalid", str(error))
     return None
@@ -143,7 +157,10 @@ def require_plain(text: str) -> None:
     """Raise `HttpProblem` for an id or a filter that the server or its database would refuse."""
     if len(text) > MAX_ASKED_CHARS or not re.fullmatch(WITHOUT_CONTROLS, text):
         raise HttpProblem(
-            422, "invalid", f"{text!r:.200}: expected at most {MAX_ASKED_CHARS} characters, and no control characters"
+            422,
+            "invalid",
+            f"{text!r:.200}: expected at most {MAX_ASKED_CHARS} characters, and no control "
+            "characters",
         )
 
 
@@ -158,13 +175,20 @@ def path_of(id: str) -> str:
 
 
 def run_headers(id: str) -> dict[str, str]:
-    """Return the response header that names the run; an id not allowed in headers is percent-encoded."""
+    """Return the response header that names the run; an id not allowed in headers is
+    percent-encoded.
+    """
     return {"x-perdure-run": id if id.isascii() and id.isprintable() else path_of(id)}
 
 
 def faults_in(error: ValidationError) -> str:
-    """Return the faults of a request as one line: the first ones, each after its place, but validators' texts alone."""
-    count, found = error.error_count(), error.errors(include_url=False, include_input=False)[:MAX_FAULTS]
+    """Return the faults of a request as one line: the first ones, each after its place, but
+    validators' texts alone.
+    """
+    count, found = (
+        error.error_count(),
+        error.errors(include_url=False, include_input=False)[:MAX_FAULTS],
+    )
     more = [f"and {count - MAX_FAULTS:,} more"] if count > MAX_FAULTS else []
     return "; ".join([*(_fault(dict(each)) for each in found), *more])
 

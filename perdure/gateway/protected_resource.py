@@ -33,16 +33,24 @@ def metadata_routes(gateway: Gateway) -> list[Route]:
         }
         return JSONResponse(document)
 
-    return [Route(path, show, methods=["GET"]) for path in (WELL_KNOWN, f"{WELL_KNOWN}/{{path:path}}") if issuers]
+    return [
+        Route(path, show, methods=["GET"])
+        for path in (WELL_KNOWN, f"{WELL_KNOWN}/{{path:path}}")
+        if issuers
+    ]
 
 
 def is_within(address: str, whole: str) -> bool:
     """Return whether an address is this one, or below it."""
-    return whole.startswith(("https://", "http://")) and f"{address}/".startswith(f"{whole.rstrip('/')}/")
+    return whole.startswith(("https://", "http://")) and f"{address}/".startswith(
+        f"{whole.rstrip('/')}/"
+    )
 
 
 class Challenges:
-    """Adds the expected credentials, and the URL of the metadata, to each response of the status 401."""
+    """Adds the expected credentials, and the URL of the metadata, to each response of the status
+    401.
+    """
 
     def __init__(self, app: ASGIApp, *, has_issuer: bool) -> None:
         self._app = app

@@ -1,4 +1,6 @@
-"""Handles a request for an OpenAI response: it starts a run, continues one, or decides, and never twice."""
+"""Handles a request for an OpenAI response: it starts a run, continues one, or decides, and never
+twice.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,14 @@ from .sse import event_stream
 class Creation:
     """One request."""
 
-    def __init__(self, gateway: Gateway, identity: Identity, request: Request, asked: ResponseRequest) -> None:
+    def __init__(
+        self, gateway: Gateway, identity: Identity, request: Request, asked: ResponseRequest
+    ) -> None:
         """Read the request. Raises `HttpProblem` for an invalid one."""
         if asked.session and asked.previous_response_id:
-            raise BadParameter("previous_response_id", "expected conversation or previous_response_id, not both")
+            raise BadParameter(
+                "previous_response_id", "expected conversation or previous_response_id, not both"
+            )
         self._gateway = gateway
         self._identity = identity
         self._request = request
@@ -44,7 +50,9 @@ class Creation:
         if (task := self._task()) and not (self._gateway.answers_tasks or task in NEEDS_A_MODEL):
             return self._answer_without_run(empty_answer(task))
         id = await (self._start_task() if task else self._begin())
-        shown = await ShownResponse.of_run(self._gateway, await self._gateway.run(self._identity, id.run), id)
+        shown = await ShownResponse.of_run(
+            self._gateway, await self._gateway.run(self._identity, id.run), id
+        )
         if self._asked.stream:
             return self._asking.stream(shown.stream(self._request))
         return await self._asking.whole(self._whole(shown))
@@ -77,7 +85,9 @@ class Creation:
         if not self._said.words:
             raise BadParameter("input", "input: expected a message of the role `user`")
         if self._asked.session:
-            session = await self._gateway.session(self._identity, self._asked.session, self._asking.offer)
+            session = await self._gateway.session(
+                self._identity, self._asked.session, self._asking.offer
+            )
             turn = (await session.status()).turn
             return self._id(await self._say(session, turn - self._asking.is_retry))
         if found is not None and (session_id := await self._session_after(found)):
@@ -86,7 +96,9 @@ class Creation:
         return self._id(await self._start(found))
 
     async def _previous_run(self) -> FoundRun | None:
-        """Return the run that the request continues, if it names one; for a conversation, the current run."""
+        """Return the run that the request continues, if it names one; for a conversation, the
+        current run.
+        """
         if self._asked.session:
             session = await self._gateway.session(self._identity, self._asked.session)
             id = (await session.status()).run_id
@@ -99,8 +111,8 @@ class Creation:
         return await self._gateway.run(self._identity, id) if id else None
 
     async def _session_after(self, found: FoundRun) -> str:
-        """Return the session of which the run is the last turn; "" for any other run: a new run continues its
-        conversation.
+        """Return the session of which the run is the last turn; "" for any other run: a new run
+        continues its conversation.
 
         On a retry, the last turn may already be the answer to the first attempt.
         """
@@ -113,7 +125,9 @@ class Creation:
 
     async def _say(self, session: Session, place: object) -> RunHandle:
         """Send the new messages to a session; equal requests at the same `place` count once."""
-        request = [self._asking.key] if self._asking.key else [self._asked.model_dump(mode="json"), place]
+        request = (
+            [self._asking.key] if self._asking.key else [self._asked.model_dump(mode="json"), place]
+        )
         message = digest_of(["responses", *request])
         return await self._asking.send(session, *self._said.text_and_parts, message)
 
@@ -121,7 +135,11 @@ class Creation:
         """Start a run with the previous run's conversation, or with that of the request."""
         asking, said, asked = self._asking, self._said, self._asked
         users = [each for each in said.messages if each.role == "user"]
-        if found is None and asking.session and (run := await asking.say_in_session(asking.session, users)):
+        if (
+            found is None
+            and asking.session
+            and (run := await asking.say_in_session(asking.session, users))
+        ):
             return run
         before = asking.instructions if found is None else await _conversation_of(found)
         about: JsonObject = {"model": asking.offer.name, "inputs": len(said.messages)}
@@ -142,14 +160,18 @@ class Creation:
         decisions, by = self._said.decisions, self._identity.name
         run, part = decisions[-1].call.run, max(each.call.part for each in decisions)
         if any(each.call.run != run for each in decisions):
-            raise BadParameter("input", "input: the calls that are decided about belong to different runs")
+            raise BadParameter(
+                "input", "input: the calls that are decided about belong to different runs"
+            )
         found = await self._gateway.run(self._identity, run)
         for each in decisions if not found.has_ended else ():
             try:
                 if each.approved:
                     await found.handle.approve(each.call.call, digest=each.call.digest, by=by)
                 else:
-                    await found.handle.deny(each.call.call, each.reason, digest=each.call.digest, by=by)
+                    await found.handle.deny(
+                        each.call.call, each.reason, digest=each.call.digest, by=by
+                    )
             except ApprovalError:
                 if each.call.part == part:
                     raise
@@ -175,24 +197,35 @@ class Creation:
         If the run waits for a decision, ask for it again: no new run replaces it.
         """
         requests = open_requests(await found.handle.events())
-        waiting = next((place for place, each in enumerate(requests) if each is not None), len(requests))
+        waiting = next(
+            (place for place, each in enumerate(requests) if each is not None), len(requests)
+        )
         if not (text := self._said.text):
             return self._id(found, waiting)
-        questions = (place for place, each in enumerate(requests) if each and each.data["kind"] == "question")
+        questions = (
+            place for place, each in enumerate(requests) if each and each.data["kind"] == "question"
+        )
         if (place := next(questions, None)) is None:
             await self._steer(found)
             return self._id(found, waiting)
         asked = requests[place]
         assert asked is not None
-        await found.handle.answer(asked.call_id or "", text, digest=asked.data["digest"], by=self._identity.name)
+        await found.handle.answer(
+            asked.call_id or "", text, digest=asked.data["digest"], by=self._identity.name
+        )
         return self._id(found, place + 1)
 
     async def _steer(self, found: FoundRun) -> None:
-        """Send the new messages to the run, unless the run has already read them from an earlier request."""
+        """Send the new messages to the run, unless the run has already read them from an earlier
+        request.
+        """
         text = self._said.text
         if self._asking.is_retry:
             answers = [each.data.get("answer") for each in await found.handle.events()]
-            if text in [*answers, *(each.text for each in await found.handle.messages() if each.role == "user")]:
+            if text in [
+                *answers,
+                *(each.text for each in await found.handle.messages() if each.role == "user"),
+            ]:
                 return
         await found.handle.steer(text, by=self._identity.name)
 
@@ -223,7 +256,9 @@ def open_requests(events: Sequence[RunEvent]) -> list[RunEvent | None]:
         if event.type == "permission_requested":
             requests.append(event)
         elif event.type in ("permission_completed", "permission_vote"):
-            about = next((each for each in requests if each and _call_of(each) == _call_of(event)), None)
+            about = next(
+                (each for each in requests if each and _call_of(each) == _call_of(event)), None
+            )
             requests = [None if each is about else each for each in requests]
             requests += [about] if event.type == "permission_vote" else []
     return requests

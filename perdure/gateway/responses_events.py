@@ -12,7 +12,16 @@ from ..json_types import JsonObject, JsonView
 from ..messages import Message, Usage
 from .problems import HttpProblem
 from .responses_text import Frame, ReplyText, TextSoFar, event_number, frame_of
-from .responses_wire import APPROVAL, QUESTION, AskedCall, ResponseId, item_mark, text_item, text_part, usage_body
+from .responses_wire import (
+    APPROVAL,
+    QUESTION,
+    AskedCall,
+    ResponseId,
+    item_mark,
+    text_item,
+    text_part,
+    usage_body,
+)
 
 
 @dataclass
@@ -28,9 +37,13 @@ class _Call:
 
 
 class ResponseEvents:
-    """Makes the events of a response from those of its run, which must start with the run's first event."""
+    """Makes the events of a response from those of its run, which must start with the run's first
+    event.
+    """
 
-    def __init__(self, id: ResponseId, body: JsonView, *, held_back: int | None, after: int | None = None) -> None:
+    def __init__(
+        self, id: ResponseId, body: JsonView, *, held_back: int | None, after: int | None = None
+    ) -> None:
         """`held_back` is as in `AnswerText`; `after` is the number of the client's last event."""
         self.body = dict(body)
         """The current response."""
@@ -57,7 +70,11 @@ class ResponseEvents:
         """Return the events with which the response begins."""
         under_way = {**self.body, "status": "in_progress"}
         made = [frame_of("response.created", 0, response=dict(self.body))]
-        made += [frame_of("response.queued", 1, response=dict(self.body))] if self._id.in_background else []
+        made += (
+            [frame_of("response.queued", 1, response=dict(self.body))]
+            if self._id.in_background
+            else []
+        )
         made += [frame_of("response.in_progress", 2, response=under_way)]
         return [each for each in made if each["sequence_number"] > self._after]
 
@@ -68,17 +85,23 @@ class ResponseEvents:
         self._iteration = max(event.iteration, self._iteration)
         if event.seq != self._seq:
             self._seq, self._place = event.seq, 0
-        made = list(self._passed_by(event) if self.requests < self._id.part else self._made_by(event))
+        made = list(
+            self._passed_by(event) if self.requests < self._id.part else self._made_by(event)
+        )
         if made:
             self._last = made[-1]["sequence_number"]
         return [each for each in made if each["sequence_number"] > self._after]
 
     def failure(self, problem: HttpProblem) -> Frame:
-        """Return the event for a gateway that can't continue. A client that resumes after it misses nothing."""
+        """Return the event for a gateway that can't continue. A client that resumes after it misses
+        nothing.
+        """
         last = max(self._last, self._after)
         words = f"{problem}. The run itself is not affected: ask for the response again"
         body = {**self.body, "status": "failed", "error": {"code": problem.kind, "message": words}}
-        return frame_of("response.failed", last if TextSoFar.read(last) else last + 1, response=body)
+        return frame_of(
+            "response.failed", last if TextSoFar.read(last) else last + 1, response=body
+        )
 
     def _next(self, type: str, **data: Any) -> Frame:
         number = event_number(self._iteration, self._seq, self._place)
@@ -153,7 +176,9 @@ class ResponseEvents:
         yield from self._finish_text(item, reply.index, text)
 
     def _show(self, text: str) -> Iterator[Frame]:
-        """Show the whole text of the reply, replacing the client's text of another one; "" for none."""
+        """Show the whole text of the reply, replacing the client's text of another one; "" for
+        none.
+        """
         reply = self._reply
         if not (text and text.startswith(reply.text_of_client)):
             yield from reply.void()
@@ -191,8 +216,15 @@ class ResponseEvents:
     def _note_request(self, event: RunEvent) -> AskedCall:
         self.requests += 1
         self._asked[event.data["digest"]] = event
-        asked = AskedCall(run=self._id.run, call=event.call_id or "", digest=event.data["digest"], part=self.requests)
-        if event.data["kind"] == "approval" and (call := self._calls.get((event.iteration, event.call_id))):
+        asked = AskedCall(
+            run=self._id.run,
+            call=event.call_id or "",
+            digest=event.data["digest"],
+            part=self.requests,
+        )
+        if event.data["kind"] == "approval" and (
+            call := self._calls.get((event.iteration, event.call_id))
+        ):
             call.approval = f"{APPROVAL}{asked}"
         return asked
 
@@ -220,10 +252,15 @@ class ResponseEvents:
         call = self._calls.pop((event.iteration, event.call_id), None)
         if call is None:
             return
-        # Not earlier: a call that waits for a person would have to end with the response, as if it had a result.
+        # Not earlier: a call that waits for a person would have to end with the response, as if it
+        # had a result.
         index = self._next_index()
         place = {"item_id": call.item, "output_index": index}
-        yield self._next("response.output_item.added", output_index=index, item=self._item_of(call, "in_progress"))
+        yield self._next(
+            "response.output_item.added",
+            output_index=index,
+            item=self._item_of(call, "in_progress"),
+        )
         yield self._next("response.mcp_call.in_progress", **place)
         yield self._next("response.mcp_call_arguments.done", arguments=call.arguments, **place)
         is_denied = event.data.get("isDenied") or event.data.get("isCancelled")
@@ -255,7 +292,9 @@ class ResponseEvents:
         who, votes, count = vote.data["vote"]["name"], vote.data["votes"], vote.data["count"]
         said = f"Approved by {who}: {votes} of {count}. Another person has to approve the same."
         yield from self._whole_text(f"msg_{self._mark}_{vote.seq}", said)
-        yield from self._ask(self._asked[vote.data["digest"]].model_copy(update={"time": vote.time}))
+        yield from self._ask(
+            self._asked[vote.data["digest"]].model_copy(update={"time": vote.time})
+        )
 
     def _end(self, event: RunEvent) -> Iterator[Frame]:
         yield from self._settle(None)
@@ -268,7 +307,11 @@ class ResponseEvents:
         yield from self._close(event, {"done": "completed"}.get(event.type, event.type))
 
     def _close(self, event: RunEvent, status: str) -> Iterator[Frame]:
-        self.body |= {"status": status, "completed_at": int(event.time) or None, "usage": usage_body(self._usage)}
+        self.body |= {
+            "status": status,
+            "completed_at": int(event.time) or None,
+            "usage": usage_body(self._usage),
+        }
         self.is_over = True
         if status == "completed" and (why := event.data.get("cutShort")):
             reason = "content_filter" if why == "content_filter" else "max_output_tokens"

@@ -1,4 +1,6 @@
-"""Reads, cancels and deletes OpenAI responses: each read derives the response from its run's events."""
+"""Reads, cancels and deletes OpenAI responses: each read derives the response from its run's
+events.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ CANCEL_SECONDS = 5.0
 class ShownResponse:
     """A response, for its readers."""
 
-    def __init__(self, gateway: Gateway, found: FoundRun, id: ResponseId, about: JsonObject, started: float) -> None:
+    def __init__(
+        self, gateway: Gateway, found: FoundRun, id: ResponseId, about: JsonObject, started: float
+    ) -> None:
         self.id = id
         self._gateway = gateway
         self._found = found
@@ -73,7 +77,9 @@ class ShownResponse:
         offer = self._gateway.offers.get(model)
         held_back = None
         if offer is not None:
-            held_back = held_back_characters(offer.agent, self._gateway.stream_after, is_checked=False)
+            held_back = held_back_characters(
+                offer.agent, self._gateway.stream_after, is_checked=False
+            )
         return ResponseEvents(self.id, body, held_back=held_back, after=after)
 
     def queued(self) -> JsonObject:
@@ -81,7 +87,9 @@ class ShownResponse:
         return self._events().body
 
     async def body(self) -> JsonObject:
-        """Return the current response. Raises `HttpProblem` for a part that the run does not have."""
+        """Return the current response. Raises `HttpProblem` for a part that the run does not
+        have.
+        """
         made = self._events()
         for event in await self._found.handle.events():
             made.take(event)
@@ -94,11 +102,18 @@ class ShownResponse:
         return made.body
 
     def _why_held(self, event: RunEvent) -> JsonObject:
-        held = Held(reason=event.data["reason"], kind=event.data["kind"], why=event.data["message"], since=event.time)
+        held = Held(
+            reason=event.data["reason"],
+            kind=event.data["kind"],
+            why=event.data["message"],
+            since=event.time,
+        )
         return {"code": KIND, "message": held_text(self._found.id, held)}
 
     async def whole(self) -> JsonObject:
-        """Wait for the end of the response, and return it. Raises `HttpProblem` if the run has failed."""
+        """Wait for the end of the response, and return it. Raises `HttpProblem` if the run has
+        failed.
+        """
         made = self._events()
         async for _ in self._frames_of(made):
             pass
@@ -108,8 +123,12 @@ class ShownResponse:
         return made.body
 
     async def _frames_of(self, made: ResponseEvents) -> AsyncGenerator[Frame, None]:
-        """Yield the response's events, made from the run's, until it is over. Raises if the run is held."""
-        async with aclosing(until_held(self._gateway, self._found.id, self._gateway.stream(self._found))) as events:
+        """Yield the response's events, made from the run's, until it is over. Raises if the run is
+        held.
+        """
+        async with aclosing(
+            until_held(self._gateway, self._found.id, self._gateway.stream(self._found))
+        ) as events:
             async for event in events:
                 for each in made.take(event):
                     yield each
@@ -133,7 +152,9 @@ class ShownResponse:
             yield sent(made.failure(problem_of_request(error, request)))
 
     async def cancel(self) -> JsonObject:
-        """Cancel the run, and return the response. Raises `HttpProblem` for a run that has ended otherwise."""
+        """Cancel the run, and return the response. Raises `HttpProblem` for a run that has ended
+        otherwise.
+        """
         if not self._found.has_ended:
             await self._found.handle.cancel("the client has cancelled the response")
             with suppress(TimeoutError, RunError):
@@ -142,30 +163,56 @@ class ShownResponse:
             return await self.body()
         body = await self.body()
         if body["status"] in ("completed", "incomplete", "failed"):
-            raise BadParameter("response_id", f"The response {str(self.id)!r} has ended: it is {body['status']}")
+            raise BadParameter(
+                "response_id", f"The response {str(self.id)!r} has ended: it is {body['status']}"
+            )
         return body
 
     async def delete(self) -> None:
-        """Have the server delete the run and its child runs. Raises `HttpProblem` before the run has ended."""
+        """Have the server delete the run and its child runs. Raises `HttpProblem` before the run
+        has ended.
+        """
         if not self._found.has_ended:
-            raise BadParameter("response_id", f"The response {str(self.id)!r} is under way: cancel it first")
+            raise BadParameter(
+                "response_id", f"The response {str(self.id)!r} is under way: cancel it first"
+            )
         if session := session_of(self._found.id):
             raise BadParameter(
-                "response_id", f"The response {str(self.id)!r} is a turn of the conversation {session!r}: delete that"
+                "response_id",
+                f"The response {str(self.id)!r} is a turn of the conversation {session!r}: delete "
+                "that",
             )
         deletions = Deletions(self._gateway.client, going=[self._found.id])
         await deletions.delete_workflow(DeletionTarget(self._found.id))
 
     async def input(self) -> list[JsonObject]:
         """Return the client's input as items."""
-        first = next((each for each in await self._found.handle.events() if each.type in CONVERSATION_EVENTS), None)
-        begun = [each.messages for each in first.operations if isinstance(each, Append)] if first else []
+        first = next(
+            (
+                each
+                for each in await self._found.handle.events()
+                if each.type in CONVERSATION_EVENTS
+            ),
+            None,
+        )
+        begun = (
+            [each.messages for each in first.operations if isinstance(each, Append)]
+            if first
+            else []
+        )
         if not begun:
             begun = [await self._found.handle.messages()]
         if "inputs" in self._about:
             said = begun[0][len(begun[0]) - self._about["inputs"] :]
         else:
-            said = _last_words([each for part in begun if part[0].role == "user" or part is begun[0] for each in part])
+            said = _last_words(
+                [
+                    each
+                    for part in begun
+                    if part[0].role == "user" or part is begun[0]
+                    for each in part
+                ]
+            )
         mark = digest_of([self._found.id])[:16]
         return [input_item(f"msg_{mark}_in_{place}", each) for place, each in enumerate(said)]
 

@@ -1,9 +1,11 @@
-"""The text of an answer as events of an OpenAI response, numbered so that any gateway can resume in its middle.
+"""The text of an answer as events of an OpenAI response, numbered so that any gateway can resume in
+its middle.
 
-The number of an event contains, from its highest bit on: the iteration of the run; whether it represents an event of
-the run or a position in the text of the iteration's answer; then the event's `seq` and an index among the events made
-from it, or the attempt of the model call, the number of the client's characters, and a digest of them. So the number
-grows, stays below 2^53 for 32,000 iterations, and shows whether the client's text is still a prefix of the valid text.
+The number of an event contains, from its highest bit on: the iteration of the run; whether it
+represents an event of the run or a position in the text of the iteration's answer; then the event's
+`seq` and an index among the events made from it, or the attempt of the model call, the number of
+the client's characters, and a digest of them. So the number grows, stays below 2^53 for 32,000
+iterations, and shows whether the client's text is still a prefix of the valid text.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ def frame_of(type: str, number: int, **data: Any) -> Frame:
 
 
 def event_number(iteration: int, seq: int, place: int) -> int:
-    """Return the number of a response event made from an event of the run; one number before the next stays free."""
+    """Return the number of a response event made from an event of the run; one number before the
+    next stays free.
+    """
     return iteration << ITERATION | IS_EVENT | seq << 9 | min(place, MAX_PLACE) << 1
 
 
@@ -43,7 +47,10 @@ def _text_base(iteration: int, attempt: int) -> int:
 
 def text_number(iteration: int, attempt: int, text: str) -> int:
     """Return the number of the event after which a client has that text."""
-    mark = int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=2).digest()) & DIGEST
+    mark = (
+        int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=2).digest())
+        & DIGEST
+    )
     return _text_base(iteration, attempt) | min(len(text), MAX_OFFSET) << OFFSET | mark
 
 
@@ -68,7 +75,10 @@ class TextSoFar:
         """Return whether the client's part is a prefix of this text."""
         if len(text) < self.length:
             return False
-        return self.length == 0 or text_number(self.iteration, self.attempt, text[: self.length]) == self.number
+        return (
+            self.length == 0
+            or text_number(self.iteration, self.attempt, text[: self.length]) == self.number
+        )
 
 
 class ReplyText:
@@ -77,8 +87,12 @@ class ReplyText:
     The end of an item as incomplete tells the client that its text is not the answer.
     """
 
-    def __init__(self, iteration: int, mark: str, known: TextSoFar | None, next_index: Callable[[], int]) -> None:
-        """`mark` is the run's mark in ids of items; `known` is the text of a client that resumes."""
+    def __init__(
+        self, iteration: int, mark: str, known: TextSoFar | None, next_index: Callable[[], int]
+    ) -> None:
+        """`mark` is the run's mark in ids of items; `known` is the text of a client that
+        resumes.
+        """
         self.text = ""
         self.item = ""
         """The id of the client's item for the text; "" for none."""
@@ -105,7 +119,11 @@ class ReplyText:
         if not self.item:
             self.attempt = max(self.attempt, self.retries + _lost_before(event.position))
         yield from self.meet_client(is_whole=False)
-        if self._known is None and held_back is not None and (self.item or len(self.text) > held_back):
+        if (
+            self._known is None
+            and held_back is not None
+            and (self.item or len(self.text) > held_back)
+        ):
             yield from self.show()
 
     def meet_client(self, *, is_whole: bool) -> Iterator[Frame]:
@@ -120,7 +138,10 @@ class ReplyText:
             yield from self.void()
 
     def _open(self) -> Iterator[Frame]:
-        self.item, self.index = f"msg_{self._mark}_{self._iteration}_{self.attempt}", self._next_index()
+        self.item, self.index = (
+            f"msg_{self._mark}_{self._iteration}_{self.attempt}",
+            self._next_index(),
+        )
         base = _text_base(self._iteration, self.attempt)
         item = text_item(self.item, "", "in_progress")
         yield frame_of("response.output_item.added", base, output_index=self.index, item=item)
@@ -140,7 +161,10 @@ class ReplyText:
     def void(self) -> Iterator[Frame]:
         """Close the item of a text that is not an answer, if the client has one."""
         if self.item:
-            item, number = text_item(self.item, "", "incomplete"), _text_base(self._iteration, self.attempt + 1) - 1
+            item, number = (
+                text_item(self.item, "", "incomplete"),
+                _text_base(self._iteration, self.attempt + 1) - 1,
+            )
             self.item, self._shown, self.attempt = "", 0, self.attempt + 1
             yield frame_of("response.output_item.done", number, output_index=self.index, item=item)
 

@@ -1,4 +1,6 @@
-"""The wire format of OpenAI's Responses: ids, incoming requests, and outgoing items and responses."""
+"""The wire format of OpenAI's Responses: ids, incoming requests, and outgoing items and
+responses.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ _RESPONSE_ID = re.compile(r"resp_(\d{1,6})(b?)_(.{1,400})", re.DOTALL)
 
 @dataclass(frozen=True)
 class ResponseId:
-    """The run and the part of it that a response shows: after a decision about a call, the client gets a further
-    response.
+    """The run and the part of it that a response shows: after a decision about a call, the client
+    gets a further response.
     """
 
     run: str
@@ -44,7 +46,9 @@ class ResponseId:
 
 
 def item_mark(run: str) -> str:
-    """Return the mark that follows the kind in the ids of a run's items: any gateway finds the run by it."""
+    """Return the mark that follows the kind in the ids of a run's items: any gateway finds the run
+    by it.
+    """
     return base64.b32encode(run.encode()).decode().rstrip("=").lower()
 
 
@@ -56,11 +60,15 @@ def run_of_item(id: str) -> str:
     try:
         return base64.b32decode(mark + "=" * (-len(mark) % 8)).decode()
     except ValueError as error:
-        raise BadParameter("input", f"input: {id!r:.200} is not an item of a response here") from error
+        raise BadParameter(
+            "input", f"input: {id!r:.200} is not an item of a response here"
+        ) from error
 
 
 class AskedCall(BaseModel):
-    """A call that waits for a person, encoded in the id of an item: any gateway can pass the decision on."""
+    """A call that waits for a person, encoded in the id of an item: any gateway can pass the
+    decision on.
+    """
 
     run: str
     call: str
@@ -78,8 +86,12 @@ class AskedCall(BaseModel):
         try:
             encoded = text.partition("_")[2]
             padded = encoded + "=" * (-len(encoded) % 4)
-            run, call, digest, part = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-            return cls.model_validate({"run": run, "call": call, "digest": digest, "part": part}, strict=True)
+            run, call, digest, part = json.loads(
+                base64.b64decode(padded, altchars=b"-_", validate=True)
+            )
+            return cls.model_validate(
+                {"run": run, "call": call, "digest": digest, "part": part}, strict=True
+            )
         except (ValueError, TypeError, RecursionError) as error:
             raise BadParameter(
                 "input", f"input: {text!r:.200} is not an `approval_request_id` of a response here"
@@ -102,7 +114,9 @@ class _Content(Lenient):
 
     @property
     def part(self) -> Part:
-        """Return the part of a message. Raises `BadParameter` for content that agents do not accept."""
+        """Return the part of a message. Raises `BadParameter` for content that agents do not
+        accept.
+        """
         match self.type:
             case "input_text" | "output_text" | "text" | "summary_text":
                 return TextPart(value=self.text or "")
@@ -113,7 +127,9 @@ class _Content(Lenient):
             case "input_file" if source := self.file_data or self.file_url:
                 return FilePart(source=source, filename=self.filename)
         raise BadParameter(
-            "input", f"input: content of the type {self.type!r:.80} is not taken here, nor are files by their id"
+            "input",
+            f"input: content of the type {self.type!r:.80} is not taken here, nor are files by "
+            "their id",
         )
 
 
@@ -128,7 +144,9 @@ class _Item(Lenient):
 
     @property
     def message(self) -> Message:
-        """Return the message. Client instructions become user messages: the agent has its own instructions."""
+        """Return the message. Client instructions become user messages: the agent has its own
+        instructions.
+        """
         role = "assistant" if self.role == "assistant" else "user"
         if self.content is None or isinstance(self.content, str):
             return Message(role=role, parts=[TextPart(value=self.content or "")])
@@ -143,7 +161,9 @@ Metadata = dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_l
 
 
 class ResponseRequest(Lenient):
-    """The fields with an effect; the agent itself sets the others, such as `temperature` or `tools`."""
+    """The fields with an effect; the agent itself sets the others, such as `temperature` or
+    `tools`.
+    """
 
     model: str
     input: str | Listed[_Item] | None = None
@@ -157,7 +177,11 @@ class ResponseRequest(Lenient):
     @property
     def session(self) -> str | None:
         """The id of the request's session."""
-        return self.conversation.id if isinstance(self.conversation, _Conversation) else self.conversation
+        return (
+            self.conversation.id
+            if isinstance(self.conversation, _Conversation)
+            else self.conversation
+        )
 
 
 @dataclass
@@ -185,10 +209,14 @@ class Said:
 
     @property
     def text(self) -> str:
-        """The text of the new messages, for a run in progress. Raises `BadParameter` for other content than text."""
+        """The text of the new messages, for a run in progress. Raises `BadParameter` for other
+        content than text.
+        """
         text, parts = self.text_and_parts
         if parts:
-            raise BadParameter("input", "input: a run in progress reads text only: send files when it has ended")
+            raise BadParameter(
+                "input", "input: a run in progress reads text only: send files when it has ended"
+            )
         return text
 
     @property
@@ -208,7 +236,11 @@ def said_in(asked: ResponseRequest) -> Said:
     if asked.instructions:
         said.messages.append(Message.user(asked.instructions))
         said.words.append(Message.user(asked.instructions))
-    items = [_Item(role="user", content=asked.input)] if isinstance(asked.input, str) else asked.input or []
+    items = (
+        [_Item(role="user", content=asked.input)]
+        if isinstance(asked.input, str)
+        else asked.input or []
+    )
     for item in items:
         match item.type:
             case "message":
@@ -223,7 +255,9 @@ def said_in(asked: ResponseRequest) -> Said:
                 said.words = []
             case "mcp_approval_response":
                 if item.approve is None or item.approval_request_id is None:
-                    raise BadParameter("input", "input: mcp_approval_response has approval_request_id and approve")
+                    raise BadParameter(
+                        "input", "input: mcp_approval_response has approval_request_id and approve"
+                    )
                 call = AskedCall.read(item.approval_request_id)
                 said.decisions.append(SaidDecision(call, item.approve, item.reason or "denied"))
                 said.words = []

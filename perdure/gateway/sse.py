@@ -17,14 +17,17 @@ from .problems import problem_of
 
 T = TypeVar("T")
 KEEPALIVE_SECONDS = 15.0
-"""Seconds without an event after which a comment is sent: proxies cut connections idle for a minute."""
+"""Seconds without an event after which a comment is sent: proxies cut connections idle for a
+minute."""
 STREAM_SECONDS = 280.0
 """Seconds after which a resumable stream ends by itself: proxies cut requests of five minutes."""
 HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 
 
 def frame(data: str, *, event: str = "", id: str = "") -> bytes:
-    """Return the bytes of one event. Neither `event` nor `id` may contain line breaks; in `data` they are kept."""
+    """Return the bytes of one event. Neither `event` nor `id` may contain line breaks; in `data`
+    they are kept.
+    """
     lines = [f"id: {id}"] if id else []
     lines += [f"event: {event}"] if event else []
     lines += [f"data: {line}" for line in data.split("\n")]
@@ -44,7 +47,8 @@ async def with_keepalives(
 ) -> AsyncGenerator[bytes, None]:
     """Yield the frames, and a comment after every `silence` seconds without a frame.
 
-    After `seconds` the stream ends with the result of `farewell`, which accounts for all frames before it.
+    After `seconds` the stream ends with the result of `farewell`, which accounts for all frames
+    before it.
     """
     clock, coming = asyncio.get_running_loop().time, asyncio.ensure_future(anext(frames, None))
     end = clock() + seconds
@@ -68,7 +72,9 @@ async def with_keepalives(
         await frames.aclose()
 
 
-async def until_cut(events: AsyncGenerator[T, None], seconds: float) -> AsyncGenerator[T | None, None]:
+async def until_cut(
+    events: AsyncGenerator[T, None], seconds: float
+) -> AsyncGenerator[T | None, None]:
     """Yield the events and, after that many seconds or when the gateway ends, a final None.
 
     Closes the events' iterator then.
@@ -96,18 +102,26 @@ async def _next(events: AsyncGenerator[T, None], end: float) -> list[T | None]:
         return [None]
 
 
-def event_stream(frames: AsyncIterator[bytes], *, headers: dict[str, str] | None = None) -> StreamingResponse:
+def event_stream(
+    frames: AsyncIterator[bytes], *, headers: dict[str, str] | None = None
+) -> StreamingResponse:
     """Return the HTTP response that sends these bytes."""
-    return StreamingResponse(frames, media_type="text/event-stream", headers={**HEADERS, **(headers or {})})
+    return StreamingResponse(
+        frames, media_type="text/event-stream", headers={**HEADERS, **(headers or {})}
+    )
 
 
 class Resumable:
-    """A stream of events whose frames have positions as ids. It ends after the run, or names the position to resume
-    from.
+    """A stream of events whose frames have positions as ids. It ends after the run, or names the
+    position to resume from.
     """
 
     def __init__(
-        self, events: AsyncGenerator[RunEvent, None], after: str, is_end: Callable[[RunEvent], bool], seconds: float
+        self,
+        events: AsyncGenerator[RunEvent, None],
+        after: str,
+        is_end: Callable[[RunEvent], bool],
+        seconds: float,
     ) -> None:
         self._events = events
         self._position = after
@@ -116,7 +130,9 @@ class Resumable:
 
     def answer(self) -> Response:
         """Return the HTTP response that sends it."""
-        return event_stream(with_keepalives(self._frames(), seconds=self._seconds, farewell=self._farewell))
+        return event_stream(
+            with_keepalives(self._frames(), seconds=self._seconds, farewell=self._farewell)
+        )
 
     async def _frames(self) -> AsyncGenerator[bytes, None]:
         try:

@@ -1,4 +1,6 @@
-"""Words shared by all dialects: the end of an answer, questions to a person, and a person's message."""
+"""Words shared by all dialects: the end of an answer, questions to a person, and a person's
+message.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,14 @@ def output_text(output: Any) -> str:
 
 
 def text_and_parts(parts: Sequence[Part]) -> tuple[str, list[Part]]:
-    """Return the text with which a message begins, and the parts after it, as `Session.send` takes them."""
-    texts = [each.value for each in takewhile(lambda part: isinstance(part, TextPart), parts) if each.kind == "text"]
+    """Return the text with which a message begins, and the parts after it, as `Session.send` takes
+    them.
+    """
+    texts = [
+        each.value
+        for each in takewhile(lambda part: isinstance(part, TextPart), parts)
+        if each.kind == "text"
+    ]
     return "".join(texts), list(parts[len(texts) :])
 
 

@@ -1,1 +1,3 @@
-"""What Temporal recorded of a run, read back: one link, the chain of links, everything that was said."""
+"""What Temporal recorded of a run, read back: one link, the chain of links, everything that was
+said.
+"""

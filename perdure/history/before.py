@@ -24,18 +24,19 @@ class ConversationBefore:
     last: int
     """The last iteration before `at` with a model call in the link; `first - 1` without one."""
     recorded: ConversationRef | None = None
-    """The last version before the iteration that the histories up to this link's record completely; None without
-    one.
+    """The last version before the iteration that the histories up to this link's record completely;
+    None without one.
     """
     count: int = 0
     """Number of messages in that version."""
 
 
 async def conversation_before(client: Client, link: RecordedLink, at: int) -> ConversationBefore:
-    """Return the conversation at the beginning of iteration `at`, after the tool results of the one before it.
+    """Return the conversation at the beginning of iteration `at`, after the tool results of the one
+    before it.
 
-    Messages trimmed or rewritten by earlier iterations have the form of their model calls; messages read by iteration
-    `at` itself are left out. Raises like `decode`.
+    Messages trimmed or rewritten by earlier iterations have the form of their model calls; messages
+    read by iteration `at` itself are left out. Raises like `decode`.
     """
     carried = link.input.carried
     first = carried.loop.iteration + 1 if carried else 1
@@ -59,7 +60,11 @@ async def conversation_before(client: Client, link: RecordedLink, at: int) -> Co
             before.apply(operation)
         if recorded.iteration == at:
             return ConversationBefore(before.messages, first, last, boundary, len(messages))
-        messages, boundary, last = list(conversation.messages), _reference(recorded.conversation), recorded.iteration
+        messages, boundary, last = (
+            list(conversation.messages),
+            _reference(recorded.conversation),
+            recorded.iteration,
+        )
     return ConversationBefore(None, first, last, boundary, len(messages))
 
 

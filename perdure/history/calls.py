@@ -36,7 +36,8 @@ ToResult = Callable[[Any], ToolResult]
 """Makes a tool result of the answers of foreign activities and workflows, and of other agents."""
 
 ExecutedBy = Literal["tool", "local", "agent", "other"]
-"""A tool of perdure's worker, as an activity or a local activity; another agent's run; foreign code on Temporal."""
+"""A tool of perdure's worker, as an activity or a local activity; another agent's run; foreign code
+on Temporal."""
 
 
 @dataclass
@@ -54,7 +55,8 @@ class ModelCall:
     times: Times
     reply: ModelReply | None = None
     fallback: int = 0
-    """Position of the called model in the agent's `fallback`, from 1; 0 for the agent's own model."""
+    """Position of the called model in the agent's `fallback`, from 1; 0 for the agent's own
+    model."""
     failure: JsonObject | None = None
     """The reason for the missing reply; also None while the call is open."""
     model: Model | None = None
@@ -101,7 +103,9 @@ _CALL = re.compile(r"(?:.*/)?(\d+)[.-](\d+)(?:\..*)?", re.DOTALL)
 
 
 def call_key(step: RecordedActivity | RecordedChild, workflow_id: str) -> tuple[int, int] | None:
-    """Return iteration and index of a call that foreign code executes for this run; None for any other id."""
+    """Return iteration and index of a call that foreign code executes for this run; None for any
+    other id.
+    """
     id = step.id
     if isinstance(step, RecordedChild):
         if not id.startswith(f"{workflow_id}/"):
@@ -126,8 +130,8 @@ def executed_by(step: RecordedActivity | RecordedChild) -> ExecutedBy:
 async def decoded_result(
     client: Client, by: ExecutedBy, payloads: Sequence[Payload], to_result: ToResult
 ) -> ToolResult | None:
-    """Return the result of a call. None for an activity that only prepared a run, or whose call another system or a
-    person's answer finishes. Raises like `decode`.
+    """Return the result of a call. None for an activity that only prepared a run, or whose call
+    another system or a person's answer finishes. Raises like `decode`.
     """
     match by:
         case "agent":
@@ -165,12 +169,16 @@ class _Round:
                 result.outcome_unknown = bool(message.metadata.get("outcome_unknown"))
                 self._shown.append(result)
 
-    async def add(self, client: Client, workflow_id: str, step: RecordedActivity | RecordedChild) -> None:
+    async def add(
+        self, client: Client, workflow_id: str, step: RecordedActivity | RecordedChild
+    ) -> None:
         """Take an activity or a child that executes a call of this round. Raises like `decode`."""
         if isinstance(step, RecordedActivity) and answers_call(step):
             if step.is_local:
                 self._local += [step] if step.result is not None else []
-            elif (request := (await step.input_fields(client)).request) and request.iteration == self.iteration:
+            elif (
+                request := (await step.input_fields(client)).request
+            ) and request.iteration == self.iteration:
                 self._arguments[request.index] = request.arguments
                 self._steps.setdefault(request.index, []).append(step)
         elif (key := call_key(step, workflow_id)) and key[0] == self.iteration:
@@ -185,13 +193,19 @@ class _Round:
         for index, call in enumerate(self._calls):
             shown = self._shown[index] if index < len(self._shown) else None
             steps = self._steps.get(index) or await self._local_of(client, call, shown)
-            execution = await _execution(client, steps, self._arguments.get(index)) if steps else None
+            execution = (
+                await _execution(client, steps, self._arguments.get(index)) if steps else None
+            )
             result = await _result(client, execution, shown, to_result)
             found.append(CallOutcome(self.iteration, index, call, execution, result, shown))
         return found
 
-    async def _local_of(self, client: Client, call: ToolCall, shown: ToolResult | None) -> list[RecordedActivity]:
-        """Return the local execution of the call: the one with its result, or the only one of its tool."""
+    async def _local_of(
+        self, client: Client, call: ToolCall, shown: ToolResult | None
+    ) -> list[RecordedActivity]:
+        """Return the local execution of the call: the one with its result, or the only one of its
+        tool.
+        """
         own = [each for each in self._local if each.type == f"{activities.TOOL_PREFIX}{call.name}"]
         is_only = len(own) == 1 == sum(each.name == call.name for each in self._calls)
         for activity in own:
@@ -208,7 +222,8 @@ async def _execution(
     """Combine the executions of one call: the last one counts."""
     last = steps[-1]
     count = sum(
-        not isinstance(step, RecordedActivity) or (step.type != activities.FINISH_CALL and not is_refusal(step.failure))
+        not isinstance(step, RecordedActivity)
+        or (step.type != activities.FINISH_CALL and not is_refusal(step.failure))
         for step in steps
     )
     execution = Execution(executed_by(last), last.times, arguments, last.result, count=count)
@@ -233,7 +248,9 @@ async def _is_refusal(client: Client, failure: Failure | None) -> bool:
 
 def _may_have_begun(activity: RecordedActivity, failure: Failure) -> bool:
     if activity.state == "timed_out":
-        return failure.timeout_failure_info.timeout_type != TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_START
+        return (
+            failure.timeout_failure_info.timeout_type != TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_START
+        )
     return activity.is_tool and failure.application_failure_info.type not in activities.NOT_EXECUTED
 
 
@@ -248,7 +265,8 @@ async def _result(
     except Exception:
         if execution.by != "other":
             raise
-        # Foreign answers may be unreadable here, by any converter; the model saw the result made from them.
+        # Foreign answers may be unreadable here, by any converter; the model saw the result made
+        # from them.
         return shown
 
 
@@ -257,9 +275,16 @@ async def failure_data(client: Client, failure: Failure) -> JsonObject:
     error = await error_of(client, failure)
     if not isinstance(error, ApplicationError):
         kind = type(error).__name__.removesuffix("Error").lower()
-        return {"kind": kind, "message": error.message if isinstance(error, FailureError) else str(error)}
+        return {
+            "kind": kind,
+            "message": error.message if isinstance(error, FailureError) else str(error),
+        }
     said: JsonObject = {"kind": error.type or "error", "message": error.message}
-    if error.type == activities.MODEL_ERROR and error.details and isinstance(error.details[0], dict):
+    if (
+        error.type == activities.MODEL_ERROR
+        and error.details
+        and isinstance(error.details[0], dict)
+    ):
         said |= {name: value for name, value in error.details[0].items() if value is not None}
     return said
 
@@ -297,7 +322,9 @@ class CallReader:
                 await self._round.add(self._client, self._id, step)
 
     async def end(self, operations: Sequence[Operation]) -> list[ModelCall | CallOutcome]:
-        """Return the remaining calls after the last link; `operations` are the changes not shown by any call."""
+        """Return the remaining calls after the last link; `operations` are the changes not shown by
+        any call.
+        """
         self._apply(operations)
         return [*self._under_way, *await self._round.outcomes(self._client, self._to_result)]
 
@@ -309,7 +336,8 @@ class CallReader:
     def _begin(self, link: RecordedLink) -> None:
         known = self._conversation.messages if self._conversation else None
         if known is not None:
-            # After its last call, the previous link may have added messages that only this link's beginning has.
+            # After its last call, the previous link may have added messages that only this link's
+            # beginning has.
             if link.seed[: len(known)] != known:
                 self._apply([Rewrite(messages=list(link.seed))])
             elif rest := link.seed[len(known) :]:
@@ -333,8 +361,8 @@ class CallReader:
             self._apply(reference.operations[known:])
 
     async def _take(self, activity: RecordedActivity) -> list[ModelCall | CallOutcome]:
-        """Return the calls completed by this activity: for a model call, the tool calls before it, and the call
-        itself.
+        """Return the calls completed by this activity: for a model call, the tool calls before it,
+        and the call itself.
         """
         if activity.is_local:
             return []
@@ -356,7 +384,9 @@ class CallReader:
         self._last = (asked.iteration, number + 1 if asked.iteration == iteration else 1)
         messages = len(self._conversation.messages) if self._conversation else 0
         news, times = self.take_news(), activity.times
-        call = ModelCall(*self._last, asked.with_tools, news, messages, times, fallback=asked.fallback)
+        call = ModelCall(
+            *self._last, asked.with_tools, news, messages, times, fallback=asked.fallback
+        )
         call.model = None if asked.fallback else asked.model
         self._round = _Round()
         if activity.result is not None:
@@ -370,10 +400,12 @@ class CallReader:
 
 
 def end_of_round(operations: Sequence[Operation]) -> int:
-    """Return the number of operations between two model calls that belong to the first one's iteration.
+    """Return the number of operations between two model calls that belong to the first one's
+    iteration.
 
-    These add the model's message, the results of its tools, and a correction of its answer. The following operations
-    belong to the next iteration: steering messages, a trim, an input guardrail's rewrite.
+    These add the model's message, the results of its tools, and a correction of its answer. The
+    following operations belong to the next iteration: steering messages, a trim, an input
+    guardrail's rewrite.
     """
     for number, operation in enumerate(operations):
         if not (isinstance(operation, Append) and all(map(_ends_round, operation.messages))):
@@ -382,11 +414,20 @@ def end_of_round(operations: Sequence[Operation]) -> int:
 
 
 def steering_in(operations: Sequence[Operation]) -> list[str]:
-    """Return the steering messages read between two model calls; `operations` are those between the calls."""
+    """Return the steering messages read between two model calls; `operations` are those between the
+    calls.
+    """
     later = operations[end_of_round(operations) :]
-    added = [message for operation in later if isinstance(operation, Append) for message in operation.messages]
+    added = [
+        message
+        for operation in later
+        if isinstance(operation, Append)
+        for message in operation.messages
+    ]
     return [message.text for message in added if message.role == "user"]
 
 
 def _ends_round(message: Message) -> bool:
-    return message.role in ("assistant", "tool") or (message.role == "user" and message.text.startswith(CORRECTION))
+    return message.role in ("assistant", "tool") or (
+        message.role == "user" and message.text.startswith(CORRECTION)
+    )

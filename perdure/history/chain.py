@@ -34,12 +34,20 @@ Done = TypeVar("Done")
 class Chain:
     """Links of one run, unaffected by a later run with the same id.
 
-    `origin` is the run id of the first link; without it, the chain is that of the latest run at the first request.
-    Every method raises `RPCError` if the namespace does not keep the run. With `is_of_run`, the first request raises
-    `RunNotFound` if the id is that of something else, such as a session.
+    `origin` is the run id of the first link; without it, the chain is that of the latest run at the
+    first request. Every method raises `RPCError` if the namespace does not keep the run. With
+    `is_of_run`, the first request raises `RunNotFound` if the id is that of something else, such as
+    a session.
     """
 
-    def __init__(self, client: Client, workflow_id: str, origin: str | None = None, *, is_of_run: bool = False) -> None:
+    def __init__(
+        self,
+        client: Client,
+        workflow_id: str,
+        origin: str | None = None,
+        *,
+        is_of_run: bool = False,
+    ) -> None:
         self.client = client
         self.workflow_id = workflow_id
         self._origin = origin
@@ -54,7 +62,8 @@ class Chain:
     async def pending_activities(self, run_id: str) -> Sequence[PendingActivityInfo]:
         """Return the open activities of one link.
 
-        Readers ask ten times a second: the SDK's own description costs three times as much as the server's answer.
+        Readers ask ten times a second: the SDK's own description costs three times as much as the
+        server's answer.
         """
         link = WorkflowExecution(workflow_id=self.workflow_id, run_id=run_id)
         asked = DescribeWorkflowExecutionRequest(namespace=self.client.namespace, execution=link)
@@ -62,7 +71,9 @@ class Chain:
         return answer.pending_activities
 
     async def describe(self) -> WorkflowExecutionDescription:
-        """Return the run's current or last link. Raises `RunNotFound` as described for the class."""
+        """Return the run's current or last link. Raises `RunNotFound` as described for the
+        class.
+        """
         latest = await self.client.get_workflow_handle(self.workflow_id).describe()
         if self._is_of_run and latest.workflow_type != WORKFLOW:
             raise RunNotFound(not_a_run(self.workflow_id, latest.workflow_type))
@@ -77,12 +88,16 @@ class Chain:
         return self._known or (await self.describe()).run_id
 
     async def at_current(self, do: Callable[[WorkflowHandle[Any, Any]], Awaitable[Done]]) -> Done:
-        """Call `do` with the run's current link, which may change meanwhile. Raises the errors of `do`."""
+        """Call `do` with the run's current link, which may change meanwhile. Raises the errors of
+        `do`.
+        """
 
         async def current() -> str:
             return (await self.describe()).run_id
 
-        return await _with_link(await self.known_run_id(), current, lambda run_id: do(self.handle(run_id)))
+        return await _with_link(
+            await self.known_run_id(), current, lambda run_id: do(self.handle(run_id))
+        )
 
     async def origin(self) -> str:
         """Return the run id of the first link, which the namespace may have removed."""
@@ -96,7 +111,9 @@ class Chain:
         return await read_link(self.client, self.workflow_id, (await self.describe()).run_id)
 
     async def links(self) -> AsyncIterator[RecordedLink]:
-        """Yield all links that the namespace keeps, from the first to the last. Raises like `read_link`."""
+        """Yield all links that the namespace keeps, from the first to the last. Raises like
+        `read_link`.
+        """
         read = partial(read_link, self.client, self.workflow_id)
         link = await self.at_first_kept(read)
         yield link
@@ -105,7 +122,8 @@ class Chain:
             yield link
 
     async def at_first_kept(self, read: Callable[[str], Awaitable[Done]]) -> Done:
-        """Call `read` with the run id of the first link that the namespace keeps; with the next one if that is removed.
+        """Call `read` with the run id of the first link that the namespace keeps; with the next one
+        if that is removed.
 
         Raises the errors of `read`.
         """
@@ -145,7 +163,9 @@ class Chain:
             if link.status != WorkflowExecutionStatus.CONTINUED_AS_NEW:
                 return link
             closing = await self.closing_event(self._known)
-            self._known = closing.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
+            self._known = (
+                closing.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
+            )
 
     async def oldest_before(self, run_id: str) -> str:
         """Return the oldest link before `run_id` that the retention period has left.
@@ -173,8 +193,12 @@ class Chain:
         return True
 
 
-async def _with_link(run_id: str, look: Callable[[], Awaitable[str]], do: Callable[[str], Awaitable[Done]]) -> Done:
-    """Call `do` with that link, or with its current successor if it is not found. Raises as `do`."""
+async def _with_link(
+    run_id: str, look: Callable[[], Awaitable[str]], do: Callable[[str], Awaitable[Done]]
+) -> Done:
+    """Call `do` with that link, or with its current successor if it is not found. Raises as
+    `do`.
+    """
     while True:
         try:
             return await do(run_id)
@@ -210,12 +234,19 @@ async def closing_tail(client: Client, link: RecordedLink) -> ConversationRef | 
     ending = await ending_of(client, link.closing_event) if link.closing_event else None
     if ending is None or ending.tail or not ending.handed_over:
         return ending.tail if ending else None
-    reference, known = ending.handed_over, link.references[-1].version if link.references else link.version
-    return reference.model_copy(update={"base": known, "operations": reference.operations[known - reference.base :]})
+    reference, known = (
+        ending.handed_over,
+        link.references[-1].version if link.references else link.version,
+    )
+    return reference.model_copy(
+        update={"base": known, "operations": reference.operations[known - reference.base :]}
+    )
 
 
 async def ending_of(client: Client, closing: HistoryEvent) -> RunOutput | RunFailure | None:
-    """Return the run's own result or failure; None if it was ended from outside. Raises like `closing_tail`."""
+    """Return the run's own result or failure; None if it was ended from outside. Raises like
+    `closing_tail`.
+    """
     if closing.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
         result = closing.workflow_execution_completed_event_attributes.result
         return await decode(client, result.payloads, RunOutput)

@@ -28,14 +28,17 @@ Value = TypeVar("Value")
 
 
 async def decode(client: Client, payloads: Iterable[Payload], type_: type[Value]) -> Value:
-    """Decode the one value of the payloads. Raises `ConfigurationError` if `client` can't reach its storage."""
+    """Decode the one value of the payloads. Raises `ConfigurationError` if `client` can't reach its
+    storage.
+    """
     try:
         values: list[Any] = await client.data_converter.decode(list(payloads), [type_])
     except RuntimeError as error:
         if STORED_ELSEWHERE not in str(error):
             raise
         raise ConfigurationError(
-            "A value of this run is stored outside Temporal, and this process does not know where: set "
+            "A value of this run is stored outside Temporal, and this process does not know where: "
+            "set "
             "PERDURE_STORAGE to what it was where the run was started"
         ) from error
     value: Value = values[0]
@@ -81,7 +84,12 @@ class HistoryLink:
     @property
     def next_run_id(self) -> str | None:
         """Run id of the next link, if this one was continued as new."""
-        return self.history[-1].workflow_execution_continued_as_new_event_attributes.new_execution_run_id or None
+        return (
+            self.history[
+                -1
+            ].workflow_execution_continued_as_new_event_attributes.new_execution_run_id
+            or None
+        )
 
 
 @dataclass
@@ -129,7 +137,9 @@ State = Literal[
 
 @dataclass(eq=False)
 class RecordedStep:
-    """A step that one event begins, updated by later events. Times are in nanoseconds since the epoch."""
+    """A step that one event begins, updated by later events. Times are in nanoseconds since the
+    epoch.
+    """
 
     event_id: int
     """Id of the event that begins it."""
@@ -181,7 +191,8 @@ class RecordedActivity(RecordedStep):
 
     is_local: bool = False
     recorded: int = 0
-    """Time when the end of a local activity was recorded; its own times, the workflow's, show no duration."""
+    """Time when the end of a local activity was recorded; its own times, the workflow's, show no
+    duration."""
     cancel_requested: int | None = None
     last_failure: Failure | None = None
     """Failure of the last but one attempt, if known."""
@@ -194,8 +205,8 @@ class RecordedActivity(RecordedStep):
 
     @property
     def refusals(self) -> int:
-        """Number of refusals by workers. The history has only the failures of the last attempts: those before count as
-        refused if the last but one was.
+        """Number of refusals by workers. The history has only the failures of the last attempts:
+        those before count as refused if the last but one was.
         """
         before = max(self.attempts - 1, 0) if is_refusal(self.last_failure) else 0
         return before + is_refusal(self.failure)
@@ -222,7 +233,9 @@ class RecordedActivity(RecordedStep):
         return self._fields
 
     async def outcome(self, client: Client, type_: type[Any]) -> Any:
-        """Return the result, as that type, or the error; None before the end. Raises like `decode`."""
+        """Return the result, as that type, or the error; None before the end. Raises like
+        `decode`.
+        """
         if self.result is not None:
             return await decode(client, self.result, type_)
         if self.failure is not None:
@@ -253,9 +266,17 @@ class RecordedUpdate(RecordedStep):
 _CHANGES: dict[int, tuple[str, Any]] = {
     EventType.Value(f"EVENT_TYPE_{kind}_{state.upper()}"): (field, state)
     for kind, field, states in (
-        ("ACTIVITY_TASK", "scheduled_event_id", "started cancel_requested completed failed timed_out canceled"),
+        (
+            "ACTIVITY_TASK",
+            "scheduled_event_id",
+            "started cancel_requested completed failed timed_out canceled",
+        ),
         ("START_CHILD_WORKFLOW_EXECUTION", "initiated_event_id", "failed"),
-        ("CHILD_WORKFLOW_EXECUTION", "initiated_event_id", "started completed failed timed_out canceled terminated"),
+        (
+            "CHILD_WORKFLOW_EXECUTION",
+            "initiated_event_id",
+            "started completed failed timed_out canceled terminated",
+        ),
         ("TIMER", "started_event_id", "fired canceled"),
         ("EXTERNAL_WORKFLOW_EXECUTION", "initiated_event_id", "signaled"),
         ("WORKFLOW_EXECUTION_UPDATE", "accepted_event_id", "completed"),
@@ -292,7 +313,9 @@ class RecordedWork:
         return [each for each in self.activities if each.type in types and not each.is_local]
 
     def add(self, event: HistoryEvent) -> RecordedStep | None:
-        """Take the next event; return the step that it begins or changes, None for any other event."""
+        """Take the next event; return the step that it begins or changes, None for any other
+        event.
+        """
         if change := _CHANGES.get(event.event_type):
             return self._change(event, *change)
         begin = _BEGINNINGS.get(event.event_type)
@@ -325,13 +348,19 @@ class RecordedWork:
             step.started, step.attempts = at, getattr(changed, "attempt", 1)
             if isinstance(step, RecordedActivity):
                 step.worker = changed.identity
-                step.last_failure = changed.last_failure if changed.HasField("last_failure") else None
+                step.last_failure = (
+                    changed.last_failure if changed.HasField("last_failure") else None
+                )
             elif isinstance(step, RecordedChild):
                 step.run_id = changed.workflow_execution.run_id
         elif isinstance(step, RecordedActivity) and state == "cancel_requested":
             step.cancel_requested = at
         else:
-            step.ended, step.result, step.failure = at, _result(state, changed), getattr(changed, "failure", None)
+            step.ended, step.result, step.failure = (
+                at,
+                _result(state, changed),
+                getattr(changed, "failure", None),
+            )
         return step
 
 
@@ -346,7 +375,9 @@ def _result(state: State, changed: Any) -> Sequence[Payload] | None:
 
 def _activity(event: HistoryEvent, scheduled: Any) -> RecordedActivity:
     type = scheduled.activity_type.name
-    return RecordedActivity(event.event_id, scheduled.activity_id, type, time_of(event), scheduled.input.payloads)
+    return RecordedActivity(
+        event.event_id, scheduled.activity_id, type, time_of(event), scheduled.input.payloads
+    )
 
 
 def _local_activity(event: HistoryEvent, marker: Any) -> RecordedActivity | None:
@@ -354,8 +385,14 @@ def _local_activity(event: HistoryEvent, marker: Any) -> RecordedActivity | None
         return None
     data = json.loads(marker.details["data"].payloads[0].data)
     scheduled = _nanoseconds(data.get("original_schedule_time")) or time_of(event)
-    activity = RecordedActivity(event.event_id, data["activity_id"], data["activity_type"], scheduled, is_local=True)
-    activity.started, activity.attempts, activity.recorded = scheduled, data.get("attempt") or 1, time_of(event)
+    activity = RecordedActivity(
+        event.event_id, data["activity_id"], data["activity_type"], scheduled, is_local=True
+    )
+    activity.started, activity.attempts, activity.recorded = (
+        scheduled,
+        data.get("attempt") or 1,
+        time_of(event),
+    )
     activity.ended = max(scheduled, _nanoseconds(data.get("complete_time")) or 0)
     activity.result = marker.details["result"].payloads if "result" in marker.details else None
     activity.failure = marker.failure if marker.HasField("failure") else None
@@ -369,7 +406,9 @@ def _nanoseconds(time: Any) -> int | None:
 
 def _child(event: HistoryEvent, initiated: Any) -> RecordedChild:
     type = initiated.workflow_type.name
-    return RecordedChild(event.event_id, initiated.workflow_id, type, time_of(event), initiated.input.payloads)
+    return RecordedChild(
+        event.event_id, initiated.workflow_id, type, time_of(event), initiated.input.payloads
+    )
 
 
 def _timer(event: HistoryEvent, started: Any) -> RecordedTimer:
@@ -378,8 +417,12 @@ def _timer(event: HistoryEvent, started: Any) -> RecordedTimer:
 
 
 def _signal(event: HistoryEvent, signal: Any) -> RecordedSignal:
-    receiver = signal.workflow_execution.workflow_id if hasattr(signal, "workflow_execution") else ""
-    return RecordedSignal(event.event_id, receiver, signal.signal_name, time_of(event), signal.input.payloads)
+    receiver = (
+        signal.workflow_execution.workflow_id if hasattr(signal, "workflow_execution") else ""
+    )
+    return RecordedSignal(
+        event.event_id, receiver, signal.signal_name, time_of(event), signal.input.payloads
+    )
 
 
 def _update(event: HistoryEvent, accepted: Any) -> RecordedUpdate:

@@ -66,7 +66,9 @@ async def read_references(
     found = HistoryReferences() if into is None else into
     found._loads.clear()
     try:
-        async for event in client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history_events():
+        async for event in client.get_workflow_handle(
+            workflow_id, run_id=run_id
+        ).fetch_history_events():
             found.read_event(event)
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:

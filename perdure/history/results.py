@@ -26,10 +26,12 @@ async def read_result(
     to_result: ToResult,
     ignored: Sequence[str] = (),
 ) -> ToolResult:
-    """Read the result of the last call of that id up to this link, or of the one in that iteration, as recorded.
+    """Read the result of the last call of that id up to this link, or of the one in that iteration,
+    as recorded.
 
-    Ignores calls of the tools in `ignored`. Raises `UnknownCallError` if no remaining history has such a call,
-    `RPCError` for an unknown link, and `ConfigurationError` for a value in a storage that `client` can't reach.
+    Ignores calls of the tools in `ignored`. Raises `UnknownCallError` if no remaining history has
+    such a call, `RPCError` for an unknown link, and `ConfigurationError` for a value in a storage
+    that `client` can't reach.
     """
     known: list[CallPlace] = []
     current: str | None = run_id
@@ -47,9 +49,13 @@ async def read_result(
         with suppress(UnknownCallError):
             answer = answers[choose(answers, call_id, iteration)]
         if answer is not None:
-            result = await decoded_result(client, executed_by(answer), answer.result or (), to_result)
+            result = await decoded_result(
+                client, executed_by(answer), answer.result or (), to_result
+            )
             if result is None and (by := await _finisher(client, answer)):
-                raise UnknownCallError(f"the tool call {call_id!r} has no result yet: {by} finishes it")
+                raise UnknownCallError(
+                    f"the tool call {call_id!r} has no result yet: {by} finishes it"
+                )
             return ToolResult(parts=[]) if result is None else result
         current = history[0].workflow_execution_started_event_attributes.continued_execution_run_id
     raise UnknownCallError(_text(known, call_id, iteration))
@@ -85,7 +91,9 @@ async def _answers(
             request = (await step.input_fields(client)).request
             # If a child executes the call, the activity only prepared it.
             if request and (request.iteration, request.index) not in children:
-                found[CallPlace(request.iteration, request.index, request.call_id, request.name)] = step
+                found[
+                    CallPlace(request.iteration, request.index, request.call_id, request.name)
+                ] = step
         elif key := call_key(step, workflow_id):
             elsewhere[key] = step
     for place in await _calls_of_replies(client, work) if elsewhere else ():
@@ -100,5 +108,7 @@ async def _calls_of_replies(client: Client, work: RecordedWork) -> list[CallPlac
         if model_call.result is not None:
             iteration = (await model_call.input_fields(client)).iteration
             calls = (await decode(client, model_call.result, ModelReply)).message.tool_calls
-            places += [CallPlace(iteration, index, call.id, call.name) for index, call in enumerate(calls)]
+            places += [
+                CallPlace(iteration, index, call.id, call.name) for index, call in enumerate(calls)
+            ]
     return places

@@ -1,5 +1,5 @@
-"""The state of a session from the events of its history: the same facts, in the same order, as its workflow saw
-them.
+"""The state of a session from the events of its history: the same facts, in the same order, as its
+workflow saw them.
 """
 
 from __future__ import annotations
@@ -109,8 +109,11 @@ _ENDS: dict[str, Ended] = {
 }
 
 
-async def fold_session(client: Client, link: SessionLink, transcript: Transcript, until: int | None = None) -> None:
-    """Complete the link, and the transcript of those before it, from its events, up to that version.
+async def fold_session(
+    client: Client, link: SessionLink, transcript: Transcript, until: int | None = None
+) -> None:
+    """Complete the link, and the transcript of those before it, from its events, up to that
+    version.
 
     Raises as `read_session_link` does.
     """
@@ -126,8 +129,8 @@ async def fold_session(client: Client, link: SessionLink, transcript: Transcript
 class _Fold:
     """Processes the events in order.
 
-    A turn's end counts at the beginning of the next turn, or at the end of the history: the session may be steering the
-    turn at its end.
+    A turn's end counts at the beginning of the next turn, or at the end of the history: the session
+    may be steering the turn at its end.
     """
 
     def __init__(self, client: Client, link: SessionLink, transcript: Transcript) -> None:
@@ -174,7 +177,11 @@ class _Fold:
                 self._follow(version, sent)
             else:
                 self._follow(version)
-                handed = [said for each in self._link.conversation.since(version) for said in messages_of(each)]
+                handed = [
+                    said
+                    for each in self._link.conversation.since(version)
+                    for said in messages_of(each)
+                ]
                 self._transcript.add_refused(unknown_messages(handed, sent), self._refusal)
             self.is_open, self._ended, self._refusal = False, False, None
 
@@ -248,10 +255,13 @@ class _Fold:
                 self._take_part(await self._signal_value(signal.input, HandedOver))
             case names.NOTE:
                 note = await self._signal_value(signal.input, SessionNote)
-                self._link.notes += [RecordedNote(note, seconds(signal.scheduled) or 0.0)] if note else []
+                self._link.notes += (
+                    [RecordedNote(note, seconds(signal.scheduled) or 0.0)] if note else []
+                )
 
     async def _signal_value(self, payloads: Sequence[Payload], type_: type[Value]) -> Value | None:
-        """Decode a signal's one value; None for a signal that the session dropped, which its markers show.
+        """Decode a signal's one value; None for a signal that the session dropped, which its
+        markers show.
 
         Signals are counted as in `workflows.received.Received`.
         """
@@ -277,7 +287,9 @@ class _Fold:
 
     def _take_part(self, part: HandedOver | None) -> None:
         if part is not None and self.is_open and part.turn == self._under_way:
-            self._session.hand_over(part.reference, is_last=part.is_last, unread=part.unread_steering)
+            self._session.hand_over(
+                part.reference, is_last=part.is_last, unread=part.unread_steering
+            )
 
     async def _follow_update(self, update: RecordedUpdate) -> None:
         if update.state == "begun":
@@ -290,18 +302,27 @@ class _Fold:
 
 
 async def read_session_link(
-    client: Client, session: str, run_id: str, *, until: int | None = None, transcript: Transcript | None = None
+    client: Client,
+    session: str,
+    run_id: str,
+    *,
+    until: int | None = None,
+    transcript: Transcript | None = None,
 ) -> SessionLink:
-    """Read one link of a session; a conversation that it has not loaded yet is read from the link before it.
+    """Read one link of a session; a conversation that it has not loaded yet is read from the link
+    before it.
 
-    With `until`, stop at that version of the conversation; `transcript` is that of the links before it, which this one
-    continues. Raises `RPCError` for an unknown link, `DigestMismatchError` if its recorded parts do not fit together,
-    and the errors of `decode`.
+    With `until`, stop at that version of the conversation; `transcript` is that of the links before
+    it, which this one continues. Raises `RPCError` for an unknown link, `DigestMismatchError` if
+    its recorded parts do not fit together, and the errors of `decode`.
     """
     handle = client.get_workflow_handle(session, run_id=run_id)
     history = [event async for event in handle.fetch_history_events()]
     if not history or history[0].event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
-        raise ValueError(f"the history of {session!r}, run {run_id!r}, does not begin with the start of a session")
+        raise ValueError(
+            f"the history of {session!r}, run {run_id!r}, does not begin with the start of a "
+            "session"
+        )
     started = history[0].workflow_execution_started_event_attributes
     input = await decode(client, started.input.payloads, SessionInput)
     seed = await _seed(client, session, input, history)
@@ -310,15 +331,23 @@ async def read_session_link(
     return link
 
 
-async def session_conversation(client: Client, session: str, run_id: str, reference: ConversationRef) -> Conversation:
-    """Read the conversation of a session at exactly that version from a link of it. Raises as above."""
-    conversation = (await read_session_link(client, session, run_id, until=reference.version)).conversation
+async def session_conversation(
+    client: Client, session: str, run_id: str, reference: ConversationRef
+) -> Conversation:
+    """Read the conversation of a session at exactly that version from a link of it. Raises as
+    above.
+    """
+    conversation = (
+        await read_session_link(client, session, run_id, until=reference.version)
+    ).conversation
     conversation.follow(reference)
     conversation.forget_operations()
     return conversation
 
 
-async def _seed(client: Client, session: str, input: SessionInput, history: Sequence[HistoryEvent]) -> list[Message]:
+async def _seed(
+    client: Client, session: str, input: SessionInput, history: Sequence[HistoryEvent]
+) -> list[Message]:
     if input.carried is None:
         return input.setup.messages
     carried = input.carried.conversation
@@ -327,7 +356,9 @@ async def _seed(client: Client, session: str, input: SessionInput, history: Sequ
     pieces = await loaded_pieces(client, RecordedWork(history))
     if len(pieces) >= carried.ends[-1]:
         return pieces
-    before = await read_session_link(client, session, carried.run_id, until=carried.reference.version)
+    before = await read_session_link(
+        client, session, carried.run_id, until=carried.reference.version
+    )
     return before.conversation.messages
 
 
@@ -345,5 +376,7 @@ def _patches_in(history: Iterable[HistoryEvent]) -> set[str]:
         for event in history
         if event.event_type == EventType.EVENT_TYPE_MARKER_RECORDED
     )
-    data = (marker.details["patch-data"] for marker in markers if marker.marker_name == "core_patch")
+    data = (
+        marker.details["patch-data"] for marker in markers if marker.marker_name == "core_patch"
+    )
     return {str(json.loads(payload.data)["id"]) for each in data for payload in each.payloads}

@@ -7,7 +7,15 @@ from collections.abc import Iterable, Sequence
 
 from temporalio.client import Client
 
-from ..conversation import Append, Conversation, Instruct, Operation, Rewrite, Trim, count_of_instructions
+from ..conversation import (
+    Append,
+    Conversation,
+    Instruct,
+    Operation,
+    Rewrite,
+    Trim,
+    count_of_instructions,
+)
 from ..messages import Message
 from ..protocol import activities
 from ..trimming import is_summary
@@ -15,7 +23,9 @@ from .events import RecordedWork, decode
 
 
 class Transcript:
-    """All messages of a run: follows the operations on its conversation, but keeps trimmed messages."""
+    """All messages of a run: follows the operations on its conversation, but keeps trimmed
+    messages.
+    """
 
     def __init__(self, seed: Sequence[Message]) -> None:
         self.messages = list(seed)
@@ -24,8 +34,8 @@ class Transcript:
     def follow(self, operations: Iterable[Operation], sent: Sequence[Message] = ()) -> None:
         """Apply the next operations.
 
-        The operations that lead to a view come together, with the messages `sent` before it, which may have been
-        trimmed.
+        The operations that lead to a view come together, with the messages `sent` before it, which
+        may have been trimmed.
         """
         operations = list(operations)
         if operations and isinstance(operations[0], Rewrite) and operations[0].is_view:
@@ -52,20 +62,25 @@ class Transcript:
         instructions = count_of_instructions(view)
         if view[:instructions] != known[: count_of_instructions(known)]:
             self.messages[: count_of_instructions(self.messages)] = view[:instructions]
-        new = [message for message in unknown_messages(known, view[instructions:]) if not is_summary(message)]
+        new = [
+            message
+            for message in unknown_messages(known, view[instructions:])
+            if not is_summary(message)
+        ]
         self.messages += [*unknown_messages(new, sent), *new]
 
     def add_refused(self, messages: Iterable[Message], reason: str) -> None:
         """Keep messages refused by an input guardrail: the conversation continues without them."""
         self.messages += [
-            message.model_copy(update={"metadata": {**message.metadata, "refused": reason}}) for message in messages
+            message.model_copy(update={"metadata": {**message.metadata, "refused": reason}})
+            for message in messages
         ]
 
     def begin_link(self, seed: Sequence[Message]) -> None:
         """Continue with the next link of the run, which starts from `seed`.
 
-        Takes the messages that only the seed has: after the last recorded operation, the previous link can only have
-        appended some.
+        Takes the messages that only the seed has: after the last recorded operation, the previous
+        link can only have appended some.
         """
         self.messages += seed[len(self._seen.messages) :]
         self._seen = Conversation(seed)
@@ -84,7 +99,9 @@ class Transcript:
 
 
 def unknown_messages(known: Sequence[Message], messages: Sequence[Message]) -> list[Message]:
-    """Return the messages that are not among the known ones; each known message removes one occurrence."""
+    """Return the messages that are not among the known ones; each known message removes one
+    occurrence.
+    """
     left = Counter(message.model_dump_json() for message in known)
     found = list[Message]()
     for message in messages:

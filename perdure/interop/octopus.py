@@ -1,4 +1,6 @@
-"""Runs in the form of Octopus's programs: its answers, and its chat events as server-sent events."""
+"""Runs in the form of Octopus's programs: its answers, and its chat events as server-sent
+events.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class AgentResponse(NamedTuple):
 def agent_response(result: RunResult[Any]) -> AgentResponse:
     """Return a run's result in Octopus's form: an answer that is not a text, as JSON."""
     output = result.output
-    text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, default=str)
+    text = (
+        output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, default=str)
+    )
     return AgentResponse(text, result.is_incomplete)
 
 
@@ -57,14 +61,17 @@ async def octopus_events(
 ) -> AsyncGenerator[OctopusEvent, None]:
     """Yield the events of a run with Octopus's names, live, from `turn_start` to `turn_end`.
 
-    The run is the turn, and the `agent_id` is by default its agent's name. The `token` events are the answer, in one
-    piece unless the run streams (`RunOptions.stream`). The first `held_back` characters of a text appear only when more
-    text, or the end, shows that it is the answer; None holds back all text until the end. `events` are those of the
-    run, from its beginning, if other code reads them.
+    The run is the turn, and the `agent_id` is by default its agent's name. The `token` events are
+    the answer, in one piece unless the run streams (`RunOptions.stream`). The first `held_back`
+    characters of a text appear only when more text, or the end, shows that it is the answer; None
+    holds back all text until the end. `events` are those of the run, from its beginning, if other
+    code reads them.
 
     After `turn_end`, raises the errors of `RunHandle.result` for a run that ended without a result.
     """
-    turn = _Turn(run.id, await run.agent_name() if agent_id is None else agent_id, AnswerText(held_back))
+    turn = _Turn(
+        run.id, await run.agent_name() if agent_id is None else agent_id, AnswerText(held_back)
+    )
     yield turn.start()
     last = ""
     async with aclosing(cast(AsyncGenerator[RunEvent, None], events or run.stream())) as read:
@@ -100,11 +107,17 @@ class _Turn:
             shown.append(OctopusEvent("token", {"text": text}))
         if event.type == "tool_call_start":
             self._called[event.iteration, event.call_id].append(event.time)
-            shown.append(OctopusEvent("tool_call", {"tool_name": event.data["name"], "tool_call_id": event.call_id}))
+            shown.append(
+                OctopusEvent(
+                    "tool_call", {"tool_name": event.data["name"], "tool_call_id": event.call_id}
+                )
+            )
         elif event.type == "tool_result":
             began = self._called[event.iteration, event.call_id].popleft()
             elapsed = _milliseconds(began, event.time)
-            shown.append(OctopusEvent("tool_result", {"tool_call_id": event.call_id, "elapsed_ms": elapsed}))
+            shown.append(
+                OctopusEvent("tool_result", {"tool_call_id": event.call_id, "elapsed_ms": elapsed})
+            )
         elif event.type == "llm_complete":
             self._tokens += event.data["usage"]["total_tokens"]
         elif event.type in TERMINAL_EVENTS:

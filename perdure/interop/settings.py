@@ -44,13 +44,17 @@ TRUNCATOR = "ToolResultTruncator"
 _STRATEGIES: Mapping[str, str] = MappingProxyType(
     {
         "FIFO": "",
-        "Summarize": "what is dropped is summarised by a compactor, which a worker has and a run names "
+        "Summarize": "what is dropped is summarised by a compactor, which a worker has and a run "
+        "names "
         "(RunOptions.compactor, --compactor): leave this setting out and name one",
-        "SlidingWindow": "the conversation is kept within a size, not within a number of messages: expected FIFO, "
+        "SlidingWindow": "the conversation is kept within a size, not within a number of messages: "
+        "expected FIFO, "
         "with MaxWorkingMemoryTokens and MinHistoryMessages",
     }
 )
-_TOOL_PROTOCOLS: Mapping[str, str] = MappingProxyType({"auto": "auto", "native": "native", "string": "json"})
+_TOOL_PROTOCOLS: Mapping[str, str] = MappingProxyType(
+    {"auto": "auto", "native": "native", "string": "json"}
+)
 
 
 class OctopusSettings(System):
@@ -123,7 +127,9 @@ class KaosSettings(System):
 
     def context_messages(self, environment: Mapping[str, str]) -> int:
         written = environment.get(KAOS_CONTEXT_LIMIT, "").strip()
-        return _of_variable(KAOS_CONTEXT_LIMIT, written, least=0) if written else KAOS_CONTEXT_MESSAGES
+        return (
+            _of_variable(KAOS_CONTEXT_LIMIT, written, least=0) if written else KAOS_CONTEXT_MESSAGES
+        )
 
 
 def _tool_call_mode(settings: Settings, value: object, place: Place) -> None:
@@ -140,10 +146,16 @@ def _memory(settings: Settings, value: object, place: Place) -> None:
     """One of the five settings has an effect here; sessions always keep all events."""
 
     def ignore(value: object, place: Place) -> None:
-        settings.warn(place, "has no effect: a session keeps all of its events, as long as the server keeps its runs")
+        settings.warn(
+            place,
+            "has no effect: a session keeps all of its events, as long as the server keeps its "
+            "runs",
+        )
 
     ignored = dict.fromkeys(("enabled", "type", "maxSessions", "maxSessionEvents"), ignore)
-    read_map(value, place, {"contextLimit": partial(_context_messages, settings), **ignored}, settings)
+    read_map(
+        value, place, {"contextLimit": partial(_context_messages, settings), **ignored}, settings
+    )
 
 
 def _of_variable(name: str, value: str, *, least: int) -> int:
@@ -154,12 +166,16 @@ def _of_variable(name: str, value: str, *, least: int) -> int:
 
 
 def _option(settings: Settings, name: str, *, in_tokens: bool = False) -> Reader:
-    """Return a reader that sets a field of `RunOptions`; it refuses conflicting values from two names."""
+    """Return a reader that sets a field of `RunOptions`; it refuses conflicting values from two
+    names.
+    """
 
     def read(value: object, place: Place) -> None:
         found = option_value(name, whole_number(value) * CHARS_PER_TOKEN if in_tokens else value)
         if settings.chosen.get(name, found) != found:
-            raise ValueError(f"{value!r:.80}: another setting there is {settings.chosen[name]!r} of the same")
+            raise ValueError(
+                f"{value!r:.80}: another setting there is {settings.chosen[name]!r} of the same"
+            )
         settings.chosen[name] = found
 
     return read

@@ -1,1 +1,3 @@
-"""The agent loop of §9 and §13.7: deterministic, and shared by every implementation of its effects."""
+"""The agent loop of §9 and §13.7: deterministic, and shared by every implementation of its
+effects.
+"""

@@ -18,13 +18,19 @@ _UNSAID = Agent()
 
 
 def child_options(
-    options: Options, allowance: Allowance, *, single: bool, caller: Agent = _UNSAID, called: Agent = _UNSAID
+    options: Options,
+    allowance: Allowance,
+    *,
+    single: bool,
+    caller: Agent = _UNSAID,
+    called: Agent = _UNSAID,
 ) -> Options:
-    """Return the options of a called run: the caller's, and those of the called agent's file, within the allowance.
+    """Return the options of a called run: the caller's, and those of the called agent's file,
+    within the allowance.
 
-    The called run takes neither the caller's turn nor `raw`: the caller's model reads the answer. The caller also
-    reports the cost threshold. A run that is to be single makes one model call, with its whole prompt (§13.3). Raises
-    LoadError for a wrong setting in an agent's file.
+    The called run takes neither the caller's turn nor `raw`: the caller's model reads the answer.
+    The caller also reports the cost threshold. A run that is to be single makes one model call,
+    with its whole prompt (§13.3). Raises LoadError for a wrong setting in an agent's file.
     """
     allowed = options.model_copy(
         update={
@@ -43,11 +49,14 @@ def child_options(
 
 
 def depth_refusal(name: str, options: RunOptions, depth: int) -> ToolResult | None:
-    """Return the result of a call that would exceed `max_depth`; `depth` is the number of runs above the caller."""
+    """Return the result of a call that would exceed `max_depth`; `depth` is the number of runs
+    above the caller.
+    """
     if depth < options.max_depth:
         return None
     text = (
-        f"Error: Tool '{name}' failed: agents may call each other {options.max_depth} levels deep (max_depth), and "
+        f"Error: Tool '{name}' failed: agents may call each other {options.max_depth} levels deep "
+        "(max_depth), and "
         "this one is at the last level: do the task yourself"
     )
     return ToolResult.failure(text, kind="limit")
@@ -55,7 +64,11 @@ def depth_refusal(name: str, options: RunOptions, depth: int) -> ToolResult | No
 
 def answer_result(output: Any) -> ToolResult:
     """Return the result of a call whose run succeeded: its answer alone."""
-    text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, separators=(",", ":"))
+    text = (
+        output
+        if isinstance(output, str)
+        else json.dumps(output, ensure_ascii=False, separators=(",", ":"))
+    )
     return ToolResult.of_text(text)
 
 

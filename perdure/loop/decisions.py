@@ -6,7 +6,15 @@ from dataclasses import dataclass, replace
 
 from ..event_data import EventType, LoggedData, PermissionCompletedData, PermissionRequestedData
 from ..messages import Answered, Needed, ToolResult
-from ..tool_calls import Approval, Asked, AskedQuestion, Decided, ToolRequest, ToolSpec, read_question
+from ..tool_calls import (
+    Approval,
+    Asked,
+    AskedQuestion,
+    Decided,
+    ToolRequest,
+    ToolSpec,
+    read_question,
+)
 from .effects import Effects
 from .state import LoopState
 
@@ -36,19 +44,27 @@ def refusal(text: str, kind: str) -> Immediate:
 
 @dataclass
 class HumanDecisions:
-    """Asks people about the tool calls of a run. The methods wait, and raise `Cancelled` as effects do."""
+    """Asks people about the tool calls of a run. The methods wait, and raise `Cancelled` as effects
+    do.
+    """
 
     effects: Effects
     state: LoopState
 
     async def approval(self, call: Admitted, spec: ToolSpec) -> Immediate | Admitted:
         """Wait until the call is approved or denied."""
-        approval = await self._decision(call.request, spec, Asked(call.ask or None, spec.approval_timeout))
+        approval = await self._decision(
+            call.request, spec, Asked(call.ask or None, spec.approval_timeout)
+        )
         if not approval.approved:
-            return Immediate(ToolResult.denial(f"Tool denied: {approval.reason or 'no reason was given'}"))
+            return Immediate(
+                ToolResult.denial(f"Tool denied: {approval.reason or 'no reason was given'}")
+            )
         if approval.arguments is None or approval.arguments == call.request.arguments:
             return replace(call, ask=None)
-        return Admitted(call.request.model_copy(update={"arguments": approval.arguments}), is_edited=True)
+        return Admitted(
+            call.request.model_copy(update={"arguments": approval.arguments}), is_edited=True
+        )
 
     async def answer(self, request: ToolRequest, spec: ToolSpec, reason: str | None) -> Immediate:
         """Wait for the answer to the question that the call's arguments ask."""
@@ -61,11 +77,17 @@ class HumanDecisions:
         decision = await self._decision(request, spec, asked)
         if decision.approved and decision.answer is not None:
             return Immediate(ToolResult.of_text(decision.answer))
-        return Immediate(ToolResult.denial(f"Not answered: {decision.reason or 'no reason was given'}"))
+        return Immediate(
+            ToolResult.denial(f"Not answered: {decision.reason or 'no reason was given'}")
+        )
 
-    async def continuation(self, request: ToolRequest, spec: ToolSpec, needed: Needed) -> ToolRequest:
+    async def continuation(
+        self, request: ToolRequest, spec: ToolSpec, needed: Needed
+    ) -> ToolRequest:
         """Wait for the answer that the tool needs, and return the call that it goes on with."""
-        question = AskedQuestion(question=needed.question, choices=needed.choices, allow_other=needed.allow_other)
+        question = AskedQuestion(
+            question=needed.question, choices=needed.choices, allow_other=needed.allow_other
+        )
         asked = Asked(None, spec.approval_timeout, question=question)
         shown = request.model_copy(update={"arguments": question.model_dump(exclude_defaults=True)})
         decision = await self._decision(shown, spec, asked)

@@ -21,7 +21,9 @@ class Cancelled(Exception):
 
 
 class Slept(Exception):
-    """No worker took the run up for so long that the model must learn of it before its next call."""
+    """No worker took the run up for so long that the model must learn of it before its next
+    call.
+    """
 
 
 class Calling(NamedTuple):
@@ -31,10 +33,11 @@ class Calling(NamedTuple):
     with_tools: bool = True
     """Whether it may call tools."""
     prompted: Literal["", "act", "answer"] = ""
-    """Set if the prompt describes the tools to the model: `act` if it may act now, `answer` if it must give its final
-    answer."""
+    """Set if the prompt describes the tools to the model: `act` if it may act now, `answer` if it
+    must give its final answer."""
     step: int = 0
-    """With `prompted`: the current step of the `max_iterations` in which the model may act, from 1."""
+    """With `prompted`: the current step of the `max_iterations` in which the model may act, from
+    1."""
     fallback: int = 0
     """The index of the model in the agent's `fallback`, from 1; 0 for the agent's own model."""
     tools: Mapping[str, str | None] | None = None
@@ -42,10 +45,11 @@ class Calling(NamedTuple):
 
 
 class Effects(Protocol):
-    """The effects of a run: implemented by the workflow on Temporal, and by the in-process runner with direct calls.
+    """The effects of a run: implemented by the workflow on Temporal, and by the in-process runner
+    with direct calls.
 
-    Every effect that waits raises `Cancelled` when the run is cancelled meanwhile, except `run_tool` and `run_agent`:
-    these wait for a call that has started, for its grace period.
+    Every effect that waits raises `Cancelled` when the run is cancelled meanwhile, except
+    `run_tool` and `run_agent`: these wait for a call that has started, for its grace period.
     """
 
     @property
@@ -59,7 +63,9 @@ class Effects(Protocol):
         """Return whether unread steering messages wait."""
 
     def drain_steering(self) -> list[str]:
-        """The texts of all waiting steering messages, in the order they were sent; each is returned once."""
+        """The texts of all waiting steering messages, in the order they were sent; each is returned
+        once.
+        """
 
     def now(self) -> float:
         """Seconds since the epoch."""
@@ -67,11 +73,15 @@ class Effects(Protocol):
     def random(self) -> float:
         """Return a number from [0, 1)."""
 
-    def emit(self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None) -> None:
+    def emit(
+        self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None
+    ) -> None:
         """Add an event to the run's log; `perdure.event_data` declares the `data` of each type."""
 
     async def checkpoint(self, state: LoopState) -> None:
-        """Called before each iteration. It may continue the run in a new link, and then does not return."""
+        """Called before each iteration. It may continue the run in a new link, and then does not
+        return.
+        """
 
     async def hand_off(self, path: str) -> None:
         """Continue as the agent of that path, and then do not return.
@@ -86,22 +96,26 @@ class Effects(Protocol):
         """Return whether the run is held for this reason, instead of failing."""
 
     async def hold(self, error: RunError, reason: HoldReason) -> None:
-        """Wait until a person resumes the run, perhaps with other options; without a hold, it would have failed with
-        the error."""
+        """Wait until a person resumes the run, perhaps with other options; without a hold, it would
+        have failed with the error.
+        """
 
     async def wake(self) -> None:
-        """Apply `on_stale` if no worker took the run up for `stale_after`. Raises the `RunError` of a run that fails
-        for it."""
+        """Apply `on_stale` if no worker took the run up for `stale_after`. Raises the `RunError` of
+        a run that fails for it.
+        """
 
     async def call_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
-        """Make one attempt of a model call. Raises `ModelError` when the provider or the connection to it fails, and
-        `Slept` if the model must first learn that the run slept."""
+        """Make one attempt of a model call. Raises `ModelError` when the provider or the connection
+        to it fails, and `Slept` if the model must first learn that the run slept.
+        """
 
     async def run_tool(self, request: ToolRequest) -> ToolResult:
         """Execute one tool call. Never raises an error of the tool: a failure is a result."""
 
     async def run_agent(self, request: ToolRequest, allowance: Allowance) -> ChildEnd:
-        """Execute a call that is a run of another agent, within the allowance. Never raises, like `run_tool`.
+        """Execute a call that is a run of another agent, within the allowance. Never raises, like
+        `run_tool`.
 
         Cancelling the run also cancels the called one.
         """
@@ -110,11 +124,14 @@ class Effects(Protocol):
         """Return the input guardrail's verdict on the messages that go to the model (§13.4)."""
 
     async def prepare_tools(self, conversation: Conversation, iteration: int) -> GuardrailResult:
-        """Return the tools offered to the model in this iteration: the `rewrite` maps their names to their
-        descriptions."""
+        """Return the tools offered to the model in this iteration: the `rewrite` maps their names
+        to their descriptions.
+        """
 
     async def judge_output(self, message: Message) -> JudgedOutput:
-        """Return the output guardrail's verdict on the model's reply, and whether a rewritten answer fits `outputs`."""
+        """Return the output guardrail's verdict on the model's reply, and whether a rewritten
+        answer fits `outputs`.
+        """
 
     async def judge_tool(self, request: ToolRequest) -> GuardrailResult:
         """Return the tool guardrail's verdict on one call."""
@@ -133,11 +150,16 @@ class Effects(Protocol):
         """Return the key that all attempts of the call share, and no other call has."""
 
     async def reconcile(self, request: ToolRequest, earlier: UnknownCall) -> Reconciled:
-        """Return the outcome of an earlier, equal call, by the tool's own function. Never raises an error of the
-        function."""
+        """Return the outcome of an earlier, equal call, by the tool's own function. Never raises an
+        error of the function.
+        """
 
     def misfits(self, request: ToolRequest) -> list[str]:
-        """Return the reasons why the arguments do not fit the tool, from the checks that do not need its function."""
+        """Return the reasons why the arguments do not fit the tool, from the checks that do not
+        need its function.
+        """
 
     async def approve(self, request: ToolRequest, asked: Asked) -> Approval:
-        """Wait until a person approves or denies the call, or answers the question, or `asked.deadline` has passed."""
+        """Wait until a person approves or denies the call, or answers the question, or
+        `asked.deadline` has passed.
+        """

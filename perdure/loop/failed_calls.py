@@ -13,13 +13,15 @@ class Aftermath(NamedTuple):
     """The reactions, in their order."""
 
     asked_again: Literal["attempts", "waits", "shortened", "never"]
-    """A retry with the same model: `attempts`, up to `max_llm_retries` times with growing pauses; `waits`, for as long
-    as `rate_limit_seconds` allow, at the cost of no attempt (as `attempts` while there are other models); `shortened`,
-    with a shorter conversation, once no other model takes the whole one."""
+    """A retry with the same model: `attempts`, up to `max_llm_retries` times with growing pauses;
+    `waits`, for as long as `rate_limit_seconds` allow, at the cost of no attempt (as `attempts`
+    while there are other models); `shortened`, with a shorter conversation, once no other model
+    takes the whole one."""
     passed_on: bool
     """Whether the next model of the agent's `fallback` is called, if there is one."""
     held_for: HoldReason | None
-    """The reason for which the run is held, if `on_failure` is `hold`; None: the run fails in any case."""
+    """The reason for which the run is held, if `on_failure` is `hold`; None: the run fails in any
+    case."""
 
 
 # fmt: off
@@ -41,7 +43,8 @@ AFTER: Mapping[str, Aftermath] = {
     "context_length":   Aftermath("shortened", True,      "context"),
     "unsupported":      Aftermath("never",     True,      None),
     "no_tools":         Aftermath("never",     True,      None),
-    # perdure must mend a request that one model's API rejects; `unsupported` is content that an API can't take.
+    # perdure must mend a request that one model's API rejects; `unsupported` is content that an API
+    # can't take.
     "bad_request":      Aftermath("never",     False,     None),
 }
 # fmt: on
@@ -49,8 +52,9 @@ _UNKNOWN = Aftermath("never", True, None)
 
 
 def after(kind: ModelErrorKind | str | None) -> Aftermath:
-    """Return the row of a kind; after a kind that this version does not know, the next model is called or the run
-    ends."""
+    """Return the row of a kind; after a kind that this version does not know, the next model is
+    called or the run ends.
+    """
     return AFTER.get(kind or "", _UNKNOWN)
 
 

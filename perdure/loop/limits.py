@@ -1,4 +1,6 @@
-"""The limits of a run: the one that is reached, the text of its error, and the allowances of the runs that it calls."""
+"""The limits of a run: the one that is reached, the text of its error, and the allowances of the
+runs that it calls.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ PARTIAL_TEXT = "I was unable to complete this task within the allowed steps."
 
 
 def reached_limit(options: RunOptions, state: LoopState, now: float) -> RunError | None:
-    """Return the error of the limit that forbids another model call; None when the run may go on."""
+    """Return the error of the limit that forbids another model call; None when the run may go
+    on.
+    """
     if state.steps >= options.max_iterations and not state.answering:
         return no_step_left(options, state)
     if options.max_repeated_calls and state.repeated >= options.max_repeated_calls:
@@ -39,7 +43,10 @@ def no_step_left(options: RunOptions, state: LoopState) -> RunError:
     return MaxIterationsError(
         f"Agent loop exceeded {options.max_iterations} iterations",
         reason=_repetition(state)
-        or f"max_iterations={options.max_iterations} is used up: raise it, or look at the tools' answers",
+        or (
+            f"max_iterations={options.max_iterations} is used up: raise it, or look at the tools' "
+            "answers"
+        ),
     )
 
 
@@ -51,22 +58,29 @@ _BUDGETS: tuple[tuple[str, Callable[[LoopState, float], float]], ...] = (
 )
 """Field of `RunOptions`, and the amount used of it."""
 _UNTOLD = {"max_total_tokens": "untold_tokens", "max_tool_calls": "untold_calls"}
-"""Field of `RunOptions`, and the field of `LoopState` with further use of it that was not reported."""
+"""Field of `RunOptions`, and the field of `LoopState` with further use of it that was not
+reported."""
 
 
 UNWATCHED_COST = "The cost of a model call is unknown, so the run may pass warn_cost_usd unnoticed"
 
 
 def warning_of(options: RunOptions, state: LoopState) -> CostWarningData:
-    """Data of the event that the run has cost `warn_cost_usd`; call it only if that threshold is set."""
+    """Data of the event that the run has cost `warn_cost_usd`; call it only if that threshold is
+    set.
+    """
     return CostWarningData(
-        costUsd=state.cost_usd or 0.0, warnCostUsd=options.warn_cost_usd or 0.0, maxCostUsd=options.max_cost_usd
+        costUsd=state.cost_usd or 0.0,
+        warnCostUsd=options.warn_cost_usd or 0.0,
+        maxCostUsd=options.max_cost_usd,
     )
 
 
 def _unheld_cost(limit: float, state: LoopState) -> LimitExceededError:
     """The error of a cost that cannot be measured, which counts as a limit reached."""
-    known = f"; the others have cost {format_usd(state.cost_usd)}" if state.cost_usd is not None else ""
+    known = (
+        f"; the others have cost {format_usd(state.cost_usd)}" if state.cost_usd is not None else ""
+    )
     return LimitExceededError(
         f"Budget not certain: max_cost_usd ({limit:g}) can't be enforced, because the cost of "
         f"{count_of(state.unpriced_calls, 'model call')} is unknown",
@@ -75,16 +89,25 @@ def _unheld_cost(limit: float, state: LoopState) -> LimitExceededError:
 
 
 def deadline(options: RunOptions, state: LoopState) -> float | None:
-    """Return when `max_seconds` ends the run's waits, in seconds since the epoch; None for never."""
-    return None if options.max_seconds is None else state.started_at + state.held_seconds + options.max_seconds
+    """Return when `max_seconds` ends the run's waits, in seconds since the epoch; None for
+    never.
+    """
+    return (
+        None
+        if options.max_seconds is None
+        else state.started_at + state.held_seconds + options.max_seconds
+    )
 
 
 def time_is_over(options: RunOptions, why: str) -> LimitExceededError:
-    """Return the error of `max_seconds`, when it ends the wait before a model call; `why` names the reason for the
-    wait."""
+    """Return the error of `max_seconds`, when it ends the wait before a model call; `why` names the
+    reason for the wait.
+    """
     limit = options.max_seconds
     text = f"Budget exhausted: max_seconds ({limit}) reached"
-    return LimitExceededError.of_option("max_seconds", text, reason=f"max_seconds: {limit} used; {why}")
+    return LimitExceededError.of_option(
+        "max_seconds", text, reason=f"max_seconds: {limit} used; {why}"
+    )
 
 
 def _repetition(state: LoopState) -> str | None:
@@ -94,7 +117,9 @@ def _repetition(state: LoopState) -> str | None:
 
 
 def partial_text(options: RunOptions, state: LoopState) -> str:
-    """Output of a run that a limit stopped: `limit_message`, or else a fixed text and the model's last text."""
+    """Output of a run that a limit stopped: `limit_message`, or else a fixed text and the model's
+    last text.
+    """
     if options.limit_message is not None:
         return options.limit_message.replace("{max_iterations}", str(options.max_iterations))
     return f"{PARTIAL_TEXT}\n\n{state.last_text}" if state.last_text else PARTIAL_TEXT
@@ -138,10 +163,11 @@ class Spent(Exception):
 class Allowances:
     """Divides the rest of a run's limits among the runs that it calls.
 
-    The runs of one round that run together get equal shares. A share is reserved while its run lasts; then the run's
-    use counts as the caller's own, or the whole share if the run did not report its use. Each run makes a model call
-    before it checks its limits. Therefore no share of tokens or money is smaller than the use of the caller's last
-    model call: fewer runs start instead.
+    The runs of one round that run together get equal shares. A share is reserved while its run
+    lasts; then the run's use counts as the caller's own, or the whole share if the run did not
+    report its use. Each run makes a model call before it checks its limits. Therefore no share of
+    tokens or money is smaller than the use of the caller's last model call: fewer runs start
+    instead.
     """
 
     options: RunOptions
@@ -150,8 +176,9 @@ class Allowances:
     _expected: int = 0
 
     def expect(self, runs: int) -> None:
-        """Announce a number of runs that start together, or are refused. Without this, the next one may use all that is
-        left."""
+        """Announce a number of runs that start together, or are refused. Without this, the next one
+        may use all that is left.
+        """
         self._expected = runs
 
     def give_up(self) -> None:
@@ -169,9 +196,13 @@ class Allowances:
         state = self.state
         last = usages(state.iteration_usage[-1:])
         least = max([usage.total_tokens for usage in last], default=0)
-        tokens = self._share("total_tokens", runs, state.usage.total_tokens + state.untold_tokens, least)
+        tokens = self._share(
+            "total_tokens", runs, state.usage.total_tokens + state.untold_tokens, least
+        )
         calls = self._share("tool_calls", runs, state.tool_calls + state.untold_calls)
-        cost = self._share("cost_usd", runs, state.cost_usd or 0.0, state.last_cost_usd or 0.0, LEAST_USD)
+        cost = self._share(
+            "cost_usd", runs, state.cost_usd or 0.0, state.last_cost_usd or 0.0, LEAST_USD
+        )
         share = Allowance(
             total_tokens=None if tokens is None else max(1, int(tokens)),
             tool_calls=None if calls is None else max(1, int(calls)),
@@ -181,8 +212,11 @@ class Allowances:
         self._reserved.append(share)
         return share
 
-    def _share(self, name: str, runs: int, used: float, least: float = 0, nothing: float = 0) -> float | None:
-        """Return an equal share of the rest of a limit, for as many of the runs as can have at least `least`.
+    def _share(
+        self, name: str, runs: int, used: float, least: float = 0, nothing: float = 0
+    ) -> float | None:
+        """Return an equal share of the rest of a limit, for as many of the runs as can have at
+        least `least`.
 
         An amount up to `nothing` counts as zero. Raises `Spent`.
         """

@@ -33,22 +33,31 @@ from .effects import Cancelled, Effects
 from .limits import no_step_left, partial_text, reached_limit
 from .model_calls import ModelCalls
 from .overflow import ContextWindow
-from .state import LoopState, Outcome, RunPart, outcome_of, output_error, send_back, unknown_calls_in
+from .state import (
+    LoopState,
+    Outcome,
+    RunPart,
+    outcome_of,
+    output_error,
+    send_back,
+    unknown_calls_in,
+)
 from .tool_round import ToolRound
 from .verdicts import checked_verdict, with_text
 
 UNRAISED = "max_repeated_calls"
-"""A limit that is not a budget, and that raising does not help: a model that repeats itself would do so again."""
+"""A limit that is not a budget, and that raising does not help: a model that repeats itself would
+do so again."""
 
 
 class AgentLoop(RunPart[Effects]):
     """One run of one agent. Its last event is its only terminal one.
 
     Args:
-        effects: The interface to the model, the tools and everything else outside.
-        conversation: The model's input; the loop extends and cuts it as the run proceeds.
-        tools: The tools that the model may call, by name.
-        guarded: The points that have a guardrail: `input`, `output`, `tool`; and `tools`, if a function decides
+        effects: The interface to the model, the tools and everything else outside. conversation:
+        The model's input; the loop extends and cuts it as the run proceeds. tools: The tools that
+        the model may call, by name. guarded: The points that have a guardrail: `input`, `output`,
+        `tool`; and `tools`, if a function decides
             which tools are offered.
         compacted: Whether there is a compactor.
         models: The agent's model and those of its `fallback`, as `PROVIDER/ID`.
@@ -69,7 +78,9 @@ class AgentLoop(RunPart[Effects]):
         models: Sequence[str] = (),
         state: LoopState | None = None,
     ) -> None:
-        super().__init__(effects, conversation, options, state or LoopState(started_at=effects.now()), models)
+        super().__init__(
+            effects, conversation, options, state or LoopState(started_at=effects.now()), models
+        )
         self.state.prompted |= options.tool_protocol == "json"
         self._guarded = guarded
         self._structured = structured and not options.raw
@@ -81,7 +92,8 @@ class AgentLoop(RunPart[Effects]):
     async def run(self) -> Outcome:
         """Iterate until the model gives its answer.
 
-        Raises `RunCancelled`, and a `RunError` of another kind when the run fails; both without messages.
+        Raises `RunCancelled`, and a `RunError` of another kind when the run fails; both without
+        messages.
         """
         if not self.state.iteration:
             self.state.unknown_calls = unknown_calls_in(self.conversation.messages)
@@ -101,7 +113,9 @@ class AgentLoop(RunPart[Effects]):
         return outcome
 
     def _end(self, type: EventType, data: LoggedData) -> None:
-        """Emit the terminal event, after the steering messages that came too late: the next turn reads those (§14)."""
+        """Emit the terminal event, after the steering messages that came too late: the next turn
+        reads those (§14).
+        """
         self._drain_steering()
         self.emit(type, data)
 
@@ -123,7 +137,9 @@ class AgentLoop(RunPart[Effects]):
             except LimitExceededError as limit:
                 return await self._stop_at(limit)
             is_guarded = "output" in self._guarded
-            if self.state.acts_no_more(reply, is_guarded=is_guarded, is_structured=self._structured):
+            if self.state.acts_no_more(
+                reply, is_guarded=is_guarded, is_structured=self._structured
+            ):
                 continue
             while self._acts_too_late(reply):
                 used_up = no_step_left(self.options, self.state)
@@ -138,7 +154,9 @@ class AgentLoop(RunPart[Effects]):
                 return self._answer(reply)
 
     def _acts_too_late(self, reply: ModelReply) -> bool:
-        """Return whether the model wrote an action instead of its answer, with no step left for it."""
+        """Return whether the model wrote an action instead of its answer, with no step left for
+        it.
+        """
         return self.state.steps > self.options.max_iterations and bool(reply.message.tool_calls)
 
     def _check_cancellation(self) -> None:
@@ -160,14 +178,18 @@ class AgentLoop(RunPart[Effects]):
         return reached_limit(self.options, self.state, self.effects.now())
 
     async def _final_limit(self) -> RunError | None:
-        """Return the limit that forbids another model call; a held run first waits for people to raise it."""
+        """Return the limit that forbids another model call; a held run first waits for people to
+        raise it.
+        """
         while (limit := self._reached_limit()) and self._is_held_at(limit):
             await self.effects.hold(limit, "budget")
         return limit
 
     def _is_held_at(self, limit: RunError) -> bool:
         """Return whether the run is held until an option has a higher value."""
-        option = limit.option if isinstance(limit, LimitExceededError | MaxIterationsError) else None
+        option = (
+            limit.option if isinstance(limit, LimitExceededError | MaxIterationsError) else None
+        )
         if self.options.on_limit != "raise" or option in (None, UNRAISED):
             return False
         return self.effects.is_held_for("budget")
@@ -205,7 +227,9 @@ class AgentLoop(RunPart[Effects]):
 
     async def _prepare_tools(self) -> dict[str, str | None]:
         """Return the tools offered to the model in this iteration, with their descriptions."""
-        verdict = checked_verdict("tools", await self.effects.prepare_tools(self.conversation, self.state.iteration))
+        verdict = checked_verdict(
+            "tools", await self.effects.prepare_tools(self.conversation, self.state.iteration)
+        )
         if not verdict.allowed:
             raise ExecuteError(f"No tools to offer: {verdict.reason}", reason="prepare_tools")
         return dict(verdict.rewrite or {})
@@ -237,15 +261,18 @@ class AgentLoop(RunPart[Effects]):
             return
         request, path = self._tools.transfer
         name, reason = request.name.removeprefix(TRANSFER), request.arguments.get("reason")
-        self.emit("handoff", HandoffData(name=name, reason=str(reason or "")), call_id=request.call_id)
+        self.emit(
+            "handoff", HandoffData(name=name, reason=str(reason or "")), call_id=request.call_id
+        )
         self.state.begin_as_another()
         while not self.effects.cancelled():
             self._drain_steering()
             await self.effects.hand_off(path)
 
     async def _goes_on_after(self, reply: ModelReply) -> bool:
-        """Return whether the model is called again after an answer: to read a steering message, or because it paused,
-        or because the answer does not fit."""
+        """Return whether the model is called again after an answer: to read a steering message, or
+        because it paused, or because the answer does not fit.
+        """
         may_retry = reply.faults and self.state.output_retries < self.options.output_retries
         limit = await self._final_limit() if may_retry else self._reached_limit()
         is_steered = self.effects.has_steering() and not limit and not self._has_no_steps()
@@ -255,7 +282,9 @@ class AgentLoop(RunPart[Effects]):
         self.state.note(reply.message.text, [])
         self.append([reply.message])
         if not (is_steered or is_paused):
-            status, correction = send_back(reply, self.state, self.options, limit, structured=self._structured)
+            status, correction = send_back(
+                reply, self.state, self.options, limit, structured=self._structured
+            )
             self.emit_status(status)
             self.append([correction])
         return True

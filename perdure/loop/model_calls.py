@@ -25,27 +25,35 @@ from .overflow import CUT_AS_FAR, CUTS
 from .state import RunPart, usage_data
 
 NO_NATIVE_TOOLS = "The provider refuses tools, so the prompt describes them from now on"
-NO_TOOLS_ADVICE = ". With tool_protocol='auto' or 'json', the prompt describes the tools to such a model"
+NO_TOOLS_ADVICE = (
+    ". With tool_protocol='auto' or 'json', the prompt describes the tools to such a model"
+)
 DRAFT_STANDS = "The model's final response is empty: its earlier text is the answer"
 NOTHING_SAID = "The model's answer is empty"
 CUT_SHORT = "The reply was cut short (finish reason: {})"
 UNCOUNTED = "The provider counts no tokens: max_total_tokens uses an estimate"
-SLEPT = "[This run has just slept for {}: it had no worker. Your knowledge of the world may be out of date.]"
+SLEPT = (
+    "[This run has just slept for {}: it had no worker. Your knowledge of the world may be out of "
+    "date.]"
+)
 """The message to the model with `on_stale="tell"`, in the role of a user."""
 CHARS_PER_TOKEN = 4
 """Roughly."""
 MAX_WAIT_SECONDS = 60.0
 MIN_COUNTED_SECONDS = 1.0
-"""The least time that a wait for a rate limit counts, so that a provider that always answers "retry at once" can't keep
-a run going for ever."""
+"""The least time that a wait for a rate limit counts, so that a provider that always answers "retry
+at once" can't keep a run going for ever."""
 
 
 @dataclass
 class ModelCalls(RunPart[Effects]):
-    """Calls the model for one run: announces the call, tries until it succeeds, and counts and reports its usage."""
+    """Calls the model for one run: announces the call, tries until it succeeds, and counts and
+    reports its usage.
+    """
 
     make_room: Callable[[ModelError | None], Awaitable[bool]]
-    """Cuts the conversation, for the model that refused it if any; returns whether that may help."""
+    """Cuts the conversation, for the model that refused it if any; returns whether that may
+    help."""
     is_seen: bool
     """Whether readers may see the model's text at once; if not, a guardrail judges it first."""
     _too_long: list[tuple[int, ModelError]] = field(default_factory=list, init=False)
@@ -53,7 +61,9 @@ class ModelCalls(RunPart[Effects]):
     _offered: Mapping[str, str | None] | None = field(default=None, init=False)
     """The tools offered to the model now; None for all."""
 
-    async def make(self, *, with_tools: bool, offered: Mapping[str, str | None] | None = None) -> ModelReply:
+    async def make(
+        self, *, with_tools: bool, offered: Mapping[str, str | None] | None = None
+    ) -> ModelReply:
         """Return the model's reply to the conversation, with these tools offered, or all.
 
         Raises the errors of `_call_with_retry`.
@@ -81,7 +91,9 @@ class ModelCalls(RunPart[Effects]):
                 self.emit_status(UNWATCHED_COST)
 
     async def _call_or_hold(self, with_tools: bool) -> ModelReply:
-        """Reply of a call that is repeated each time a person resumes the run, which is held for the call's failure."""
+        """Reply of a call that is repeated each time a person resumes the run, which is held for
+        the call's failure.
+        """
         while True:
             try:
                 return await self._call_shortened(with_tools)
@@ -100,8 +112,8 @@ class ModelCalls(RunPart[Effects]):
                 self.state.fallback = 0
 
     async def _call_shortened(self, with_tools: bool) -> ModelReply:
-        """Reply to the conversation, or to a shorter one after cuts: all models have failed, and some found it too
-        long.
+        """Reply to the conversation, or to a shorter one after cuts: all models have failed, and
+        some found it too long.
 
         The first one that found it too long is asked again.
         """
@@ -121,9 +133,11 @@ class ModelCalls(RunPart[Effects]):
         ) from refusal
 
     async def _call_until_answered(self, with_tools: bool) -> ModelReply:
-        """Reply of the run's current model, or of the first one after it that does not fail for good.
+        """Reply of the run's current model, or of the first one after it that does not fail for
+        good.
 
-        That one becomes the current model: it knows its own thinking, and the other may well fail again.
+        That one becomes the current model: it knows its own thinking, and the other may well fail
+        again.
         """
         others = [each for each in range(len(self.models)) if each != self.state.fallback]
         failures: list[str] = []
@@ -143,11 +157,12 @@ class ModelCalls(RunPart[Effects]):
     async def _call_with_retry(self, with_tools: bool, *, has_others: bool) -> ModelReply:
         """Call one model until it succeeds, with at most `max_llm_retries` attempts.
 
-        A wait for a rate limit, or one of more than a minute that the provider asks for, costs no attempt; all such
-        waits together take at most `rate_limit_seconds`. If there are other models (`has_others`), it counts as a
-        failure like any other. Raises `LimitExceededError`, the error of `max_seconds`, when a wait would go on beyond
-        that: at that time. Raises `ExecuteError` (without messages) when the call failed for good, `Cancelled` when the
-        run is cancelled.
+        A wait for a rate limit, or one of more than a minute that the provider asks for, costs no
+        attempt; all such waits together take at most `rate_limit_seconds`. If there are other
+        models (`has_others`), it counts as a failure like any other. Raises `LimitExceededError`,
+        the error of `max_seconds`, when a wait would go on beyond that: at that time. Raises
+        `ExecuteError` (without messages) when the call failed for good, `Cancelled` when the run is
+        cancelled.
         """
         retries = Retries(self.effects, self.options, has_others)
         while True:
@@ -168,16 +183,23 @@ class ModelCalls(RunPart[Effects]):
     def _pass_on(self, other: int, error: ExecuteError) -> None:
         failed, self.state.fallback = self.state.fallback, other
         names, kind = self.models, error.reason or error.kind
-        data = ModelFallbackData(failed=names[failed], kind=kind, message=str(error), model=names[other])
+        data = ModelFallbackData(
+            failed=names[failed], kind=kind, message=str(error), model=names[other]
+        )
         self.emit("model_fallback", data)
 
     async def _attempt(self, with_tools: bool) -> ModelReply:
-        """Make one attempt. One that the provider refuses for its tools does not count, if the prompt can describe them
-        instead."""
+        """Make one attempt. One that the provider refuses for its tools does not count, if the
+        prompt can describe them instead.
+        """
         try:
             return await self._call(with_tools)
         except ModelError as error:
-            if self.options.tool_protocol != "auto" or self.state.prompted or error.kind != "no_tools":
+            if (
+                self.options.tool_protocol != "auto"
+                or self.state.prompted
+                or error.kind != "no_tools"
+            ):
                 raise
             self.state.prompted = True
             self.emit_status(f"{NO_NATIVE_TOOLS}: {error.account}")
@@ -189,11 +211,17 @@ class ModelCalls(RunPart[Effects]):
         while True:
             calling = self._next_call(with_tools)
             try:
-                return self._require_answer(await self.effects.call_model(self.conversation, calling), calling)
+                return self._require_answer(
+                    await self.effects.call_model(self.conversation, calling), calling
+                )
             except Slept:
                 self._tell_of_sleep()
             except ModelError as error:
-                used = ModelReply(message=Message.assistant(), usage=error.usage or Usage(), cost_usd=error.cost_usd)
+                used = ModelReply(
+                    message=Message.assistant(),
+                    usage=error.usage or Usage(),
+                    cost_usd=error.cost_usd,
+                )
                 if error.kind == "empty" and self._may_be_empty(calling):
                     return self._require_answer(used, calling)
                 if error.usage is not None:
@@ -205,7 +233,11 @@ class ModelCalls(RunPart[Effects]):
 
         Raises ModelError of kind `empty`.
         """
-        if reply.message.tool_calls or says_something(reply.message.text) or reply.ended == "paused":
+        if (
+            reply.message.tool_calls
+            or says_something(reply.message.text)
+            or reply.ended == "paused"
+        ):
             return reply
         if not self._may_be_empty(calling):
             provider = self.model.partition("/")[0]
@@ -215,14 +247,22 @@ class ModelCalls(RunPart[Effects]):
         if calling.prompted == "act":
             return reply
         warnings = [*reply.warnings, DRAFT_STANDS]
-        return reply.model_copy(update={"message": Message.assistant(self.state.draft), "warnings": warnings})
+        return reply.model_copy(
+            update={"message": Message.assistant(self.state.draft), "warnings": warnings}
+        )
 
     def _may_be_empty(self, calling: Calling) -> bool:
-        """Return whether an empty reply is an answer: no tool is needed, or the model's previous text is the answer."""
-        return calling.prompted == "act" or (self.state.answering and bool(self.state.draft.strip()))
+        """Return whether an empty reply is an answer: no tool is needed, or the model's previous
+        text is the answer.
+        """
+        return calling.prompted == "act" or (
+            self.state.answering and bool(self.state.draft.strip())
+        )
 
     def _count_uncounted(self, reply: ModelReply) -> None:
-        """Count an estimate towards `max_total_tokens` if the provider reports no usage; report that once."""
+        """Count an estimate towards `max_total_tokens` if the provider reports no usage; report
+        that once.
+        """
         if self.options.max_total_tokens is None or reply.usage.total_tokens:
             return
         if not self.state.untold_tokens:
@@ -236,7 +276,9 @@ class ModelCalls(RunPart[Effects]):
             self.append([Message.user(SLEPT.format(duration_text(slept)))])
 
     def _next_call(self, with_tools: bool) -> Calling:
-        calling = Calling(self.state.iteration, with_tools, fallback=self.state.fallback, tools=self._offered)
+        calling = Calling(
+            self.state.iteration, with_tools, fallback=self.state.fallback, tools=self._offered
+        )
         if not self.state.prompted:
             return calling
         phase: Literal["act", "answer"] = "answer" if self._is_answer(with_tools) else "act"
@@ -253,7 +295,9 @@ class ModelCalls(RunPart[Effects]):
         text = reply.message.text if is_shown and not is_act else ""
         if text and not reply.message.tool_calls:  # Text with tool calls has no event (§9.3).
             self.emit("token", TokenData(token=text))
-        data = LlmCompleteData(usage=usage_data(reply.usage), finishReason=reply.finish_reason, costUsd=reply.cost_usd)
+        data = LlmCompleteData(
+            usage=usage_data(reply.usage), finishReason=reply.finish_reason, costUsd=reply.cost_usd
+        )
         if len(self.models) > 1:
             data["model"] = self.model
         if reply.ended != "whole":
@@ -265,7 +309,10 @@ class ModelCalls(RunPart[Effects]):
         self.emit("llm_complete", data)
         for call in reply.provider_calls:
             self.emit(
-                "provider_tool", ProviderToolData(name=call.name, id=call.id, status=call.status, details=call.details)
+                "provider_tool",
+                ProviderToolData(
+                    name=call.name, id=call.id, status=call.status, details=call.details
+                ),
             )
         cut_short = [CUT_SHORT.format(reply.finish_reason)] if reply.ended == "cut_short" else []
         for warning in [*cut_short, *reply.warnings]:
@@ -276,7 +323,9 @@ def _combined_error(error: ExecuteError, failures: Sequence[str]) -> ExecuteErro
     """Return the last model's error, extended by the failures of the models before it."""
     if not failures:
         return error
-    return ExecuteError(f"{error}. The models before it: {'; '.join(failures)}", reason=error.reason)
+    return ExecuteError(
+        f"{error}. The models before it: {'; '.join(failures)}", reason=error.reason
+    )
 
 
 @dataclass
@@ -299,10 +348,14 @@ class Retries:
         if asked_again in ("never", "shortened"):
             is_native = self.options.tool_protocol == "native"
             advice = NO_TOOLS_ADVICE if error.kind == "no_tools" and is_native else ""
-            raise ExecuteError(f"LLM call failed: {error.account}{advice}", reason=error.kind) from error
+            raise ExecuteError(
+                f"LLM call failed: {error.account}{advice}", reason=error.kind
+            ) from error
         asked = error.retry_after
         is_long = asked is not None and asked > MAX_WAIT_SECONDS
-        if not self.has_others and (asked_again == "waits" or (is_long and self._may_wait(asked or 0.0))):
+        if not self.has_others and (
+            asked_again == "waits" or (is_long and self._may_wait(asked or 0.0))
+        ):
             return self._free_wait(error)
         attempts = self.options.max_llm_retries
         if self.attempt >= attempts or (self.has_others and is_long):
@@ -315,12 +368,15 @@ class Retries:
         return delay, f"LLM call failed, retrying (attempt {self.attempt}/{attempts})..."
 
     def _free_wait(self, error: ModelError) -> tuple[float, str]:
-        """Return the wait for a rate limit, or until the server's given time, which costs no attempt."""
+        """Return the wait for a rate limit, or until the server's given time, which costs no
+        attempt.
+        """
         self.limited += 1
         delay = self._backoff(self.limited) if error.retry_after is None else error.retry_after
         if not self._may_wait(delay):
             raise ExecuteError(
-                f"LLM call failed after waiting {self.waited:.0f} s for a rate limit: {error.account}",
+                f"LLM call failed after waiting {self.waited:.0f} s for a rate limit: "
+                f"{error.account}",
                 reason=error.kind,
             ) from error
         self.waited += max(delay, MIN_COUNTED_SECONDS)

@@ -1,4 +1,6 @@
-"""Keeps the conversation within the model's context: by `context_budget`, and after its refusals (§13.3)."""
+"""Keeps the conversation within the model's context: by `context_budget`, and after its refusals
+(§13.3).
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,15 @@ from .state import RunPart
 CUTS = 8
 """The most cuts of the conversation for one model call."""
 AIM = 0.9
-"""The share of the model's context that a cut aims at: its figure is in tokens, and sizes are in characters."""
+"""The share of the model's context that a cut aims at: its figure is in tokens, and sizes are in
+characters."""
 UNKNOWN_SHARE = 0.7
-"""The share of the refused conversation that a cut aims at, if the model does not give its limit."""
+"""The share of the refused conversation that a cut aims at, if the model does not give its
+limit."""
 NEARLY_FULL = 0.8
 CUT_AS_FAR = (
-    ". The conversation can't be cut further: its system messages and its last {} messages are always sent. Let tools "
+    ". The conversation can't be cut further: its system messages and its last {} messages are "
+    "always sent. Let tools "
     "return less, or use a model that takes more"
 )
 
@@ -33,15 +38,22 @@ class ContextWindow(RunPart[Effects]):
     """Whether there is a compactor."""
 
     async def trim(self) -> bool:
-        """Cut the conversation to `context_budget` and to the model's known limit; return whether it was cut.
+        """Cut the conversation to `context_budget` and to the model's known limit; return whether
+        it was cut.
 
         Raises Cancelled.
         """
         options, messages, sizes = self.options, self.conversation.messages, self.conversation.sizes
-        budgets = [each for each in (options.context_budget, self.state.learned_budgets.get(self.model)) if each]
+        budgets = [
+            each
+            for each in (options.context_budget, self.state.learned_budgets.get(self.model))
+            if each
+        ]
         if not budgets:
             return False
-        plan = plan_trim(messages, sizes, min(budgets), keep=options.keep_messages, trim_to=options.trim_to)
+        plan = plan_trim(
+            messages, sizes, min(budgets), keep=options.keep_messages, trim_to=options.trim_to
+        )
         if plan is None:
             return False
         summary = await self._compactor_summary(plan) if self.compacted else ""
@@ -51,7 +63,8 @@ class ContextWindow(RunPart[Effects]):
         return True
 
     async def make_room(self, error: ModelError) -> bool:
-        """Cut a conversation that its model refused as too long, by the figures of the refusal if it has any.
+        """Cut a conversation that its model refused as too long, by the figures of the refusal if
+        it has any.
 
         Returns whether it is shorter now. The run remembers the model's limit. Raises Cancelled.
         """
@@ -60,14 +73,24 @@ class ContextWindow(RunPart[Effects]):
         self.state.learned_budgets[self.model] = budget = max(1, int(sent * share))
         if not await self.trim():
             return False
-        text = f"The conversation is too long for {self.model or 'the model'} and is cut to {budget:,} characters"
+        text = (
+            f"The conversation is too long for {self.model or 'the model'} and is cut to "
+            f"{budget:,} characters"
+        )
         self.emit_status(text, error.account)
         return sum(self.conversation.sizes) < sent
 
     def suggest(self, reply: ModelReply) -> None:
-        """Report once that the model's context is nearly full, with the `context_budget` that avoids it."""
+        """Report once that the model's context is nearly full, with the `context_budget` that
+        avoids it.
+        """
         used, window = reply.usage.input_tokens, window_of(self.model)
-        if self.options.context_budget or self.state.budget_suggested or not window or used < NEARLY_FULL * window:
+        if (
+            self.options.context_budget
+            or self.state.budget_suggested
+            or not window
+            or used < NEARLY_FULL * window
+        ):
             return
         self.state.budget_suggested = True
         budget = int(sum(self.conversation.sizes) * AIM * window / used)
@@ -78,7 +101,9 @@ class ContextWindow(RunPart[Effects]):
         self.emit_status(text)
 
     async def _compactor_summary(self, plan: TrimPlan) -> str:
-        """Compactor's summary; "" if it failed: the built-in one replaces it. Raises `Cancelled`."""
+        """Compactor's summary; "" if it failed: the built-in one replaces it. Raises
+        `Cancelled`.
+        """
         self.emit("compaction_start", CompactionStartData())
         try:
             summary = await self.effects.compact(self.conversation, plan.head, plan.drop)
@@ -89,5 +114,8 @@ class ContextWindow(RunPart[Effects]):
             return ""
         messages = self.conversation.messages
         removed = len(plan.dropped_messages(messages))
-        self.emit("compaction_complete", CompactionCompleteData(removed=removed, remaining=len(messages) - removed + 1))
+        self.emit(
+            "compaction_complete",
+            CompactionCompleteData(removed=removed, remaining=len(messages) - removed + 1),
+        )
         return summary

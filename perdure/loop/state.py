@@ -1,4 +1,6 @@
-"""The loop's state from one iteration to the next, the base of its parts, and the outcome of a run."""
+"""The loop's state from one iteration to the next, the base of its parts, and the outcome of a
+run.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ from ..unknown_outcomes import UnknownCall, same_call
 from .verdicts import rewritten_text, value_in
 
 LOOP_VERSION = 1
-"""The version of the loop: a change that gives other commands for a recorded history takes the next number, and keeps
-the older behaviour for runs recorded with a lower one (`Effects.version`)."""
+"""The version of the loop: a change that gives other commands for a recorded history takes the next
+number, and keeps the older behaviour for runs recorded with a lower one (`Effects.version`)."""
 LAST_TEXT_CHARS = 64 * 1024
 SHOWN_CALL_CHARS = 500
 """The state travels in one payload, so it keeps texts of the model only up to these sizes."""
@@ -31,13 +33,16 @@ MAX_UNKNOWN_CALLS = 1000
 """The most calls of unknown outcome that the run remembers; it forgets the oldest first."""
 CostNews = Literal["", "unknown", "reached"]
 UsageCounts = tuple[int, ...]
-"""The fields of a `Usage`, in order: a short form, because a run may have thousands. The last ones may be left out."""
+"""The fields of a `Usage`, in order: a short form, because a run may have thousands. The last ones
+may be left out."""
 _COUNTED = tuple(Usage.model_fields)
 _USAGES = TypeAdapter(list[Usage])
 
 
 def unknown_calls_in(messages: Iterable[Message]) -> list[UnknownCall]:
-    """Return the calls of unknown outcome in a conversation, without those that were settled later."""
+    """Return the calls of unknown outcome in a conversation, without those that were settled
+    later.
+    """
     found: list[UnknownCall] = []
     for message in messages:
         match message.metadata.get("outcome_unknown"):
@@ -50,7 +55,9 @@ def unknown_calls_in(messages: Iterable[Message]) -> list[UnknownCall]:
 
 @dataclass
 class LoopState:
-    """Survives continue-as-new, unknown fields included: add fields with defaults, never rename any."""
+    """Survives continue-as-new, unknown fields included: add fields with defaults, never rename
+    any.
+    """
 
     __pydantic_config__ = ConfigDict(extra="allow")
 
@@ -76,10 +83,11 @@ class LoopState:
     cost_usd: float | None = None
     """The known cost of the run and of the runs that it called; None if no cost is known."""
     unpriced_calls: int = 0
-    """The number of model calls that `cost_usd` does not include. A called run that did not report its cost counts as
-    one."""
+    """The number of model calls that `cost_usd` does not include. A called run that did not report
+    its cost counts as one."""
     untold_tokens: int = 0
-    """The tokens that unmeasured model calls may have used, and called runs that did not report their use."""
+    """The tokens that unmeasured model calls may have used, and called runs that did not report
+    their use."""
     untold_calls: int = 0
     """The number of tool executions that such runs may have started."""
     cost_told: CostNews = ""
@@ -87,31 +95,37 @@ class LoopState:
     last_cost_usd: float | None = None
     """The cost of the run's own last model call; None if unknown."""
     unchecked: int = 0
-    """The number of messages at the end that the input guardrail has not passed, if there is one."""
+    """The number of messages at the end that the input guardrail has not passed, if there is
+    one."""
     refused: list[int] = field(default_factory=list)
     """The first and the last index of all messages that it refused; [] for none."""
     prompted: bool = False
     """Whether the prompt describes the tools to the model, which calls them by JSON in its text."""
     answering: bool = False
-    """With `prompted`: whether the next model call asks for the answer, because the last one called no tool."""
+    """With `prompted`: whether the next model call asks for the answer, because the last one called
+    no tool."""
     answers: int = 0
     """With `prompted`: the number of `iterations` that were such calls and called no tool."""
     fallback: int = 0
-    """The index of the current model in the agent's `fallback`, from 1; 0 for the agent's own model."""
+    """The index of the current model in the agent's `fallback`, from 1; 0 for the agent's own
+    model."""
     learned_budgets: dict[str, int] = field(default_factory=dict)
-    """The limits, in characters, of models that refused the conversation as too long, by `PROVIDER/ID`."""
+    """The limits, in characters, of models that refused the conversation as too long, by
+    `PROVIDER/ID`."""
     budget_suggested: bool = False
     unknown_calls: list[UnknownCall] = field(default_factory=list)
-    """The calls of unknown outcome, of this run and those that it continues, at most `MAX_UNKNOWN_CALLS`."""
+    """The calls of unknown outcome, of this run and those that it continues, at most
+    `MAX_UNKNOWN_CALLS`."""
     held_seconds: float = 0.0
     """The time for which the run was held, which does not count for `max_seconds`."""
     slept_seconds: float = 0.0
-    """The total time for which no worker took the run up, counting only periods above `stale_after`."""
+    """The total time for which no worker took the run up, counting only periods above
+    `stale_after`."""
     untold_sleep: float = 0.0
     """The part of it that the model must learn of before its next call."""
     draft: str = ""
-    """With `prompted`: the model's text of a call without a tool. It is the answer only if the final answer is
-    empty."""
+    """With `prompted`: the model's text of a call without a tool. It is the answer only if the
+    final answer is empty."""
 
     @model_serializer(mode="wrap")
     def _with_unknown_fields(self, known: SerializerFunctionWrapHandler) -> JsonObject:
@@ -153,19 +167,26 @@ class LoopState:
         return self.iterations - self.answers
 
     def acts_no_more(self, reply: ModelReply, *, is_guarded: bool, is_structured: bool) -> bool:
-        """Return whether the model, whose prompt describes the tools, called none: the next call asks for its answer.
+        """Return whether the model, whose prompt describes the tools, called none: the next call
+        asks for its answer.
 
-        Its text is not the answer yet, so no output guardrail judges it: with one (`is_guarded`), it does not become
-        the run's last text. If the answer has a form (`is_structured`), the text can't replace it.
+        Its text is not the answer yet, so no output guardrail judges it: with one (`is_guarded`),
+        it does not become the run's last text. If the answer has a form (`is_structured`), the text
+        can't replace it.
         """
         if not self.prompted or self.answering or reply.message.tool_calls:
             return False
         self.note("" if is_guarded else reply.message.text, [])
-        self.answering, self.draft = True, "" if is_structured else reply.message.text[:LAST_TEXT_CHARS]
+        self.answering, self.draft = (
+            True,
+            "" if is_structured else reply.message.text[:LAST_TEXT_CHARS],
+        )
         return True
 
     def begin_as_another(self) -> None:
-        """Reset the state that belongs to one agent: its fallback model, and its way of calling tools."""
+        """Reset the state that belongs to one agent: its fallback model, and its way of calling
+        tools.
+        """
         self.fallback, self.prompted, self.answering, self.draft = 0, False, False, ""
 
     def add_cost(self, cost: float | None, *, unpriced: int) -> None:
@@ -201,7 +222,9 @@ class LoopState:
 
 def usages(counted: Sequence[UsageCounts]) -> list[Usage]:
     """Return the counts as `Usage` objects."""
-    return _USAGES.validate_python([dict(zip(_COUNTED, counts, strict=False)) for counts in counted])
+    return _USAGES.validate_python(
+        [dict(zip(_COUNTED, counts, strict=False)) for counts in counted]
+    )
 
 
 def _counts(usage: Usage) -> UsageCounts:
@@ -225,7 +248,9 @@ def usage_data(usage: Usage) -> UsageData:
 class Emits(Protocol):
     """As `Effects`."""
 
-    def emit(self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None) -> None: ...
+    def emit(
+        self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None
+    ) -> None: ...
 
 
 Outside = TypeVar("Outside", bound=Emits)
@@ -263,7 +288,10 @@ class RunPart(Generic[Outside]):
 
     def emit_status(self, text: str, reason: str = "") -> None:
         """Report progress to people."""
-        self.emit("status", StatusData(message=text, reason=reason) if reason else StatusData(message=text))
+        self.emit(
+            "status",
+            StatusData(message=text, reason=reason) if reason else StatusData(message=text),
+        )
 
 
 CORRECTION = "Your answer does not fit the declared output:"
@@ -284,8 +312,9 @@ class Outcome:
 
 
 def outcome_of(reply: ModelReply, options: RunOptions, *, structured: bool) -> Outcome:
-    """Return the outcome of the answer: the provider's own response if `options.raw`, its value if it is `structured`,
-    else its text."""
+    """Return the outcome of the answer: the provider's own response if `options.raw`, its value if
+    it is `structured`, else its text.
+    """
     text, value = reply.message.text, reply.output
     if options.raw and reply.raw is not None:
         return Outcome(reply.raw, text, reply.cut_short)
@@ -297,11 +326,17 @@ def outcome_of(reply: ModelReply, options: RunOptions, *, structured: bool) -> O
 
 
 def send_back(
-    reply: ModelReply, state: LoopState, options: RunOptions, limit: RunError | None, *, structured: bool
+    reply: ModelReply,
+    state: LoopState,
+    options: RunOptions,
+    limit: RunError | None,
+    *,
+    structured: bool,
 ) -> tuple[str, Message]:
     """Return the texts for watchers and for the model about an answer that does not fit.
 
-    Raises OutputError when the model may not answer again: after `RunOptions.output_retries`, or at a `limit`.
+    Raises OutputError when the model may not answer again: after `RunOptions.output_retries`, or at
+    a `limit`.
     """
     if state.output_retries >= options.output_retries or (limit and options.on_limit == "raise"):
         raise output_error(reply, state, limit)
@@ -315,15 +350,19 @@ def send_back(
 def _correction(reply: ModelReply, *, structured: bool) -> Message:
     faults = "\n".join(f"- {fault}" for fault in reply.faults)
     return Message.user(
-        f"{CORRECTION}\n{faults}\nAnswer again{', with nothing but a JSON object that fits' if structured else ''}."
+        f"{CORRECTION}\n{faults}\nAnswer "
+        f"again{', with nothing but a JSON object that fits' if structured else ''}."
     )
 
 
 def output_error(reply: ModelReply, state: LoopState, limit: RunError | None) -> OutputError:
-    """Return the error of a run whose model may not answer again, because of `limit` or after too many retries."""
+    """Return the error of a run whose model may not answer again, because of `limit` or after too
+    many retries.
+    """
     why = str(limit) if limit else f"after {state.output_retries} retries"
     error = OutputError(
-        f"The answer does not fit the declared outputs ({why}): {reply.faults[0]}", reason="; ".join(reply.faults)
+        f"The answer does not fit the declared outputs ({why}): {reply.faults[0]}",
+        reason="; ".join(reply.faults),
     )
     error.text = reply.message.text
     return error

@@ -1,4 +1,6 @@
-"""One round of tool calls (§13.7 step 8): each is admitted, decided by a person if need be, executed, and shown."""
+"""One round of tool calls (§13.7 step 8): each is admitted, decided by a person if need be,
+executed, and shown.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ MAX_BYTES = 64 * 1024
 
 
 def recent_messages(messages: Sequence[Message], count: int) -> list[Message]:
-    """Last `count` messages except instructions, as messages of a user and an assistant with text alone.
+    """Last `count` messages except instructions, as messages of a user and an assistant with text
+    alone.
 
     Tool calls and their results become text; media become the name of their kind.
     """
@@ -81,11 +84,14 @@ def _action(call: ToolCall) -> str:
 MAX_QUESTIONS = 20
 """The most answers that one call may need."""
 SECOND_HANDOFF = (
-    "Error: Not handed over to {}: of several such calls in one reply, only the first one counts, even if it is "
+    "Error: Not handed over to {}: of several such calls in one reply, only the first one counts, "
+    "even if it is "
     "denied. If that agent is still to go on, call this again in your next reply"
 )
 """Nobody is asked about such a call."""
-TOO_CURIOUS = f"Error: Tool '{{}}' failed: it still asks after {MAX_QUESTIONS} questions to a person"
+TOO_CURIOUS = (
+    f"Error: Tool '{{}}' failed: it still asks after {MAX_QUESTIONS} questions to a person"
+)
 MAX_SHOWN_ARGUMENTS = 8 * 1024
 """The most characters of edited arguments that the model reads; the event has them complete."""
 
@@ -103,8 +109,12 @@ class ToolRound(RunPart[Effects]):
         self._slots = asyncio.Semaphore(self.options.max_parallel_tools)
         self._people = HumanDecisions(self.effects, self.state)
         self._allowances = Allowances(self.options, self.state)
-        self._pager = next((spec.name for spec in self.tools.values() if spec.built_in == "read_result"), None)
-        self._agents = {name for name, spec in self.tools.items() if isinstance(spec.execution, ChildRun)}
+        self._pager = next(
+            (spec.name for spec in self.tools.values() if spec.built_in == "read_result"), None
+        )
+        self._agents = {
+            name for name, spec in self.tools.items() if isinstance(spec.execution, ChildRun)
+        }
         """The tools whose calls are runs of other agents."""
         self._turns: dict[str, asyncio.Lock] = {}
         """One lock for equal calls of a tool that is not idempotent."""
@@ -118,23 +128,34 @@ class ToolRound(RunPart[Effects]):
     async def run(self, calls: Sequence[ToolCall]) -> list[Message]:
         """Return the tool messages, in the order of `calls`.
 
-        Raises `ToolNotRegisteredError` for a call of an unknown tool, when `RunOptions.unknown_tools` is "raise".
+        Raises `ToolNotRegisteredError` for a call of an unknown tool, when
+        `RunOptions.unknown_tools` is "raise".
         """
         for call in calls:
-            if not self._is_offered(call.name) and not call.fault and self.options.unknown_tools == "raise":
+            if (
+                not self._is_offered(call.name)
+                and not call.fault
+                and self.options.unknown_tools == "raise"
+            ):
                 raise ToolNotRegisteredError(f"Tool not registered: {_name_of(call)}")
         self._transfers = [call.id for call in calls if self._handoff(call.name)]
         if self._concurrent(calls):
             self._allowances.expect(sum([call.name in self._agents for call in calls]))
             results = await self._answer_together(calls)
         else:
-            results = [await self._answer(call, index, len(calls)) for index, call in enumerate(calls)]
+            results = [
+                await self._answer(call, index, len(calls)) for index, call in enumerate(calls)
+            ]
         answered = enumerate(zip(calls, results, strict=True))
-        return [Message.tool(call, result, self._outcomes.pop(index, {})) for index, (call, result) in answered]
+        return [
+            Message.tool(call, result, self._outcomes.pop(index, {}))
+            for index, (call, result) in answered
+        ]
 
     async def _answer_together(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
-        """Return the results after all calls have ended, so that none is still running when the first error is
-        raised."""
+        """Return the results after all calls have ended, so that none is still running when the
+        first error is raised.
+        """
         answers = [self._answer(call, index, len(calls)) for index, call in enumerate(calls)]
         results: list[ToolResult] = []
         for result in await asyncio.gather(*answers, return_exceptions=True):
@@ -146,12 +167,18 @@ class ToolRound(RunPart[Effects]):
     def _concurrent(self, calls: Sequence[ToolCall]) -> bool:
         if not self.options.parallel_tool_calls or len(calls) < 2:
             return False
-        return all([self.tools[call.name].parallel_safe for call in calls if call.name in self.tools])
+        return all(
+            [self.tools[call.name].parallel_safe for call in calls if call.name in self.tools]
+        )
 
     async def _answer(self, call: ToolCall, index: int, calls: int) -> ToolResult:
         if self.effects.cancelled():
             return ToolResult.cancellation()
-        self.emit("tool_call_start", ToolCallStartData(name=call.name, arguments=call.arguments), call_id=call.id)
+        self.emit(
+            "tool_call_start",
+            ToolCallStartData(name=call.name, arguments=call.arguments),
+            call_id=call.id,
+        )
         try:
             result = await self._answer_admitted(call, await self._admit(call, index, calls))
         except Cancelled:
@@ -177,7 +204,9 @@ class ToolRound(RunPart[Effects]):
         if not self._is_offered(call.name):
             return refusal(f"Error: {self._unknown_tool(call)}", "unknown_tool")
         if call.id in self._transfers[1:]:
-            return refusal(SECOND_HANDOFF.format(call.name.removeprefix(TRANSFER)), "second_handoff")
+            return refusal(
+                SECOND_HANDOFF.format(call.name.removeprefix(TRANSFER)), "second_handoff"
+            )
         try:
             arguments, warning = parse_with_repair(call.arguments)
         except ToolArgumentError as error:
@@ -189,7 +218,9 @@ class ToolRound(RunPart[Effects]):
         return await self._permit(request)
 
     async def _permit(self, request: ToolRequest) -> Immediate | Admitted:
-        """Ask the guardrail (§13.4), and decide whether a person must be asked, for the guardrail or the tool."""
+        """Ask the guardrail (§13.4), and decide whether a person must be asked, for the guardrail
+        or the tool.
+        """
         ask: str | None = None
         if self.guarded:
             async with self._slots:
@@ -214,21 +245,26 @@ class ToolRound(RunPart[Effects]):
                 step = await self._approve(step)
                 if isinstance(step, Admitted) and step.request is request:
                     return await self._execute(call, step)
-        if isinstance(step, Admitted):  # With other arguments now, which may equal those of another call.
+        if isinstance(
+            step, Admitted
+        ):  # With other arguments now, which may equal those of another call.
             return await self._answer_admitted(call, step)
         if call.name in self._agents:
             self._allowances.give_up()
         return step.result
 
     def _turn(self, request: ToolRequest) -> AbstractAsyncContextManager[None]:
-        """Return the turn of the call: equal calls of a tool that is not idempotent run one after the other.
+        """Return the turn of the call: equal calls of a tool that is not idempotent run one after
+        the other.
 
         So the outcome of the first is known, or known to be unknown, when the second begins.
         """
         spec = self.tools[request.name]
         if spec.idempotent:
             return nullcontext()
-        return self._turns.setdefault(same_call(request.name, request.arguments, spec), asyncio.Lock())
+        return self._turns.setdefault(
+            same_call(request.name, request.arguments, spec), asyncio.Lock()
+        )
 
     async def _approve(self, call: Admitted) -> Immediate | Admitted:
         """Settle equal calls of unknown outcome, and ask a person if necessary.
@@ -255,10 +291,16 @@ class ToolRound(RunPart[Effects]):
         """
         reason: str | None = None
         for call in self.state.unknown_like(request, spec):
-            found = await self.effects.reconcile(request, call) if spec.reconcile else Reconciled(doubt="")
+            found = (
+                await self.effects.reconcile(request, call)
+                if spec.reconcile
+                else Reconciled(doubt="")
+            )
             if found.doubt is None:
                 self.state.unknown_calls.remove(call)
-                self._outcomes.setdefault(request.index, {}).setdefault("settled_outcomes", []).append(call.key)
+                self._outcomes.setdefault(request.index, {}).setdefault(
+                    "settled_outcomes", []
+                ).append(call.key)
             if found.result is not None:
                 return found.result
             reason = reason if found.doubt is None else call.reason(found.doubt)
@@ -270,14 +312,20 @@ class ToolRound(RunPart[Effects]):
         if result.needs is not None:
             result = await self._continue(call, sent, result.needs)
         if result.outcome_unknown:
-            unknown = self.state.remember_unknown(request, spec, self.effects.idempotency_key(request))
+            unknown = self.state.remember_unknown(
+                request, spec, self.effects.idempotency_key(request)
+            )
             told = unknown.model_dump(include={"same", "key"})
             self._outcomes.setdefault(request.index, {})["outcome_unknown"] = told
-            result = result.model_copy(update={"parts": [*result.parts, TextPart(value=f"\n{unknown_note(spec)}")]})
+            result = result.model_copy(
+                update={"parts": [*result.parts, TextPart(value=f"\n{unknown_note(spec)}")]}
+            )
         return _result_of_edited(request, result) if step.is_edited else result
 
     async def _continue(self, call: ToolCall, request: ToolRequest, needed: Needed) -> ToolResult:
-        """Return the result of a call that has begun, after the answers that it needs from people."""
+        """Return the result of a call that has begun, after the answers that it needs from
+        people.
+        """
         for _ in range(MAX_QUESTIONS):
             try:
                 request = await self._people.continuation(request, self.tools[call.name], needed)
@@ -322,7 +370,9 @@ class ToolRound(RunPart[Effects]):
         self.emit("progress", data, call_id=call.id)
 
     def _as_sent(self, request: ToolRequest) -> ToolRequest:
-        """Add the messages before the reply, if the tool asks for some, and mark a possible repetition."""
+        """Add the messages before the reply, if the tool asks for some, and mark a possible
+        repetition.
+        """
         spec = self.tools[request.name]
         may_repeat = bool(self.state.unknown_like(request, spec))
         if not spec.context and not may_repeat:
@@ -334,7 +384,10 @@ class ToolRound(RunPart[Effects]):
         try:
             allowance = self._allowances.take(self.effects.now())
         except Spent as spent:
-            text = f"Error: Tool '{request.name}' failed: too little is left of {spent} for another agent"
+            text = (
+                f"Error: Tool '{request.name}' failed: too little is left of {spent} for another "
+                "agent"
+            )
             return ToolResult.failure(text, kind="limit")
         end = await self.effects.run_agent(request, allowance)
         self._allowances.settle(allowance, end)
@@ -344,8 +397,12 @@ class ToolRound(RunPart[Effects]):
         return name in self.tools and (self.offered is None or name in self.offered)
 
     def _shown(self, request: ToolRequest, result: ToolResult) -> ToolResult:
-        """Return the result as the conversation keeps it; `ToolResult.size` is the size of a shortened one."""
-        limit = shown_bytes(self.tools[request.name].max_result or self.options.max_result, request.calls)
+        """Return the result as the conversation keeps it; `ToolResult.size` is the size of a
+        shortened one.
+        """
+        limit = shown_bytes(
+            self.tools[request.name].max_result or self.options.max_result, request.calls
+        )
         return shorten(result, limit, self._note(request))
 
     def _note(self, request: ToolRequest) -> Note:
@@ -354,14 +411,20 @@ class ToolRound(RunPart[Effects]):
             return left_out_here
 
         def note(start: int, missing: int, whole: int) -> str:
-            where = json.dumps({"call_id": request.call_id, "iteration": request.iteration, "offset": start})
-            return f"{left_out_here(start, missing, whole)[:-2]}; {self._pager}({where}) reads on from here …]"
+            where = json.dumps(
+                {"call_id": request.call_id, "iteration": request.iteration, "offset": start}
+            )
+            return (
+                f"{left_out_here(start, missing, whole)[:-2]}; {self._pager}({where}) reads on "
+                "from here …]"
+            )
 
         return note
 
     def _unknown_tool(self, call: ToolCall) -> str:
-        """Return the name that was called and those that exist; in a prompt that describes agents, they go by their own
-        names."""
+        """Return the name that was called and those that exist; in a prompt that describes agents,
+        they go by their own names.
+        """
         name, tools = _name_of(call), [tool for tool in self.tools if self._is_offered(tool)]
         if not self.state.prompted or not name.startswith(DELEGATE):
             return f"Tool not registered: {name}. {_list_of('tools', tools)}"
@@ -370,7 +433,9 @@ class ToolRound(RunPart[Effects]):
 
 
 def _result_of_edited(request: ToolRequest, result: ToolResult) -> ToolResult:
-    """Return the result after the arguments that ran: the model's own message keeps the model's arguments."""
+    """Return the result after the arguments that ran: the model's own message keeps the model's
+    arguments.
+    """
     shown = excerpt(json.dumps(request.arguments, ensure_ascii=False), MAX_SHOWN_ARGUMENTS)
     note = TextPart(value=f"[executed with arguments that a person edited: {shown}]\n")
     return result.model_copy(update={"parts": [note, *result.parts]})

@@ -17,14 +17,20 @@ _ARGUMENTS = TypeAdapter(JsonObject)
 _DESCRIPTIONS = TypeAdapter(dict[str, str | None])
 
 
-def checked_verdict(point: GuardrailPoint | Literal["tools"], verdict: GuardrailResult) -> GuardrailResult:
-    """Verdict with its rewrite as a list of messages (input), a text (output) or a dict of arguments (tool).
+def checked_verdict(
+    point: GuardrailPoint | Literal["tools"], verdict: GuardrailResult
+) -> GuardrailResult:
+    """Verdict with its rewrite as a list of messages (input), a text (output) or a dict of
+    arguments (tool).
 
-    A rewrite of another type becomes a denial, like a guardrail's failure; so does `ask` for anything but a tool call.
-    Never raises.
+    A rewrite of another type becomes a denial, like a guardrail's failure; so does `ask` for
+    anything but a tool call. Never raises.
     """
     if verdict.ask is not None and point != "tool":
-        text = f"the {point} guardrail failed: it asks for an approval, and only tool calls can be approved"
+        text = (
+            f"the {point} guardrail failed: it asks for an approval, and only tool calls can be "
+            "approved"
+        )
         return GuardrailResult(allowed=False, reason=text)
     if verdict.rewrite is None or not verdict.allowed:
         return verdict
@@ -34,20 +40,26 @@ def checked_verdict(point: GuardrailPoint | Literal["tools"], verdict: Guardrail
     except (TypeError, ValueError):
         shown = f"{verdict.rewrite!r:.80}"
         return GuardrailResult(
-            allowed=False, reason=f"the {point} guardrail failed: its rewrite must be {expected}, got {shown}"
+            allowed=False,
+            reason=f"the {point} guardrail failed: its rewrite must be {expected}, got {shown}",
         )
 
 
 def with_text(reply: ModelReply, text: str, faults: list[str], *, structured: bool) -> ModelReply:
-    """Return the reply with another text, and without the provider's original response and blocks, which contain the
-    old one.
+    """Return the reply with another text, and without the provider's original response and blocks,
+    which contain the old one.
 
-    With `structured`, the reply's output is the text parsed as JSON; `faults` receives the reasons why it does not fit.
+    With `structured`, the reply's output is the text parsed as JSON; `faults` receives the reasons
+    why it does not fit.
     """
-    metadata = {key: value for key, value in reply.message.metadata.items() if key != "provider_content"}
+    metadata = {
+        key: value for key, value in reply.message.metadata.items() if key != "provider_content"
+    }
     message = Message(role="assistant", parts=[TextPart(value=text)], metadata=metadata)
     output, faults = (value_in(text), faults) if structured else (None, [])
-    return reply.model_copy(update={"message": message, "output": output, "raw": None, "faults": faults})
+    return reply.model_copy(
+        update={"message": message, "output": output, "raw": None, "faults": faults}
+    )
 
 
 def value_in(text: str) -> Any:

@@ -1,1 +1,3 @@
-"""How values travel through Temporal: as JSON, compressed when large, stored outside of it when too large."""
+"""How values travel through Temporal: as JSON, compressed when large, stored outside of it when too
+large.
+"""

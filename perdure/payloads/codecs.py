@@ -42,8 +42,8 @@ class ForeignCodec(PayloadCodec, WithSerializationContext):
 def codec_from_environment() -> PayloadCodec | None:
     """Return the codec named by `PERDURE_CODEC`; None if it is unset or empty.
 
-    Raises `ConfigurationError` for a name that can't be loaded, or that is neither a codec nor a function returning
-    one.
+    Raises `ConfigurationError` for a name that can't be loaded, or that is neither a codec nor a
+    function returning one.
     """
     source = os.environ.get(VARIABLE)
     return _codec_of(source) if source else None
@@ -55,10 +55,13 @@ def _codec_of(source: str) -> PayloadCodec:
         [found] = load_objects(source).values()
         made = found() if callable(found) else found
     except Exception as error:
-        raise ConfigurationError(f"{VARIABLE}={source!r} (--codec) can't be used: {error}") from error
+        raise ConfigurationError(
+            f"{VARIABLE}={source!r} (--codec) can't be used: {error}"
+        ) from error
     if not isinstance(made, PayloadCodec):
         raise ConfigurationError(
-            f"{VARIABLE}={source!r} (--codec) is {made!r:.80}: expected a temporalio.converter.PayloadCodec, its "
+            f"{VARIABLE}={source!r} (--codec) is {made!r:.80}: expected a "
+            "temporalio.converter.PayloadCodec, its "
             "class, or a function that makes one"
         )
     return made

@@ -1,4 +1,6 @@
-"""Turns values into payloads and back: pydantic's JSON, compressed when large, stored externally when too large."""
+"""Turns values into payloads and back: pydantic's JSON, compressed when large, stored externally
+when too large.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,8 @@ _NOT_AS_JSON = (NoneType, bytes, ProtobufMessage, RawValue)
 class SharedPayloadConverter(CompositePayloadConverter):
     """A `PydanticPayloadConverter` that shares its parts between all instances.
 
-    The SDK creates one for each task and each run of a worker; pydantic would analyse the types each time.
+    The SDK creates one for each task and each run of a worker; pydantic would analyse the types
+    each time.
     """
 
     _shared: ClassVar = {
@@ -92,30 +95,41 @@ class SharedPayloadConverter(CompositePayloadConverter):
                 return super().to_payloads(values)
         return list(map(self._json.to_payload, values))
 
-    def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
-        """Return the values. Raises `ConfigurationError` for an unreadable one, with or without a type.
+    def from_payloads(
+        self, payloads: Sequence[Payload], type_hints: list[type] | None = None
+    ) -> list[Any]:
+        """Return the values. Raises `ConfigurationError` for an unreadable one, with or without a
+        type.
 
-        In a workflow, a value read without a type may come from anybody: raises `PayloadTooLargeError` for a value that
-        would take long to read and exceeds the size of a message; the SDK then drops a signal and refuses an update.
+        In a workflow, a value read without a type may come from anybody: raises
+        `PayloadTooLargeError` for a value that would take long to read and exceeds the size of a
+        message; the SDK then drops a signal and refuses an update.
         """
         is_message = type_hints is None and BUDGET.get() is None
         if is_message and sum(payload.ByteSize() for payload in payloads) > MAX_SENT_BYTES:
             require_readable_soon(payloads)
         for payload, type_hint in zip(payloads, type_hints or (), strict=False):
-            if type_hint is RawValue and payload.metadata.get("encoding") == UnreadValues.ENCODING.encode():
+            if (
+                type_hint is RawValue
+                and payload.metadata.get("encoding") == UnreadValues.ENCODING.encode()
+            ):
                 raise UnreadValues.error_of(payload)
         with readable():
             return super().from_payloads(payloads, type_hints)
 
     def with_context(self, context: SerializationContext) -> Self:
-        """Return this converter: none of its parts takes a context. The SDK asks twenty times an iteration."""
+        """Return this converter: none of its parts takes a context. The SDK asks twenty times an
+        iteration.
+        """
         return self
 
 
 class DeferringConverter(PayloadConverter):
-    """The converter of perdure's workflows: messages stay `Unparsed` until the handler has time for them.
+    """The converter of perdure's workflows: messages stay `Unparsed` until the handler has time for
+    them.
 
-    A workflow task must not take two seconds, and the handler knows how much the task has already read.
+    A workflow task must not take two seconds, and the handler knows how much the task has already
+    read.
     """
 
     def __init__(self, at_once: PayloadConverter) -> None:
@@ -125,7 +139,9 @@ class DeferringConverter(PayloadConverter):
     def to_payloads(self, values: Sequence[Any]) -> list[Payload]:
         return self.at_once.to_payloads(values)
 
-    def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
+    def from_payloads(
+        self, payloads: Sequence[Payload], type_hints: list[type] | None = None
+    ) -> list[Any]:
         if type_hints is not None or all(payload.ByteSize() <= SHORT_BYTES for payload in payloads):
             with readable():  # The converter may be the user's own.
                 return self.at_once.from_payloads(payloads, type_hints)
@@ -143,16 +159,19 @@ class DeferringConverter(PayloadConverter):
 
 
 class ZstdCodec(PayloadCodec, WithSerializationContext):
-    """Compresses payloads of `from_bytes` and more, if that makes them smaller; decompresses its own.
+    """Compresses payloads of `from_bytes` and more, if that makes them smaller; decompresses its
+    own.
 
-    Only values for perdure's own activities and tools are compressed. Values that foreign code reads stay plain JSON,
-    since no other SDK knows this encoding: arguments of foreign activities, at any size; and workflows' input, result
-    and messages, unless they exceed Temporal's limit uncompressed.
+    Only values for perdure's own activities and tools are compressed. Values that foreign code
+    reads stay plain JSON, since no other SDK knows this encoding: arguments of foreign activities,
+    at any size; and workflows' input, result and messages, unless they exceed Temporal's limit
+    uncompressed.
 
-    Every other payload passes through unchanged in both directions. So does one that only claims to be compressed:
-    anybody may send a run a signal, all payloads of a workflow task are decoded together, and an error here would fail
-    that task for ever. The reader of such a payload finds an unknown encoding and drops it. An encrypted payload is an
-    error, because this codec is used without a key.
+    Every other payload passes through unchanged in both directions. So does one that only claims to
+    be compressed: anybody may send a run a signal, all payloads of a workflow task are decoded
+    together, and an error here would fail that task for ever. The reader of such a payload finds an
+    unknown encoding and drops it. An encrypted payload is an error, because this codec is used
+    without a key.
     """
 
     def __init__(self, from_bytes: int = COMPRESS_FROM_BYTES, *, in_workflow: bool = False) -> None:
@@ -163,7 +182,9 @@ class ZstdCodec(PayloadCodec, WithSerializationContext):
     def with_context(self, context: SerializationContext) -> ZstdCodec:
         """Return the codec for the values of one activity, workflow or Nexus operation."""
         if isinstance(context, ActivitySerializationContext):
-            is_own = context.activity_type is None or context.activity_type.startswith(OWN_ACTIVITIES)
+            is_own = context.activity_type is None or context.activity_type.startswith(
+                OWN_ACTIVITIES
+            )
             return self if is_own else _codec(NEVER)
         if self._of_workflow is None:
             self._of_workflow = _codec(max(self._from_bytes, MAX_PAYLOAD_BYTES), in_workflow=True)
@@ -196,7 +217,9 @@ class ZstdCodec(PayloadCodec, WithSerializationContext):
     def _compress(self, payload: Payload) -> Payload:
         if payload.ByteSize() < self._from_bytes:
             return payload
-        data = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL).compress(payload.SerializeToString())
+        data = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL).compress(
+            payload.SerializeToString()
+        )
         if len(data) >= payload.ByteSize():
             return payload
         return Payload(metadata={"encoding": ENCODING}, data=data)
@@ -219,15 +242,16 @@ def _codec(from_bytes: int, *, in_workflow: bool = False) -> ZstdCodec:
 class TolerantConverter(DataConverter):
     """A data converter that isolates an unreadable value from the others.
 
-    `decode` raises for such a value. A worker, which decodes all values of a workflow task together with the SDK's
-    internal methods, continues without it (`UnreadValues`).
+    `decode` raises for such a value. A worker, which decodes all values of a workflow task together
+    with the SDK's internal methods, continues without it (`UnreadValues`).
     """
 
     def with_context(self, context: SerializationContext) -> Self:
         """Return this converter for one activity or workflow.
 
-        The SDK asks for it twenty times an iteration, and copies the converter each time. Of perdure's own parts only
-        the codec takes the context, and has few variants: with these parts, each copy is made once.
+        The SDK asks for it twenty times an iteration, and copies the converter each time. Of
+        perdure's own parts only the codec takes the context, and has few variants: with these
+        parts, each copy is made once.
         """
         if self._copies is None:
             return super().with_context(context)
@@ -243,11 +267,19 @@ class TolerantConverter(DataConverter):
     @cached_property
     def _copies(self) -> dict[ZstdCodec, Self] | None:
         """Copies made by `with_context`, by their codec; None if another part takes the context."""
-        is_own = type(self.payload_codec) is ZstdCodec and self.payload_converter_class is SharedPayloadConverter
-        takes_more = isinstance(self.failure_converter, WithSerializationContext) or self.external_storage is not None
+        is_own = (
+            type(self.payload_codec) is ZstdCodec
+            and self.payload_converter_class is SharedPayloadConverter
+        )
+        takes_more = (
+            isinstance(self.failure_converter, WithSerializationContext)
+            or self.external_storage is not None
+        )
         return {} if is_own and not takes_more else None
 
-    async def decode(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
+    async def decode(
+        self, payloads: Sequence[Payload], type_hints: list[type] | None = None
+    ) -> list[Any]:
         """Return the values. Raises `ConfigurationError` for an unreadable one."""
         if type_hints is not None and self._are_plain(payloads):
             return self.payload_converter.from_payloads(payloads, type_hints)
@@ -263,8 +295,9 @@ class TolerantConverter(DataConverter):
         with own_budget():
             return await super().decode_failure(failure)
 
-    # The SDK has no public place for these. It takes each workflow task through them, and copies a step's result into
-    # the task, unless it is the very object passed in (it declares list, and takes any sequence).
+    # The SDK has no public place for these. It takes each workflow task through them, and copies a
+    # step's result into the task, unless it is the very object passed in (it declares list, and
+    # takes any sequence).
     async def _encode_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
         return _changed(payloads, await super()._encode_payload_sequence(payloads))
 
@@ -273,16 +306,22 @@ class TolerantConverter(DataConverter):
             return payloads  # type: ignore[return-value]
         return _changed(payloads, await super()._external_store_payload_sequence(payloads))
 
-    async def _encode_reference_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
+    async def _encode_reference_payload_sequence(
+        self, payloads: Sequence[Payload]
+    ) -> list[Payload]:
         if self.external_storage is None:
             return payloads  # type: ignore[return-value]
         return _changed(payloads, await super()._encode_reference_payload_sequence(payloads))
 
     # A reference to a stored value is read before any codec sees the value.
-    async def _decode_reference_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
+    async def _decode_reference_payload_sequence(
+        self, payloads: Sequence[Payload]
+    ) -> list[Payload]:
         return await self._read(super()._decode_reference_payload_sequence, payloads)
 
-    async def _external_retrieve_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
+    async def _external_retrieve_payload_sequence(
+        self, payloads: Sequence[Payload]
+    ) -> list[Payload]:
         return await self._read(super()._external_retrieve_payload_sequence, payloads)
 
     async def _decode_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
@@ -293,7 +332,9 @@ class TolerantConverter(DataConverter):
         return payloads if self._are_plain(payloads) else await _each(step, payloads)  # type: ignore[return-value]
 
     def _are_plain(self, payloads: Sequence[Payload]) -> bool:
-        """Return whether these are uncompressed, unencrypted, inline JSON, which no step changes."""
+        """Return whether these are uncompressed, unencrypted, inline JSON, which no step
+        changes.
+        """
         if type(self.payload_codec) is not ZstdCodec or self.external_storage is not None:
             return False
         for payload in payloads:
@@ -316,7 +357,8 @@ Step = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
 
 
 async def _each(step: Step, payloads: Sequence[Payload]) -> list[Payload]:
-    """Return the payloads after the step, with `UnreadValues` in place of those for which it raises.
+    """Return the payloads after the step, with `UnreadValues` in place of those for which it
+    raises.
 
     Raises `OSError`, which may pass: an unreachable storage.
     """
@@ -339,29 +381,39 @@ def data_converter(
 ) -> DataConverter:
     """Return the converter that perdure's clients and workers share.
 
-    `storage` receives values that are too large for Temporal: a URL, as `open_storage` takes it, or the SDK's own
-    `ExternalStorage`. Payloads are compressed from `compress_from_bytes` on. With `encryption`, keys in the form of
-    `PERDURE_ENCRYPTION_KEY` or the result of `encryption_from_environment`, every payload is encrypted, after
-    compression and before storage. Your own `codec` replaces compression for every payload. Raises `ConfigurationError`
-    for an unusable URL or key, and for both encryption and a codec.
+    `storage` receives values that are too large for Temporal: a URL, as `open_storage` takes it, or
+    the SDK's own `ExternalStorage`. Payloads are compressed from `compress_from_bytes` on. With
+    `encryption`, keys in the form of `PERDURE_ENCRYPTION_KEY` or the result of
+    `encryption_from_environment`, every payload is encrypted, after compression and before storage.
+    Your own `codec` replaces compression for every payload. Raises `ConfigurationError` for an
+    unusable URL or key, and for both encryption and a codec.
     """
     if isinstance(storage, str):
         storage = open_storage(storage)
     if isinstance(encryption, str):
         encryption = Encryption.parse(encryption)
     if encryption and codec:
-        raise EncryptionError(f"{KEY_VARIABLE} and PERDURE_CODEC (--codec) are both given: leave out one of them")
+        raise EncryptionError(
+            f"{KEY_VARIABLE} and PERDURE_CODEC (--codec) are both given: leave out one of them"
+        )
     own = ZstdCodec(compress_from_bytes)
     return TolerantConverter(
         payload_converter_class=SharedPayloadConverter,
-        failure_converter_class=EncodingFailureConverter if encryption or codec else RedactingFailureConverter,
-        payload_codec=EncryptingCodec(own, encryption) if encryption else ForeignCodec(codec, own) if codec else own,
+        failure_converter_class=EncodingFailureConverter
+        if encryption or codec
+        else RedactingFailureConverter,
+        payload_codec=EncryptingCodec(own, encryption)
+        if encryption
+        else ForeignCodec(codec, own)
+        if codec
+        else own,
         external_storage=storage,
     )
 
 
 def converter_from_environment() -> DataConverter:
-    """Return the converter configured by `PERDURE_STORAGE`, `PERDURE_ENCRYPTION_KEY` and `PERDURE_CODEC`.
+    """Return the converter configured by `PERDURE_STORAGE`, `PERDURE_ENCRYPTION_KEY` and
+    `PERDURE_CODEC`.
 
     Raises `ConfigurationError` for an unusable URL, key or codec.
     """
@@ -373,10 +425,11 @@ perdure_data_converter = data_converter()
 
 
 def with_converter(client: Client) -> Client:
-    """Return the client; if it has Temporal's default converter, a client on the same connection with perdure's.
+    """Return the client; if it has Temporal's default converter, a client on the same connection
+    with perdure's.
 
-    Raises `ConfigurationError` for unusable storage or keys in the environment, and for a client whose own converter
-    does not encrypt although the environment requires it.
+    Raises `ConfigurationError` for unusable storage or keys in the environment, and for a client
+    whose own converter does not encrypt although the environment requires it.
     """
     if client.data_converter != DataConverter.default:
         require_encrypting(client.data_converter)
@@ -387,13 +440,15 @@ def with_converter(client: Client) -> Client:
 
 
 def require_encrypting(converter: DataConverter) -> None:
-    """Raises `EncryptionError` if the environment requires encryption and the converter does not encrypt.
+    """Raises `EncryptionError` if the environment requires encryption and the converter does not
+    encrypt.
 
     A codec that is not perdure's may encrypt by itself.
     """
     codec = converter.payload_codec
     if (codec is None or isinstance(codec, ZstdCodec)) and is_configured():
         raise EncryptionError(
-            f"{KEY_VARIABLE} is set, and this client's own data_converter does not encrypt: give it "
+            f"{KEY_VARIABLE} is set, and this client's own data_converter does not encrypt: give "
+            "it "
             "data_converter(encryption=encryption_from_environment()) of perdure.payloads, or none"
         )

@@ -12,7 +12,12 @@ from pydantic import BaseModel, ValidationError
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.failure.v1 import Failure
 from temporalio.client import Client
-from temporalio.converter import DataConverter, DefaultFailureConverter, EncodingPayloadConverter, PayloadConverter
+from temporalio.converter import (
+    DataConverter,
+    DefaultFailureConverter,
+    EncodingPayloadConverter,
+    PayloadConverter,
+)
 from temporalio.exceptions import ApplicationError, FailureError
 
 from ..errors import ConfigurationError, PayloadTooLargeError
@@ -21,8 +26,8 @@ from .encryption import EncryptionError
 from .storage.files import LostValues
 
 MAX_PAYLOAD_BYTES = 2 * 1024 * 1024 - 64 * 1024
-"""Limit for one payload as sent: Temporal's 2 MiB, less 64 KiB for what surrounds a value that is recorded again
-(https://docs.temporal.io/troubleshooting/blob-size-limit-error).
+"""Limit for one payload as sent: Temporal's 2 MiB, less 64 KiB for what surrounds a value that is
+recorded again (https://docs.temporal.io/troubleshooting/blob-size-limit-error).
 """
 MAX_RESULT_BYTES = 1_500_000
 """For an activity's result, uncompressed: it is recorded again as a part of the conversation."""
@@ -41,23 +46,29 @@ def require_recordable(value: BaseModel, what: str) -> None:
     size = size_of(value)
     if size > MAX_RESULT_BYTES:
         raise PayloadTooLargeError(
-            f"{what} is too large to be recorded: {size} bytes, at most {MAX_RESULT_BYTES} are possible"
+            f"{what} is too large to be recorded: {size} bytes, at most {MAX_RESULT_BYTES} are "
+            "possible"
         )
 
 
-async def require_sendable(client: Client, value: object, what: str, advice: Callable[[], str]) -> None:
-    """Check that the client can send the value: at most `MAX_PAYLOAD_BYTES`, after compression and external storage.
+async def require_sendable(
+    client: Client, value: object, what: str, advice: Callable[[], str]
+) -> None:
+    """Check that the client can send the value: at most `MAX_PAYLOAD_BYTES`, after compression and
+    external storage.
 
-    `what` begins the error's text; `advice`, called only for an error, returns how to send less. Raises
-    `PayloadTooLargeError`.
+    `what` begins the error's text; `advice`, called only for an error, returns how to send less.
+    Raises `PayloadTooLargeError`.
     """
     if _bytes(client.data_converter.payload_converter.to_payloads([value])) <= MAX_PAYLOAD_BYTES:
         return
     size = await bytes_as_sent(client, value)
     if size > MAX_PAYLOAD_BYTES:
         raise PayloadTooLargeError(
-            f"{what} is too large for Temporal: {size} bytes after compression, at most {MAX_PAYLOAD_BYTES} are "
-            f"possible. {advice()}, or configure external storage (PERDURE_STORAGE) for clients and workers"
+            f"{what} is too large for Temporal: {size} bytes after compression, at most "
+            f"{MAX_PAYLOAD_BYTES} are "
+            f"possible. {advice()}, or configure external storage (PERDURE_STORAGE) for clients "
+            "and workers"
         )
 
 
@@ -66,11 +77,18 @@ REFERENCE_BYTES = 1_000
 
 
 async def bytes_as_sent(client: Client, value: object) -> int:
-    """Return the size of the value in a message to Temporal in bytes, without externally stored parts."""
+    """Return the size of the value in a message to Temporal in bytes, without externally stored
+    parts.
+    """
     converter = client.data_converter
     storage = converter.external_storage
-    sizes = [each.ByteSize() for each in await replace(converter, external_storage=None).encode([value])]
-    return sum(REFERENCE_BYTES if storage and size >= storage.payload_size_threshold else size for size in sizes)
+    sizes = [
+        each.ByteSize() for each in await replace(converter, external_storage=None).encode([value])
+    ]
+    return sum(
+        REFERENCE_BYTES if storage and size >= storage.payload_size_threshold else size
+        for size in sizes
+    )
 
 
 def _bytes(payloads: Sequence[Payload]) -> int:
@@ -101,9 +119,10 @@ class Unparsed:
 class UnreadValues(EncodingPayloadConverter):
     """Raises the error for an unreadable value only when that value is read.
 
-    All values of a workflow task are decoded together, also those of signals, which anybody may send. An error there
-    would fail the task for ever. So the run's own values, which are read by their type, raise; an untyped value becomes
-    an `Unread`, which the handlers of signals and updates check.
+    All values of a workflow task are decoded together, also those of signals, which anybody may
+    send. An error there would fail the task for ever. So the run's own values, which are read by
+    their type, raise; an untyped value becomes an `Unread`, which the handlers of signals and
+    updates check.
     """
 
     ENCODING = "perdure/unread"
@@ -127,7 +146,11 @@ class UnreadValues(EncodingPayloadConverter):
         """Return the error that `instead` recorded."""
         text = payload.data.decode(errors="replace")
         key_id = payload.metadata.get("key")
-        return ConfigurationError(text) if key_id is None else EncryptionError(text, key_id=key_id.decode() or None)
+        return (
+            ConfigurationError(text)
+            if key_id is None
+            else EncryptionError(text, key_id=key_id.decode() or None)
+        )
 
     @classmethod
     def instead(cls, error: Exception) -> Payload:
@@ -142,7 +165,9 @@ class UnreadValues(EncodingPayloadConverter):
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """Raise an `EncryptionError` for a value that only a codec can read: another worker may have it."""
+    """Raise an `EncryptionError` for a value that only a codec can read: another worker may have
+    it.
+    """
     try:
         yield
     except (KeyError, ValidationError) as error:
@@ -155,7 +180,8 @@ def readable() -> Iterator[None]:
         if not is_foreign:
             raise
         raise EncryptionError(
-            f"A value can't be read. {problem}: name the codec that wrote it with --codec MODULE:NAME or "
+            f"A value can't be read. {problem}: name the codec that wrote it with --codec "
+            "MODULE:NAME or "
             "PERDURE_CODEC, or give the client its data_converter"
         ) from error
 
@@ -163,10 +189,13 @@ def readable() -> Iterator[None]:
 def _text(error: Exception) -> str:
     if STORED_ELSEWHERE in str(error):
         return (
-            "A value is stored outside Temporal, and this process does not know where: set PERDURE_STORAGE to what it "
+            "A value is stored outside Temporal, and this process does not know where: set "
+            "PERDURE_STORAGE to what it "
             "was where the run was started"
         )
-    return str(error) if isinstance(error, ConfigurationError) else f"A value can't be read: {error}"
+    return (
+        str(error) if isinstance(error, ConfigurationError) else f"A value can't be read: {error}"
+    )
 
 
 ENCODED_FAILURE = "Encoded failure"
@@ -176,16 +205,20 @@ logger = logging.getLogger("perdure.payloads")
 
 
 class RedactingFailureConverter(DefaultFailureConverter):
-    """The SDK's converter, with the texts and stack traces of a failure and of all its causes redacted.
+    """The SDK's converter, with the texts and stack traces of a failure and of all its causes
+    redacted.
 
-    A foreign failure with unreadable details comes without them: an error here would fail the workflow task with the
-    failure, and all its retries. A failure that another process may be able to read raises, as any value of a run does.
+    A foreign failure with unreadable details comes without them: an error here would fail the
+    workflow task with the failure, and all its retries. A failure that another process may be able
+    to read raises, as any value of a run does.
     """
 
     encodes_texts: ClassVar[bool] = False
     """Whether the text and the stack trace become a payload, which a codec can encrypt."""
 
-    def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
+    def to_failure(
+        self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure
+    ) -> None:
         super().to_failure(exception, payload_converter, failure)
         failure.message = redacted_excerpt(failure.message)
         failure.stack_trace = redacted_excerpt(failure.stack_trace)
@@ -197,7 +230,11 @@ class RedactingFailureConverter(DefaultFailureConverter):
     def from_failure(self, failure: Failure, payload_converter: PayloadConverter) -> BaseException:
         if failure.encoded_attributes.metadata.get("encoding") == UnreadValues.ENCODING.encode():
             raise UnreadValues.error_of(failure.encoded_attributes)
-        lenient = payload_converter if isinstance(payload_converter, _Lenient) else _Lenient(payload_converter)
+        lenient = (
+            payload_converter
+            if isinstance(payload_converter, _Lenient)
+            else _Lenient(payload_converter)
+        )
         return super().from_failure(failure, lenient)
 
 
@@ -229,7 +266,9 @@ class _Lenient(PayloadConverter):
     def to_payloads(self, values: Sequence[Any]) -> list[Payload]:
         return self._converter.to_payloads(values)
 
-    def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
+    def from_payloads(
+        self, payloads: Sequence[Payload], type_hints: list[type] | None = None
+    ) -> list[Any]:
         return self._converter.from_payloads(payloads, type_hints)
 
     def from_payloads_wrapper(self, payloads: Payloads | None) -> list[Any]:

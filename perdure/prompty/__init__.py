@@ -1,1 +1,3 @@
-"""The `.prompty` format: from a file to a typed agent, and from an agent and its inputs to messages (§2 to §6)."""
+"""The `.prompty` format: from a file to a typed agent, and from an agent and its inputs to messages
+(§2 to §6).
+"""

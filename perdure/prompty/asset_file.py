@@ -1,4 +1,6 @@
-"""Reads a `.prompty` file in its written form: the values of its frontmatter, with their lines, and its body (§2.1)."""
+"""Reads a `.prompty` file in its written form: the values of its frontmatter, with their lines, and
+its body (§2.1).
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,15 @@ from ..json_types import JsonObject, JsonView
 from .shorthands import nearest
 
 
-def read_yaml(text: str, first_line: int = 1, *, max_values: int = MAX_VALUES) -> tuple[Any, dict[Place, int]]:
-    """Return the value of the one document in `text`, None if it is empty, and the line of each place in it.
+def read_yaml(
+    text: str, first_line: int = 1, *, max_values: int = MAX_VALUES
+) -> tuple[Any, dict[Place, int]]:
+    """Return the value of the one document in `text`, None if it is empty, and the line of each
+    place in it.
 
-    Lines are counted from `first_line`. There are at most `max_values` values, aliases followed. Every value has a JSON
-    form: keys stay as written, and dates and sexagesimal numbers are strings. Raises LoadError, with the line, for
-    anything else.
+    Lines are counted from `first_line`. There are at most `max_values` values, aliases followed.
+    Every value has a JSON form: keys stay as written, and dates and sexagesimal numbers are
+    strings. Raises LoadError, with the line, for anything else.
     """
     try:
         _check_depth(text, first_line)
@@ -30,7 +35,9 @@ def read_yaml(text: str, first_line: int = 1, *, max_values: int = MAX_VALUES) -
     except LoadError:
         raise
     except yaml.MarkedYAMLError as error:
-        raise LoadError(_describe(error, first_line), line=_line(error.problem_mark, first_line)) from None
+        raise LoadError(
+            _describe(error, first_line), line=_line(error.problem_mark, first_line)
+        ) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         raise LoadError(str(error).partition("\n")[0], line=first_line) from None
     builder = _Builder(first_line, max_values)
@@ -57,9 +64,15 @@ class _Builder:
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node)
         if any(node is outer for outer in self._enclosing) or len(self._enclosing) > MAX_DEPTH:
-            self._refuse(f"an alias nests a value in itself, or deeper than {MAX_DEPTH} levels", node)
+            self._refuse(
+                f"an alias nests a value in itself, or deeper than {MAX_DEPTH} levels", node
+            )
         self._enclosing.append(node)
-        value = self._map(node, place) if isinstance(node, yaml.MappingNode) else self._list(node, place)
+        value = (
+            self._map(node, place)
+            if isinstance(node, yaml.MappingNode)
+            else self._list(node, place)
+        )
         self._enclosing.pop()
         return value
 
@@ -77,7 +90,9 @@ class _Builder:
                 for base in self._merge(child, place):
                     merged = base | merged
                 continue
-            self._refuse(f"the key {key!r} is written twice" if key in own else why_no_json(key), key_node)
+            self._refuse(
+                f"the key {key!r} is written twice" if key in own else why_no_json(key), key_node
+            )
             own[key] = self.value(child, (*place, key))
             self.lines[(*place, key)] = self._line(key_node)
         return merged | own
@@ -98,7 +113,9 @@ class _Builder:
         try:
             value = self._constructor.construct_object(node)
         except (yaml.YAMLError, ValueError, LookupError) as error:
-            raise LoadError(f"can't read {node.value[:40]!r} as {kind}: {error}", line=self._line(node)) from None
+            raise LoadError(
+                f"can't read {node.value[:40]!r} as {kind}: {error}", line=self._line(node)
+            ) from None
         self._refuse(why_no_json(value), node)
         return value
 
@@ -115,12 +132,18 @@ def _loader() -> Any:
 
 
 def _check_depth(text: str, first_line: int) -> None:
-    """Refuse deep nesting before composing, whose recursion in C would end the process. Raises LoadError."""
+    """Refuse deep nesting before composing, whose recursion in C would end the process. Raises
+    LoadError.
+    """
     depth = 0
     for event in yaml.parse(text, Loader=_loader()):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(
+            event, yaml.CollectionEndEvent
+        )
         if depth > MAX_DEPTH:
-            raise LoadError(f"nested deeper than {MAX_DEPTH} levels", line=_line(event.start_mark, first_line))
+            raise LoadError(
+                f"nested deeper than {MAX_DEPTH} levels", line=_line(event.start_mark, first_line)
+            )
 
 
 def _line(mark: Any, first_line: int) -> int:
@@ -159,7 +182,9 @@ class WrittenAsset:
     def locate(self, error: LoadError, place: Place) -> LoadError:
         """Return a copy of the error that names the file, and the field and line of `place`."""
         line = error.line or nearest(place, self.lines)
-        return type(error)(error.message, file=self.file, field=dotted_path(place) or error.field, line=line)
+        return type(error)(
+            error.message, file=self.file, field=dotted_path(place) or error.field, line=line
+        )
 
 
 def read_asset(file: Path) -> WrittenAsset:
@@ -168,7 +193,10 @@ def read_asset(file: Path) -> WrittenAsset:
     Raises LoadError if it is Python code, not UTF-8 text, or its frontmatter is not a map in YAML.
     """
     if file.suffix in _PYTHON:
-        raise LoadError("the file is Python code. Expected properties between two lines `---`, then text", file=file)
+        raise LoadError(
+            "the file is Python code. Expected properties between two lines `---`, then text",
+            file=file,
+        )
     try:
         text = split_frontmatter(read_text(file))
         data, lines = read_frontmatter(text.frontmatter or "", text.frontmatter_line)
@@ -181,7 +209,8 @@ def read_asset(file: Path) -> WrittenAsset:
 def read_frontmatter(yaml: str, first_line: int) -> tuple[JsonObject, dict[Place, int]]:
     """Return the frontmatter's map, {} if it is empty, and the line of each place in it.
 
-    The text begins on line `first_line` of the file. Raises LoadError, with the line, if it is not a map in YAML.
+    The text begins on line `first_line` of the file. Raises LoadError, with the line, if it is not
+    a map in YAML.
     """
     try:
         data, lines = read_yaml(yaml, first_line)
@@ -190,7 +219,9 @@ def read_frontmatter(yaml: str, first_line: int) -> tuple[JsonObject, dict[Place
     if data is None:
         return {}, lines
     if not isinstance(data, dict):
-        raise LoadError(f"Invalid frontmatter: expected a map of properties, got {data!r:.60}", line=first_line)
+        raise LoadError(
+            f"Invalid frontmatter: expected a map of properties, got {data!r:.60}", line=first_line
+        )
     return data, lines
 
 
@@ -203,7 +234,8 @@ def _require_text(text: SplitText) -> None:
 def read_text(file: Path) -> str:
     """Return the text of a regular file, without a byte order mark.
 
-    Raises LoadError, with the line if there is one, if the file can't be read, or is not UTF-8 text.
+    Raises LoadError, with the line if there is one, if the file can't be read, or is not UTF-8
+    text.
     """
     content = _read(file)
     try:
@@ -212,7 +244,11 @@ def read_text(file: Path) -> str:
         utf16 = content[:2] in (b"\xff\xfe", b"\xfe\xff")
         raise LoadError(
             f"the file is not UTF-8 text: {error.reason} at byte {error.start}. "
-            f"{'It looks like UTF-16: save it as UTF-8' if utf16 else 'Expected a text file in UTF-8'}",
+            + (
+                "It looks like UTF-16: save it as UTF-8"
+                if utf16
+                else "Expected a text file in UTF-8"
+            ),
             line=1 + content.count(b"\n", 0, error.start),
         ) from None
 
@@ -222,7 +258,9 @@ def _read(file: Path) -> bytes:
         if not file.is_file():
             raise LoadError("the file is not a regular file. Expected a text file")
         if file.stat().st_size > MAX_BYTES:
-            raise LoadError(f"the file has {file.stat().st_size} bytes. Expected a text of {MAX_BYTES} at most")
+            raise LoadError(
+                f"the file has {file.stat().st_size} bytes. Expected a text of {MAX_BYTES} at most"
+            )
         return file.read_bytes()
     except OSError as error:
         raise LoadError(f"the file can't be read: {error.strerror or error}") from None
@@ -239,7 +277,8 @@ class SplitText(NamedTuple):
 
 
 def split_frontmatter(text: str) -> SplitText:
-    """Split a file's text at delimiters that stand alone on their lines (§18-1); line ends become `\\n`.
+    """Split a file's text at delimiters that stand alone on their lines (§18-1); line ends become
+    `\\n`.
 
     Raises LoadError for an opening delimiter without a closing one.
     """

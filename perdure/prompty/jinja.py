@@ -1,4 +1,6 @@
-"""Renders Jinja2 templates: in a sandbox, with portable printing, keeping the template's own text apart (§5)."""
+"""Renders Jinja2 templates: in a sandbox, with portable printing, keeping the template's own text
+apart (§5).
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ _SIZED_FILTERS = ("batch", "center", "indent", "round", "slice", "tojson", "word
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """The environment of one rendering, which counts its work. Raises RenderError for too much of it."""
+    """The environment of one rendering, which counts its work. Raises RenderError for too much of
+    it.
+    """
 
     intercepted_binops = frozenset({"+", "*", "**", "%"})
 
@@ -52,7 +56,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def unsafe_undefined(self, obj: Any, attribute: str) -> Undefined:
         """Raise at once: a chainable undefined would print as nothing."""
-        raise SecurityError(f"access to attribute {attribute!r} of a {type(obj).__name__} is unsafe")
+        raise SecurityError(
+            f"access to attribute {attribute!r} of a {type(obj).__name__} is unsafe"
+        )
 
     def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Count every call of a template, including the one at each iteration of a loop."""
@@ -73,12 +79,19 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return result
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Apply an operator whose result can be far larger than its operands. Raises RenderError if it is."""
+        """Apply an operator whose result can be far larger than its operands. Raises RenderError if
+        it is.
+        """
         if isinstance(left, int) and isinstance(right, int):
-            bits = left.bit_length() * abs(right) if operator == "**" else left.bit_length() + right.bit_length()
+            bits = (
+                left.bit_length() * abs(right)
+                if operator == "**"
+                else left.bit_length() + right.bit_length()
+            )
             if bits > MAX_BITS:
                 raise RenderError(
-                    f"Template can't be rendered: `{operator}` makes a number of more than {MAX_BITS} bits"
+                    f"Template can't be rendered: `{operator}` makes a number of more than "
+                    f"{MAX_BITS} bits"
                 )
         elif operator == "%" and isinstance(left, str | bytes):
             _require_small_result("format", left, (right,))
@@ -107,7 +120,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self._steps += steps
         if self._steps > MAX_STEPS:
             raise RenderError(
-                f"Template can't be rendered: more than {MAX_STEPS:,} turns of its loops and calls. Make it do less"
+                f"Template can't be rendered: more than {MAX_STEPS:,} turns of its loops and "
+                "calls. Make it do less"
             )
 
 
@@ -116,7 +130,9 @@ class Counting(NodeTransformer):
 
     def visit_For(self, node: nodes.For) -> nodes.For:
         self.generic_visit(node)
-        turn = nodes.Call(nodes.EnvironmentAttribute("turn"), [], [], None, None, lineno=node.lineno)
+        turn = nodes.Call(
+            nodes.EnvironmentAttribute("turn"), [], [], None, None, lineno=node.lineno
+        )
         node.body.insert(0, nodes.ExprStmt(turn, lineno=node.lineno))
         return node
 
@@ -130,7 +146,8 @@ def require_size(characters: int) -> None:
     """Raise RenderError for a text that is too long."""
     if characters > MAX_CHARACTERS:
         raise RenderError(
-            f"Template can't be rendered: it makes a text of more than {MAX_CHARACTERS:,} characters. Make it shorter"
+            f"Template can't be rendered: it makes a text of more than {MAX_CHARACTERS:,} "
+            "characters. Make it shorter"
         )
 
 
@@ -164,17 +181,27 @@ def _guard(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 def _require_small_numbers(values: tuple[Any, ...], most: int = MAX_NUMBER) -> None:
     for value in values:
         if isinstance(value, int) and abs(value) > most:
-            raise RenderError(f"Template can't be rendered: {value:.3g} is too large here. Expected {most:,} at most")
+            raise RenderError(
+                f"Template can't be rendered: {value:.3g} is too large here. Expected {most:,} at "
+                "most"
+            )
 
 
 def _require_small_result(name: str, text: Any, given: tuple[Any, ...]) -> None:
     if name in ("format", "format_map") and isinstance(text, str | bytes):
         written = text if isinstance(text, str) else text.decode("latin-1")
         if _WIDE.search(written):
-            raise RenderError("Template can't be rendered: a width in a format. Expected one of four digits at most")
+            raise RenderError(
+                "Template can't be rendered: a width in a format. Expected one of four digits at "
+                "most"
+            )
     elif name == "replace" and len(given) > 1:
         is_everywhere = _length(given[0]) == 0
-        require_size((_length(text) + 1) * _length(given[1]) if is_everywhere else _replaced_length(text, given))
+        require_size(
+            (_length(text) + 1) * _length(given[1])
+            if is_everywhere
+            else _replaced_length(text, given)
+        )
     elif name == "join" and given:
         require_size(_length(text) * _length(given[0]))
 
@@ -191,15 +218,16 @@ MAX_SOURCE = 2**20
 MAX_TAGS = 20_000
 """The most `{{` and `{%` of a template: each costs time when it is parsed and rendered."""
 HISTORY_ROLES = ("user", "assistant")
-"""Roles that a value may have in a template's `{{item.role}}:`; instructions are the template's own (§6.3)."""
+"""Roles that a value may have in a template's `{{item.role}}:`; instructions are the template's own
+(§6.3)."""
 _GLOBALS = frozenset(DEFAULT_NAMESPACE)
 
 
 def render_jinja(source: str, inputs: JsonView) -> tuple[list[str], list[str]]:
     """Return the rendering in pieces: the template's own literals, and the values between them.
 
-    A value is the output of one expression, even an empty one, so there is one more literal than there are values.
-    Raises RenderError, for a syntax error with its line.
+    A value is the output of one expression, even an empty one, so there is one more literal than
+    there are values. Raises RenderError, for a syntax error with its line.
     """
     token = f"\x02{secrets.randbits(128)}\x03"
     environment = _environment(token)
@@ -218,7 +246,9 @@ def render_jinja(source: str, inputs: JsonView) -> tuple[list[str], list[str]]:
 
 
 def parse_jinja(source: str, environment: Sandbox | None = None) -> nodes.Template:
-    """Template's syntax tree. Raises RenderError, with the line, for a syntax error, and for a huge template."""
+    """Template's syntax tree. Raises RenderError, with the line, for a syntax error, and for a huge
+    template.
+    """
     _require_small(source)
     try:
         return (environment or _environment("")).parse(source)
@@ -229,8 +259,9 @@ def parse_jinja(source: str, environment: Sandbox | None = None) -> nodes.Templa
 
 
 def lex_jinja(source: str) -> Iterator[tuple[int, str, str]]:
-    """Yield the template's tokens: line, sort and text of each. Raises TemplateSyntaxError where it can't be read
-    on."""
+    """Yield the template's tokens: line, sort and text of each. Raises TemplateSyntaxError where it
+    can't be read on.
+    """
     return iter(_environment("").lex(source))
 
 
@@ -250,8 +281,9 @@ def used_variables(tree: nodes.Template) -> dict[str, int]:
 
 
 def portable_text(value: Any) -> str:
-    """Value in the form that every Prompty runtime prints: null as "", True as "true", 1.0 as "1", maps and lists as
-    JSON."""
+    """Value in the form that every Prompty runtime prints: null as "", True as "true", 1.0 as "1",
+    maps and lists as JSON.
+    """
     if isinstance(value, str):
         return str(value)
     if value is None or isinstance(value, Undefined):
@@ -266,7 +298,8 @@ def portable_text(value: Any) -> str:
 
 
 class _ValueMarking(NodeTransformer):
-    """Puts a token before and after everything that the template prints, except its own literal text.
+    """Puts a token before and after everything that the template prints, except its own literal
+    text.
 
     The output of a macro, a `set` block or a filter block counts as one value where it is printed.
     """
@@ -278,8 +311,9 @@ class _ValueMarking(NodeTransformer):
         return [self._mark_expression(child, node.lineno) for child in node.nodes]
 
     def _mark_expression(self, child: nodes.Expr, line: int) -> nodes.Node:
-        """Return the nodes that print an expression between two tokens. The role of a history's message,
-        `{{item.role}}`, gets none."""
+        """Return the nodes that print an expression between two tokens. The role of a history's
+        message, `{{item.role}}`, gets none.
+        """
         if isinstance(child, nodes.TemplateData):
             return nodes.Output([child], lineno=line)
         between = nodes.Output([self._mark(), child, self._mark()], lineno=line)
@@ -304,8 +338,9 @@ class _ValueMarking(NodeTransformer):
 
 
 def _is_role(printed: nodes.Expr) -> bool:
-    """Return whether it is `NAME.role` or `NAME["role"]`, the author's notation for the role of the message that
-    follows."""
+    """Return whether it is `NAME.role` or `NAME["role"]`, the author's notation for the role of the
+    message that follows.
+    """
     match printed:
         case nodes.Getattr(node=nodes.Name(), attr="role"):
             return True
@@ -315,7 +350,9 @@ def _is_role(printed: nodes.Expr) -> bool:
 
 
 class _NamesIn(meta.TrackingCodeGenerator):
-    """Finds names without evaluating an expression: a constant one may create a value of any size."""
+    """Finds names without evaluating an expression: a constant one may create a value of any
+    size.
+    """
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
@@ -324,9 +361,13 @@ class _NamesIn(meta.TrackingCodeGenerator):
 
 def _require_small(source: str) -> None:
     if len(source) > MAX_SOURCE:
-        raise RenderError(f"Template too large: {len(source):,} characters. Expected {MAX_SOURCE:,} at most")
+        raise RenderError(
+            f"Template too large: {len(source):,} characters. Expected {MAX_SOURCE:,} at most"
+        )
     if (tags := source.count("{{") + source.count("{%")) > MAX_TAGS:
-        raise RenderError(f"Template too large: {tags:,} times `{{{{` or `{{%`. Expected {MAX_TAGS:,} at most")
+        raise RenderError(
+            f"Template too large: {tags:,} times `{{{{` or `{{%`. Expected {MAX_TAGS:,} at most"
+        )
 
 
 def _environment(token: str) -> Sandbox:
@@ -335,7 +376,9 @@ def _environment(token: str) -> Sandbox:
         text = portable_text(value)
         return environment.printed(text.replace(token, "") if token else text)
 
-    environment = Sandbox(keep_trailing_newline=True, undefined=ChainableUndefined, finalize=finalize)
+    environment = Sandbox(
+        keep_trailing_newline=True, undefined=ChainableUndefined, finalize=finalize
+    )
     environment.filters["default"] = environment.filters["d"] = _default
     return environment
 
@@ -348,5 +391,7 @@ def _default(value: Any, default_value: Any = "", boolean: bool = False) -> Any:
 
 def _syntax_error(error: SyntaxError | TemplateSyntaxError) -> RenderError:
     if isinstance(error, TemplateSyntaxError):
-        return RenderError(f"Template syntax error: {error.message} (line {error.lineno})", line=error.lineno)
+        return RenderError(
+            f"Template syntax error: {error.message} (line {error.lineno})", line=error.lineno
+        )
     return RenderError(f"Template syntax error: {error.msg}")

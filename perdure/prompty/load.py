@@ -1,4 +1,6 @@
-"""Loads an agent from a `.prompty` file, or from a map with the same keys (§2, §4), including Octopus' own names."""
+"""Loads an agent from a `.prompty` file, or from a map with the same keys (§2, §4), including
+Octopus' own names.
+"""
 
 from __future__ import annotations
 
@@ -30,15 +32,17 @@ _FIELDS = ("name", "baseUrl", CREDENTIAL_ID, "timeoutMs", "enabled", "toolFilter
 def with_octopus_names(asset: Mapping[str, Any], fail: Fail) -> dict[str, Any]:
     """Return an asset in canonical form, with these names converted to perdure's own.
 
-    `credentialId: 42` in a connection becomes `apiKey: ${credential:42}`, and each enabled server of
-    `metadata.octopus.mcpServers` becomes a tool of `kind: mcp`, unless the asset has that very tool. Errors go to
-    `fail`.
+    `credentialId: 42` in a connection becomes `apiKey: ${credential:42}`, and each enabled server
+    of `metadata.octopus.mcpServers` becomes a tool of `kind: mcp`, unless the asset has that very
+    tool. Errors go to `fail`.
     """
     found = dict(asset)
     if isinstance(found.get("model"), Mapping):
         found["model"] = _with_api_key(found["model"], ("model",), fail)
     if isinstance(found.get("tools"), list):
-        found["tools"] = [_with_api_key(tool, ("tools", index), fail) for index, tool in enumerate(found["tools"])]
+        found["tools"] = [
+            _with_api_key(tool, ("tools", index), fail) for index, tool in enumerate(found["tools"])
+        ]
     if servers := list(_servers(found, fail)):
         found["tools"] = [*(found.get("tools") or []), *servers]
     return found
@@ -60,10 +64,15 @@ def _key(id: Any, place: Place, fail: Fail) -> dict[str, str]:
     if id is None:
         return {}
     is_id = (
-        isinstance(id, int | str) and not isinstance(id, bool) and str(id).strip() and not set("{}\r\n") & {*str(id)}
+        isinstance(id, int | str)
+        and not isinstance(id, bool)
+        and str(id).strip()
+        and not set("{}\r\n") & {*str(id)}
     )
     if not is_id:
-        fail(LoadError(f"expected the id of a credential, a number or a text, got {id!r:.60}"), place)
+        fail(
+            LoadError(f"expected the id of a credential, a number or a text, got {id!r:.60}"), place
+        )
         return {}
     return {"apiKey": f"${{credential:{str(id).strip()}}}"}
 
@@ -76,7 +85,9 @@ def _servers(asset: Mapping[str, Any], fail: Fail) -> Iterator[dict[str, Any]]:
         fail(LoadError(f"expected a list of servers, got {settings!r:.60}"), SERVERS)
         return
     tools = asset.get("tools")
-    declared = [tool for tool in tools if isinstance(tool, Mapping)] if isinstance(tools, list) else []
+    declared = (
+        [tool for tool in tools if isinstance(tool, Mapping)] if isinstance(tools, list) else []
+    )
     for index, server in enumerate(settings or ()):
         place = (*SERVERS, index)
         problems = list(_problems(server, place))
@@ -101,7 +112,10 @@ def _problems(server: Any, place: Place) -> Iterator[tuple[Place, str]]:
         return
     for key in server:
         if key not in _FIELDS:
-            yield (*place, str(key)), f"is unknown{did_you_mean(str(key), _FIELDS)}. Expected {', '.join(_FIELDS)}"
+            yield (
+                (*place, str(key)),
+                f"is unknown{did_you_mean(str(key), _FIELDS)}. Expected {', '.join(_FIELDS)}",
+            )
     for key in ("name", "baseUrl"):
         if not isinstance(server.get(key), str) or not server[key]:
             yield (*place, key), f"expected a text, got {server.get(key)!r:.60}"
@@ -128,7 +142,11 @@ def _tool(server: Mapping[str, Any], place: Place, fail: Fail) -> dict[str, Any]
         "kind": "mcp",
         "connection": {"kind": "key" if key else "anonymous", "endpoint": server["baseUrl"], **key},
         **({"allowedTools": names} if names else {}),
-        **({"options": {"discoveryTimeout": min(seconds, MAX_DISCOVERY_SECONDS)}} if seconds else {}),
+        **(
+            {"options": {"discoveryTimeout": min(seconds, MAX_DISCOVERY_SECONDS)}}
+            if seconds
+            else {}
+        ),
         **({"perdure": {"timeout": seconds}} if seconds else {}),
     }
 
@@ -146,11 +164,12 @@ def load(
 ) -> Agent:
     """Return the agent of a `.prompty` file, with `choice` instead of its model.
 
-    A file of the first format is converted to the present one, with a DeprecationWarning for each change. `${file:…}`
-    may read files in the file's own folder and in `allowed_file_roots`. With `defer_environment`, references to unset
-    variables in connections stay as written, for `resolve_environment`. A property without effect, and a variable that
-    is not a declared input, is a `PromptyWarning`; with `strict`, it is a LoadError. Raises FileNotFoundError for a
-    missing file, and LoadError for any error in its content.
+    A file of the first format is converted to the present one, with a DeprecationWarning for each
+    change. `${file:…}` may read files in the file's own folder and in `allowed_file_roots`. With
+    `defer_environment`, references to unset variables in connections stay as written, for
+    `resolve_environment`. A property without effect, and a variable that is not a declared input,
+    is a `PromptyWarning`; with `strict`, it is a LoadError. Raises FileNotFoundError for a missing
+    file, and LoadError for any error in its content.
     """
     file = Path(path).absolute()
     if not os.path.exists(file):
@@ -165,13 +184,21 @@ def load(
 
 
 def _with_lock(agent: Agent, file: Path) -> Agent:
-    """Return the agent with the pins of the lock beside its file, if there is one. Raises as `lock_beside` does."""
+    """Return the agent with the pins of the lock beside its file, if there is one. Raises as
+    `lock_beside` does.
+    """
     lock = lock_beside(file)
-    return agent if lock is None else agent.model_copy(update={"tools": with_lock(agent.tools or [], lock)})
+    return (
+        agent
+        if lock is None
+        else agent.model_copy(update={"tools": with_lock(agent.tools or [], lock)})
+    )
 
 
 def lock_beside(file: Path) -> LockDocument | None:
-    """Return the lock of an agent's file; None if there is none. Raises LoadError for a malformed lock."""
+    """Return the lock of an agent's file; None if there is none. Raises LoadError for a malformed
+    lock.
+    """
     path = file.with_name(file.name + SUFFIX)
     try:
         return read_lock(path.read_text(encoding="utf-8"), str(path))
@@ -187,7 +214,9 @@ def _doubts(written: WrittenAsset, found: Canonical) -> Iterator[LoadError]:
     from .check.template import doubts
 
     for finding in doubts(found.asset, found.data, written.body_line):
-        yield written.locate(LoadError(finding.message, line=finding.line), found.written(finding.place))
+        yield written.locate(
+            LoadError(finding.message, line=finding.line), found.written(finding.place)
+        )
 
 
 def load_dict(
@@ -197,17 +226,19 @@ def load_dict(
     allowed_file_roots: Roots = (),
     defer_environment: bool = False,
 ) -> Agent:
-    """Agent of a map: a frontmatter's keys, and the body as `instructions`, in which no reference is resolved.
+    """Agent of a map: a frontmatter's keys, and the body as `instructions`, in which no reference
+    is resolved.
 
-    Relative paths start at `base_dir`; the other arguments are those of `load`. It gives no warnings. Raises LoadError
-    for any error in the data.
+    Relative paths start at `base_dir`; the other arguments are those of `load`. It gives no
+    warnings. Raises LoadError for any error in the data.
     """
     if not isinstance(data, Mapping):
         raise LoadError(f"Invalid frontmatter: expected a map of properties, got {data!r:.60}")
     frontmatter = json_value(data)
     written = WrittenAsset(data=frontmatter, body=frontmatter.pop("instructions", ""))
     folder = None if base_dir is None else Path(base_dir).absolute()
-    # Without warnings: a user's own workflow may call this, and its sandbox does not allow a template to be inspected.
+    # Without warnings: a user's own workflow may call this, and its sandbox does not allow a
+    # template to be inspected.
     return _agent(written, folder, allowed_file_roots, defer_environment)[0]
 
 
@@ -223,11 +254,14 @@ class Canonical(NamedTuple):
     """The author's place for a place in `asset`."""
 
 
-def canonical(written: WrittenAsset, references: References, choice: ModelChoice = AS_WRITTEN) -> Canonical:
-    """Return the asset in canonical form: references resolved, the first format migrated, shorthands expanded, with
-    `choice` instead of its model.
+def canonical(
+    written: WrittenAsset, references: References, choice: ModelChoice = AS_WRITTEN
+) -> Canonical:
+    """Return the asset in canonical form: references resolved, the first format migrated,
+    shorthands expanded, with `choice` instead of its model.
 
-    Errors in Octopus' names, and keys that only promptflow understands, go where the references' errors go.
+    Errors in Octopus' names, and keys that only promptflow understands, go where the references'
+    errors go.
     """
     refuse_promptflow(written.data, references.fail, has_other_model=any(choice))
     shorthands, migration = Shorthands(references.fail), Migration()
@@ -237,7 +271,12 @@ def canonical(written: WrittenAsset, references: References, choice: ModelChoice
         asset["model"] = choice.in_place_of(asset.get("model"))
     if written.body:
         asset["instructions"] = written.body
-    return Canonical(asset, data, migration.notes, lambda place: migration.written_path(shorthands.written_path(place)))
+    return Canonical(
+        asset,
+        data,
+        migration.notes,
+        lambda place: migration.written_path(shorthands.written_path(place)),
+    )
 
 
 def _agent(
@@ -262,11 +301,15 @@ def _agent(
         place, reason = error.problems[0]
         raise written.locate(LoadError(reason), found.written(place)) from None
     further = tuple(str(root.absolute()) for root in root_paths(roots))
-    return LoadedAgent.of(agent, base_dir=None if folder is None else str(folder), roots=further), found
+    return LoadedAgent.of(
+        agent, base_dir=None if folder is None else str(folder), roots=further
+    ), found
 
 
 def _unset(found: Canonical, defer_environment: bool) -> Iterator[tuple[Place, str]]:
-    """Yield the references to unset variables, except those that are resolved later or have no effect."""
+    """Yield the references to unset variables, except those that are resolved later or have no
+    effect.
+    """
     for place, text in strings(found.asset):
         if not is_unset(text) or (defer_environment and is_resolved_late(place)):
             continue

@@ -21,7 +21,9 @@ def tool_of(tool: Any) -> Any:
 
 
 def described_properties(response_format: Any) -> list[JsonObject]:
-    """Return the properties of the object that a `response_format` describes; [] if there is none."""
+    """Return the properties of the object that a `response_format` describes; [] if there is
+    none.
+    """
     described = response_format.get("json_schema") if isinstance(response_format, Mapping) else None
     schema = described.get("schema") if isinstance(described, Mapping) else None
     return _members(schema)
@@ -33,7 +35,10 @@ def _members(schema: Any) -> list[JsonObject]:
         return []
     required = schema.get("required")
     names = required if isinstance(required, list) else []
-    return [{"name": name, **_property(member), "required": name in names} for name, member in members.items()]
+    return [
+        {"name": name, **_property(member), "required": name in names}
+        for name, member in members.items()
+    ]
 
 
 def _property(schema: Any) -> JsonObject:
@@ -45,7 +50,11 @@ def _property(schema: Any) -> JsonObject:
     described: JsonObject = {"kind": kind_named(named) or "string"}
     if "null" in types:
         described["nullable"] = True
-    for key, name in (("description", "description"), ("enum", "enumValues"), ("default", "default")):
+    for key, name in (
+        ("description", "description"),
+        ("enum", "enumValues"),
+        ("default", "default"),
+    ):
         if key in schema:
             described[name] = schema[key]
     if isinstance(schema.get("items"), Mapping):
@@ -74,7 +83,16 @@ _OPTIONS = {
     "temperature": "temperature",
     "seed": "seed",
 }
-_AS_WRITTEN = ("name", "description", "default", "required", "title", "example", "items", "properties")
+_AS_WRITTEN = (
+    "name",
+    "description",
+    "default",
+    "required",
+    "title",
+    "example",
+    "items",
+    "properties",
+)
 _PROPERTY = {
     **{name: name for name in _AS_WRITTEN},
     **dict.fromkeys(("enum", "enumvalues"), "enumValues"),
@@ -87,22 +105,31 @@ _PROPERTY = {
 _TO_METADATA = ("authors", "tags", "version")
 
 
-def refuse_promptflow(data: JsonView, fail: Callable[[LoadError, Place], object], *, has_other_model: bool) -> None:
-    """Report to `fail` the keys that have a meaning only in promptflow's dialect of the first format."""
+def refuse_promptflow(
+    data: JsonView, fail: Callable[[LoadError, Place], object], *, has_other_model: bool
+) -> None:
+    """Report to `fail` the keys that have a meaning only in promptflow's dialect of the first
+    format.
+    """
     model = data.get("model")
     configuration = model.get("configuration") if isinstance(model, Mapping) else None
     name = configuration.get("connection") if isinstance(configuration, Mapping) else None
     if isinstance(name, str) and not has_other_model:
         text = (
-            f"{name!r:.60} is a connection of promptflow, whose store of connections perdure can't read: write "
-            "azure_endpoint and api_key (`${env:NAME}`), or `model.connection: {kind: reference, name: …}`, or name "
+            f"{name!r:.60} is a connection of promptflow, whose store of connections perdure can't "
+            "read: write "
+            "azure_endpoint and api_key (`${env:NAME}`), or `model.connection: {kind: reference, "
+            "name: …}`, or name "
             "another model with the run (`--model`)"
         )
         fail(LoadError(text), ("model", "configuration", "connection"))
     inputs = data.get("inputs")
     for name, spec in inputs.items() if isinstance(inputs, Mapping) else ():
         if isinstance(spec, Mapping) and "is_chat_history" in spec:
-            text = "a key of promptflow, for its chat window: write `kind: thread`, and give its value with each run"
+            text = (
+                "a key of promptflow, for its chat window: write `kind: thread`, and give its "
+                "value with each run"
+            )
             fail(LoadError(text), ("inputs", name, "is_chat_history"))
 
 
@@ -115,11 +142,11 @@ class Note(NamedTuple):
 
 
 class Migration:
-    """The conversion of one asset from the first format to the present one. An asset of the present format stays
-    unchanged.
+    """The conversion of one asset from the first format to the present one. An asset of the present
+    format stays unchanged.
 
-    Values keep their identity, so that references remain references. A value in a shape that the first format does not
-    have stays where it is.
+    Values keep their identity, so that references remain references. A value in a shape that the
+    first format does not have stays where it is.
     """
 
     def __init__(self) -> None:
@@ -137,7 +164,9 @@ class Migration:
                 asset[key] = asset.pop(old)["properties"]
                 self._move((old, "properties"), (key,))
             asset[key] = self._properties(asset.get(key), key)
-        if isinstance(asset.get("sample"), Mapping) and isinstance(asset.get("inputs"), Mapping | list | None):
+        if isinstance(asset.get("sample"), Mapping) and isinstance(
+            asset.get("inputs"), Mapping | list | None
+        ):
             asset["inputs"] = self._sample(asset.pop("sample"), asset.get("inputs"))
         self._metadata(asset)
         asset["template"] = self._template(asset.get("template"))
@@ -155,7 +184,9 @@ class Migration:
         self._note(old, f"is now `{dotted_path(new)}`{more}")
 
     def _note(self, old: Place, text: str) -> None:
-        self.notes.append(Note(old, f"`{dotted_path(old)}` {text} (the first format of .prompty files)"))
+        self.notes.append(
+            Note(old, f"`{dotted_path(old)}` {text} (the first format of .prompty files)")
+        )
 
     def _model(self, model: JsonView, asset: JsonObject) -> JsonObject:
         present = dict(model)
@@ -177,7 +208,9 @@ class Migration:
             if key == "type" and isinstance(value, str):
                 provider = _PROVIDERS.get(value.lower().replace("-", "_"), value)
                 model.setdefault("provider", provider)
-                self._move((*old, key), ("model", "provider"), f": {provider}" if provider != value else "")
+                self._move(
+                    (*old, key), ("model", "provider"), f": {provider}" if provider != value else ""
+                )
             elif key == "connection" and isinstance(value, str):
                 self._note((*old, key), "belongs to promptflow's store, and has no effect")
             elif key in _NAMES_OF_MODELS:
@@ -187,7 +220,9 @@ class Migration:
                 name = _CONNECTION.get(key, key)
                 connection.setdefault(name, value)
                 self._move((*old, key), ("model", "connection", name))
-        if "type" not in configuration and any(str(key).startswith("azure_") for key in configuration):
+        if "type" not in configuration and any(
+            str(key).startswith("azure_") for key in configuration
+        ):
             model.setdefault("provider", "azure")
         written = model.get("connection")
         model["connection"] = {**connection, **(written if isinstance(written, Mapping) else {})}
@@ -198,7 +233,9 @@ class Migration:
         others: JsonObject = {}
         for key, value in parameters.items():
             if key in _OPTIONS:
-                options[_OPTIONS[key]] = [value] if key == "stop" and isinstance(value, str) else value
+                options[_OPTIONS[key]] = (
+                    [value] if key == "stop" and isinstance(value, str) else value
+                )
                 self._move((*old, key), ("model", "options", _OPTIONS[key]))
             elif not self._moves_up(key, value, asset):
                 others[key] = value
@@ -208,12 +245,18 @@ class Migration:
         model["options"] = {**options, **more, **(written if isinstance(written, Mapping) else {})}
 
     def _moves_up(self, key: str, value: Any, asset: JsonObject) -> bool:
-        """Return whether a parameter belongs to the whole agent: its tools, or the schema of its answers."""
+        """Return whether a parameter belongs to the whole agent: its tools, or the schema of its
+        answers.
+        """
         if key == "tools" and "tools" not in asset and isinstance(value, list):
             asset["tools"] = [tool_of(tool) for tool in value]
             self._move(("model", "parameters", key), ("tools",))
             return True
-        if key == "response_format" and "outputs" not in asset and (outputs := described_properties(value)):
+        if (
+            key == "response_format"
+            and "outputs" not in asset
+            and (outputs := described_properties(value))
+        ):
             asset["outputs"] = outputs
             self._move(("model", "parameters", key), ("outputs",))
             return True
@@ -246,14 +289,21 @@ class Migration:
                 self._move((*place, key), (*place, name))
             if name != "required":
                 present.setdefault(name, _value(name, value, spec))
-            elif isinstance(value, bool):  # A list belongs to a schema: it names the object's members.
+            elif isinstance(
+                value, bool
+            ):  # A list belongs to a schema: it names the object's members.
                 present[name] = not value if "optional" in _spelling(key) else value
         return present
 
     def _sample(self, sample: JsonView, inputs: Any) -> Any:
-        """Return the inputs with the sample's values as their defaults; undeclared ones are added."""
+        """Return the inputs with the sample's values as their defaults; undeclared ones are
+        added.
+        """
         declared = dict(enumerate(inputs) if isinstance(inputs, list) else inputs or {})
-        keys = {spec.get("name") if isinstance(inputs, list) else key: key for key, spec in _maps(declared)}
+        keys = {
+            spec.get("name") if isinstance(inputs, list) else key: key
+            for key, spec in _maps(declared)
+        }
         for name, value in sample.items():
             key = keys.get(name, len(declared) if isinstance(inputs, list) else name)
             if name in keys and "kind" in declared[key]:
@@ -266,16 +316,18 @@ class Migration:
         return list(declared.values()) if isinstance(inputs, list) else declared
 
     def _metadata(self, asset: JsonObject) -> None:
-        """Move the keys that the first format had at the top. They alone do not prove it: unknown keys are metadata
-        (§2.2)."""
+        """Move the keys that the first format had at the top. They alone do not prove it: unknown
+        keys are metadata (§2.2).
+        """
         for key in _TO_METADATA if self.notes or isinstance(asset.get("template"), str) else ():
             if key in asset and isinstance(asset.get("metadata"), Mapping | None):
                 asset["metadata"] = {key: asset.pop(key), **(asset.get("metadata") or {})}
                 self._move((key,), ("metadata", key))
 
     def _template(self, template: Any) -> Any:
-        """Return the template; a bare string is an error (§18-2), unless the rest of the asset is of the first
-        format."""
+        """Return the template; a bare string is an error (§18-2), unless the rest of the asset is
+        of the first format.
+        """
         if isinstance(template, str) and self.notes:
             self._move(("template",), ("template", "format"))
             return {"format": template}
@@ -290,12 +342,16 @@ def _maps(values: Mapping[Any, Any]) -> list[tuple[Any, JsonView]]:
 
 
 def _is_old_property(spec: Any) -> bool:
-    """Return whether a map is a property of the first format, as opposed to the default of an object."""
+    """Return whether a map is a property of the first format, as opposed to the default of an
+    object.
+    """
     if not isinstance(spec, Mapping) or "kind" in spec:
         return False
     keys = {_spelling(key): value for key, value in spec.items()}
     return bool(
-        keys.keys() & {"type", "sample"} and kind_named(keys.get("type", "string")) and keys.keys() <= {*_PROPERTY}
+        keys.keys() & {"type", "sample"}
+        and kind_named(keys.get("type", "string"))
+        and keys.keys() <= {*_PROPERTY}
     )
 
 
@@ -304,12 +360,16 @@ def _spelling(key: Any) -> str:
 
 
 def _value(name: str, value: Any, spec: JsonView) -> Any:
-    """Return the value of a property's key in the present format; a schema may describe its parts."""
+    """Return the value of a property's key in the present format; a schema may describe its
+    parts.
+    """
     if name == "kind":
         return kind_named(value)
     if name == "items" and _is_schema(value):
         return _property(value)
-    is_schema = name == "properties" and isinstance(value, Mapping) and all(map(_is_schema, value.values()))
+    is_schema = (
+        name == "properties" and isinstance(value, Mapping) and all(map(_is_schema, value.values()))
+    )
     return _members({"properties": value, "required": spec.get("required")}) if is_schema else value
 
 

@@ -13,10 +13,12 @@ from .rich_values import RichValues, Section
 
 
 def parse(agent: Agent, rendered: str, *, rich: JsonView | None = None) -> list[Message]:
-    """Messages of a rendered text, in which the values of `rich` (by default the text's own) replace their nonces.
+    """Messages of a rendered text, in which the values of `rich` (by default the text's own)
+    replace their nonces.
 
-    Takes time linear in the length of the text. Raises RenderError for a role marker that a strict template did not
-    write itself, or a rich value of the wrong form, and InvokerError if the agent names a parser that does not exist.
+    Takes time linear in the length of the text. Raises RenderError for a role marker that a strict
+    template did not write itself, or a rich value of the wrong form, and InvokerError if the agent
+    names a parser that does not exist.
     """
     kind = (agent.template or Template()).parser.kind
     if kind != "prompty":
@@ -43,7 +45,9 @@ def _sections(rendered: str) -> Iterator[Section]:
 
 
 def _markers(rendered: str) -> Sequence[Marker]:
-    """Return the role markers that count. Raises RenderError if one is not a strict template's own."""
+    """Return the role markers that count. Raises RenderError if one is not a strict template's
+    own.
+    """
     found = list(find_markers(rendered))
     if not isinstance(rendered, Rendered) or rendered.markers is None:
         return found
@@ -53,6 +57,7 @@ def _markers(rendered: str) -> Sequence[Marker]:
         return rendered.markers
     line = rendered[forged.start : forged.end].strip()
     raise RenderError(
-        f"Role marker nonce mismatch (possible injection): {line!r:.60} is not the template's own text, "
+        f"Role marker nonce mismatch (possible injection): {line!r:.60} is not the template's own "
+        "text, "
         "and would begin a message"
     )

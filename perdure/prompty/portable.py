@@ -1,4 +1,6 @@
-"""Forms of an agent outside its file (for records, workers and documents), and the places of secrets in an asset."""
+"""Forms of an agent outside its file (for records, workers and documents), and the places of
+secrets in an asset.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,12 @@ from ..redaction import REDACTED, is_secret_name, know_agent, looks_secret, reda
 from .shorthands import is_ignored, last_name, map_strings, pointer, strings
 
 LITERAL_SECRET = (
-    "is a secret itself, which every run would record: write `${env:NAME}` there and set NAME where the worker runs"
+    "is a secret itself, which every run would record: write `${env:NAME}` there and set NAME "
+    "where the worker runs"
 )
 DEFAULT_SECRET = (
-    "has a default that is a secret itself, which every run would record: write the reference without the default, "
+    "has a default that is a secret itself, which every run would record: write the reference "
+    "without the default, "
     "and set the variable where the worker runs"
 )
 DELEGATES: Place = ("metadata", "perdure", "agents")
@@ -30,19 +34,25 @@ _SHORTEST_DEFAULT = 16
 _USERINFO = re.compile(r"^https?://[^/?#@\s]+@|://[^/?#@\s:]*:[^/?#@\s]+@", re.IGNORECASE)
 _QUERY = re.compile(r"[?&]([\w.-]+)=([^&#\s]+)")
 _KEY = re.compile(r"key|sig|code|pass", re.IGNORECASE)
-"""Names of secrets in a URL's query; elsewhere, they also count if the value is as long as a key."""
+"""Names of secrets in a URL's query; elsewhere, they also count if the value is as long as a
+key."""
 _ASSIGNMENT = re.compile(r"-{0,2}([\w.-]+)(?:=|:\s+)(.+)", re.DOTALL)
 _ENV_REFERENCE = re.compile(r"\$\{env:([^:}]*)(?::(.*))?\}", re.DOTALL)
 _CREDENTIAL = re.compile(r"\$\{credential:([^{}\r\n]{1,200})\}")
 
 
 def is_resolved_late(place: Place) -> bool:
-    """Return whether an environment reference at that place is recorded as written, and resolved where it is used.
+    """Return whether an environment reference at that place is recorded as written, and resolved
+    where it is used.
 
-    That applies within connections and options of the model and of tools, and under every key that names a secret, but
-    never to a `kind`, which decides the meaning of the rest.
+    That applies within connections and options of the model and of tools, and under every key that
+    names a secret, but never to a `kind`, which decides the meaning of the rest.
     """
-    if place[0] not in ("model", "tools", "metadata") or place[-1] == "kind" or "parameters" in place:
+    if (
+        place[0] not in ("model", "tools", "metadata")
+        or place[-1] == "kind"
+        or "parameters" in place
+    ):
         return False
     if place[0] == "metadata":
         return is_secret_key(last_name(place)) or _is_of_delegate(place)
@@ -52,7 +62,9 @@ def is_resolved_late(place: Place) -> bool:
 
 
 def _is_of_delegate(place: Place) -> bool:
-    """Return whether the place belongs to a remote agent's address, which becomes the connection of a tool."""
+    """Return whether the place belongs to a remote agent's address, which becomes the connection of
+    a tool.
+    """
     return place[:3] == DELEGATES and place[4:5] in (("url",), ("cardUrl",), ("headers",))
 
 
@@ -67,7 +79,9 @@ def is_literal_secret(place: Place, text: str, named: frozenset[Place] = frozens
 
 
 def has_secret_default(place: Place, reference: str, named: frozenset[Place] = frozenset()) -> bool:
-    """Return whether the default of an environment reference at that place is a secret, which travels with it."""
+    """Return whether the default of an environment reference at that place is a secret, which
+    travels with it.
+    """
     default = env_default(reference) or ""
     if not default.strip() or not is_resolved_late(place):
         return False
@@ -76,33 +90,56 @@ def has_secret_default(place: Place, reference: str, named: frozenset[Place] = f
 
 
 def places_named_secret(document: Any) -> frozenset[Place]:
-    """Return the places of secrets that a neighbour names: `{name: X-Api-Key, value: …}`, or `--api-key` before the
-    value."""
+    """Return the places of secrets that a neighbour names: `{name: X-Api-Key, value: …}`, or
+    `--api-key` before the value.
+    """
     return frozenset(_named_in(document, ()))
 
 
 def _named_in(value: Any, place: Place) -> Iterator[Place]:
     if isinstance(value, Mapping):
-        named = next((value[key] for key in ("name", "key", "header") if isinstance(value.get(key), str)), "")
+        named = next(
+            (value[key] for key in ("name", "key", "header") if isinstance(value.get(key), str)), ""
+        )
         if is_secret_key(named) or _KEY.fullmatch(named):
-            yield from ((*place, key) for key in ("value", "values", "default") if key in value and "kind" not in value)
+            yield from (
+                (*place, key)
+                for key in ("value", "values", "default")
+                if key in value and "kind" not in value
+            )
         for key, child in value.items():
             yield from _named_in(child, (*place, key))
     elif isinstance(value, list | tuple):
         for index, child in enumerate(value):
             yield from _named_in(child, (*place, index))
         for index, (option, argument) in enumerate(pairwise(value), 1):
-            if isinstance(option, str) and option.startswith("-") and "=" not in option and is_secret_key(option):
-                yield from [(*place, index)] if isinstance(argument, str) and not argument.startswith("-") else []
+            if (
+                isinstance(option, str)
+                and option.startswith("-")
+                and "=" not in option
+                and is_secret_key(option)
+            ):
+                yield from (
+                    [(*place, index)]
+                    if isinstance(argument, str) and not argument.startswith("-")
+                    else []
+                )
 
 
 def _is_secret(place: Place, text: str, named: frozenset[Place]) -> bool:
     if "parameters" in place or "bindings" in place:
         return looks_secret(text)
-    if place[2:] in (("recorded",), ("locked",)):  # A specification may show examples of URLs with keys.
+    if place[2:] in (
+        ("recorded",),
+        ("locked",),
+    ):  # A specification may show examples of URLs with keys.
         return looks_secret(text.replace(REDACTED, ""))
     return (
-        _is_named_secret(place, text) or place in named or looks_secret(text) or _is_in_url(text) or _is_assigned(text)
+        _is_named_secret(place, text)
+        or place in named
+        or looks_secret(text)
+        or _is_in_url(text)
+        or _is_assigned(text)
     )
 
 
@@ -119,13 +156,20 @@ def _is_in_url(text: str) -> bool:
     if "://" not in text:
         return False
     in_query = ((name, value) for name, value in _QUERY.findall(text) if not value.startswith("${"))
-    return bool(_USERINFO.search(text)) or any(is_secret_key(name) or _KEY.fullmatch(name) for name, _ in in_query)
+    return bool(_USERINFO.search(text)) or any(
+        is_secret_key(name) or _KEY.fullmatch(name) for name, _ in in_query
+    )
 
 
 def _is_assigned(text: str) -> bool:
     """Return whether the text assigns a secret: `NAME=value`, `--name=value` or `Name: value`."""
     match = _ASSIGNMENT.fullmatch(text)
-    return match is not None and is_secret_key(match[1]) and _is_long(match[2]) and "://" not in match[1]
+    return (
+        match is not None
+        and is_secret_key(match[1])
+        and _is_long(match[2])
+        and "://" not in match[1]
+    )
 
 
 def _is_long(text: str) -> bool:
@@ -133,8 +177,9 @@ def _is_long(text: str) -> bool:
 
 
 def is_secret_key(name: str) -> bool:
-    """Return whether a value under this key is a secret, which is redacted wherever it is shown or recorded (§15,
-    §18-11)."""
+    """Return whether a value under this key is a secret, which is redacted wherever it is shown or
+    recorded (§15, §18-11).
+    """
     return is_secret_name(name)
 
 
@@ -150,7 +195,9 @@ def env_name(reference: str) -> str:
 
 
 def env_default(reference: str) -> str | None:
-    """Return the default in `${env:NAME:default}`, which may contain colons; None if missing or empty."""
+    """Return the default in `${env:NAME:default}`, which may contain colons; None if missing or
+    empty.
+    """
     match = _ENV_REFERENCE.fullmatch(reference)
     return (match[2] or None) if match else None
 
@@ -161,29 +208,35 @@ def env_value(reference: str) -> str | None:
 
 
 def is_reference(text: str) -> bool:
-    """Return whether the whole string refers to a value that only workers have: of their environment, or a
-    credential."""
+    """Return whether the whole string refers to a value that only workers have: of their
+    environment, or a credential.
+    """
     return is_env_reference(text) or bool(credential_id(text))
 
 
 def credential_id(text: str) -> str:
-    """Return the ID in `${credential:ID}`; "" for a string that is not a reference to a credential."""
+    """Return the ID in `${credential:ID}`; "" for a string that is not a reference to a
+    credential.
+    """
     match = _CREDENTIAL.fullmatch(text)
     return match[1].strip() if match else ""
 
 
 def takes_credential(place: Place) -> bool:
-    """Return whether a reference to a credential at that place is resolved: within the connection of the model or a
-    tool."""
+    """Return whether a reference to a credential at that place is resolved: within the connection
+    of the model or a tool.
+    """
     is_reached = place[0] in ("model", "tools") or place[:3] == DELEGATES
     return is_reached and is_resolved_late(place)
 
 
 def portable(agent: Agent) -> Agent:
-    """Copy without secrets, to be sent and recorded: environment values in connections and options are references.
+    """Copy without secrets, to be sent and recorded: environment values in connections and options
+    are references.
 
-    Secrets in `metadata`, which no run needs, are redacted, and so are values of this process's secret variables in
-    texts. Raises ConfigurationError for a secret anywhere else in the agent itself.
+    Secrets in `metadata`, which no run needs, are redacted, and so are values of this process's
+    secret variables in texts. Raises ConfigurationError for a secret anywhere else in the agent
+    itself.
     """
     named = places_named_secret(document_of(agent))
     known = redactor(agent)
@@ -209,10 +262,11 @@ def _refuse(place: Place, why: str) -> NoReturn:
 
 
 def resolve_environment(agent: Agent, credentials: Mapping[str, str] | None = None) -> Agent:
-    """Return a copy whose references have their values in this process's environment: the inverse of `portable`.
+    """Return a copy whose references have their values in this process's environment: the inverse
+    of `portable`.
 
-    References to the given `credentials`, by id, get their values, too; others remain. Raises ConfigurationError, which
-    names the variable, for one that is unset and has no default.
+    References to the given `credentials`, by id, get their values, too; others remain. Raises
+    ConfigurationError, which names the variable, for one that is unset and has no default.
     """
     found: dict[str, EnvReference] = {}
     known = credentials or {}
@@ -230,7 +284,8 @@ def resolve_environment(agent: Agent, credentials: Mapping[str, str] | None = No
             return text
         if value is None:
             raise ConfigurationError(
-                f"Environment variable '{env_name(text)}' is not set on the worker ({dotted_path(place)}): "
+                f"Environment variable '{env_name(text)}' is not set on the worker "
+                f"({dotted_path(place)}): "
                 "set it and start the worker again"
             )
         found[pointer(place)] = EnvReference(text, value)
@@ -243,9 +298,13 @@ def resolve_environment(agent: Agent, credentials: Mapping[str, str] | None = No
 
 
 def credentials_in(agent: Agent) -> dict[str, frozenset[str]]:
-    """Return the ids of an agent's credentials, by the name of the tool that uses them; "" is the model."""
+    """Return the ids of an agent's credentials, by the name of the tool that uses them; "" is the
+    model.
+    """
     found: dict[str, set[str]] = {}
-    for place, text in strings({key: value for key, value in document_of(agent).items() if key in ("model", "tools")}):
+    for place, text in strings(
+        {key: value for key, value in document_of(agent).items() if key in ("model", "tools")}
+    ):
         if (id := credential_id(text)) and takes_credential(place):
             owner = "" if place[0] == "model" else (agent.tools or [])[int(place[1])].name
             found.setdefault(owner, set()).add(id)
@@ -262,10 +321,12 @@ def _rewritten(agent: Agent, change: Callable[[Place, str], str]) -> Agent:
 
 
 def agent_to_dict(agent: Agent, *, include_secrets: bool = False) -> JsonObject:
-    """Agent as a document in canonical form: `kind: "prompt"`, named things in ordered lists, no section absent.
+    """Agent as a document in canonical form: `kind: "prompt"`, named things in ordered lists, no
+    section absent.
 
-    A section without a value is None. Environment values in connections and options appear as the file's references,
-    and secrets in the file as "[REDACTED]"; with `include_secrets`, both appear as their values.
+    A section without a value is None. Environment values in connections and options appear as the
+    file's references, and secrets in the file as "[REDACTED]"; with `include_secrets`, both appear
+    as their values.
     """
     fields = document_of(agent)
     if not include_secrets:
@@ -280,7 +341,9 @@ def document_of(agent: Agent) -> JsonObject:
 
 
 def written_reference(agent: Agent, place: Place, text: str) -> str | None:
-    """Return the environment reference that `text` came from; None without one, or if the value has changed since."""
+    """Return the environment reference that `text` came from; None without one, or if the value has
+    changed since.
+    """
     reference = loaded_from(agent).references.get(pointer(place))
     return reference.text if reference and reference.value == text else None
 

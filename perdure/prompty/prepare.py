@@ -23,7 +23,8 @@ MAX_NAMED = 5
 
 
 def validate_inputs(agent: Agent, inputs: JsonView) -> JsonObject:
-    """Copy of the inputs with declared defaults filled in. Undeclared inputs pass through, types are not checked.
+    """Copy of the inputs with declared defaults filled in. Undeclared inputs pass through, types
+    are not checked.
 
     Raises RenderError when a required input is missing and has no default.
     """
@@ -40,24 +41,34 @@ def validate_inputs(agent: Agent, inputs: JsonView) -> JsonObject:
 
 
 def _strange_inputs(agent: Agent, inputs: JsonView) -> str:
-    """Return the given inputs that the agent does not declare: one may be the missing one, misspelt."""
+    """Return the given inputs that the agent does not declare: one may be the missing one,
+    misspelt.
+    """
     declared = [prop.name for prop in agent.inputs or []]
-    strange = [f"{name!r:.80}{did_you_mean(name, declared)}" for name in inputs if name not in declared]
-    return f". The agent does not declare the given {', '.join(strange[:MAX_NAMED])}" if strange else ""
+    strange = [
+        f"{name!r:.80}{did_you_mean(name, declared)}" for name in inputs if name not in declared
+    ]
+    return (
+        f". The agent does not declare the given {', '.join(strange[:MAX_NAMED])}"
+        if strange
+        else ""
+    )
 
 
 def prepare(agent: Agent, inputs: JsonView) -> list[Message]:
     """Return the messages that the agent's instructions render to with these inputs.
 
-    Images, files and recordings may be paths, bytes and open files, which are read. A thread that the template does not
-    mention comes last. Raises RenderError, and InvokerError if the agent names a template format or a parser that does
-    not exist.
+    Images, files and recordings may be paths, bytes and open files, which are read. A thread that
+    the template does not mention comes last. Raises RenderError, and InvokerError if the agent
+    names a template format or a parser that does not exist.
     """
     return first_messages(agent, with_media_read(agent, validate_inputs(agent, inputs)))
 
 
 def first_messages(agent: Agent, inputs: JsonView) -> list[Message]:
-    """Return the same for inputs that a model may have written: without reading files. Raises like `prepare`."""
+    """Return the same for inputs that a model may have written: without reading files. Raises like
+    `prepare`.
+    """
     complete = validate_inputs(agent, inputs)
     rendered = render(agent, complete)
     messages = parse(agent, rendered)
@@ -95,8 +106,8 @@ class NewPrompt:
 def new_prompt(agent: Agent, inputs: Mapping[str, Any]) -> NewPrompt:
     """Render the prompt of an agent for a conversation that another version of it began.
 
-    Runs record only the inputs that tools are bound to. Raises ConfigurationError if the instructions need another one,
-    and the errors of `prepare`.
+    Runs record only the inputs that tools are bound to. Raises ConfigurationError if the
+    instructions need another one, and the errors of `prepare`.
     """
     marks = {
         each.name: _PLACES.get(each.kind, f"\u27e8{each.name} {secrets.token_hex(8)}\u27e9")
@@ -117,8 +128,12 @@ def new_prompt(agent: Agent, inputs: Mapping[str, Any]) -> NewPrompt:
     return NewPrompt(instructions, None if unknown else messages, unknown)
 
 
-def instructions_by_path(others: Mapping[str, Agent], inputs: Mapping[str, Any]) -> dict[str, list[Message]]:
-    """Return the instructions of the agents that may take over a run, by path. Raises as `new_prompt`."""
+def instructions_by_path(
+    others: Mapping[str, Agent], inputs: Mapping[str, Any]
+) -> dict[str, list[Message]]:
+    """Return the instructions of the agents that may take over a run, by path. Raises as
+    `new_prompt`.
+    """
     return {path: new_prompt(other, inputs).instructions for path, other in others.items()}
 
 
@@ -128,6 +143,7 @@ def _shows(mark: Any, messages: Sequence[Message]) -> bool:
 
 def _needs(agent: Agent, names: Sequence[str], why: str) -> str:
     return (
-        f"the prompt of the agent {agent.name!r} needs the input {', '.join(names)}, which is not known here ({why}): "
+        f"the prompt of the agent {agent.name!r} needs the input {', '.join(names)}, which is not "
+        f"known here ({why}): "
         "give it"
     )

@@ -41,7 +41,9 @@ def not_set(reference: str) -> str:
 
 
 class References:
-    """Resolves the references of one asset. Only a whole string is a reference; unknown protocols stay unchanged."""
+    """Resolves the references of one asset. Only a whole string is a reference; unknown protocols
+    stay unchanged.
+    """
 
     def __init__(
         self,
@@ -50,18 +52,24 @@ class References:
         *,
         fail: Fail,
     ) -> None:
-        """Files may be read in `base_dir`, where relative paths start, and in `allowed_file_roots`."""
+        """Files may be read in `base_dir`, where relative paths start, and in
+        `allowed_file_roots`.
+        """
         self._base_dir = base_dir
-        self._roots = [root.resolve() for root in (base_dir, *allowed_file_roots) if root is not None]
+        self._roots = [
+            root.resolve() for root in (base_dir, *allowed_file_roots) if root is not None
+        ]
         self.fail = fail
         """Handles each error of the asset."""
         self._open_files: list[Path] = []
         self._seen = 0
 
     def resolve(self, value: Any, place: Place = ()) -> Any:
-        """Copy of nested maps and lists with all references resolved, environment values as `FromEnvironment`.
+        """Copy of nested maps and lists with all references resolved, environment values as
+        `FromEnvironment`.
 
-        A reference to an unset variable stays as written: see `is_unset`. Does not raise: errors go to `fail`.
+        A reference to an unset variable stays as written: see `is_unset`. Does not raise: errors go
+        to `fail`.
         """
         return map_strings(value, self._string, place)
 
@@ -99,11 +107,15 @@ class References:
         if path in self._open_files:
             raise LoadError(f"{path} refers to itself")
         if len(place) + len(self._open_files) > MAX_DEPTH or self._seen > MAX_VALUES:
-            raise LoadError(f"the referenced files nest deeper than {MAX_DEPTH} levels or hold too many values")
+            raise LoadError(
+                f"the referenced files nest deeper than {MAX_DEPTH} levels or hold too many values"
+            )
 
 
 def contained_path(written: str, base_dir: Path | None, roots: Sequence[Path]) -> Path:
-    """Real path of a file, symlinks followed. Raises LoadError if it is in none of the real folders `roots`."""
+    """Real path of a file, symlinks followed. Raises LoadError if it is in none of the real folders
+    `roots`.
+    """
     if base_dir is None and not os.path.isabs(written):
         raise LoadError(f"{written} is relative, and no base_dir was given")
     try:
@@ -116,7 +128,9 @@ def contained_path(written: str, base_dir: Path | None, roots: Sequence[Path]) -
 
 
 def is_structured(path: Path) -> bool:
-    """Return whether the file is parsed as JSON or YAML, and its references resolved; any other file is one string."""
+    """Return whether the file is parsed as JSON or YAML, and its references resolved; any other
+    file is one string.
+    """
     return path.suffix.lower() in {".json", *_YAML}
 
 

@@ -1,4 +1,6 @@
-"""Rich inputs (threads, images, audio, files): read from paths and bytes, and replaced by nonces (§5, §6)."""
+"""Rich inputs (threads, images, audio, files): read from paths and bytes, and replaced by nonces
+(§5, §6).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ _NONCE = re.compile(r"__PROMPTY_THREAD_[0-9a-f]+_(.*)__", re.DOTALL)
 
 
 def new_nonce(name: str) -> str:
-    """Return a string that no input can guess, as a placeholder for the rich input of that name (§18-4)."""
+    """Return a string that no input can guess, as a placeholder for the rich input of that name
+    (§18-4).
+    """
     return f"__PROMPTY_THREAD_{secrets.token_hex(4)}_{name}__"
 
 
@@ -60,7 +64,8 @@ class RichValues:
 
     @classmethod
     def of(cls, agent: Agent, rich: JsonView) -> RichValues:
-        """Sort the values by the kinds of the agent's inputs; a thread that is not a list of messages is left out.
+        """Sort the values by the kinds of the agent's inputs; a thread that is not a list of
+        messages is left out.
 
         Raises RenderError for a value of the wrong form.
         """
@@ -76,7 +81,9 @@ class RichValues:
         return values
 
     def fill(self, section: Section) -> Iterator[Message]:
-        """Yield the section as one message with its media in place, or as several if threads divide it (§18-22)."""
+        """Yield the section as one message with its media in place, or as several if threads divide
+        it (§18-22).
+        """
         nonces = "|".join(re.escape(nonce) for nonce in (*self.threads, *self.media))
         pieces = re.split(f"({nonces})", section.text) if nonces else [section.text]
         if len(pieces) == 1:
@@ -100,8 +107,8 @@ class RichValues:
 def thread_messages(name: str, value: Any) -> list[Message] | None:
     """Return the messages of a thread; None if the value is not a list of messages.
 
-    A message is a Message, or a map of `role`, `content` or `parts`, and metadata: `metadata` and every other key.
-    Raises RenderError for a map that is not a valid message.
+    A message is a Message, or a map of `role`, `content` or `parts`, and metadata: `metadata` and
+    every other key. Raises RenderError for a map that is not a valid message.
     """
     if isinstance(value, Mapping) and "messages" in value:
         value = value["messages"]
@@ -113,8 +120,9 @@ def thread_messages(name: str, value: Any) -> list[Message] | None:
 def media_parts(name: str, kind: str, value: Any) -> list[Part]:
     """Return the parts of an image, audio or file input.
 
-    The value is a URL, a `data:` URI or base64 text, a map of `source`, `mediaType` and, for images, `detail`, a part,
-    or a list of these. Raises RenderError for anything else. Reads no file: see `with_media_read`.
+    The value is a URL, a `data:` URI or base64 text, a map of `source`, `mediaType` and, for
+    images, `detail`, a part, or a list of these. Raises RenderError for anything else. Reads no
+    file: see `with_media_read`.
     """
     if isinstance(value, list | tuple):
         return [part for item in value for part in media_parts(name, kind, item)]
@@ -126,7 +134,9 @@ def media_parts(name: str, kind: str, value: Any) -> list[Part]:
     try:
         return [part.model_validate({**fields, "kind": kind, "source": source})]
     except ValidationError:
-        raise RenderError(f"input {name!r}: expected {kind} data as a string or a map with `source`") from None
+        raise RenderError(
+            f"input {name!r}: expected {kind} data as a string or a map with `source`"
+        ) from None
 
 
 def _looks_like_message(item: Any) -> bool:
@@ -137,10 +147,16 @@ def _message(name: str, index: int, item: Message | JsonView) -> Message:
     if isinstance(item, Message):
         return item
     content = item.get("parts", item.get("content"))
-    others = {key: value for key, value in item.items() if key not in ("role", "content", "parts", "metadata")}
+    others = {
+        key: value
+        for key, value in item.items()
+        if key not in ("role", "content", "parts", "metadata")
+    }
     metadata = {**(item.get("metadata") or {}), **others}
     try:
-        return Message.model_validate({"role": item["role"], "parts": content or [], "metadata": metadata})
+        return Message.model_validate(
+            {"role": item["role"], "parts": content or [], "metadata": metadata}
+        )
     except ValidationError as error:
         detail = error.errors()[0]
         place = ".".join(str(step) for step in detail["loc"])
@@ -151,12 +167,14 @@ MAX_PATH_CHARS = 4096
 
 
 def with_media_read(agent: Agent, inputs: JsonView | str) -> JsonObject:
-    """Return the inputs, with those of kind image, file and audio as JSON; a text is the value of the only input.
+    """Return the inputs, with those of kind image, file and audio as JSON; a text is the value of
+    the only input.
 
-    A `Path` and a file opened in binary mode are read, wherever they are. A text is a URL, a `data:` URI, base64, or
-    the path of a file that the agent's own file could name as `${file:…}`: in its folder or in the `allowed_file_roots`
-    of `load`. Raises RenderError for anything else, and for a file that can't be read; TypeError for a text alone if
-    the agent has several such inputs.
+    A `Path` and a file opened in binary mode are read, wherever they are. A text is a URL, a
+    `data:` URI, base64, or the path of a file that the agent's own file could name as `${file:…}`:
+    in its folder or in the `allowed_file_roots` of `load`. Raises RenderError for anything else,
+    and for a file that can't be read; TypeError for a text alone if the agent has several such
+    inputs.
     """
     if isinstance(inputs, str):
         inputs = {_only_input(agent): inputs}
@@ -173,7 +191,10 @@ def _only_input(agent: Agent) -> str:
         if len(among) == 1:
             return among[0].name
     names = ", ".join(prop.name for prop in declared) or "no inputs"
-    raise TypeError(f"inputs: a text alone is for an agent with one input, and this one has {names}: give a mapping")
+    raise TypeError(
+        f"inputs: a text alone is for an agent with one input, and this one has {names}: give a "
+        "mapping"
+    )
 
 
 class _Given:
@@ -212,7 +233,9 @@ class _Given:
         return value
 
     def _read_map(self, value: JsonView) -> JsonObject:
-        """Return a map of `source` and the given attributes, which override those of the content."""
+        """Return a map of `source` and the given attributes, which override those of the
+        content.
+        """
         source = next((key for key in SOURCES if key in value), None)
         if source is None:
             return dict(value)
@@ -225,8 +248,15 @@ class _Given:
         return part.model_dump(by_alias=True, exclude_none=True)
 
     def _allowed_file(self, text: str) -> Path | None:
-        """Return the file at that path, if the agent's own file could name it, and it is not hidden."""
-        if len(text) > MAX_PATH_CHARS or "\n" in text or "://" in text or (len(text) > 255 and is_base64(text)):
+        """Return the file at that path, if the agent's own file could name it, and it is not
+        hidden.
+        """
+        if (
+            len(text) > MAX_PATH_CHARS
+            or "\n" in text
+            or "://" in text
+            or (len(text) > 255 and is_base64(text))
+        ):
             return None
         known = loaded_from(self._agent)
         folder = known.base_dir
@@ -239,7 +269,11 @@ class _Given:
             return None
 
     def _place_of_files(self, text: str) -> str:
-        return f", nor a file that may be read: give pathlib.Path({text!r}) for one of yours" if len(text) < 200 else ""
+        return (
+            f", nor a file that may be read: give pathlib.Path({text!r}) for one of yours"
+            if len(text) < 200
+            else ""
+        )
 
     def _refusal(self, text: str) -> RenderError:
         return RenderError(f"input {self._name!r}: {text}")

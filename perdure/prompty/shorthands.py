@@ -1,4 +1,6 @@
-"""Expands the short forms of an asset to the canonical one (§2.3, §2.6 to §2.8); paths and fields of an asset."""
+"""Expands the short forms of an asset to the canonical one (§2.3, §2.6 to §2.8); paths and fields
+of an asset.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def strings(value: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
 
 
 def map_strings(value: Any, change: Callable[[Place, str], Any], place: Place = ()) -> Any:
-    """Copy of nested maps and lists in which `change` has replaced every string. Raises the errors of `change`."""
+    """Copy of nested maps and lists in which `change` has replaced every string. Raises the errors
+    of `change`.
+    """
     if isinstance(value, str):
         return change(place, value)
     if isinstance(value, Mapping):
@@ -83,7 +87,9 @@ def kind_of(value: Any) -> str:
 
 
 def kind_named(name: Any) -> str | None:
-    """Return the property kind of a name in files, such as `List[str]`; None for a name without a kind."""
+    """Return the property kind of a name in files, such as `List[str]`; None for a name without a
+    kind.
+    """
     found = name.partition("[")[0].strip().lower() if isinstance(name, str) else ""
     return _NAMES.get(found) or (found if found in get_args(PropertyKind) else None)
 
@@ -108,8 +114,9 @@ class Shorthands:
         self._has_answer = False
 
     def expand(self, data: JsonView) -> JsonObject:
-        """Return the asset's canonical form: lists of named things, `{id}`, `{kind}` and `{input}` maps, both
-        templates."""
+        """Return the asset's canonical form: lists of named things, `{id}`, `{kind}` and `{input}`
+        maps, both templates.
+        """
         asset = {key: value for key, value in data.items() if key in _KNOWN}
         asset["metadata"] = _metadata(data)
         asset["model"] = _model(data.get("model"))
@@ -125,36 +132,56 @@ class Shorthands:
     def written_path(self, place: Place) -> Place:
         """Return the author's place for a place in the canonical form."""
         written = tuple(self._written.get(place[: end + 1], step) for end, step in enumerate(place))
-        return (*ANSWER, *written[2:]) if self._has_answer and place[:1] == ("outputs",) else written
+        return (
+            (*ANSWER, *written[2:]) if self._has_answer and place[:1] == ("outputs",) else written
+        )
 
     def _tools(self, value: Any) -> Any:
         """Return a list of tools, with each toolset replaced by its tools."""
-        items: list[tuple[Any, Any]] = list(value.items() if isinstance(value, Mapping) else enumerate(_as_list(value)))
+        items: list[tuple[Any, Any]] = list(
+            value.items() if isinstance(value, Mapping) else enumerate(_as_list(value))
+        )
         if not any(_is_toolset(tool) for _, tool in items):
             return self._list_named(value, ("tools",), self._tool)
         if isinstance(value, Mapping):
-            items = [(name, {**tool, "name": name} if isinstance(tool, Mapping) else tool) for name, tool in items]
-        found = [(step, each) for step, tool in items for each in self._members(tool, ("tools", step))]
+            items = [
+                (name, {**tool, "name": name} if isinstance(tool, Mapping) else tool)
+                for name, tool in items
+            ]
+        found = [
+            (step, each) for step, tool in items for each in self._members(tool, ("tools", step))
+        ]
         self._written.update({("tools", new): step for new, (step, _) in enumerate(found)})
         return [self._tool(tool, ("tools", new)) for new, (_, tool) in enumerate(found)]
 
     def _members(self, tool: Any, place: Place) -> list[Any]:
-        """Return the tools of a toolset, with its prefix and filters applied; any other tool alone."""
+        """Return the tools of a toolset, with its prefix and filters applied; any other tool
+        alone.
+        """
         if not _is_toolset(tool):
             return [tool]
-        members = [each for listed in _as_list(tool.get("tools")) for each in self._members(listed, place)]
+        members = [
+            each for listed in _as_list(tool.get("tools")) for each in self._members(listed, place)
+        ]
         policy = tool.get("perdure") or {}
         try:
             if not members or not all(isinstance(each, Mapping) for each in members):
                 raise ValueError("expected a list of tools in `tools`, such as ${file:tools.yaml}")
             if unknown := set(policy) - {"prefix", "allowedTools", "deniedTools"}:
-                raise ValueError(f"a toolset has no perdure.{min(unknown)}: expected prefix, allowedTools, deniedTools")
+                raise ValueError(
+                    f"a toolset has no perdure.{min(unknown)}: expected prefix, allowedTools, "
+                    "deniedTools"
+                )
             for key, keeps in (("allowedTools", True), ("deniedTools", False)):
                 if key in policy:
                     members = with_filter(members, policy[key], keeps=keeps)
         except ValueError as error:
             self._fail(LoadError(str(error)), place)
-        return [with_prefix(each, policy["prefix"]) for each in members] if "prefix" in policy else members
+        return (
+            [with_prefix(each, policy["prefix"]) for each in members]
+            if "prefix" in policy
+            else members
+        )
 
     def _list_named(self, value: Any, place: Place, expand: Callable[[Any, Place], Any]) -> Any:
         """Return a list of named things, from such a list or from a map by name."""
@@ -163,11 +190,18 @@ class Shorthands:
         if not isinstance(value, Mapping):
             return value
         self._written.update({(*place, index): name for index, name in enumerate(value)})
-        items = [(name, expand(item, (*place, index))) for index, (name, item) in enumerate(value.items())]
-        return [{**item, "name": name} if isinstance(item, Mapping) else item for name, item in items]
+        items = [
+            (name, expand(item, (*place, index)))
+            for index, (name, item) in enumerate(value.items())
+        ]
+        return [
+            {**item, "name": name} if isinstance(item, Mapping) else item for name, item in items
+        ]
 
     def _properties(self, value: Any, place: Place, *, values: bool = False) -> Any:
-        """Return a list of properties. With `values`, a map without `kind` is an object's default value (§2.6)."""
+        """Return a list of properties. With `values`, a map without `kind` is an object's default
+        value (§2.6).
+        """
         if isinstance(value, Mapping):
             value = {name: _property_of(spec, values=values) for name, spec in value.items()}
         return self._list_named(value, place, self._property)
@@ -177,7 +211,9 @@ class Shorthands:
             return spec
         expanded = dict(spec)
         kind = expanded.get("kind")
-        expanded["kind"] = kind_of(spec.get("default")) if kind is None else kind_named(kind) or kind
+        expanded["kind"] = (
+            kind_of(spec.get("default")) if kind is None else kind_named(kind) or kind
+        )
         for key in ("items", "values"):
             if key in spec:
                 expanded[key] = self._property(spec[key], (*place, key))
@@ -200,9 +236,16 @@ class Shorthands:
 
     def _bindings(self, value: Any, place: Place) -> Any:
         """Return a map by parameter, from such a map or from a list of `{name, input}`."""
-        if isinstance(value, list) and all(isinstance(item, Mapping) and "name" in item for item in value):
-            self._written.update({(*place, str(item["name"])): index for index, item in enumerate(value)})
-            return {str(item["name"]): {key: item[key] for key in item if key != "name"} for item in value}
+        if isinstance(value, list) and all(
+            isinstance(item, Mapping) and "name" in item for item in value
+        ):
+            self._written.update(
+                {(*place, str(item["name"])): index for index, item in enumerate(value)}
+            )
+            return {
+                str(item["name"]): {key: item[key] for key in item if key != "name"}
+                for item in value
+            }
         if isinstance(value, Mapping):
             return {name: _wrap("input", binding) for name, binding in value.items()}
         return value
@@ -217,7 +260,9 @@ def _is_toolset(tool: Any) -> bool:
 
 
 def _model(value: Any) -> Any:
-    """Return a model, also from `ID` or `PROVIDER/ID`, with its `fallback`, whose models inherit its other fields."""
+    """Return a model, also from `ID` or `PROVIDER/ID`, with its `fallback`, whose models inherit
+    its other fields.
+    """
     if isinstance(value, str):
         provider, id = split_model(value)
         # The text itself, if it is the id: it may be a reference.
@@ -233,11 +278,18 @@ def _model(value: Any) -> Any:
 
 
 def _with_provider(model: JsonView) -> JsonView:
-    """Return a model with both fields, from an id in the form `PROVIDER:ID`. An id with a `/` may be complete at a
-    server."""
+    """Return a model with both fields, from an id in the form `PROVIDER:ID`. An id with a `/` may
+    be complete at a server.
+    """
     id = model.get("id")
-    provider, rest = split_model(id) if isinstance(id, str) and "/" not in id.partition(":")[0] else (None, "")
-    is_spelt = provider is not None and f"{provider}:{rest}" == id and model.get("provider", provider) == provider
+    provider, rest = (
+        split_model(id) if isinstance(id, str) and "/" not in id.partition(":")[0] else (None, "")
+    )
+    is_spelt = (
+        provider is not None
+        and f"{provider}:{rest}" == id
+        and model.get("provider", provider) == provider
+    )
     return {**model, "provider": provider, "id": rest} if is_spelt else model
 
 
@@ -247,9 +299,15 @@ def _other_model(other: Any, model: JsonView) -> Any:
     provider = model.get("provider") or DEFAULT_PROVIDER
     options = model.get("options")
     if other.get("provider", provider) == provider:
-        shared = {key: model[key] for key in ("provider", "apiType", "connection", "options") if key in model}
+        shared = {
+            key: model[key]
+            for key in ("provider", "apiType", "connection", "options")
+            if key in model
+        }
     elif isinstance(options, Mapping):
-        shared = {"options": {key: options[key] for key in options if key != "additionalProperties"}}
+        shared = {
+            "options": {key: options[key] for key in options if key != "additionalProperties"}
+        }
     else:
         shared = {}
     return {**shared, **other}
@@ -286,7 +344,9 @@ def _template(value: Any) -> Any:
 
 
 def _metadata(data: JsonView) -> Any:
-    """Return the metadata, together with the top-level keys that have no meaning of their own (§2.2)."""
+    """Return the metadata, together with the top-level keys that have no meaning of their own
+    (§2.2).
+    """
     unknown = {key: value for key, value in data.items() if key not in _KNOWN and key != "kind"}
     metadata = data.get("metadata")
     if not unknown or not isinstance(metadata, Mapping | None):
@@ -299,7 +359,9 @@ FREE = (Connection, CustomTool)
 
 
 def unknown_fields(asset: JsonView) -> Iterator[tuple[Place, type[Node]]]:
-    """Yield the place of each field that its type does not have, and that type. `asset` is in canonical form."""
+    """Yield the place of each field that its type does not have, and that type. `asset` is in
+    canonical form.
+    """
     return _in_node(asset, Agent, ())
 
 
@@ -314,7 +376,9 @@ def is_ignored(asset: JsonView, place: Place, own_metadata: Any) -> bool:
     return any(place[:end] in ignored for end in range(1, len(place) + 1))
 
 
-def _in_node(value: JsonView, model: type[Node], place: Place) -> Iterator[tuple[Place, type[Node]]]:
+def _in_node(
+    value: JsonView, model: type[Node], place: Place
+) -> Iterator[tuple[Place, type[Node]]]:
     known = model.file_keys()
     for key, child in value.items():
         if key in known:
@@ -323,10 +387,16 @@ def _in_node(value: JsonView, model: type[Node], place: Place) -> Iterator[tuple
             yield (*place, key), model
 
 
-def _in_field(value: Any, types: list[type[Node]], place: Place) -> Iterator[tuple[Place, type[Node]]]:
-    """Yield those of the nodes in a field's value: one node, a list of them, or bindings by name."""
+def _in_field(
+    value: Any, types: list[type[Node]], place: Place
+) -> Iterator[tuple[Place, type[Node]]]:
+    """Yield those of the nodes in a field's value: one node, a list of them, or bindings by
+    name.
+    """
     if isinstance(value, list):
-        children: list[tuple[Place, Any]] = [((*place, index), child) for index, child in enumerate(value)]
+        children: list[tuple[Place, Any]] = [
+            ((*place, index), child) for index, child in enumerate(value)
+        ]
     elif types == [Binding] and isinstance(value, Mapping):
         children = [((*place, name), child) for name, child in value.items()]
     else:
@@ -345,7 +415,9 @@ def _type_of(value: JsonView, types: list[type[Node]]) -> type[Node]:
 
 
 def _node_types(model: type[Node], key: str) -> list[type[Node]]:
-    annotation = next(f.annotation for name, f in model.model_fields.items() if (f.alias or name) == key)
+    annotation = next(
+        f.annotation for name, f in model.model_fields.items() if (f.alias or name) == key
+    )
     return list(dict.fromkeys(_nodes_in(annotation)))
 
 

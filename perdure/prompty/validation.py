@@ -52,7 +52,9 @@ def to_agent(asset: JsonView) -> Agent:
     """Agent that an asset in canonical form describes. Raises InvalidAssetError with all errors."""
     problems = [*_name_problems(asset), *_policy_problems(asset)]
     try:
-        agent = Agent.model_validate(map_strings(asset, lambda _, text: str(text)), by_alias=True, by_name=False)
+        agent = Agent.model_validate(
+            map_strings(asset, lambda _, text: str(text)), by_alias=True, by_name=False
+        )
     except ValidationError as error:
         raise InvalidAssetError([*problems, *_type_problems(error, asset)]) from None
     if problems:
@@ -68,7 +70,10 @@ def to_agent(asset: JsonView) -> Agent:
 def _type_problems(error: ValidationError, asset: JsonView) -> Iterator[tuple[Place, str]]:
     explained: set[Place] = set()
     # A value that may be a word or a map, and is a map, gets the errors of a map.
-    details = sorted(error.errors(include_url=False), key=lambda it: it["type"] == "literal_error" and _is_map(it))
+    details = sorted(
+        error.errors(include_url=False),
+        key=lambda it: it["type"] == "literal_error" and _is_map(it),
+    )
     for detail in details:
         place = _place_of(detail, asset)
         if place not in explained:
@@ -81,8 +86,9 @@ def _is_map(detail: ErrorDetails) -> bool:
 
 
 def _place_of(detail: ErrorDetails, asset: Any) -> Place:
-    """Return the place in the asset, without steps that exist only in the types, such as the chosen member of a
-    union."""
+    """Return the place in the asset, without steps that exist only in the types, such as the chosen
+    member of a union.
+    """
     place: Place = ()
     value = asset
     for step in detail["loc"]:
@@ -92,18 +98,30 @@ def _place_of(detail: ErrorDetails, asset: Any) -> Place:
 
 
 def _leads_on(value: Any, step: str | int) -> bool:
-    return isinstance(step, int) if isinstance(value, list) else isinstance(value, Mapping) and step in value
+    return (
+        isinstance(step, int)
+        if isinstance(value, list)
+        else isinstance(value, Mapping) and step in value
+    )
 
 
 def _explain(detail: ErrorDetails, place: Place) -> str:
     if place == ("template",):
-        return f"Invalid template format: expected a map of `format` and `parser`, got {detail['input']!r:.60}"
+        return (
+            "Invalid template format: expected a map of `format` and `parser`, got "
+            f"{detail['input']!r:.60}"
+        )
     if detail["type"] == "missing":
         return "is missing"
     found = "" if is_secret_key(last_name(place)) else f", got {detail['input']!r:.60}"
     if detail["type"] == "literal_error":
-        known = [word.strip("'") for word in detail["ctx"]["expected"].replace(" or ", ", ").split(", ")]
-        return f"expected {detail['ctx']['expected']}{found}{did_you_mean(str(detail['input']), known)}"
+        known = [
+            word.strip("'") for word in detail["ctx"]["expected"].replace(" or ", ", ").split(", ")
+        ]
+        return (
+            "expected "
+            f"{detail['ctx']['expected']}{found}{did_you_mean(str(detail['input']), known)}"
+        )
     expected = _EXPECTED.get(detail["type"].partition("_")[0])
     return f"expected {expected}{found}" if expected else f"{fault_text(detail)}{found}"
 
@@ -111,14 +129,18 @@ def _explain(detail: ErrorDetails, place: Place) -> str:
 def _name_problems(asset: JsonView) -> Iterator[tuple[Place, str]]:
     for key in ("inputs", "outputs", "tools"):
         yield from _list_problems(asset.get(key), (key,))
-    if answer_in(asset) is not None and any(each.get("name") for _, each in maps_in(asset.get("outputs"))):
+    if answer_in(asset) is not None and any(
+        each.get("name") for _, each in maps_in(asset.get("outputs"))
+    ):
         yield ANSWER, "declares an answer, and so does `outputs`: expected one of them"
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         yield from _list_problems(tool.get("parameters"), (*place, "parameters"))
 
 
 def _policy_problems(asset: JsonView) -> Iterator[tuple[Place, str]]:
-    """Yield the unknown keys of a tool's policy: a misspelt approval would let calls run without one."""
+    """Yield the unknown keys of a tool's policy: a misspelt approval would let calls run without
+    one.
+    """
     yield from misplaced_policies(asset)
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         policy = tool.get("perdure")
@@ -132,7 +154,9 @@ def _policy_problems(asset: JsonView) -> Iterator[tuple[Place, str]]:
 
 
 def misplaced_policies(asset: JsonView) -> Iterator[tuple[Place, str]]:
-    """Yield the keys of tools that belong in the policy but are outside of it: calls would run without them."""
+    """Yield the keys of tools that belong in the policy but are outside of it: calls would run
+    without them.
+    """
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         for key, value in tool.items():
             if text := _misplaced_text(str(key), value):
@@ -141,7 +165,10 @@ def misplaced_policies(asset: JsonView) -> Iterator[tuple[Place, str]]:
 
 def _misplaced_text(key: str, value: Any) -> str:
     if key != "perdure" and isinstance(value, Mapping) and did_you_mean(key.lower(), ["perdure"]):
-        return f"unknown key {key!r:.80} (did you mean 'perdure'?). As it stands, the policy in it would have no effect"
+        return (
+            f"unknown key {key!r:.80} (did you mean 'perdure'?). As it stands, the policy in it "
+            "would have no effect"
+        )
     spelling = _spelling(key)
     for name, (meant, written) in _ELSEWHERE.items():
         if spelling == _spelling(name):

@@ -1,1 +1,3 @@
-"""The contract between client, workflow and worker: names, arguments and results, without behaviour."""
+"""The contract between client, workflow and worker: names, arguments and results, without
+behaviour.
+"""

@@ -43,8 +43,8 @@ INTERNAL_ERROR = "internal"
 """Error type: a bug of perdure."""
 
 NOT_HERE = "ToolNotHere"
-"""Error type: this worker lacks a tool, guardrail or compactor that another one may have. The details are a
-`Lacking`."""
+"""Error type: this worker lacks a tool, guardrail or compactor that another one may have. The
+details are a `Lacking`."""
 
 JUDGE_SECONDS = 60.0
 """A guardrail that takes longer denies."""
@@ -62,8 +62,8 @@ _READERS = "/readers"
 def readers_queue(task_queue: str) -> TaskQueue:
     """Return the queue that the readers of a task queue's runs poll, each under the id of its run.
 
-    The queue stays empty. It is a worker-specific queue, which has a single partition, so that describing it lists
-    every reader.
+    The queue stays empty. It is a worker-specific queue, which has a single partition, so that
+    describing it lists every reader.
     """
     kind = TaskQueueKind.TASK_QUEUE_KIND_STICKY
     return TaskQueue(name=f"{task_queue}{_READERS}", kind=kind, normal_name=task_queue)
@@ -98,12 +98,15 @@ class InventoryInput(Exchanged):
     """A request for the inventory of the calling run."""
 
     beginning: Beginning | None = None
-    """Sent only to a local activity, whose input is not recorded. Without it, the worker reads the run's history."""
+    """Sent only to a local activity, whose input is not recorded. Without it, the worker reads the
+    run's history."""
     offer: Offer | None = None
 
 
 class Freshness(Exchanged):
-    """The deadline for beginning a call that waits for a worker; past it, the call is refused (`STALE`)."""
+    """The deadline for beginning a call that waits for a worker; past it, the call is refused
+    (`STALE`).
+    """
 
     seconds: float
     ready_at: float | None = None
@@ -113,7 +116,9 @@ class Freshness(Exchanged):
 
 
 class CallInput(Exchanged):
-    """Base of the input of every call that the run makes: of the model, a tool, a guardrail, a compactor."""
+    """Base of the input of every call that the run makes: of the model, a tool, a guardrail, a
+    compactor.
+    """
 
     fresh: Freshness | None = unless_empty(None)
     """Set only in a run with `RunOptions.stale_after`."""
@@ -142,7 +147,8 @@ class CallSoFar(Exchanged):
     attempt: int = 1
     """The attempt of the activity that reports this."""
     lost: int = 0
-    """The number of earlier attempts that called the model and were lost together with their workers."""
+    """The number of earlier attempts that called the model and were lost together with their
+    workers."""
     lost_chars: int = 0
     """The characters of text and thinking known to have come from the model in these attempts."""
     fallback: int = 0
@@ -158,7 +164,9 @@ class CallSoFar(Exchanged):
 
     def with_lost(self, attempts: int, chars: int) -> CallSoFar:
         """Return a copy that counts further lost attempts and the characters that came in them."""
-        return self.model_copy(update={"lost": self.lost + attempts, "lost_chars": self.lost_chars + chars})
+        return self.model_copy(
+            update={"lost": self.lost + attempts, "lost_chars": self.lost_chars + chars}
+        )
 
 
 class ModelInput(ConversationInput, CallInput):
@@ -169,25 +177,33 @@ class ModelInput(ConversationInput, CallInput):
     earlier: int = unless_empty(0)
     """The number of earlier model calls in the same iteration."""
     prompted: Literal["", "act", "answer"] = unless_empty("")
-    """Set if the prompt describes the tools to the model: `act` if it may act now, `answer` if it must give its final
-    answer."""
+    """Set if the prompt describes the tools to the model: `act` if it may act now, `answer` if it
+    must give its final answer."""
     step: int = unless_empty(0)
-    """With `prompted`: the current step of the `max_iterations` in which the model may act, from 1."""
+    """With `prompted`: the current step of the `max_iterations` in which the model may act, from
+    1."""
     fallback: int = unless_empty(0)
     """The index of the model in the agent's `fallback`, from 1; 0 for the agent's own model."""
     before: CallSoFar | None = unless_empty(None)
     """The progress of this call's earlier activities."""
     mock: int = unless_empty(0)
-    """The index of the recorded answer (`Inventory.mock_responses`) that replaces the model's, from 1; 0 for none."""
+    """The index of the recorded answer (`Inventory.mock_responses`) that replaces the model's, from
+    1; 0 for none."""
     offer: Offer | None = unless_empty(None)
     tools: dict[str, str | None] | None = unless_none()
-    """The tools offered to the model, with their descriptions, if a function chose them; None for all."""
+    """The tools offered to the model, with their descriptions, if a function chose them; None for
+    all."""
     model: RecordedModel | None = unless_empty(None)
-    """The model that this link calls instead of the agent's own, since a person resumed the run with it."""
+    """The model that this link calls instead of the agent's own, since a person resumed the run
+    with it."""
 
     def model_of(self, agent: Agent) -> Model:
         """Return the model that this attempt calls."""
-        return self.model if self.model is not None and not self.fallback else agent.models[self.fallback]
+        return (
+            self.model
+            if self.model is not None and not self.fallback
+            else agent.models[self.fallback]
+        )
 
 
 class EndResponseInput(Exchanged):
@@ -212,7 +228,9 @@ class InstructInput(CallInput):
 
 
 class JudgeInput(CallInput):
-    """The subject of a guardrail: a conversation (input), a message (output) or a request (tool, approval)."""
+    """The subject of a guardrail: a conversation (input), a message (output) or a request (tool,
+    approval).
+    """
 
     point: GuardrailPoint | Literal["approval", "tools"]
     """`approval` calls the tool's own function (`ToolSpec.approval_check`), `tools` that of
@@ -256,7 +274,9 @@ class FinishInput(Exchanged):
 
 
 class PieceInput(Exchanged):
-    """The messages from index `start` up to `end` (exclusive) of a conversation that another link's history holds."""
+    """The messages from index `start` up to `end` (exclusive) of a conversation that another link's
+    history holds.
+    """
 
     workflow_id: str = unless_empty("")
     """"" for the calling run."""
@@ -292,7 +312,8 @@ class StreamedText(Exchanged):
     thinking: str = ""
     so_far: CallSoFar | None = unless_empty(None)
     held_up: HeldUp | None = unless_empty(None)
-    """Set while the call waits, together with those of other runs, for a provider that refuses all calls."""
+    """Set while the call waits, together with those of other runs, for a provider that refuses all
+    calls."""
 
     @property
     def chars(self) -> int:
@@ -320,20 +341,24 @@ class ModelFailure(Exchanged):
 WORKER_LOST = "worker_lost"
 """The `kind` of the result of a call that was lost with its worker."""
 WORKER_SHUTDOWN = "WorkerShutdown"
-"""The error type by which Temporal's SDK reports an activity that a stopping worker did not await."""
+"""The error type by which Temporal's SDK reports an activity that a stopping worker did not
+await."""
 
 
 SUSPECT_WAITS = "SuspectWaits"
 """Error type: the worker is executing another call that is suspected of crashing workers."""
 STALE = "Stale"
-"""Error type of an activity that was not begun, because no worker took it up in time. The details are a
-`StaleAttempt`."""
+"""Error type of an activity that was not begun, because no worker took it up in time. The details
+are a `StaleAttempt`."""
 REFUSED = (SUSPECT_WAITS, NOT_HERE, PAUSED, STALE)
-"""Error types of an attempt that its worker refused: Temporal counts the attempt, but nothing was executed."""
+"""Error types of an attempt that its worker refused: Temporal counts the attempt, but nothing was
+executed."""
 NOT_EXECUTED = (CONFIGURATION_ERROR, "NotFoundError", *REFUSED)
-"""Error types of an activity that did not begin its tool. An error that a tool raises is a result."""
+"""Error types of an activity that did not begin its tool. An error that a tool raises is a
+result."""
 TOOL_STARTS = 2
-"""The number of workers that a repeatable tool's call may be lost with before it is suspected of crashing them."""
+"""The number of workers that a repeatable tool's call may be lost with before it is suspected of
+crashing them."""
 
 
 def lost_tool(name: str, *, status: Literal["error", "cancelled"] = "error") -> ToolResult:
@@ -343,7 +368,9 @@ def lost_tool(name: str, *, status: Literal["error", "cancelled"] = "error") -> 
 
 
 def ended_unseen(name: str, *, was_started: bool) -> ToolResult:
-    """Return the result of a call that the cancelled run did not wait for: it was lost, or no worker started it."""
+    """Return the result of a call that the cancelled run did not wait for: it was lost, or no
+    worker started it.
+    """
     if was_started:
         return lost_tool(name, status="cancelled")
     return ToolResult.cancellation()

@@ -1,7 +1,8 @@
 """The brakes of a namespace: the runs that are paused before their next call.
 
-All brakes live in one record: a workflow that is never executed, whose signals are its lines. One request therefore
-writes a line, and also begins the record; a worker that waits for the next event sees the line at once.
+All brakes live in one record: a workflow that is never executed, whose signals are its lines. One
+request therefore writes a line, and also begins the record; a worker that waits for the next event
+sees the line at once.
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ PAUSE = "pause"
 RELEASE = "release"
 """A signal to the record, whose argument is a `Release`."""
 BRAKE_ON_RUN = "perdure.brake_on_run"
-"""The local activity that rereads the record: it returns the `Brake` on the calling run, or None."""
+"""The local activity that rereads the record: it returns the `Brake` on the calling run, or
+None."""
 PAUSED = "Paused"
-"""Error type of an activity that was not begun because a brake is on its run. The details are a `PausedAttempt`."""
+"""Error type of an activity that was not begun because a brake is on its run. The details are a
+`PausedAttempt`."""
 PATCH = "perdure-braked-call-{}"
-"""The patch by which a run records that it checks for a brake before this call, which is not an activity's."""
+"""The patch by which a run records that it checks for a brake before this call, which is not an
+activity's."""
 MAX_RUNS = 10_000
 """The number of run ids that one brake may name."""
 
@@ -39,17 +43,24 @@ class RunFacts(Exchanged):
 
 
 class Scope(Exchanged):
-    """The runs that a brake is on: those that match every field that is set; all runs if none is."""
+    """The runs that a brake is on: those that match every field that is set; all runs if none
+    is.
+    """
 
     agent: str | None = unless_empty(None)
     tenant: str | None = unless_empty(None)
     task_queue: str | None = unless_empty(None)
     runs: list[str] = unless_empty([])
-    """Run ids; these include the runs that they call, and the turns of a session with such an id."""
+    """Run ids; these include the runs that they call, and the turns of a session with such an
+    id."""
 
     def covers(self, run: RunFacts) -> bool:
         """Return whether the scope includes the run."""
-        pairs = ((self.agent, run.agent), (self.tenant, run.tenant), (self.task_queue, run.task_queue))
+        pairs = (
+            (self.agent, run.agent),
+            (self.tenant, run.tenant),
+            (self.task_queue, run.task_queue),
+        )
         if any(wanted is not None and wanted != value for wanted, value in pairs):
             return False
         return not self.runs or is_among(run.id, self.runs)
@@ -58,12 +69,16 @@ class Scope(Exchanged):
         named = {"agent": self.agent, "tenant": self.tenant, "task queue": self.task_queue}
         parts = [f"{name} {value!r}" for name, value in named.items() if value is not None]
         if self.runs:
-            parts.append(f"run {self.runs[0]!r}" if len(self.runs) == 1 else count_of(len(self.runs), "run"))
+            parts.append(
+                f"run {self.runs[0]!r}" if len(self.runs) == 1 else count_of(len(self.runs), "run")
+            )
         return ", ".join(parts) or "all runs"
 
 
 def is_among(id: str, ids: Sequence[str]) -> bool:
-    """Return whether the run has one of these ids, was called by such a run, or is a turn of such a session."""
+    """Return whether the run has one of these ids, was called by such a run, or is a turn of such a
+    session.
+    """
     parts = id.split("/")
     return not {"/".join(parts[: end + 1]) for end in range(len(parts))}.isdisjoint(ids)
 

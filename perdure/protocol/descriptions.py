@@ -27,7 +27,10 @@ def details_of(input: RunInput) -> str:
     model = input.agent.model
     lines = [excerpt(input.agent.description or "", 2000), ""]
     if input.lineage is not None:
-        lines.append(f"- called by the run {code(input.lineage.parent)}, tool call {code(input.lineage.call_id)}")
+        lines.append(
+            f"- called by the run {code(input.lineage.parent)}, tool call "
+            f"{code(input.lineage.call_id)}"
+        )
     if model:
         lines.append(f"- model: {code(model.id)} ({model.provider_key}, {model.api_type})")
     if tools := [tool.name for tool in input.agent.tools or []]:

@@ -25,11 +25,14 @@ class Lacking(Exchanged):
     task_queue: str
     """The queue whose workers are asked."""
     starts: int | None = None
-    """The number of times that workers began the activity before this one refused it; None if not counted."""
+    """The number of times that workers began the activity before this one refused it; None if not
+    counted."""
 
 
 class UnavailableTool(Exchanged):
-    """A declared tool that is not offered to the model, because the service behind it can't be reached."""
+    """A declared tool that is not offered to the model, because the service behind it can't be
+    reached.
+    """
 
     name: str
     description: str | None = None
@@ -37,12 +40,14 @@ class UnavailableTool(Exchanged):
 
 
 class Inventory(Exchanged):
-    """A worker's inventory for an agent. A run asks for it once, before the first model call, and records the
-    answer."""
+    """A worker's inventory for an agent. A run asks for it once, before the first model call, and
+    records the answer.
+    """
 
     tools: list[ToolSpec] = []
     hooks: dict[str, Literal["plain", "async"]] = {}
-    """The registered hooks among `input`, `output`, `tool` and `compactor`, and whether each is async."""
+    """The registered hooks among `input`, `output`, `tool` and `compactor`, and whether each is
+    async."""
     offered: list[Tool] = unless_empty([])
     """The declarations that functions complete, as the model is offered them."""
     lacking: Lacking | None = unless_empty(None)
@@ -54,8 +59,8 @@ class Inventory(Exchanged):
     paced: dict[str, str] = unless_empty({})
     """The calls that take a permit first (`PacedCall`), each with the task queue that issues it."""
     unasked: list[str] = unless_empty([])
-    """The tools whose service has not been asked yet, and `credentials` if the worker's owner has not been; another
-    answer follows."""
+    """The tools whose service has not been asked yet, and `credentials` if the worker's owner has
+    not been; another answer follows."""
 
     unavailable: list[UnavailableTool] = unless_empty([])
     """The tools that the run does without."""
@@ -65,7 +70,8 @@ class Inventory(Exchanged):
     """Notes for people on how tools are run, each emitted as a `status` event."""
 
     lock_changes: list[str] = unless_empty([])
-    """The differences between the tools' offers and the lock beside the agent's file, one per line."""
+    """The differences between the tools' offers and the lock beside the agent's file, one per
+    line."""
     asks_about_changes: bool = unless_empty(False)
     """Whether a person may let the run go on with these differences."""
 
@@ -119,15 +125,19 @@ class WorkerAccount(Exchanged):
     variables: list[str] = []
     """The variables of the question that are set and that agents may use."""
     changes: list[str] = []
-    """For each call of the question, in order, the reason why it does not fit the worker's function; "" if it fits."""
+    """For each call of the question, in order, the reason why it does not fit the worker's
+    function; "" if it fits."""
     open_breakers: dict[str, str] = {}
-    """Model connections whose calls wait because the provider refuses them, with the kind of its last refusal."""
+    """Model connections whose calls wait because the provider refuses them, with the kind of its
+    last refusal."""
     time: float = 0.0
     """The worker's clock, in seconds since the epoch."""
 
 
 class Missing(Exchanged):
-    """Set while a run waits for a worker that has these things (`RunOptions.missing_tool_grace`)."""
+    """Set while a run waits for a worker that has these things
+    (`RunOptions.missing_tool_grace`).
+    """
 
     what: list[str]
     """Such as `tool find_books (kind: function)` and `guardrails 'strict'`."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 WORKFLOW = "perdure.AgentRun"
 STEER = "steer"
 APPROVAL = "approval"
-"""A signal, which is dropped if it does not fit, and an update with the same argument, which returns an answer."""
+"""A signal, which is dropped if it does not fit, and an update with the same argument, which
+returns an answer."""
 REFUSED = "approval_refused"
-"""Error type: the decision of an update was refused. The details are an object with the reason's `kind`."""
+"""Error type: the decision of an update was refused. The details are an object with the reason's
+`kind`."""
 GO_ON = "go_on"
-"""Resumes a held run: a signal, which is dropped if it does not fit, and an update, which returns an answer."""
+"""Resumes a held run: a signal, which is dropped if it does not fit, and an update, which returns
+an answer."""
 GO_ON_REFUSED = "go_on_refused"
 """Error type: the run was not resumed. The details are an object with the reason's `kind`."""
 COMPLETE = "complete"
@@ -22,13 +25,15 @@ SEND = "send"
 CLOSE = "close"
 """An update of a session, after which it accepts no more messages."""
 HAND_OVER = "hand_over"
-"""A signal to a session with a part of the messages that one of its turns added to the conversation."""
+"""A signal to a session with a part of the messages that one of its turns added to the
+conversation."""
 NOTE = "note"
 """A signal to a session that adds an event to the session's own."""
 NOT_TAKEN = "message_not_taken"
 """Error type: a session refused a message. The details are an object with the reason's `kind`."""
 PERMIT = "perdure.permit"
-"""An activity without effect: Temporal limits how many of them a rate queue hands out per second."""
+"""An activity without effect: Temporal limits how many of them a rate queue hands out per
+second."""
 IS_POLLED = "perdure.is_polled"
 PUSH = "push"
 """A signal to a run that adds an A2A client's push notification target."""
@@ -45,33 +50,44 @@ EVENTS = "events"
 
 
 def tool_queue(task_queue: str, tool: str) -> str:
-    """Return the queue from which each worker takes at most as many calls of a tool at a time as it may execute."""
+    """Return the queue from which each worker takes at most as many calls of a tool at a time as it
+    may execute.
+    """
     return f"{task_queue}/tool/{tool}"
 
 
 def own_queue(task_queue: str, identity: str) -> str:
-    """Return the queue that a single worker of a task queue polls, on which it answers questions about itself."""
+    """Return the queue that a single worker of a task queue polls, on which it answers questions
+    about itself.
+    """
     return f"{task_queue}/worker/{identity}"
 
 
 def skipped_signal(number: int) -> str:
-    """Return the patch by which a workflow records that it had no time to read this signal (by number)."""
+    """Return the patch by which a workflow records that it had no time to read this signal (by
+    number).
+    """
     return f"perdure-skipped-signal-{number}"
 
 
 def postponed_signal(number: int) -> str:
-    """Return the patch by which a workflow records that it reads this signal (by number) in a later task."""
+    """Return the patch by which a workflow records that it reads this signal (by number) in a later
+    task.
+    """
     return f"perdure-postponed-signal-{number}"
 
 
 def vouched_signal(number: int) -> str:
-    """Return the patch by which a run records that this signed decision (by number, of those by signal) came from an
-    authorised person."""
+    """Return the patch by which a run records that this signed decision (by number, of those by
+    signal) came from an authorised person.
+    """
     return f"perdure-vouched-signal-{number}"
 
 
 def dropped_signal(number: int) -> str:
-    """Return the patch by which a workflow records that its worker could not read this JSON signal (by number)."""
+    """Return the patch by which a workflow records that its worker could not read this JSON signal
+    (by number).
+    """
     return f"perdure-dropped-signal-{number}"
 
 

@@ -1,4 +1,6 @@
-"""The state and the end of a run: the workflow's answers, its result and the details of its failure."""
+"""The state and the end of a run: the workflow's answers, its result and the details of its
+failure.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from .inventory import Missing
 
 
 class RunOutput(Exchanged):
-    """The workflow's result: plain JSON, for any SDK. Data that grows with the run is in its history."""
+    """The workflow's result: plain JSON, for any SDK. Data that grows with the run is in its
+    history.
+    """
 
     output: Any = None
     iterations: int = 0
@@ -28,7 +32,8 @@ class RunOutput(Exchanged):
     messages: list[Message] | None = None
     """The conversation, if it is small; None otherwise."""
     tail: ConversationRef | None = None
-    """The end of the conversation, which no activity's input recorded; None if it is too large for a result."""
+    """The end of the conversation, which no activity's input recorded; None if it is too large for
+    a result."""
     iteration: int = 0
     """The last iteration."""
     last_seq: int = 0
@@ -36,17 +41,22 @@ class RunOutput(Exchanged):
     tool_calls: int = unless_empty(0)
     """The number of tool executions started; reported only to a calling run."""
     cost_usd: float | None = None
-    """The cost of the run and of the runs that it called, in US dollars; None if no cost is known."""
+    """The cost of the run and of the runs that it called, in US dollars; None if no cost is
+    known."""
     unpriced_calls: int = unless_empty(0)
     """The number of model calls without a known price, which `cost_usd` does not include."""
     unread_steering: int = unless_empty(0)
-    """The number of steering messages at the end of `messages` that came too late for a model call."""
+    """The number of steering messages at the end of `messages` that came too late for a model
+    call."""
     unchecked: int = unless_empty(0)
-    """The number of messages at the end that the input guardrail has not passed; set only for a turn of a session."""
+    """The number of messages at the end that the input guardrail has not passed; set only for a
+    turn of a session."""
     handed_over: ConversationRef | None = unless_empty(None)
-    """The messages that a turn of a session added; None if signals to the session (`HandedOver`) carry them."""
+    """The messages that a turn of a session added; None if signals to the session (`HandedOver`)
+    carry them."""
     requested_by: Requesters | None = unless_none()
-    """The requesters of these messages, signed by the turn for its session; None if any of them is unknown."""
+    """The requesters of these messages, signed by the turn for its session; None if any of them is
+    unknown."""
     slept_seconds: float = unless_empty(0.0)
     """As `RunStatus.slept_seconds`."""
     agent: str = ""
@@ -54,11 +64,14 @@ class RunOutput(Exchanged):
     handed_to: str = unless_empty("")
     """The path of that agent, if it is not the one that the run was started with."""
     raw: bool = unless_empty(False)
-    """Whether `output` is the provider's own response, which is not parsed into a type (`RunOptions.raw`)."""
+    """Whether `output` is the provider's own response, which is not parsed into a type
+    (`RunOptions.raw`)."""
 
 
 class RunFailure(Exchanged):
-    """The details of the `ApplicationError` that ends a failed run. Fields of `RunOutput` mean the same here."""
+    """The details of the `ApplicationError` that ends a failed run. Fields of `RunOutput` mean the
+    same here.
+    """
 
     kind: str
     reason: str | None = None
@@ -79,13 +92,16 @@ class RunFailure(Exchanged):
     handed_over: ConversationRef | None = unless_empty(None)
     requested_by: Requesters | None = unless_none()
     refused: int = unless_empty(0)
-    """The number of messages of a turn that the input guardrail refused: the session goes on without them."""
+    """The number of messages of a turn that the input guardrail refused: the session goes on
+    without them."""
     slept_seconds: float = unless_empty(0.0)
     handed_to: str = unless_empty("")
 
 
 class ForkOf(Exchanged):
-    """The run that a fork continues, and the iteration before which it begins: an entry of the fork's memo."""
+    """The run that a fork continues, and the iteration before which it begins: an entry of the
+    fork's memo.
+    """
 
     model_config = ConfigDict(populate_by_name=True, extra="allow")
 
@@ -125,7 +141,16 @@ class Held(Exchanged):
 class RunStatus(Exchanged):
     """The state of a run."""
 
-    status: Literal["running", "waiting_for_approval", "held", "done", "failed", "cancelled", "terminated", "timed_out"]
+    status: Literal[
+        "running",
+        "waiting_for_approval",
+        "held",
+        "done",
+        "failed",
+        "cancelled",
+        "terminated",
+        "timed_out",
+    ]
     """A held run may also wait for a person."""
     started: float | None = unless_none()
     """When the run began, in seconds since the epoch. Readers set this and the next two fields."""
@@ -146,27 +171,32 @@ class RunStatus(Exchanged):
     pending_steering: int = 0
     """The number of steering messages that the run has not read yet."""
     queue_without_worker: str | None = None
-    """The run's task queue, if the run waits for a worker and no worker takes it up; set by readers."""
+    """The run's task queue, if the run waits for a worker and no worker takes it up; set by
+    readers."""
     workers_are_busy: bool = unless_empty(False)
     """Whether workers do poll `queue_without_worker`, but have not reached this run yet."""
     pinned_to: str | None = unless_empty(None)
-    """The version (`DEPLOYMENT:BUILD`) that the run is pinned to, if no worker of that version polls."""
+    """The version (`DEPLOYMENT:BUILD`) that the run is pinned to, if no worker of that version
+    polls."""
     children: list[str] = unless_empty([])
     """The ids of the called runs that it waits for."""
     missing: Missing | None = None
     """Set while the run is offered to other workers, because one of them lacks something."""
     waits_for_rate: str | None = unless_empty(None)
-    """Set while the next model call waits for a permit: the provider or model whose rate is limited."""
+    """Set while the next model call waits for a permit: the provider or model whose rate is
+    limited."""
     held_up: HeldUp | None = unless_empty(None)
     """Set while a model call waits for its next attempt."""
     held: list[Held] = unless_empty([])
-    """The reasons why the run, or runs that it called, are held; several tool calls may be held at the same time."""
+    """The reasons why the run, or runs that it called, are held; several tool calls may be held at
+    the same time."""
     awaited: list[AwaitedCall] = unless_empty([])
     """The tool calls that other systems are to finish."""
     push: list[PushTarget] = unless_empty([])
     """The push notification targets of A2A clients."""
     slept_seconds: float = unless_empty(0.0)
-    """The total time for which no worker took the run up, counting only periods above `RunOptions.stale_after`."""
+    """The total time for which no worker took the run up, counting only periods above
+    `RunOptions.stale_after`."""
 
 
 T = TypeVar("T", default=Any)
@@ -183,12 +213,15 @@ class RunResult(BaseModel, Generic[T]):
     agent: str = ""
     """The name of the agent that spoke last (`perdure docs agents-in-code`)."""
     cost_usd: float | None = None
-    """The cost of the run and of the runs that it called, in US dollars; None if no cost is known."""
+    """The cost of the run and of the runs that it called, in US dollars; None if no cost is
+    known."""
     unpriced_calls: int = 0
     """The number of model calls without a known price, which `cost_usd` does not include."""
     is_incomplete: bool = False
     """Whether a limit ended the run (`RunOptions.on_limit`)."""
     cut_short: CutShort | None = None
-    """Why the output is cut short: `length`, `content_filter` or `limit`; None if it is complete."""
+    """Why the output is cut short: `length`, `content_filter` or `limit`; None if it is
+    complete."""
     unread_steering: list[str] = []
-    """The steering messages that came too late for a model call; they are also the last of `messages`."""
+    """The steering messages that came too late for a model call; they are also the last of
+    `messages`."""

@@ -1,5 +1,6 @@
-"""The types of the run workflow (its input, signals and the state that it carries from link to link), and rate
-queues."""
+"""The types of the run workflow (its input, signals and the state that it carries from link to
+link), and rate queues.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ from .inventory import Inventory
 
 
 class SteeringMessage(Exchanged):
-    """A message to a running agent (§13.5). Any Temporal client may also send it as a plain string."""
+    """A message to a running agent (§13.5). Any Temporal client may also send it as a plain
+    string.
+    """
 
     text: str
     further: list[str] = unless_empty([])
@@ -48,7 +51,8 @@ class CallApproval(Approval):
 
     call_id: str
     digest: str | None = None
-    """`PendingApproval.digest` of the call that the person saw; None for any call that waits under that id."""
+    """`PendingApproval.digest` of the call that the person saw; None for any call that waits under
+    that id."""
     id: str = ""
     """Identifies the decision, so that a duplicate counts once; "" for none."""
     vouch: Vouch | None = unless_none()
@@ -63,7 +67,11 @@ class CallApproval(Approval):
     @classmethod
     def _approve_by_answer(cls, data: Any) -> Any:
         """Let an answer leave out `approved`."""
-        return {"approved": True, **data} if isinstance(data, dict) and data.get("answer") is not None else data
+        return (
+            {"approved": True, **data}
+            if isinstance(data, dict) and data.get("answer") is not None
+            else data
+        )
 
     @field_validator("answer")
     @classmethod
@@ -80,7 +88,9 @@ class OtherModel(Exchanged):
 
 
 class GoOn(Exchanged):
-    """Resumes a held run at the point where it waits: the argument of the signal and the update `go_on`."""
+    """Resumes a held run at the point where it waits: the argument of the signal and the update
+    `go_on`.
+    """
 
     options: JsonObject = {}
     """The fields of `RunOptions` that change (`CHANGED_BY_GO_ON`)."""
@@ -111,7 +121,9 @@ class DecidedCall(Exchanged):
 
 
 class CarriedConversation(Exchanged):
-    """The place of a conversation that is too large for a link's input: the history of the link before it."""
+    """The place of a conversation that is too large for a link's input: the history of the link
+    before it.
+    """
 
     workflow_id: str = unless_empty("")
     """The run that the link belongs to; "" for the run itself."""
@@ -128,7 +140,9 @@ class CarriedConversation(Exchanged):
 
 
 class Carried(Exchanged):
-    """The state that survives continue-as-new besides the input. Add fields with defaults, never rename any."""
+    """The state that survives continue-as-new besides the input. Add fields with defaults, never
+    rename any.
+    """
 
     loop: LoopState
     inventory: Inventory
@@ -152,8 +166,8 @@ class Carried(Exchanged):
     links: int = 1
     """The number of links before this one."""
     is_upgrade: bool = unless_empty(False)
-    """Whether the run comes from another version of its workers, or from another agent: it asks for an inventory
-    anew."""
+    """Whether the run comes from another version of its workers, or from another agent: it asks for
+    an inventory anew."""
     is_handoff: bool = unless_empty(False)
     """Whether the link before had another agent, so that this one asks."""
 
@@ -166,8 +180,8 @@ class Carried(Exchanged):
 class RecordedOptions(RunOptions):
     """`RunOptions` as a run records them: unknown options are kept and passed on.
 
-    `RunOptions` itself refuses them, because a caller has misspelt them. In a recorded input, a newer version of
-    perdure wrote them.
+    `RunOptions` itself refuses them, because a caller has misspelt them. In a recorded input, a
+    newer version of perdure wrote them.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -208,11 +222,13 @@ class TurnOf(Exchanged):
 
 
 NOT_ASKED_FOR = {"requested_by", "carried", "loop_version", "search_attributes", "traceparent"}
-"""The fields of the input of a run or a session that a signature leaves out: they do not change the work."""
+"""The fields of the input of a run or a session that a signature leaves out: they do not change the
+work."""
 
 
 def given_values(model: Exchanged, *, without: Collection[str] = ()) -> JsonObject:
-    """Return the fields that differ from their defaults as JSON, so that a field added later changes no signature.
+    """Return the fields that differ from their defaults as JSON, so that a field added later
+    changes no signature.
 
     `without` names fields to leave out.
     """
@@ -225,7 +241,8 @@ class RunInput(Exchanged):
     agent: RecordedAgent
     """Without secrets, which are references (`${env:NAME}`)."""
     messages: list[Message]
-    """The conversation that the link starts with; empty if it is loaded (`Carried.conversation`)."""
+    """The conversation that the link starts with; empty if it is loaded
+    (`Carried.conversation`)."""
     inputs: JsonObject = {}
     """The inputs that bindings refer to (§9.6)."""
     deps: Any = unless_none()
@@ -234,27 +251,31 @@ class RunInput(Exchanged):
     given: list[str] = unless_empty([])
     """The options that the caller set: an agent that takes the run over does not change them."""
     loop_version: int = 1
-    """The link's `LOOP_VERSION`: that of the client that started the run, or of the worker that continued it. A worker
-    whose own version is lower leaves the run to others."""
+    """The link's `LOOP_VERSION`: that of the client that started the run, or of the worker that
+    continued it. A worker whose own version is lower leaves the run to others."""
     search_attributes: list[str] = []
-    """perdure's search attributes that the start set, and that are therefore registered: the run keeps them current.
-    Setting an unregistered one would block the run for ever."""
+    """perdure's search attributes that the start set, and that are therefore registered: the run
+    keeps them current. Setting an unregistered one would block the run for ever."""
     agents: RecordedAgents = unless_empty({})
-    """The agents in other files that this one can reach, by path; they contain no secrets either."""
+    """The agents in other files that this one can reach, by path; they contain no secrets
+    either."""
     handoffs: dict[str, list[Message]] = unless_empty({})
     """The instructions of the agents that may take the run over, by path."""
     handed_to: str = unless_empty("")
-    """The path of `agent`, once the run, or an earlier turn of its session, was handed over to it."""
+    """The path of `agent`, once the run, or an earlier turn of its session, was handed over to
+    it."""
     lineage: Lineage | None = unless_empty(None)
     """Set if another run has called this one as a tool."""
     traceparent: str = unless_empty("")
-    """The span in which the caller started the run (W3C Trace Context), if any: the trace links to it."""
+    """The span in which the caller started the run (W3C Trace Context), if any: the trace links to
+    it."""
     beginning: CarriedConversation | None = unless_empty(None)
     """The place of the conversation that precedes `messages`: that of a fork, or of a session."""
     session: TurnOf | None = unless_empty(None)
     """Set if the run is a turn of a session."""
     requested_by: Requesters | None = unless_none()
-    """The requesters of the run, signed by a gateway, by the run or session that started it, or by the link before."""
+    """The requesters of the run, signed by a gateway, by the run or session that started it, or by
+    the link before."""
     carried: Carried | None = None
     """None for the first link of a run."""
 
@@ -278,7 +299,9 @@ class RunInput(Exchanged):
 
     @property
     def added_messages(self) -> list[Message]:
-        """Return the messages that the first link adds to the conversation of `beginning` before it iterates."""
+        """Return the messages that the first link adds to the conversation of `beginning` before it
+        iterates.
+        """
         return self.messages if self.beginning and not self.carried else []
 
     @property
@@ -289,7 +312,9 @@ class RunInput(Exchanged):
         return self.beginning.reference.version if self.beginning else 0
 
     def conversation(self, loaded: Sequence[Message] = ()) -> Conversation:
-        """Return the conversation that the link starts with; `loaded` is the part that is kept elsewhere."""
+        """Return the conversation that the link starts with; `loaded` is the part that is kept
+        elsewhere.
+        """
         if self.carried is None and self.beginning is None:
             return Conversation.recorded(self.messages)
         start = self.carried or self.beginning.reference  # type: ignore[union-attr]
@@ -298,7 +323,8 @@ class RunInput(Exchanged):
 
 
 PacedCall = str
-"""A call of a run that takes a permit: that of a model (`paced_model`), or `compactor` for an agent that compacts."""
+"""A call of a run that takes a permit: that of a model (`paced_model`), or `compactor` for an agent
+that compacts."""
 
 _RATE = "/rate/"
 
@@ -315,7 +341,9 @@ def paced_model(fallback: int) -> PacedCall:
 
 
 def paced_with(paced: Mapping[PacedCall, str], model: Model) -> dict[PacedCall, str]:
-    """Return a copy for another model in place of the agent's own: with that model's rate, if one of these is its."""
+    """Return a copy for another model in place of the agent's own: with that model's rate, if one
+    of these is its.
+    """
     names = (f"{model.provider_key}/{model.id}", model.provider_key)
     queues = {rate_of(queue): queue for queue in paced.values()}
     found = next((queues[name] for name in names if name in queues), None)

@@ -1,4 +1,6 @@
-"""The search attributes of runs, by which Temporal lists them, and what of their memo lists show."""
+"""The search attributes of runs, by which Temporal lists them, and what of their memo lists
+show.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ SESSION = SearchAttributeKey.for_keyword("PerdureSession")
 """The conversation that the run and other runs belong to."""
 
 ORIGIN = SearchAttributeKey.for_keyword("PerdureOrigin")
-"""The starter of the run: the id of another run (its caller, or the origin of a fork), a schedule, or a protocol of the
-gateway; `DIRECT` for anything else. Each run has one."""
+"""The starter of the run: the id of another run (its caller, or the origin of a fork), a schedule,
+or a protocol of the gateway; `DIRECT` for anything else. Each run has one."""
 
 DIRECT = "direct"
 """The origin of a run that a program or a person started directly."""
@@ -33,7 +35,8 @@ COST = SearchAttributeKey.for_float("PerdureCost")
 """The run's cost, in US dollars."""
 
 ALL = (AGENT, STATUS, TENANT, SESSION, ORIGIN, COST)
-"""Register these in a namespace before a run starts there: upserting an unknown one blocks a run for ever."""
+"""Register these in a namespace before a run starts there: upserting an unknown one blocks a run
+for ever."""
 
 
 MAX_KEYWORD_CHARS = 255
@@ -46,7 +49,9 @@ def keyword(text: str) -> str:
 
 
 def quote(text: str) -> str:
-    """The text as a literal of Temporal's queries: a backslash escapes there, so doubling the quotes is not enough."""
+    """The text as a literal of Temporal's queries: a backslash escapes there, so doubling the
+    quotes is not enough.
+    """
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 

@@ -1,5 +1,6 @@
-"""The types of a session: its input, its messages and their answers, and the state that it carries from link to
-link."""
+"""The types of a session: its input, its messages and their answers, and the state that it carries
+from link to link.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +56,9 @@ class SessionSetup(Exchanged):
     @property
     def digest(self) -> str:
         """Digest, equal for equal setups whatever their form in JSON."""
-        return blake2b(json.dumps(given_values(self), sort_keys=True).encode(), digest_size=32).hexdigest()
+        return blake2b(
+            json.dumps(given_values(self), sort_keys=True).encode(), digest_size=32
+        ).hexdigest()
 
 
 _NOT_SIGNED = {"requested_by", "setup", "traceparent"}
@@ -69,19 +72,24 @@ class SessionMessage(Exchanged):
     id: str
     """Identifies the message, so that a duplicate counts once."""
     parts: list[Part] = unless_empty([])
-    """Images, files and recordings, which follow the text. A message with parts never steers: it waits for a turn."""
+    """Images, files and recordings, which follow the text. A message with parts never steers: it
+    waits for a turn."""
     while_busy: WhileBusy = "steer"
-    """The handling while a run is active: let the run read it, start the next run with it, or refuse it."""
+    """The handling while a run is active: let the run read it, start the next run with it, or
+    refuse it."""
     by: str | None = None
     """The sender; for readers of the history."""
     role: Literal["user", "task-delegation"] = "user"
-    """`task-delegation` for the task of another agent (KAOS); the model reads it as a user's message."""
+    """`task-delegation` for the task of another agent (KAOS); the model reads it as a user's
+    message."""
     setup_digest: str = ""
-    """The digest of the sender's `SessionSetup`; "" for the session's current one, which its starter signed."""
+    """The digest of the sender's `SessionSetup`; "" for the session's current one, which its
+    starter signed."""
     setup: SessionSetup | None = unless_empty(None)
     """Sent if the session has another setup: runs from now on start with this one."""
     traceparent: str = unless_empty("")
-    """The span in which it was sent (W3C Trace Context), if any: the trace of a run that begins links to it."""
+    """The span in which it was sent (W3C Trace Context), if any: the trace of a run that begins
+    links to it."""
     requested_by: Requesters | None = unless_none()
     """The sender, signed by a gateway."""
 
@@ -112,10 +120,11 @@ class Taken(Exchanged):
     """The run id of that run's first link; "" while the run has not begun."""
     turn: int
     place: int = unless_empty(0)
-    """For a queued message, how many turns after the current one its own turn comes; later if another workflow has the
-    id `run_id`."""
+    """For a queued message, how many turns after the current one its own turn comes; later if
+    another workflow has the id `run_id`."""
     text_digest: str = unless_empty("")
-    """The digest of the message's text and parts, which reveals another message under the same id."""
+    """The digest of the message's text and parts, which reveals another message under the same
+    id."""
 
 
 class SessionNote(Exchanged):
@@ -127,8 +136,9 @@ class SessionNote(Exchanged):
 
 
 class HandedOver(Exchanged):
-    """A part of the messages that a turn added to the conversation: the argument of the session's signal
-    `hand_over`."""
+    """A part of the messages that a turn added to the conversation: the argument of the session's
+    signal `hand_over`.
+    """
 
     turn: int
     reference: ConversationRef
@@ -146,7 +156,9 @@ class HandedOver(Exchanged):
 
 
 class SessionUse(Exchanged):
-    """The usage of a session's ended turns, as they reported it: a cancelled turn does not report any."""
+    """The usage of a session's ended turns, as they reported it: a cancelled turn does not report
+    any.
+    """
 
     usage: Usage = Field(default=Usage(), exclude_if=lambda usage: usage == Usage())
     """Includes the runs that they called."""
@@ -165,14 +177,17 @@ class SessionUse(Exchanged):
 
 
 class SessionStatus(SessionUse):
-    """The state of a session: the answer of its query `status`; `usage` and cost are those of the ended turns."""
+    """The state of a session: the answer of its query `status`; `usage` and cost are those of the
+    ended turns.
+    """
 
     status: Literal["new", "running", "waiting", "held", "ended"]
-    """`new` before the first message. Readers find out that the current run waits or is held: the session itself
-    answers `running`."""
+    """`new` before the first message. Readers find out that the current run waits or is held: the
+    session itself answers `running`."""
     reason: str = unless_empty("")
-    """The reason for `status`. Of `waiting`: `message` between two turns, else `approval` or `question`. Of `held`: the
-    first reason of `held`. Of `ended`: `closed`, `cancelled`, `terminated`, `timed_out` or `failed`."""
+    """The reason for `status`. Of `waiting`: `message` between two turns, else `approval` or
+    `question`. Of `held`: the first reason of `held`. Of `ended`: `closed`, `cancelled`,
+    `terminated`, `timed_out` or `failed`."""
     is_closing: bool = unless_empty(False)
     """Whether the session accepts no more messages, and ends after those that it has accepted."""
     turn: int = 0
@@ -184,9 +199,11 @@ class SessionStatus(SessionUse):
     """The number of messages that wait for a turn of their own."""
     setup_digest: str = ""
     pending_approvals: list[PendingApproval] = unless_empty([])
-    """The calls that wait for a person in the current run and in those that it called; set by readers."""
+    """The calls that wait for a person in the current run and in those that it called; set by
+    readers."""
     held: list[Held] = unless_empty([])
-    """The reasons why the current run, or runs that it called, are held, each with its `run_id`; set by readers."""
+    """The reasons why the current run, or runs that it called, are held, each with its `run_id`;
+    set by readers."""
 
 
 class QueuedMessage(Exchanged):
@@ -219,7 +236,11 @@ class CarriedSession(SessionUse):
 
 def used_before(carried: CarriedSession | None) -> SessionUse:
     """Return the usage of the turns of earlier links."""
-    return SessionUse(**{name: getattr(carried, name) for name in SessionUse.model_fields}) if carried else SessionUse()
+    return (
+        SessionUse(**{name: getattr(carried, name) for name in SessionUse.model_fields})
+        if carried
+        else SessionUse()
+    )
 
 
 class SessionInput(Exchanged):
@@ -235,12 +256,14 @@ class SessionInput(Exchanged):
     user: str | None = None
     """The user that the session belongs to, for lists of sessions."""
     requested_by: Requesters | None = unless_none()
-    """The starter of the session, signed by a gateway; in a later link, all requesters, signed by the link before. None
-    if any of them is unknown."""
+    """The starter of the session, signed by a gateway; in a later link, all requesters, signed by
+    the link before. None if any of them is unknown."""
     carried: CarriedSession | None = None
     """None for the first link of a session."""
 
     @property
     def content(self) -> str:
-        """Return the content that the starter signs: the setup, and all other settings of the session."""
+        """Return the content that the starter signs: the setup, and all other settings of the
+        session.
+        """
         return content_of("session", given_values(self, without=NOT_ASKED_FOR))

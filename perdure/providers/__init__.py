@@ -1,4 +1,6 @@
-"""The model providers, one file for each wire format. Only activities call them; only a call imports an SDK."""
+"""The model providers, one file for each wire format. Only activities call them; only a call
+imports an SDK.
+"""
 
 from __future__ import annotations
 

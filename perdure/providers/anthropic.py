@@ -33,7 +33,8 @@ from .tool_call_text import (
 from .wire_format import INSTRUCTION_ROLES, WireFormat, instructions_of, read_usage
 
 DEFAULT_MAX_TOKENS = 4096
-"""The API requires a limit (§7.5). A call raises it to the model's maximum, unless the file sets one."""
+"""The API requires a limit (§7.5). A call raises it to the model's maximum, unless the file sets
+one."""
 _UNKNOWN_MODEL_TOKENS = 32_000
 _MOST_TOKENS: tuple[tuple[str, int], ...] = (
     (r"claude-(?:instant|2|3-(?:opus|sonnet|haiku))", 4_096),
@@ -41,8 +42,8 @@ _MOST_TOKENS: tuple[tuple[str, int], ...] = (
     (r"claude-opus-4(?:-1|-0|-\d{8}|@|$)", 32_000),
     (r"claude-(?:3-7|sonnet-4|haiku-4|opus-4)", 64_000),
 )
-"""Family of models → the maximum of tokens in one answer (https://docs.claude.com/en/docs/about-claude/models), in
-order."""
+"""Family of models → the maximum of tokens in one answer
+(https://docs.claude.com/en/docs/about-claude/models), in order."""
 
 _THINKING = ("thinking", "redacted_thinking")
 _USAGE = {
@@ -63,7 +64,9 @@ class AnthropicMessages(WireFormat):
     path = "/v1/messages"
     title = "Anthropic"
     media = {
-        "image": AcceptedMedia(url=True, types=("image/png", "image/jpeg", "image/gif", "image/webp")),
+        "image": AcceptedMedia(
+            url=True, types=("image/png", "image/jpeg", "image/gif", "image/webp")
+        ),
         "file": AcceptedMedia(url=True, types=("application/pdf", "text/")),
     }
     defaults = {"max_tokens": DEFAULT_MAX_TOKENS}
@@ -82,13 +85,17 @@ class AnthropicMessages(WireFormat):
         request: JsonObject = {"messages": _turns(messages)}
         instructions = [message for message in messages if message.role in INSTRUCTION_ROLES]
         if any(_own_mark(part) for message in instructions for part in message.parts):
-            request["system"] = [block for message in instructions for block in _content(message.parts)]
+            request["system"] = [
+                block for message in instructions for block in _content(message.parts)
+            ]
         elif system := instructions_of(instructions):
             request["system"] = system
         return request
 
     def tools(self, functions: Sequence[FunctionDefinition], *, may_call_tools: bool) -> JsonObject:
-        """Declare the functions in any case: the API refuses a conversation that mentions undeclared tools."""
+        """Declare the functions in any case: the API refuses a conversation that mentions
+        undeclared tools.
+        """
         declared = super().tools(functions, may_call_tools=True)
         return declared if may_call_tools else {**declared, "tool_choice": {"type": "none"}}
 
@@ -100,7 +107,11 @@ class AnthropicMessages(WireFormat):
         return {"name": tool.name, **super().provider_tool(tool)}
 
     def output_format(self, outputs: Sequence[Property]) -> JsonObject:
-        return {"output_config": {"format": {"type": "json_schema", "schema": answer_schema(outputs, CLOSED)}}}
+        return {
+            "output_config": {
+                "format": {"type": "json_schema", "schema": answer_schema(outputs, CLOSED)}
+            }
+        }
 
     def read(self, response: JsonView) -> Answer:
         blocks = response["content"]
@@ -111,19 +122,32 @@ class AnthropicMessages(WireFormat):
             calls=calls,
             usage=_usage(response.get("usage")),
             finish_reason=response.get("stop_reason"),
-            # If only the reply's value is known, and not its text, a reply that is cut off ends within its last block.
-            open_calls=[len(calls) - 1] if calls and blocks[-1]["type"] == "tool_use" and not is_told else (),
+            # If only the reply's value is known, and not its text, a reply that is cut off ends
+            # within its last block.
+            open_calls=[len(calls) - 1]
+            if calls and blocks[-1]["type"] == "tool_use" and not is_told
+            else (),
             provider_calls=_provider_calls(blocks),
             original=list(blocks) if blocks != _rebuilt(text, calls) else None,
         )
 
     def for_call(self, agent: Agent, request: JsonObject) -> JsonObject:
-        """Raise the limit to the model's own; disable thinking if the last turn has none, as the API requires."""
+        """Raise the limit to the model's own; disable thinking if the last turn has none, as the
+        API requires.
+        """
         if self.limits_itself(agent):
-            found = (most for family, most in _MOST_TOKENS if re.search(family, str(request.get("model"))))
+            found = (
+                most
+                for family, most in _MOST_TOKENS
+                if re.search(family, str(request.get("model")))
+            )
             request = {**request, "max_tokens": next(found, _UNKNOWN_MODEL_TOKENS)}
         thinking = request.get("thinking")
-        if isinstance(thinking, Mapping) and thinking.get("type") == "enabled" and _lacks_thoughts(request["messages"]):
+        if (
+            isinstance(thinking, Mapping)
+            and thinking.get("type") == "enabled"
+            and _lacks_thoughts(request["messages"])
+        ):
             return {key: value for key, value in request.items() if key != "thinking"}
         return request
 
@@ -137,13 +161,21 @@ class AnthropicMessages(WireFormat):
 
 
 def _turn(message: Message) -> list[JsonObject]:
-    """Return the turn of one message; none for a message without content, because the API refuses blank text."""
+    """Return the turn of one message; none for a message without content, because the API refuses
+    blank text.
+    """
     blocks = [] if message.role in INSTRUCTION_ROLES else _blocks(message)
-    return [{"role": "assistant" if message.role == "assistant" else "user", "content": blocks}] if blocks else []
+    return (
+        [{"role": "assistant" if message.role == "assistant" else "user", "content": blocks}]
+        if blocks
+        else []
+    )
 
 
 def _join(turns: list[JsonObject], more: list[JsonObject]) -> None:
-    """Keep user and assistant turns alternating, and the tool results of a user turn before anything else."""
+    """Keep user and assistant turns alternating, and the tool results of a user turn before
+    anything else.
+    """
     if not (turns and more and turns[-1]["role"] == more[0]["role"]):
         turns += more
         return
@@ -156,11 +188,16 @@ _turns = Memo[Message, JsonObject](_turn, _join)
 
 
 def _lacks_thoughts(turns: Sequence[JsonObject]) -> bool:
-    """Return whether the last turn's tool calls lack the thinking that the API requires before them."""
+    """Return whether the last turn's tool calls lack the thinking that the API requires before
+    them.
+    """
     for turn in reversed(turns):
         blocks = turn["content"]
         if turn["role"] == "assistant":
-            return any(block["type"] == "tool_use" for block in blocks) and blocks[0]["type"] not in _THINKING
+            return (
+                any(block["type"] == "tool_use" for block in blocks)
+                and blocks[0]["type"] not in _THINKING
+            )
         if all(block["type"] != "tool_result" for block in blocks):
             return False
     return False
@@ -238,7 +275,8 @@ def _tool_result(message: Message) -> JsonObject:
 
 
 def _original_blocks(message: Message, original: Sequence[JsonObject]) -> list[JsonObject]:
-    """Return the original blocks; if the text or the calls have changed, the thinking and the current content.
+    """Return the original blocks; if the text or the calls have changed, the thinking and the
+    current content.
 
     Blank text is left out: the API may send it, but refuses it in a request.
     """
@@ -246,10 +284,17 @@ def _original_blocks(message: Message, original: Sequence[JsonObject]) -> list[J
     is_cut_off = any(isinstance(block.get("input"), str) for block in original)
     text, asked_first = _text_and_calls(original, None)
     if is_cut_off or text != message.text or not same_calls(asked_first, calls):
-        return [block for block in original if block["type"] in _THINKING] + _rebuilt(message.text, calls)
-    kept = (block for block in original if not (block["type"] == "text" and _is_blank(block["text"])))
+        return [block for block in original if block["type"] in _THINKING] + _rebuilt(
+            message.text, calls
+        )
+    kept = (
+        block for block in original if not (block["type"] == "text" and _is_blank(block["text"]))
+    )
     asked = iter(calls)
-    return [block | _name_and_id(next(asked)) if block["type"] == "tool_use" else block for block in kept]
+    return [
+        block | _name_and_id(next(asked)) if block["type"] == "tool_use" else block
+        for block in kept
+    ]
 
 
 def _name_and_id(call: Call) -> JsonObject:
@@ -259,7 +304,8 @@ def _name_and_id(call: Call) -> JsonObject:
 def _rebuilt(text: str, calls: Sequence[Call]) -> list[JsonObject]:
     spoken: list[JsonObject] = [] if _is_blank(text) else [{"type": "text", "text": text}]
     return spoken + [
-        {"type": "tool_use", **_name_and_id(call), "input": arguments_object(call.arguments)} for call in calls
+        {"type": "tool_use", **_name_and_id(call), "input": arguments_object(call.arguments)}
+        for call in calls
     ]
 
 
@@ -271,25 +317,35 @@ def _text_and_calls(blocks: Sequence[JsonView], response_id: Any) -> tuple[str, 
     """All text blocks, concatenated (§18-13), and the tool calls."""
     text = "".join(block["text"] for block in blocks if block["type"] == "text")
     used = [block for block in blocks if block["type"] == "tool_use"]
-    return text, read_calls([(block.get("id"), block.get("name"), block.get("input")) for block in used], response_id)
+    return text, read_calls(
+        [(block.get("id"), block.get("name"), block.get("input")) for block in used], response_id
+    )
 
 
 def _provider_calls(blocks: Sequence[JsonView]) -> list[ProviderCall]:
     """Each `server_tool_use` and `mcp_tool_use`, with its result: a block `…_tool_result`."""
-    results = {block["tool_use_id"]: block.get("content") for block in blocks if "tool_use_id" in block}
+    results = {
+        block["tool_use_id"]: block.get("content") for block in blocks if "tool_use_id" in block
+    }
     calls = []
     for block in blocks:
         if block["type"] in ("server_tool_use", "mcp_tool_use"):
             name, id = block.get("name") or block["type"], block.get("id") or ""
             came = results.get(id)
             failure = came.get("error_code") if isinstance(came, Mapping) else None
-            details = {"input": block.get("input"), "error": failure, "found": None if failure else came}
+            details = {
+                "input": block.get("input"),
+                "error": failure,
+                "found": None if failure else came,
+            }
             calls.append(provider_call(name, id, "failed" if failure else "completed", details))
     return calls
 
 
 def _usage(usage: Any) -> Usage:
-    """Return the usage: the API counts cached tokens apart from the input; `Usage` counts them as part of it."""
+    """Return the usage: the API counts cached tokens apart from the input; `Usage` counts them as
+    part of it.
+    """
     counts = read_usage(usage, _USAGE)
     counts.input_tokens += counts.cached_input_tokens + counts.cache_write_tokens
     counts.total_tokens = counts.input_tokens + counts.output_tokens

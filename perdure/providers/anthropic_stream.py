@@ -18,7 +18,9 @@ _TEXT_DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_d
 
 
 class MessagesStream(StreamAssembler):
-    """Events open and continue blocks by their index; the usage at the end completes the one at the start."""
+    """Events open and continue blocks by their index; the usage at the end completes the one at the
+    start.
+    """
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
@@ -30,7 +32,10 @@ class MessagesStream(StreamAssembler):
     def add(self, event: JsonView) -> list[Delta]:
         match None if self.is_complete else event.get("type"):
             case "message_start":
-                self._message = {**event["message"], "usage": _counts(event["message"].get("usage"))}
+                self._message = {
+                    **event["message"],
+                    "usage": _counts(event["message"].get("usage")),
+                }
             case "content_block_start":
                 self._blocks[event["index"]] = _Block(event["content_block"])
                 self.size += BLOCK_SIZE + weight(event["content_block"])
@@ -39,7 +44,9 @@ class MessagesStream(StreamAssembler):
             case "content_block_delta":
                 return self._add_delta(self._blocks[event["index"]], event["delta"])
             case "message_delta":
-                self._message |= event["delta"] | {"usage": self._message["usage"] | _counts(event.get("usage"))}
+                self._message |= event["delta"] | {
+                    "usage": self._message["usage"] | _counts(event.get("usage"))
+                }
             case "message_stop":
                 self.is_complete = True
             case "error":
@@ -97,12 +104,20 @@ class _Block:
 
 
 def _counts(usage: Any) -> JsonObject:
-    """Return the counts in an event; a later event omits unchanged counts, or sends them as null."""
-    return {key: count for key, count in usage.items() if count is not None} if isinstance(usage, Mapping) else {}
+    """Return the counts in an event; a later event omits unchanged counts, or sends them as
+    null.
+    """
+    return (
+        {key: count for key, count in usage.items() if count is not None}
+        if isinstance(usage, Mapping)
+        else {}
+    )
 
 
 def _input(text: str, block: JsonView) -> Any:
-    """Return a tool's arguments; the plain text if they were cut off (§9.8 turns that into a tool result)."""
+    """Return a tool's arguments; the plain text if they were cut off (§9.8 turns that into a tool
+    result).
+    """
     if not text:
         return block.get("input") or {}
     try:

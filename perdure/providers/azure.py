@@ -1,4 +1,5 @@
-"""Connections to Azure's resources, which deploy OpenAI's models under names and versions and accept Entra ID.
+"""Connections to Azure's resources, which deploy OpenAI's models under names and versions and
+accept Entra ID.
 
 https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle
 """
@@ -32,7 +33,8 @@ class AzureTarget(NamedTuple):
     """The target of a connection, which decides the SDK's client."""
 
     endpoint: str | None
-    """The base URL, None for the provider's own; for `AsyncAzureOpenAI`, the root of the resource."""
+    """The base URL, None for the provider's own; for `AsyncAzureOpenAI`, the root of the
+    resource."""
     version: str | None = None
     """The API version, for `AsyncAzureOpenAI`; None for `AsyncOpenAI`."""
     deployment: str | None = None
@@ -40,17 +42,20 @@ class AzureTarget(NamedTuple):
 
 
 def azure_target(connection: Connection | None, provider: str) -> AzureTarget:
-    """Return the target of the connection; without an endpoint, the one that the worker's environment names.
+    """Return the target of the connection; without an endpoint, the one that the worker's
+    environment names.
 
-    A resource is called in the version that the connection, its endpoint or the environment names; without any, by its
-    API v1, which has no versions. An endpoint with another path is a base URL, unless the connection names a version.
-    Raises ModelError of kind `configuration` if there is no endpoint.
+    A resource is called in the version that the connection, its endpoint or the environment names;
+    without any, by its API v1, which has no versions. An endpoint with another path is a base URL,
+    unless the connection names a version. Raises ModelError of kind `configuration` if there is no
+    endpoint.
     """
     given = connection.endpoint if connection else None
     endpoint = given or os.environ.get(ENDPOINT_VARIABLE) or os.environ.get("OPENAI_BASE_URL")
     if not endpoint:
         raise ModelError(
-            f"No endpoint for {provider!r}: write `endpoint: https://RESOURCE.openai.azure.com` in the agent's "
+            f"No endpoint for {provider!r}: write `endpoint: https://RESOURCE.openai.azure.com` in "
+            "the agent's "
             f"connection, or set {ENDPOINT_VARIABLE} in the worker's environment",
             kind="configuration",
             provider=provider,
@@ -68,16 +73,21 @@ def azure_target(connection: Connection | None, provider: str) -> AzureTarget:
 
 
 def limits_by_max_tokens(connection: Connection | None) -> bool:
-    """Return whether the API version accepts only `max_tokens`, and refuses `max_completion_tokens`."""
+    """Return whether the API version accepts only `max_tokens`, and refuses
+    `max_completion_tokens`.
+    """
     try:
         version = azure_target(connection, "azure").version
     except ModelError:  # The caller reports the missing endpoint.
         return False
-    return bool(version and _DATED.fullmatch(version)) and str(version) < _MAX_COMPLETION_TOKENS_SINCE
+    return (
+        bool(version and _DATED.fullmatch(version)) and str(version) < _MAX_COMPLETION_TOKENS_SINCE
+    )
 
 
 def entra_token(provider: str) -> str:
-    """Return a token of Entra ID for the identity that `azure-identity`'s `DefaultAzureCredential` finds here.
+    """Return a token of Entra ID for the identity that `azure-identity`'s `DefaultAzureCredential`
+    finds here.
 
     It is valid now; the library caches it until it expires. Takes a while. Raises ModelError.
     """
@@ -91,7 +101,9 @@ def entra_token(provider: str) -> str:
     except (ServiceRequestError, ServiceResponseError) as error:
         raise ModelError(f"Entra ID: {error}", kind="connection", provider=provider) from None
     except AzureError as error:
-        raise ModelError(f"Entra ID did not issue a token: {error}", kind="authentication", provider=provider) from None
+        raise ModelError(
+            f"Entra ID did not issue a token: {error}", kind="authentication", provider=provider
+        ) from None
     return token
 
 

@@ -1,4 +1,5 @@
-"""Background responses of a provider: read to their end, also by a later attempt that continues an earlier one's.
+"""Background responses of a provider: read to their end, also by a later attempt that continues an
+earlier one's.
 
 https://platform.openai.com/docs/guides/background
 """
@@ -26,12 +27,14 @@ _log = get_logger("perdure.runs")
 END_SECONDS = 5.0
 """The time limit for a request to end a response."""
 FAILURES = 8
-"""The number of failures in a row, without an event between them, that fail the call; a retry resumes the response."""
+"""The number of failures in a row, without an event between them, that fail the call; a retry
+resumes the response."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
 """Seconds before a response is requested again, doubled each time."""
 
 SILENT_SHARE, LONGEST_SILENCE = 0.1, 60.0
-"""A share of the call's timeout, and seconds: after this much silence, a stream is read on over another connection."""
+"""A share of the call's timeout, and seconds: after this much silence, a stream is read on over
+another connection."""
 
 BEGINNINGS = 3
 """The most times that the model is called if the provider does not know the response it began."""
@@ -54,10 +57,15 @@ class NoBackgroundError(Exception):
 
 
 class _Reader(StreamReader):
-    """Reads a stream; records the id of its response before it reads on, and then the number of each event."""
+    """Reads a stream; records the id of its response before it reads on, and then the number of
+    each event.
+    """
 
     def __init__(
-        self, assembler: StreamAssembler, on_delta: Callable[[Delta], None], response: BackgroundResponse
+        self,
+        assembler: StreamAssembler,
+        on_delta: Callable[[Delta], None],
+        response: BackgroundResponse,
     ) -> None:
         super().__init__(assembler, on_delta, response.call.max_bytes)
         self._response = response
@@ -66,7 +74,9 @@ class _Reader(StreamReader):
         """Whether earlier pieces came again."""
 
     async def read(self, response: Any) -> None:
-        """Read to the end, or until the stream is silent for too long, as after a connection was lost silently."""
+        """Read to the end, or until the stream is silent for too long, as after a connection was
+        lost silently.
+        """
         try:
             async with asyncio.timeout(None) as self._silence:
                 self._expect_more()
@@ -122,7 +132,8 @@ class BackgroundResponse:
         return bool(self._id)
 
     async def answer(self, request: JsonView) -> JsonObject:
-        """Return the whole response. Raises ModelError for every failure, and NoBackgroundError before any answer.
+        """Return the whole response. Raises ModelError for every failure, and NoBackgroundError
+        before any answer.
 
         After a failure, the record keeps the response if it is worth resuming.
         """
@@ -139,7 +150,11 @@ class BackgroundResponse:
                 await self._end()
             raise
         except ModelError as error:
-            if self._is_over or error.usage is not None or not (may_pass(error.kind) or error.kind in _MENDABLE):
+            if (
+                self._is_over
+                or error.usage is not None
+                or not (may_pass(error.kind) or error.kind in _MENDABLE)
+            ):
                 await self._end()
             raise
 
@@ -152,14 +167,20 @@ class BackgroundResponse:
                     raise
                 await self.record.forget()  # The provider does not know the response.
                 self._id, self._after, self._is_recorded = "", None, False
-        raise self.call.error("The provider does not know the responses that it has just begun", "server")
+        raise self.call.error(
+            "The provider does not know the responses that it has just begun", "server"
+        )
 
     async def _begin(self, request: JsonView) -> JsonObject:
-        """Request a response, and read it. Raises NoBackgroundError if the provider does not support this."""
+        """Request a response, and read it. Raises NoBackgroundError if the provider does not
+        support this.
+        """
         assembler = self.new_assembler()
         reader = _Reader(assembler, self.on_delta, self)
         body = {**request, "background": True, "store": True}
-        if "background_options" not in request:  # A response that the provider may postpone is never streamed.
+        if (
+            "background_options" not in request
+        ):  # A response that the provider may postpone is never streamed.
             body["stream"] = True
         try:
             async with self.call.response(body) as response:
@@ -186,13 +207,19 @@ class BackgroundResponse:
         return made
 
     async def _go_on(self) -> JsonObject:
-        """Resume the response of another attempt. Raises ModelError of status 404 for an unknown response."""
+        """Resume the response of another attempt. Raises ModelError of status 404 for an unknown
+        response.
+        """
         assembler = self.new_assembler()
         reader = _Reader(assembler, self.on_delta, self)
         return await self._end_of(assembler, reader, is_from_start=self._after is None)
 
-    async def _end_of(self, assembler: StreamAssembler, reader: _Reader, *, is_from_start: bool) -> JsonObject:
-        """Read the stream to its end, reconnecting each time it breaks off, and return the response."""
+    async def _end_of(
+        self, assembler: StreamAssembler, reader: _Reader, *, is_from_start: bool
+    ) -> JsonObject:
+        """Read the stream to its end, reconnecting each time it breaks off, and return the
+        response.
+        """
         pauses = failures = 0
         while self._id and not (assembler.is_complete or assembler.refusal):
             before = self._after
@@ -211,14 +238,20 @@ class BackgroundResponse:
                 await asyncio.sleep(min(FIRST_PAUSE * 2**pauses, LONGEST_PAUSE))
                 pauses += 1
         self.call.require_end(reader)
-        if not assembler.has_all and (reader.has_skipped or not is_from_start) and (ended := await self._ended()):
+        if (
+            not assembler.has_all
+            and (reader.has_skipped or not is_from_start)
+            and (ended := await self._ended())
+        ):
             return ended
         response = reader.response()
         self.call.check(response)
         return response
 
     async def _read_on(self, reader: _Reader) -> None:
-        query = {"stream": "true"} | ({} if self._after is None else {"starting_after": self._after})
+        query = {"stream": "true"} | (
+            {} if self._after is None else {"starting_after": self._after}
+        )
         try:
             async with self.call.response(None, below=f"/{self._id}", query=query) as response:
                 if not is_whole(response):
@@ -229,7 +262,9 @@ class BackgroundResponse:
             self._may_stream = False
 
     async def _ended(self) -> JsonObject | None:
-        """Return the provider's response once it is complete. Raises ModelError when it has failed."""
+        """Return the provider's response once it is complete. Raises ModelError when it has
+        failed.
+        """
         async with self.call.response(None, below=f"/{self._id}") as got:
             response = await self.call.whole(got)
         self.hear({"type": f"response.{response.get('status')}", "response": response})
@@ -249,18 +284,26 @@ class BackgroundResponse:
             self._is_over = True
             if self._status == "cancelled":
                 raise self.call.error("The response was cancelled at the provider", "server")
-            raise error_from_http(None, {}, response, provider=self.call.provider, fallback="The response failed")
+            raise error_from_http(
+                None, {}, response, provider=self.call.provider, fallback="The response failed"
+            )
         if type == "response.created" and not self._id:
             is_background = response.get("background") is True
             if not is_background or response.get("store") is False:
-                self._give_up("the server stores no response" if is_background else "the server does not know it")
+                self._give_up(
+                    "the server stores no response"
+                    if is_background
+                    else "the server does not know it"
+                )
             self._id = (short_word(response.get("id")) or "") if is_background else ""
 
     def _give_up(self, why: str) -> None:
         """Request no further background response over this connection, and log why."""
         _in_foreground.add(self.call.client)
         url = str(self.call.client.base_url)
-        _log.info("No background responses from %s: %s (perdure docs background-responses)", url, why)
+        _log.info(
+            "No background responses from %s: %s (perdure docs background-responses)", url, why
+        )
 
     def has_read(self, number: Any) -> bool:
         """Return whether the event with that number was read."""
@@ -287,7 +330,9 @@ class BackgroundResponse:
 
 
 async def end_response(call: SdkCall, id: str) -> None:
-    """Ask the provider to end the response; one that has ended already stays as it is. Never raises."""
+    """Ask the provider to end the response; one that has ended already stays as it is. Never
+    raises.
+    """
     with suppress(ModelError, TimeoutError):
         async with asyncio.timeout(END_SECONDS), call.response({}, below=f"/{id}/cancel"):
             return

@@ -1,4 +1,6 @@
-"""The interface of a provider (§7, §8, §11), and the functions that an agent offers to a model, in no wire format."""
+"""The interface of a provider (§7, §8, §11), and the functions that an agent offers to a model, in
+no wire format.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from .memo import Memo
 from .tool_call_text import AcceptedMediaTypes, compact_json
 
 BLOCK_SIZE = 500
-"""The size of a tool call or a content block in `StreamAssembler.size`, besides its text: about its memory."""
+"""The size of a tool call or a content block in `StreamAssembler.size`, besides its text: about its
+memory."""
 _VALUE_SIZE = 64
 """The same for a list or an object in it."""
 
@@ -36,7 +39,8 @@ class CallSeries(NamedTuple):
     """The series of calls that a model call belongs to: those of a run, or of a session."""
 
     key: str = ""
-    """Identifies the series for the provider, in at most 64 characters, without revealing anything; "" for none."""
+    """Identifies the series for the provider, in at most 64 characters, without revealing anything;
+    "" for none."""
     goes_on: bool = False
     """Whether another call may follow that begins with this one's messages."""
 
@@ -90,7 +94,9 @@ class BackgroundRecord(ABC):
 
     @abstractmethod
     async def forget(self) -> None:
-        """Record that the response is lost, because the provider does not know it: the model is called anew."""
+        """Record that the response is lost, because the provider does not know it: the model is
+        called anew.
+        """
 
     @abstractmethod
     async def end(self) -> None:
@@ -104,16 +110,16 @@ class BackgroundRecord(ABC):
 class Provider(ABC):
     """One provider's API, chosen by `model.provider` and `model.apiType`.
 
-    To add one, subclass it and register a callable `(key, api_type) -> Provider` under the provider's key in
-    the entry-point group `perdure.providers`. One object serves every call, in any thread: it keeps no state of
-    a call. All methods except `call` are pure.
+    To add one, subclass it and register a callable `(key, api_type) -> Provider` under the
+    provider's key in the entry-point group `perdure.providers`. One object serves every call, in
+    any thread: it keeps no state of a call. All methods except `call` are pure.
     """
 
     title: ClassVar[str] = "this API"
     """The API's name for people."""
     media: ClassVar[AcceptedMediaTypes | None] = None
-    """The images, recordings and files that the API accepts, so that a run with others does not start; None:
-    unknown."""
+    """The images, recordings and files that the API accepts, so that a run with others does not
+    start; None: unknown."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -130,43 +136,48 @@ class Provider(ABC):
     ) -> JsonObject:
         """Return the body of the request, model included (§7).
 
-        `extra_tools` holds `{name, description?, parameters?}` of tools that are not in the file itself, `parameters`
-        being a JSON Schema. With `may_call_tools=False` the model must answer without tools; they are still declared if
-        the API refuses a conversation that mentions undeclared ones. Raises ValueError for anything that the API cannot
-        express.
+        `extra_tools` holds `{name, description?, parameters?}` of tools that are not in the file
+        itself, `parameters` being a JSON Schema. With `may_call_tools=False` the model must answer
+        without tools; they are still declared if the API refuses a conversation that mentions
+        undeclared ones. Raises ValueError for anything that the API cannot express.
         """
 
     @abstractmethod
     def process(self, agent: Agent, response: JsonView) -> Any:
-        """Return the answer in a raw response: a list of ToolCall, the structured value, or the text (§8).
+        """Return the answer in a raw response: a list of ToolCall, the structured value, or the
+        text (§8).
 
-        Raises ValueError (`Unexpected response format`) for anything that is not a response of this API.
+        Raises ValueError (`Unexpected response format`) for anything that is not a response of this
+        API.
         """
 
     @abstractmethod
     def reply(self, agent: Agent, response: JsonView) -> ModelReply:
-        """Answer in a raw response as the message that continues the conversation, with usage and warnings.
+        """Answer in a raw response as the message that continues the conversation, with usage and
+        warnings.
 
-        Raises ModelError of kind `invalid_response` for anything that is not a response of this API.
+        Raises ModelError of kind `invalid_response` for anything that is not a response of this
+        API.
         """
 
     @abstractmethod
     async def call(self, agent: Agent, request: JsonView, options: ModelCallOptions) -> JsonObject:
-        """Send the request once, without retries, and return the raw response, streamed or not, its text valid.
+        """Send the request once, without retries, and return the raw response, streamed or not, its
+        text valid.
 
-        References in the agent's connection are already resolved. Raises ModelError for every failure. Cancelling the
-        coroutine ends the HTTP request at once.
+        References in the agent's connection are already resolved. Raises ModelError for every
+        failure. Cancelling the coroutine ends the HTTP request at once.
         """
 
     async def call_in_background(
         self, agent: Agent, request: JsonView, options: ModelCallOptions, record: BackgroundRecord
     ) -> JsonObject | None:
-        """Make the call by a background response, which outlives its caller at the provider; `record` keeps track of
-        it.
+        """Make the call by a background response, which outlives its caller at the provider;
+        `record` keeps track of it.
 
-        Resumes a recorded response. Returns None if the API does not support this, or this call is not worth it: then
-        nothing was requested, and the caller must use `call`. When the coroutine is cancelled, it ends the response,
-        unless another attempt resumes it.
+        Resumes a recorded response. Returns None if the API does not support this, or this call is
+        not worth it: then nothing was requested, and the caller must use `call`. When the coroutine
+        is cancelled, it ends the response, unless another attempt resumes it.
         """
         return None
 
@@ -179,7 +190,9 @@ class Provider(ABC):
 
 
 class StreamAssembler(ABC):
-    """Assembles the events of one stream into the response that a call without streaming returns."""
+    """Assembles the events of one stream into the response that a call without streaming
+    returns.
+    """
 
     refusal: str = ""
     """The model's words of refusal; "" without a refusal."""
@@ -194,8 +207,8 @@ class StreamAssembler(ABC):
     def add(self, event: JsonView) -> list[Delta]:
         """Take one event and return its additions to the answer.
 
-        Raises ModelError for an event that reports a failure, and LookupError, TypeError or AttributeError for one that
-        is not an event of this API.
+        Raises ModelError for an event that reports a failure, and LookupError, TypeError or
+        AttributeError for one that is not an event of this API.
         """
 
     @abstractmethod
@@ -220,7 +233,8 @@ class FunctionDefinition(NamedTuple):
     name: str
     description: str | None
     parameters: JsonObject
-    """A JSON Schema of `type: object`, without the parameters that take their value from an input (§9.6)."""
+    """A JSON Schema of `type: object`, without the parameters that take their value from an input
+    (§9.6)."""
     strict: bool = False
 
 
@@ -233,10 +247,11 @@ def offered_functions(
 ) -> list[FunctionDefinition]:
     """Return the declared tools that have parameters, then the extra ones, each name once.
 
-    `extra_tools` holds `{name, description?, parameters?}` of tools whose parameters only their server knows (MCP,
-    OpenAPI, a sub-agent's inputs), `parameters` being a JSON Schema. With `allow_strict=False`, strict tools are
-    offered as ordinary ones. `along_with` holds the messages that go to the model with the functions: if they are
-    `Unchanging`, so is the agent. Raises ValueError for a union without alternatives.
+    `extra_tools` holds `{name, description?, parameters?}` of tools whose parameters only their
+    server knows (MCP, OpenAPI, a sub-agent's inputs), `parameters` being a JSON Schema. With
+    `allow_strict=False`, strict tools are offered as ordinary ones. `along_with` holds the messages
+    that go to the model with the functions: if they are `Unchanging`, so is the agent. Raises
+    ValueError for a union without alternatives.
     """
     declared = _DECLARED[allow_strict].of(agent, along_with=along_with)
     offered = {definition.name: definition for definition in declared}
@@ -248,7 +263,11 @@ def offered_functions(
 
 def declared_provider_tools(agent: Agent) -> list[CustomTool]:
     """Return the agent's tools that the provider executes itself."""
-    return [tool for tool in agent.tools or () if isinstance(tool, CustomTool) and tool.kind == PROVIDER_KIND]
+    return [
+        tool
+        for tool in agent.tools or ()
+        if isinstance(tool, CustomTool) and tool.kind == PROVIDER_KIND
+    ]
 
 
 def _functions(allow_strict: bool, agent: Agent) -> list[FunctionDefinition]:
@@ -260,14 +279,17 @@ def _functions(allow_strict: bool, agent: Agent) -> list[FunctionDefinition]:
             isinstance(tool, PromptyTool | CustomTool) and tool.parameters is not None
         ):
             strict = allow_strict and isinstance(tool, FunctionTool) and bool(tool.strict)
-            visible = [prop for prop in tool.parameters or [] if prop.name not in _bound_names(tool)]
+            visible = [
+                prop for prop in tool.parameters or [] if prop.name not in _bound_names(tool)
+            ]
             schema = object_schema(visible, STRICT if strict else OFFERED)
             definitions.append(FunctionDefinition(tool.name, tool.description, schema, strict))
     return definitions
 
 
 _DECLARED = {
-    allow_strict: Memo[Agent, FunctionDefinition](partial(_functions, allow_strict)) for allow_strict in (True, False)
+    allow_strict: Memo[Agent, FunctionDefinition](partial(_functions, allow_strict))
+    for allow_strict in (True, False)
 }
 
 
@@ -276,7 +298,9 @@ def _extra(agent: Agent, projection: JsonView) -> FunctionDefinition:
     tool = agent.tool(name)
     schema = dict(projection.get("parameters") or {"type": "object", "properties": {}})
     bound = _bound_names(tool) if tool else frozenset()
-    return FunctionDefinition(name, projection.get("description"), without_properties(schema, bound))
+    return FunctionDefinition(
+        name, projection.get("description"), without_properties(schema, bound)
+    )
 
 
 def _bound_names(tool: Tool) -> frozenset[str]:
@@ -293,9 +317,13 @@ _HIDDEN = ("encrypted", "result")
 
 def provider_call(name: str, id: Any, status: Any, details: JsonView) -> ProviderCall:
     """Return the record of one call, with the readable part of `details`."""
-    shortened = _shorten({key: value for key, value in details.items() if value not in (None, "", [], {})}, 0)
+    shortened = _shorten(
+        {key: value for key, value in details.items() if value not in (None, "", [], {})}, 0
+    )
     status = status if isinstance(status, str) else "completed"
-    return ProviderCall(name=name[:100], id=str(id or "")[:200], status=status[:100], details=shortened)
+    return ProviderCall(
+        name=name[:100], id=str(id or "")[:200], status=status[:100], details=shortened
+    )
 
 
 def _shorten(value: Any, depth: int) -> Any:
@@ -304,7 +332,11 @@ def _shorten(value: Any, depth: int) -> Any:
     if isinstance(value, str):
         return excerpt(value, MAX_VALUE_CHARS)
     if isinstance(value, Mapping):
-        shown = [(key, each) for key, each in value.items() if not (isinstance(key, str) and key.startswith(_HIDDEN))]
+        shown = [
+            (key, each)
+            for key, each in value.items()
+            if not (isinstance(key, str) and key.startswith(_HIDDEN))
+        ]
         return {str(key)[:100]: _shorten(each, depth + 1) for key, each in shown[:MAX_ENTRIES]}
     if isinstance(value, list):
         return [_shorten(each, depth + 1) for each in value[:MAX_ENTRIES]]

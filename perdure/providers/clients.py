@@ -1,4 +1,6 @@
-"""The SDK clients, one for each endpoint and key in an event loop, so that HTTP connections are reused (§2.4)."""
+"""The SDK clients, one for each endpoint and key in an event loop, so that HTTP connections are
+reused (§2.4).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ NO_KEY = "no-key"
 """Sent to a server that needs no key: the SDKs refuse to start without one."""
 
 MAX_ERROR_BYTES = 16 * 1024 * 1024
-"""The limit of an error's body, unpacked. It is generous because the part that decides a retry may come last."""
+"""The limit of an error's body, unpacked. It is generous because the part that decides a retry may
+come last."""
 _OF_THE_BODY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 
 MAX_REDIRECTS = 5
@@ -47,19 +50,30 @@ _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_ClientKey, Any]] = 
 
 
 def client_for(sdk: SdkNames, connection: Connection | None, *, provider: str) -> Any:
-    """Return the client for a connection; the same one for the same endpoint and key in the running event loop.
+    """Return the client for a connection; the same one for the same endpoint and key in the running
+    event loop.
 
     Raises ModelError of kind `configuration` if the connection lacks something.
     """
     if connection is not None and connection.kind == "reference":
         return _registered_client(connection, sdk, provider)
     if connection is not None and connection.kind == "oauth":
-        raise _misconfiguration(f"A model's connection can't be of kind {connection.kind!r}; use kind: key", provider)
+        raise _misconfiguration(
+            f"A model's connection can't be of kind {connection.kind!r}; use kind: key", provider
+        )
     target = _target(sdk, connection, provider)
     argument, secret = _key(sdk, connection, target.endpoint, provider)
     is_own = sdk.is_own(target.endpoint)
     told = secret if isinstance(secret, str) else "Entra ID"
-    key = (sdk.module, str(is_own), *target, os.environ.get(sdk.endpoint_variable), argument, told, authorities_now())
+    key = (
+        sdk.module,
+        str(is_own),
+        *target,
+        os.environ.get(sdk.endpoint_variable),
+        argument,
+        told,
+        authorities_now(),
+    )
     clients = _clients.setdefault(asyncio.get_running_loop(), {})
     if key not in clients:
         clients[key] = _new_client(sdk, target, {argument: secret}, is_own=is_own)
@@ -89,7 +103,9 @@ async def close_clients() -> None:
 
 
 def register_connection(name: str, client: Any) -> None:
-    """Register an asynchronous SDK client (AsyncOpenAI, AsyncAnthropic) under a name, replacing an earlier one."""
+    """Register an asynchronous SDK client (AsyncOpenAI, AsyncAnthropic) under a name, replacing an
+    earlier one.
+    """
     know_client(name, client)
     with _lock:
         _known_connections[name] = client
@@ -114,14 +130,17 @@ def _registered_client(connection: Connection, sdk: SdkNames, provider: str) -> 
     if client is None:
         raise _misconfiguration(
             f"No connection is registered as {connection.name!r}: "
-            f"call perdure.providers.register_connection({connection.name!r}, client) in the worker's process",
+            f"call perdure.providers.register_connection({connection.name!r}, client) in the "
+            "worker's process",
             provider,
         )
     origins = {base.__module__.partition(".")[0] for base in type(client).__mro__}
     if sdk.module not in origins or not iscoroutinefunction(client.post):
         expected = f"{sdk.module}.{sdk.client}"
         raise _misconfiguration(
-            f"Connection {connection.name!r} is a {type(client).__name__}; {provider!r} needs an {expected}", provider
+            f"Connection {connection.name!r} is a {type(client).__name__}; {provider!r} needs an "
+            f"{expected}",
+            provider,
         )
     return client
 
@@ -129,17 +148,26 @@ def _registered_client(connection: Connection, sdk: SdkNames, provider: str) -> 
 def _target(sdk: SdkNames, connection: Connection | None, provider: str) -> AzureTarget:
     endpoint = connection.endpoint if connection else None
     if endpoint and not endpoint.startswith(("http://", "https://")):
-        raise _misconfiguration(f"The endpoint {endpoint!r} has to start with http:// or https://", provider)
+        raise _misconfiguration(
+            f"The endpoint {endpoint!r} has to start with http:// or https://", provider
+        )
     if sdk.is_azure:
         return azure_target(connection, provider)
     if not endpoint and not sdk.endpoint_variable:
-        text = f"No endpoint for {provider!r}: write `endpoint`, the URL of its API, in the agent's connection"
+        text = (
+            f"No endpoint for {provider!r}: write `endpoint`, the URL of its API, in the agent's "
+            "connection"
+        )
         raise _misconfiguration(text, provider)
     return AzureTarget(endpoint or None)
 
 
-def _key(sdk: SdkNames, connection: Connection | None, endpoint: str | None, provider: str) -> tuple[str, Secret]:
-    """Return the client's argument for the key, and the key; a key from the environment only for its own servers."""
+def _key(
+    sdk: SdkNames, connection: Connection | None, endpoint: str | None, provider: str
+) -> tuple[str, Secret]:
+    """Return the client's argument for the key, and the key; a key from the environment only for
+    its own servers.
+    """
     if connection is not None and connection.kind == "anonymous":
         return "api_key", NO_KEY
     if connection is not None and connection.api_key:
@@ -150,7 +178,8 @@ def _key(sdk: SdkNames, connection: Connection | None, endpoint: str | None, pro
         if AZURE_KEY.fits(endpoint):
             return "azure_ad_token_provider", partial(asyncio.to_thread, entra_token, provider)
         raise _misconfiguration(
-            f"A token of Entra ID only goes to Azure's hosts, not to {endpoint!r}. If that host is yours, name it in "
+            f"A token of Entra ID only goes to Azure's hosts, not to {endpoint!r}. If that host is "
+            "yours, name it in "
             f"{ENDPOINT_VARIABLE} of the worker's environment",
             provider,
         )
@@ -175,7 +204,10 @@ def _new_client(sdk: SdkNames, target: AzureTarget, key: dict[str, Secret], *, i
     if not target.version:
         place = {"base_url": target.endpoint}
         # A plain client sends a token as it sends keys, and asks for a current one.
-        key = {argument if argument == "auth_token" else "api_key": secret for argument, secret in key.items()}
+        key = {
+            argument if argument == "auth_token" else "api_key": secret
+            for argument, secret in key.items()
+        }
     client = getattr(import_module(sdk.module), name)(
         **key,
         **place,
@@ -198,10 +230,11 @@ def _new_client(sdk: SdkNames, target: AzureTarget, key: dict[str, Secret], *, i
 
 @cache
 def _http_client_class(module: str) -> Callable[..., Any]:
-    """SDK's own HTTP client class, changed to follow redirects only within a server, and to limit error bodies.
+    """SDK's own HTTP client class, changed to follow redirects only within a server, and to limit
+    error bodies.
 
-    On a redirect, httpx removes no key but `Authorization`. The SDKs read an error's body themselves, without a limit
-    on its unpacked size; this class reads at most `MAX_ERROR_BYTES`.
+    On a redirect, httpx removes no key but `Authorization`. The SDKs read an error's body
+    themselves, without a limit on its unpacked size; this class reads at most `MAX_ERROR_BYTES`.
     """
     default: Any = import_module(module).DefaultAsyncHttpxClient
 
@@ -210,12 +243,18 @@ def _http_client_class(module: str) -> Callable[..., Any]:
             options["follow_redirects"] = False
             response = await super().send(request, **options)
             for _ in range(MAX_REDIRECTS):
-                if response.next_request is None or not _is_same_server(request.url, response.next_request.url):
+                if response.next_request is None or not _is_same_server(
+                    request.url, response.next_request.url
+                ):
                     break
                 await response.aclose()
                 response = await super().send(response.next_request, **options)
-            readable = response if response.is_success or response.is_closed else await _readable(response)
-            readable.encoding = UTF_8  # The encoding of JSON and events, whatever charset the server declares.
+            readable = (
+                response if response.is_success or response.is_closed else await _readable(response)
+            )
+            readable.encoding = (
+                UTF_8  # The encoding of JSON and events, whatever charset the server declares.
+            )
             return readable
 
         def __del__(self) -> None:
@@ -230,12 +269,18 @@ def _http_client_class(module: str) -> Callable[..., Any]:
 def _is_same_server(url: Any, other: Any) -> bool:
     """Return whether a redirect stays on the server, or leads to its encrypted form."""
     ports = {"http": 80, "https": 443}
-    here, there = ((each.scheme, each.host, each.port or ports.get(each.scheme)) for each in (url, other))
-    return bool(here == there or (here == ("http", url.host, 80) and there == ("https", url.host, 443)))
+    here, there = (
+        (each.scheme, each.host, each.port or ports.get(each.scheme)) for each in (url, other)
+    )
+    return bool(
+        here == there or (here == ("http", url.host, 80) and there == ("https", url.host, 443))
+    )
 
 
 def tls_context(*, trust_env: bool = True) -> ssl.SSLContext:
-    """Return the TLS context that all of a process's connections share: creating one takes 30 ms."""
+    """Return the TLS context that all of a process's connections share: creating one takes 30
+    ms.
+    """
     return _tls_context(authorities_now() if trust_env else None)
 
 
@@ -255,7 +300,9 @@ async def _read_into(content: bytearray, response: Any) -> None:
 
 
 async def _readable(response: Any) -> Any:
-    """Return the response with its content as far as it is readable and within the limit: its status is enough."""
+    """Return the response with its content as far as it is readable and within the limit: its
+    status is enough.
+    """
     import httpx2
 
     content = bytearray()
@@ -263,9 +310,16 @@ async def _readable(response: Any) -> Any:
         await _read_into(content, response)
     await response.aclose()
     # The content is unpacked already, and may be incomplete.
-    headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _OF_THE_BODY]
+    headers = [
+        (name, value)
+        for name, value in response.headers.multi_items()
+        if name.lower() not in _OF_THE_BODY
+    ]
     return httpx2.Response(
-        response.status_code, headers=headers, content=bytes(content[:MAX_ERROR_BYTES]), request=response.request
+        response.status_code,
+        headers=headers,
+        content=bytes(content[:MAX_ERROR_BYTES]),
+        request=response.request,
     )
 
 

@@ -28,16 +28,19 @@ ENTRY_POINT_GROUP = "perdure.server_dialects"
 
 @dataclass(frozen=True, kw_only=True)
 class WireDialect:
-    """One server's rules. The defaults are the strictest common form, which every known server accepts."""
+    """One server's rules. The defaults are the strictest common form, which every known server
+    accepts.
+    """
 
     name: str
     hosts: tuple[str, ...] = ()
     """The endpoints of the server: `name`, `name:port`, or `*.domain`."""
     ids: str = "[a-zA-Z0-9]{9}"
-    """A regular expression of the call ids that it accepts; nine letters and digits replace others."""
+    """A regular expression of the call ids that it accepts; nine letters and digits replace
+    others."""
     derive_id: Callable[[str], str] | None = None
-    """Derives an acceptable id from nine letters and digits, for a server that does not accept these, not even its
-    own."""
+    """Derives an acceptable id from nine letters and digits, for a server that does not accept
+    these, not even its own."""
     keeps: tuple[str, ...] = ("reasoning_details", "extra_content")
     """Fields of its messages and calls (Chat Completions) that are sent back unchanged."""
     keeps_beside_calls: tuple[str, ...] = ("reasoning_content",)
@@ -49,7 +52,8 @@ class WireDialect:
     needs_user: bool = True
     """Whether it refuses a conversation that does not begin with a user's message."""
     sees: bool = True
-    """Whether it takes images and files; without, those in a tool's result are described in words."""
+    """Whether it takes images and files; without, those in a tool's result are described in
+    words."""
     refuses: tuple[str, ...] = ()
     """Keys of requests that it refuses; they are left out, with a note."""
     renames: Mapping[str, str] = field(default_factory=dict)
@@ -71,7 +75,9 @@ class Recipient(NamedTuple):
 
 
 def register_dialect(dialect: WireDialect) -> None:
-    """Add a server's dialect in this process, before all others; it replaces one of the same name."""
+    """Add a server's dialect in this process, before all others; it replaces one of the same
+    name.
+    """
     _registered[dialect.name] = dialect
     _dialect.cache_clear()
 
@@ -81,11 +87,16 @@ def server_of(agent: Agent, sdk: SdkNames, provider: str) -> Recipient:
 
     Raises ValueError for a `dialect` of the file that this process does not know.
     """
-    connection, options = (agent.model.connection, agent.model.options) if agent.model else (None, None)
-    endpoint = (connection.endpoint if connection else None) or os.environ.get(sdk.endpoint_variable) or ""
+    connection, options = (
+        (agent.model.connection, agent.model.options) if agent.model else (None, None)
+    )
+    endpoint = (
+        (connection.endpoint if connection else None) or os.environ.get(sdk.endpoint_variable) or ""
+    )
     chosen = (options and options.dialect) or ""
     address = urlsplit(endpoint)
-    # One host may run several services: below its paths, which may contain secrets, or as a proxy with their dialects.
+    # One host may run several services: below its paths, which may contain secrets, or as a proxy
+    # with their dialects.
     below = blake2b(f"{address.path.rstrip('/')} {chosen}".encode(), digest_size=6).hexdigest()
     where = f"{address.netloc.rpartition('@')[2].lower()} {below}"
     name = provider if not endpoint or sdk.is_providers(endpoint) else where
@@ -100,7 +111,9 @@ def _dialect(chosen: str, endpoint: str, provider: str) -> WireDialect:
             raise ValueError(problem)
         return known[chosen]
     server = server_in(endpoint.partition("?")[0])
-    found = next((each for each in known.values() if server and is_listed(server, each.hosts)), None)
+    found = next(
+        (each for each in known.values() if server and is_listed(server, each.hosts)), None
+    )
     own = _OWN.get(provider, "") if provider != "openai" or not endpoint else ""
     return found or known.get(own, _ANY)
 
@@ -109,11 +122,16 @@ def dialect_problem(name: str) -> str | None:
     """Return why this process can't use the dialect of that name; None if it can."""
     if name in (known := known_dialects()):
         return None
-    return f"there is no dialect {name!r}{did_you_mean(name, known)}: expected one of {', '.join(sorted(known))}"
+    return (
+        f"there is no dialect {name!r}{did_you_mean(name, known)}: expected one of "
+        f"{', '.join(sorted(known))}"
+    )
 
 
 def known_dialects() -> dict[str, WireDialect]:
-    """Return all dialects by their names: the registered ones first, those of installed packages, and the table."""
+    """Return all dialects by their names: the registered ones first, those of installed packages,
+    and the table.
+    """
     # A name keeps its first position and takes its last value.
     added = {**_registered, **_installed(), **_registered}
     return {**added, **table(), **added}
@@ -123,7 +141,10 @@ def known_dialects() -> dict[str, WireDialect]:
 def table() -> dict[str, WireDialect]:
     """Return the dialects that come with perdure, by their names."""
     rows = tomllib.loads(files(__package__).joinpath("dialects.toml").read_text(encoding="utf-8"))
-    return {name: WireDialect(name=name, **{key: _frozen(row[key]) for key in row}) for name, row in rows.items()}
+    return {
+        name: WireDialect(name=name, **{key: _frozen(row[key]) for key in row})
+        for name, row in rows.items()
+    }
 
 
 def _frozen(value: Any) -> Any:
@@ -132,4 +153,7 @@ def _frozen(value: Any) -> Any:
 
 @cache
 def _installed() -> dict[str, WireDialect]:
-    return {each.name: each for each in (entry.load() for entry in entry_points(group=ENTRY_POINT_GROUP))}
+    return {
+        each.name: each
+        for each in (entry.load() for entry in entry_points(group=ENTRY_POINT_GROUP))
+    }

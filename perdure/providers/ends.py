@@ -51,7 +51,8 @@ class Answer:
     by_default: Ended = "whole"
     """The verdict for an unknown word."""
     open_calls: Collection[int] = ()
-    """The calls that the API does not mark as complete, so that an early end may have cut them off."""
+    """The calls that the API does not mark as complete, so that an early end may have cut them
+    off."""
     provider_calls: Sequence[ProviderCall] = ()
     """The tool calls that the provider executed itself."""
     original: list[Any] | None = None
@@ -59,15 +60,21 @@ class Answer:
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The calls in the run's form; one without a name can't be executed, and the model is informed."""
-        return [ToolCall(**call._asdict(), fault=None if call.name else NAMELESS) for call in self.calls]
+        """The calls in the run's form; one without a name can't be executed, and the model is
+        informed.
+        """
+        return [
+            ToolCall(**call._asdict(), fault=None if call.name else NAMELESS) for call in self.calls
+        ]
 
 
 @cache
 def ends() -> Mapping[str, Ended]:
     """Return the verdicts by the words that end an incomplete reply."""
     known: Mapping[Ended, Sequence[str]] = table()["ends"]
-    return {word: ended for ended, words in known.items() for word in words} | dict.fromkeys(FILTERED, "refused")
+    return {word: ended for ended, words in known.items() for word in words} | dict.fromkeys(
+        FILTERED, "refused"
+    )
 
 
 def verdict(answer: Answer) -> Ended:
@@ -89,25 +96,34 @@ def verdict(answer: Answer) -> Ended:
 
 
 def require_reply(answer: Answer, provider: str) -> ReplyEnd:
-    """Return the verdict on an answer that is a reply. Raises ModelError, with the call's usage, for any other."""
+    """Return the verdict on an answer that is a reply. Raises ModelError, with the call's usage,
+    for any other.
+    """
     ended = verdict(answer)
     if ended == "whole" or ended == "cut_short" or ended == "paused":
         return ended
     kind, text = _FAILURES[ended]
     said = answer.refusal or answer.text.strip() or f"it gives no reason{_details(answer)}"
-    error = ModelError(bounded_text(text.format(said=said, details=_details(answer))), kind=kind, provider=provider)
+    error = ModelError(
+        bounded_text(text.format(said=said, details=_details(answer))), kind=kind, provider=provider
+    )
     if answer.error:
-        error = error_from_http(200, {}, {"error": answer.error}, provider=provider, fallback=error.message)
+        error = error_from_http(
+            200, {}, {"error": answer.error}, provider=provider, fallback=error.message
+        )
     error.usage = answer.usage.plausible()
     raise error
 
 
 def made_calls(answer: Answer, ended: ReplyEnd) -> list[ToolCall]:
-    """Return the calls of a reply; those that its early end may have cut off have a fault and are not executed."""
+    """Return the calls of a reply; those that its early end may have cut off have a fault and are
+    not executed.
+    """
     if ended != "cut_short":
         return answer.tool_calls
     fault = (
-        f"Error: This call was not made: the reply was cut off{_details(answer)} before the call was complete. "
+        f"Error: This call was not made: the reply was cut off{_details(answer)} before the call "
+        "was complete. "
         "Call the tool again, and write less in one call: do the work in several smaller calls"
     )
     return [
@@ -119,7 +135,9 @@ def made_calls(answer: Answer, ended: ReplyEnd) -> list[ToolCall]:
 
 
 def _closes_by_itself(arguments: str) -> bool:
-    """Return whether the arguments are a complete JSON object. An empty one may be the rest of another."""
+    """Return whether the arguments are a complete JSON object. An empty one may be the rest of
+    another.
+    """
     try:
         value, repaired = parse_with_repair(arguments)
     except ToolArgumentError:
@@ -128,6 +146,8 @@ def _closes_by_itself(arguments: str) -> bool:
 
 
 def _details(answer: Answer) -> str:
-    written = f" at {count_of(answer.usage.output_tokens, 'token')}" if answer.usage.output_tokens else ""
+    written = (
+        f" at {count_of(answer.usage.output_tokens, 'token')}" if answer.usage.output_tokens else ""
+    )
     reason = answer.finish_reason if isinstance(answer.finish_reason, str) else None
     return f"{written} (finish reason: {reason!r:.100})" if reason else written

@@ -22,7 +22,17 @@ _MOST_VALUES = 2_000
 """The most values of a body that are read."""
 _MOST_JSON_CHARS = 2 * _MOST_CHARS
 """The most characters of all texts that may contain JSON."""
-_TEXT_KEYS = ("message", "Message", "detail", "error_description", "errorMessage", "msg", "error", "errors", "title")
+_TEXT_KEYS = (
+    "message",
+    "Message",
+    "detail",
+    "error_description",
+    "errorMessage",
+    "msg",
+    "error",
+    "errors",
+    "title",
+)
 _INNER_KEYS = ("error", "errors", "message", "detail", "details", "innererror", "metadata", "raw")
 _CODE_KEYS = ("code", "type", "status", "reason", "__type", "error_type")
 WAIT_KEYS = ("retryDelay", "retry_after", "retry_after_seconds")
@@ -35,7 +45,9 @@ _TAG = re.compile(r"<[^<>]*>")
 
 
 def readable_part(body: Any) -> Any:
-    """Return a copy with the values that the other functions read, as many as take little time. Never raises."""
+    """Return a copy with the values that the other functions read, as many as take little time.
+    Never raises.
+    """
     return _Reading().part(body, _LEVELS)
 
 
@@ -92,7 +104,11 @@ def _layers(value: Any, levels: int) -> Iterator[JsonView]:
 def error_codes(layers: list[JsonView]) -> list[str]:
     """Return the codes and types in lower case, the most specific first."""
     found = [layer.get(key) for layer in layers for key in _CODE_KEYS]
-    return [str(code).rpartition("#")[2].lower() for code in found if code and isinstance(code, str | int)]
+    return [
+        str(code).rpartition("#")[2].lower()
+        for code in found
+        if code and isinstance(code, str | int)
+    ]
 
 
 def error_message(body: Any, levels: int = _LEVELS) -> str:
@@ -101,14 +117,18 @@ def error_message(body: Any, levels: int = _LEVELS) -> str:
         said = [error_message(each, levels - 1) for each in _parts(body)] if levels else []
         return " ".join(filter(None, said)) if any(said[-2:-1] or said) else body.strip()
     if levels and isinstance(body, list):
-        return "; ".join(dict.fromkeys(filter(None, [error_message(each, levels - 1) for each in body[:_MOST]])))
+        return "; ".join(
+            dict.fromkeys(filter(None, [error_message(each, levels - 1) for each in body[:_MOST]]))
+        )
     if levels and isinstance(body, Mapping):
         return _object_message(body, levels - 1)
     return ""
 
 
 def _object_message(body: JsonView, levels: int) -> str:
-    """Return the object's message: that of a nested object or list before a plain word; and the text that it quotes."""
+    """Return the object's message: that of a nested object or list before a plain word; and the
+    text that it quotes.
+    """
     said = [body[key] for key in _TEXT_KEYS if body.get(key)]
     said.sort(key=lambda each: isinstance(each, str))
     text = next(filter(None, (error_message(each, levels) for each in said)), "")
@@ -121,11 +141,16 @@ def _object_message(body: JsonView, levels: int) -> str:
 
 
 def _parts(text: str) -> list[Any]:
-    """Return a text's JSON between the text before and after it, or a page's headline; [] for a plain text."""
+    """Return a text's JSON between the text before and after it, or a page's headline; [] for a
+    plain text.
+    """
     if _MARKUP.match(text[:_MOST_CHARS]):
         text = text[:_MOST_CHARS]
         headline = _HEADLINE.search(text)
-        return [one_line(html.unescape(headline[2] if headline else _TAG.sub(" ", text)), 500) or "an empty page"]
+        return [
+            one_line(html.unescape(headline[2] if headline else _TAG.sub(" ", text)), 500)
+            or "an empty page"
+        ]
     begins = _JSON_BEGINS.search(text) if len(text) <= _MOST_CHARS else None
     if begins is None:
         return []

@@ -1,4 +1,6 @@
-"""The kind of a failure and the figures of an overflow, by a server's codes and words: `errors.toml`."""
+"""The kind of a failure and the figures of an overflow, by a server's codes and words:
+`errors.toml`.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,14 @@ def _kinds_by(key: str) -> Mapping[Any, Any]:
     return {each: kind for kind, row in table()["kinds"].items() for each in row.get(key, ())}
 
 
-def error_kind(status: int | None, codes: Sequence[str], text: str, *, has_wait: bool = False) -> ModelErrorKind:
-    """Return the kind of a failure, from all of the server's signs; `has_wait`: it names a time for a retry. Never
-    raises.
+def error_kind(
+    status: int | None, codes: Sequence[str], text: str, *, has_wait: bool = False
+) -> ModelErrorKind:
+    """Return the kind of a failure, from all of the server's signs; `has_wait`: it names a time for
+    a retry. Never raises.
 
-    An error with the status of a success, or inside a stream, may have its status among the codes; if the code is
-    unknown, the error is the server's, because it accepted the request.
+    An error with the status of a success, or inside a stream, may have its status among the codes;
+    if the code is unknown, the error is the server's, because it accepted the request.
     """
     if status is None or status < 400:
         status = next((int(code) for code in codes if _IS_STATUS.fullmatch(code)), 0)
@@ -58,10 +62,19 @@ def _by_code(key: str, codes: Sequence[str]) -> Any:
 def _kind_by_words(status: int, text: str, has_wait: bool) -> Any:
     keys = ["words"] if has_wait or status != 429 else ["words", "words_without_wait"]
     for kind, row in table()["kinds"].items():
-        is_read = status in row["read_with"] if "read_with" in row else status not in row.get("unread_with", ())
+        is_read = (
+            status in row["read_with"]
+            if "read_with" in row
+            else status not in row.get("unread_with", ())
+        )
         words = [each for key in keys for each in row.get(key, ())]
         may_be_it = is_read or kind == "context_length"
-        if words and may_be_it and pattern(*words).search(text) and (is_read or overflow_figures(text)[1]):
+        if (
+            words
+            and may_be_it
+            and pattern(*words).search(text)
+            and (is_read or overflow_figures(text)[1])
+        ):
             return kind
     return None
 
@@ -82,6 +95,8 @@ def overflow_figures(text: str) -> tuple[int | None, int | None]:
 
 
 def _figure(digits: str) -> int:
-    """Return the number; 0 for one that is too small or too large to be a conversation's count of tokens."""
+    """Return the number; 0 for one that is too small or too large to be a conversation's count of
+    tokens.
+    """
     number = int(digits.replace(",", ""))
     return number if number in _PLAUSIBLE else 0

@@ -1,4 +1,6 @@
-"""Classifies each failure of a model call as a `ModelError` (§12.4), including refusals and malformed responses."""
+"""Classifies each failure of a model call as a `ModelError` (§12.4), including refusals and
+malformed responses.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +25,20 @@ MAX_NAME_CHARS = 200
 """The limit for a provider's ids and single words."""
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PIECE = re.compile(
-    r"(\d+(?:\.\d+)?) {0,2}(ms|milliseconds?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)(?![a-z])", re.I
+    r"(\d+(?:\.\d+)?) {0,2}(ms|milliseconds?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|"
+    r"days?|d)(?![a-z])",
+    re.I,
 )
 _AGAIN = re.compile(
-    rf"\b(?:retry|try again|wait|available again)(?: again)?(?: in| after| for)?(?: about| at least)? {{1,2}}"
+    r"\b(?:retry|try again|wait|available again)(?: again)?(?: in| after| for)?(?: about| at "
+    rf"least)? {{1,2}}"
     rf"((?:{_PIECE.pattern}[ ,]{{0,2}}){{1,4}})",
     re.I,
 )
 _DURATION_CHARS = 100
 _READ_CHARS = 32 * 1024
-"""The characters at the beginning and at the end of a text that are searched: between them, servers quote the
-request."""
+"""The characters at the beginning and at the end of a text that are searched: between them, servers
+quote the request."""
 _EPOCH_SECONDS, _EPOCH_MILLISECONDS = 1e9, 1e11
 """A wait of at least this size is a point in time instead."""
 
@@ -41,17 +46,28 @@ _EPOCH_SECONDS, _EPOCH_MILLISECONDS = 1e9, 1e11
 def error_from_http(
     status: int | None, headers: Mapping[str, str], body: Any, *, provider: str, fallback: str = ""
 ) -> ModelError:
-    """Typed error for an HTTP response, or for an error inside a stream (`status` None or 200). Never raises.
+    """Typed error for an HTTP response, or for an error inside a stream (`status` None or 200).
+    Never raises.
 
-    `body` is the decoded JSON, or text; `fallback` is the message for a body that has none. The beginning and the end
-    of the text decide the kind; the error holds as much of it as `bounded_text` leaves.
+    `body` is the decoded JSON, or text; `fallback` is the message for a body that has none. The
+    beginning and the end of the text decide the kind; the error holds as much of it as
+    `bounded_text` leaves.
     """
     read = readable_part(body)
     layers, whole = error_layers(read), error_message(read) or fallback
-    text = whole if len(whole) <= 2 * _READ_CHARS else f"{whole[:_READ_CHARS]} … {whole[-_READ_CHARS:]}"
+    text = (
+        whole
+        if len(whole) <= 2 * _READ_CHARS
+        else f"{whole[:_READ_CHARS]} … {whole[-_READ_CHARS:]}"
+    )
     if status is not None and 300 <= status < 400:
-        return ModelError(_redirect_text(headers), kind="configuration", provider=provider, status=status)
-    codes = [*error_codes(layers), (headers.get("x-amzn-errortype") or "").partition(":")[0].lower()]
+        return ModelError(
+            _redirect_text(headers), kind="configuration", provider=provider, status=status
+        )
+    codes = [
+        *error_codes(layers),
+        (headers.get("x-amzn-errortype") or "").partition(":")[0].lower(),
+    ]
     wait = asked_wait(headers, layers, text)
     error = ModelError(
         bounded_text(whole or _unknown_text(status, body)),
@@ -74,7 +90,10 @@ def _unknown_text(status: int | None, body: Any) -> str:
 def _redirect_text(headers: Mapping[str, str]) -> str:
     server = server_in(headers.get("location"))
     where = f"another server, {server}" if server else "a target that is not a URL"
-    return f"It redirects to {where}, where no request goes: if it should, write it as `endpoint` of the connection"
+    return (
+        f"It redirects to {where}, where no request goes: if it should, write it as `endpoint` of "
+        "the connection"
+    )
 
 
 def error_from_exception(error: Exception, *, provider: str) -> ModelError:
@@ -85,18 +104,23 @@ def error_from_exception(error: Exception, *, provider: str) -> ModelError:
     status = getattr(error, "status_code", None)
     if response is not None and status is not None:
         body = getattr(error, "body", None)
-        return error_from_http(status, response.headers, body, provider=provider, fallback=str(error))
+        return error_from_http(
+            status, response.headers, body, provider=provider, fallback=str(error)
+        )
     return _transport_error(error, provider)
 
 
 def asked_wait(
     headers: Mapping[str, str], layers: list[JsonView], message: str, *, now: float | None = None
 ) -> float | None:
-    """Return the seconds that the server asks to wait, from any of the usual places; None if it does not. Never
-    raises."""
+    """Return the seconds that the server asks to wait, from any of the usual places; None if it
+    does not. Never raises.
+    """
     now = time.time() if now is None else now
     told = [layer["headers"] for layer in layers if isinstance(layer.get("headers"), Mapping)]
-    all_headers = [{str(key).lower(): value for key, value in each.items()} for each in (headers, *told)]
+    all_headers = [
+        {str(key).lower(): value for key, value in each.items()} for each in (headers, *told)
+    ]
     in_body = [layer.get(key) for layer in layers for key in WAIT_KEYS]
     in_text = _AGAIN.search(message)
     waits = [
@@ -109,9 +133,11 @@ def asked_wait(
 
 
 def retry_after_seconds(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
-    """Return the seconds to wait: `retry-after-ms`, or `retry-after` as seconds, as a duration or as a date.
+    """Return the seconds to wait: `retry-after-ms`, or `retry-after` as seconds, as a duration or
+    as a date.
 
-    Never negative; None when neither header is present and valid. `now` is a Unix time. Never raises.
+    Never negative; None when neither header is present and valid. `now` is a Unix time. Never
+    raises.
     """
     milliseconds = _number(headers.get("retry-after-ms") or headers.get("x-ms-retry-after-ms"))
     if milliseconds is not None:
@@ -122,12 +148,16 @@ def retry_after_seconds(headers: Mapping[str, str], *, now: float | None = None)
 def _reset(headers: Mapping[str, str], now: float) -> float | None:
     """Return when the last exhausted limit is reset, by `x-ratelimit-reset…` or the like."""
     names = [name for name in headers if "ratelimit" in name and "reset" in name]
-    used_up = [name for name in names if _number(headers.get(name.replace("reset", "remaining"), "0")) == 0]
+    used_up = [
+        name for name in names if _number(headers.get(name.replace("reset", "remaining"), "0")) == 0
+    ]
     return max(filter(None, [_wait(headers[name], now) for name in used_up]), default=None)
 
 
 def _wait(spelled: Any, now: float) -> float | None:
-    """Return the seconds from now, from a number, a duration such as `6m0.5s`, or a point in time."""
+    """Return the seconds from now, from a number, a duration such as `6m0.5s`, or a point in
+    time.
+    """
     if isinstance(spelled, str) and len(spelled) > _DURATION_CHARS:
         return None
     seconds = _number(spelled)
@@ -151,7 +181,10 @@ def _duration(text: str) -> float:
     if _PIECE.sub("", text).strip(" ,"):
         return 0.0
     pieces = [(float(amount), name.lower()) for amount, name in _PIECE.findall(text)]
-    return sum(each / 1000 if name == "ms" or name[:3] == "mil" else each * _UNITS[name[0]] for each, name in pieces)
+    return sum(
+        each / 1000 if name == "ms" or name[:3] == "mil" else each * _UNITS[name[0]]
+        for each, name in pieces
+    )
 
 
 def _seconds_until(date: str, now: float) -> float | None:
@@ -180,10 +213,14 @@ def _transport_error(error: Exception, provider: str) -> ModelError:
     chain = list(_causes(error))
     innermost = bounded_text(str(chain[-1])) or type(chain[-1]).__name__
     if any(isinstance(cause, TimeoutError | httpx2.TimeoutException) for cause in chain):
-        return ModelError(f"The provider did not answer in time: {innermost}", kind="timeout", provider=provider)
+        return ModelError(
+            f"The provider did not answer in time: {innermost}", kind="timeout", provider=provider
+        )
     if any(isinstance(cause, httpx2.TransportError | OSError) for cause in chain):
         return ModelError(f"Connection error: {innermost}", kind="connection", provider=provider)
-    if any(isinstance(cause, httpx2.DecodingError | ValueError | RecursionError) for cause in chain):
+    if any(
+        isinstance(cause, httpx2.DecodingError | ValueError | RecursionError) for cause in chain
+    ):
         # Without Python's own text for the resulting exception.
         why = "it is nested too deeply" if isinstance(chain[-1], RecursionError) else innermost
         return ModelError(f"{UNEXPECTED_FORMAT}: {why}", kind="invalid_response", provider=provider)

@@ -1,4 +1,6 @@
-"""Replaces a provider: returns an answer that the run has recorded, without calling a model (`perdure.mocks`)."""
+"""Replaces a provider: returns an answer that the run has recorded, without calling a model
+(`perdure.mocks`).
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,17 @@ from .tool_call_text import arguments_text
 
 _WORD = re.compile(r"\s*\S+\s*|\s+")
 _SEQUENCES = (
-    f"Expected in {VARIABLE} one answer for each call: with `toolProtocol: json`, an action for each step, then "
-    '"{}", then the text, such as ["{\\"tool\\": \\"echo\\", \\"arguments\\": {}}", "{}", "Done"]; with native calls, '
+    f"Expected in {VARIABLE} one answer for each call: with `toolProtocol: json`, an action for "
+    "each step, then "
+    '"{}", then the text, such as ["{\\"tool\\": \\"echo\\", \\"arguments\\": {}}", "{}", "Done"]; '
+    "with native calls, "
     '{"tool_calls": […]} for each step, then the text'
 )
 
 
 NO_ACTION = (
-    "Mock answer {} is an action of the JSON protocol, and this agent calls tools natively: it is read as text. The "
+    "Mock answer {} is an action of the JSON protocol, and this agent calls tools natively: it is "
+    "read as text. The "
     "agent's file may say `metadata: {{perdure: {{toolProtocol: json}}}}`"
 )
 
@@ -34,9 +39,8 @@ class MockedModel(Provider):
     """Returns one recorded answer.
 
     Args:
-        answers: All of the run's answers.
-        place: The one to return, from 1.
-        reads_calls: Whether an answer may be JSON that asks for tools. False if the model writes calls in its text,
+        answers: All of the run's answers. place: The one to return, from 1. reads_calls: Whether an
+        answer may be JSON that asks for tools. False if the model writes calls in its text,
             which is then read like any model's.
 
     Raises ConfigurationError if there are fewer answers.
@@ -46,7 +50,8 @@ class MockedModel(Provider):
         super().__init__("mock")
         if place > len(answers):
             raise ConfigurationError(
-                f"the run has {count_of(len(answers), 'mock answer')}, and this is model call {place}. {_SEQUENCES}"
+                f"the run has {count_of(len(answers), 'mock answer')}, and this is model call "
+                f"{place}. {_SEQUENCES}"
             )
         self._text = answers[place - 1]
         value = structured_value(self._text)
@@ -89,14 +94,18 @@ class MockedModel(Provider):
             output=output,
             faults=faults,
             cost_usd=0.0,
-            warnings=[NO_ACTION.format(self._place)] if self._reads_calls and self._is_action() else [],
+            warnings=[NO_ACTION.format(self._place)]
+            if self._reads_calls and self._is_action()
+            else [],
         )
 
     def _calls(self) -> list[ToolCall]:
         asked = self._value.get("tool_calls") if self._reads_calls else None
         return [
             ToolCall(
-                id=each["id"] if isinstance(each.get("id"), str) else f"mock_{self._place}_{index}_{each['name']}",
+                id=each["id"]
+                if isinstance(each.get("id"), str)
+                else f"mock_{self._place}_{index}_{each['name']}",
                 name=each["name"],
                 arguments=arguments_text(each.get("arguments", {})),
             )
@@ -105,5 +114,7 @@ class MockedModel(Provider):
         ]
 
     def _is_action(self) -> bool:
-        named = isinstance(self._value.get("tool"), str) or isinstance(self._value.get("agent"), str)
+        named = isinstance(self._value.get("tool"), str) or isinstance(
+            self._value.get("agent"), str
+        )
         return named or self._text.strip() == "{}"

@@ -1,4 +1,6 @@
-"""The common part of both OpenAI APIs: their SDK, their cache, and the forms of functions and media."""
+"""The common part of both OpenAI APIs: their SDK, their cache, and the forms of functions and
+media.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class OpenAIFormat(WireFormat):
     def for_cache(
         self, request: JsonObject, chosen: PromptCache | None, series: CallSeries, *, is_own: bool
     ) -> JsonObject:
-        return with_cache_key(request, chosen, series, is_own=is_own, messages=self.conversation_key)
+        return with_cache_key(
+            request, chosen, series, is_own=is_own, messages=self.conversation_key
+        )
 
 
 def function_fields(definition: FunctionDefinition) -> JsonObject:
@@ -39,7 +43,11 @@ def function_fields(definition: FunctionDefinition) -> JsonObject:
 
 def schema_fields(outputs: Sequence[Property]) -> JsonObject:
     """Return the schema of an answer. Raises ValueError for a union without alternatives."""
-    return {"name": "structured_output", "strict": True, "schema": answer_schema(outputs, STRICT_ANSWER)}
+    return {
+        "name": "structured_output",
+        "strict": True,
+        "schema": answer_schema(outputs, STRICT_ANSWER),
+    }
 
 
 def file_data(part: FilePart) -> dict[str, str]:
@@ -56,4 +64,7 @@ def audio_item(part: AudioPart) -> JsonObject:
     media_type = (content.media_type if content else part.media_type) or "audio/wav"
     subtype = media_type.partition("/")[2].partition(";")[0] or media_type
     data = content.data if content else part.source
-    return {"type": "input_audio", "input_audio": {"data": data, "format": _AUDIO_FORMATS.get(subtype, subtype)}}
+    return {
+        "type": "input_audio",
+        "input_audio": {"data": data, "format": _AUDIO_FORMATS.get(subtype, subtype)},
+    }

@@ -30,9 +30,19 @@ from .tool_call_text import (
 from .wire_format import read_usage
 
 _INTERNAL_METADATA = frozenset(
-    {"provider_content", "status", "error_kind", "sent_as", "outcome_unknown", "settled_outcomes", "instructions_by"}
+    {
+        "provider_content",
+        "status",
+        "error_kind",
+        "sent_as",
+        "outcome_unknown",
+        "settled_outcomes",
+        "instructions_by",
+    }
 )
-_MESSAGE_FIELDS = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "annotations", "audio"})
+_MESSAGE_FIELDS = frozenset(
+    {"role", "content", "refusal", "tool_calls", "function_call", "annotations", "audio"}
+)
 _CALL_FIELDS = frozenset({"index", "id", "type", "function"})
 _USAGE = {
     "input_tokens": "prompt_tokens",
@@ -52,7 +62,11 @@ class OpenAIChat(OpenAIFormat):
     path = "/chat/completions"
     conversation_key = "messages"
     title = "OpenAI Chat Completions"
-    media = {"image": AcceptedMedia(url=True), "audio": AcceptedMedia(url=False), "file": AcceptedMedia(url=False)}
+    media = {
+        "image": AcceptedMedia(url=True),
+        "audio": AcceptedMedia(url=False),
+        "file": AcceptedMedia(url=False),
+    }
     options = {
         "temperature": "temperature",
         "max_output_tokens": "max_completion_tokens",
@@ -93,7 +107,10 @@ class OpenAIChat(OpenAIFormat):
         return Answer(
             text=refusal if content is None else _content_text(content),
             calls=read_calls(
-                [(call.get("id"), f.get("name"), f.get("arguments")) for call, f in zip(asked, functions, strict=True)],
+                [
+                    (call.get("id"), f.get("name"), f.get("arguments"))
+                    for call, f in zip(asked, functions, strict=True)
+                ],
                 response.get("id"),
             ),
             usage=read_usage(response.get("usage"), _USAGE),
@@ -101,7 +118,9 @@ class OpenAIChat(OpenAIFormat):
             refusal=refusal,
             error=choice.get("error"),
             # An object instead of its text does not reveal its end.
-            open_calls=[len(asked) - 1] if asked and not isinstance(functions[-1].get("arguments"), str) else (),
+            open_calls=[len(asked) - 1]
+            if asked and not isinstance(functions[-1].get("arguments"), str)
+            else (),
             original=_private(message),
         )
 
@@ -114,14 +133,16 @@ class _Shown(JsonObject):
 
 
 def _wire_messages(message: Message) -> list[JsonObject]:
-    """Return the message with its metadata as fields of their own (§7.1), and the content that only a user's message
-    can show.
+    """Return the message with its metadata as fields of their own (§7.1), and the content that only
+    a user's message can show.
 
     A single text is a plain string, and so are all texts of a tool result together (§7.1, §9.5).
     """
     written: JsonObject = {"role": message.role}
     if message.metadata:
-        written.update((key, value) for key, value in message.metadata.items() if key not in _INTERNAL_METADATA)
+        written.update(
+            (key, value) for key, value in message.metadata.items() if key not in _INTERNAL_METADATA
+        )
         written["role"] = message.role
     if private := private_content(message, "chat"):
         written |= _with_private(written.get("tool_calls") or [], private[0])
@@ -139,12 +160,16 @@ def _wire_messages(message: Message) -> list[JsonObject]:
 def _with_private(calls: list[JsonObject], fields: JsonView) -> JsonObject:
     """Return the server's own fields of a message, and its calls with their own fields."""
     beside = [*(fields.get("tool_calls") or ()), *({} for _ in calls)]
-    return {**fields, "tool_calls": [{**call, **more} for call, more in zip(calls, beside, strict=False)]}
+    return {
+        **fields,
+        "tool_calls": [{**call, **more} for call, more in zip(calls, beside, strict=False)],
+    }
 
 
 def _result_and_shown(written: JsonObject, parts: list[Part]) -> list[JsonObject]:
-    """Return a result's texts, and its other content as a message of the user: the API accepts only texts in a
-    result."""
+    """Return a result's texts, and its other content as a message of the user: the API accepts only
+    texts in a result.
+    """
     shown = [_part(part) for part in parts if not isinstance(part, TextPart)]
     told = {"type": "text", "text": f"[shown by the result of call {written.get('tool_call_id')}:]"}
     texts = [part.value for part in parts if isinstance(part, TextPart)]
@@ -153,7 +178,9 @@ def _result_and_shown(written: JsonObject, parts: list[Part]) -> list[JsonObject
 
 
 def _join(messages: list[JsonObject], more: list[JsonObject]) -> None:
-    """Keep the results of one reply together: the content that they show comes after all of them."""
+    """Keep the results of one reply together: the content that they show comes after all of
+    them.
+    """
     if not (more and messages and isinstance(messages[-1], _Shown) and more[0]["role"] == "tool"):
         messages += more
         return
@@ -166,7 +193,9 @@ _messages = Memo[Message, JsonObject](_wire_messages, _join)
 
 
 def _private(message: JsonView) -> list[Any] | None:
-    """Return the fields outside the API, of the message and of its calls; None if there are none."""
+    """Return the fields outside the API, of the message and of its calls; None if there are
+    none.
+    """
     fields = {key: value for key, value in message.items() if key not in _MESSAGE_FIELDS and value}
     beside = [
         {key: value for key, value in call.items() if key not in _CALL_FIELDS and value}
@@ -190,7 +219,9 @@ def _part(part: Part) -> JsonObject:
 
 
 def _content_text(content: Any) -> str:
-    """Return the text of an answer's content; some servers send parts instead. Raises TypeError for anything else."""
+    """Return the text of an answer's content; some servers send parts instead. Raises TypeError for
+    anything else.
+    """
     if isinstance(content, list):
         return "".join(part["text"] for part in content if part.get("type") == "text")
     if not isinstance(content, str):
@@ -229,10 +260,17 @@ class ChatStream(StreamAssembler):
             **self._fields,
         }
         if self._calls:
-            message["tool_calls"] = [_whole_call(self._calls[index]) for index in sorted(self._calls)]
+            message["tool_calls"] = [
+                _whole_call(self._calls[index]) for index in sorted(self._calls)
+            ]
         word = self._finish_reason or NO_END
         choice = {"index": 0, "message": message, "finish_reason": word} | self._error
-        return {**self._head, "object": "chat.completion", "choices": [choice], "usage": self._usage}
+        return {
+            **self._head,
+            "object": "chat.completion",
+            "choices": [choice],
+            "usage": self._usage,
+        }
 
     def _add_choice(self, choice: JsonView) -> list[Delta]:
         delta = choice.get("delta") or {}
@@ -261,8 +299,9 @@ class ChatStream(StreamAssembler):
             self.size += len(words)
 
     def _add_call(self, delta: JsonView) -> None:
-        """Add a piece of a call; the first one has its id and name. Some servers number every call 0, or do not number
-        them."""
+        """Add a piece of a call; the first one has its id and name. Some servers number every call
+        0, or do not number them.
+        """
         index = delta.get("index")
         if index is None:
             index = max(self._calls, default=-1) + bool(delta.get("id"))
@@ -287,7 +326,9 @@ def _whole_call(pieces: JsonView) -> JsonObject:
 
 
 def add_fields(fields: JsonObject, delta: JsonView, known: frozenset[str]) -> int:
-    """Add a delta's fields other than the known ones; return their size. Texts grow, and lists by their items."""
+    """Add a delta's fields other than the known ones; return their size. Texts grow, and lists by
+    their items.
+    """
     added = {key: value for key, value in delta.items() if key not in known and value}
     for key, value in added.items():
         before: Any = fields.get(key)
@@ -303,11 +344,17 @@ def add_fields(fields: JsonObject, delta: JsonView, known: frozenset[str]) -> in
 
 
 def _add_item(items: list[Any], item: Any) -> None:
-    """Add an item of a streamed list: it continues the last one if both have the same `index` and type."""
+    """Add an item of a streamed list: it continues the last one if both have the same `index` and
+    type.
+    """
     last: Any = items[-1] if items else None
     is_same = isinstance(item, dict) and isinstance(last, dict) and "index" in item
     if is_same and all(item.get(key) == last.get(key) for key in ("index", "type")):
-        texts = {key: last[key] + item[key] for key in ("text", "summary", "data") if key in item and key in last}
+        texts = {
+            key: last[key] + item[key]
+            for key in ("text", "summary", "data")
+            if key in item and key in last
+        }
         items[-1] = {**last, **item, **texts}
     else:
         items.append(item)

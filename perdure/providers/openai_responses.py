@@ -16,7 +16,13 @@ from ..errors import ModelError
 from ..json_types import JsonObject, JsonView
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, ProviderCall, TextPart
 from ..worker_limits import is_listed, server_in
-from .background import END_SECONDS, BackgroundResponse, NoBackgroundError, end_response, is_possible
+from .background import (
+    END_SECONDS,
+    BackgroundResponse,
+    NoBackgroundError,
+    end_response,
+    is_possible,
+)
 from .base import (
     BLOCK_SIZE,
     BackgroundRecord,
@@ -68,14 +74,24 @@ class OpenAIResponses(OpenAIFormat):
     path = "/responses"
     conversation_key = "input"
     title = "OpenAI Responses"
-    media = {"image": AcceptedMedia(url=True), "audio": AcceptedMedia(url=False), "file": AcceptedMedia(url=True)}
-    options = {"temperature": "temperature", "top_p": "top_p", "max_output_tokens": "max_output_tokens"}
+    media = {
+        "image": AcceptedMedia(url=True),
+        "audio": AcceptedMedia(url=False),
+        "file": AcceptedMedia(url=True),
+    }
+    options = {
+        "temperature": "temperature",
+        "top_p": "top_p",
+        "max_output_tokens": "max_output_tokens",
+    }
     merged = frozenset({"text"})
     needs_message = True
 
     def to_request(self, agent: Agent, messages: Sequence[Message], **more: Any) -> JsonObject:
         request = super().to_request(agent, messages, **more)
-        request.pop("background", None)  # The option is `options.background`: a synchronous call can't have it.
+        request.pop(
+            "background", None
+        )  # The option is `options.background`: a synchronous call can't have it.
         return request
 
     def conversation(self, messages: Sequence[Message]) -> JsonObject:
@@ -88,13 +104,15 @@ class OpenAIResponses(OpenAIFormat):
         return {"type": "function", **function_fields(definition)}
 
     def for_call(self, agent: Agent, request: JsonObject) -> JsonObject:
-        """Mark the tools that are not strict, which the API assumes otherwise; request the fields that `store: false`
-        needs."""
+        """Mark the tools that are not strict, which the API assumes otherwise; request the fields
+        that `store: false` needs.
+        """
         request = {**request}
         if "tools" in request:
             is_function = {"type": "function"}.items()
             request["tools"] = [
-                {"strict": False, **tool} if is_function <= tool.items() else tool for tool in request["tools"]
+                {"strict": False, **tool} if is_function <= tool.items() else tool
+                for tool in request["tools"]
             ]
         if request.get("store") is False and "input" in request:
             include = request.get("include") or []
@@ -106,14 +124,18 @@ class OpenAIResponses(OpenAIFormat):
         return {"text": {"format": {"type": "json_schema", **schema_fields(outputs)}}}
 
     def read(self, response: JsonView) -> Answer:
-        """Read a response; raises ValueError with the provider's text if it reports an error (§8)."""
+        """Read a response; raises ValueError with the provider's text if it reports an error
+        (§8).
+        """
         if error := response.get("error"):
             raise ValueError(error.get("message") or str(error))
         items = response["output"]
         text, calls = _text_and_calls(items, response.get("id"))
         incomplete = response.get("incomplete_details") or {}
         given = response.get("output_text")
-        asked = [item.get("status", "completed") for item in items if item["type"] == "function_call"]
+        asked = [
+            item.get("status", "completed") for item in items if item["type"] == "function_call"
+        ]
         return Answer(
             text=given if isinstance(given, str) and given else text,
             calls=calls,
@@ -138,7 +160,9 @@ class OpenAIResponses(OpenAIFormat):
             if record.response or _is_background_possible(call, agent.model):
                 response = BackgroundResponse(call, self.assembler, options.on_delta, record)
                 with suppress(NoBackgroundError):
-                    return await self.send_cached(response.answer, agent, dict(request), options.series, call.client)
+                    return await self.send_cached(
+                        response.answer, agent, dict(request), options.series, call.client
+                    )
         return None
 
     async def end_response(self, agent: Agent, response: str) -> None:
@@ -148,24 +172,35 @@ class OpenAIResponses(OpenAIFormat):
 
 
 def _is_background_possible(call: SdkCall, model: Model | None) -> bool:
-    """Return whether the connection is known to support background responses, or the agent's options ask for one.
+    """Return whether the connection is known to support background responses, or the agent's
+    options ask for one.
 
     A connection that refused one does not support them.
     """
     server = server_in(str(call.client.base_url))
-    own = server is not None and is_listed(server, _KEEP_RESPONSES) and not hasattr(call.client, "_api_version")
+    own = (
+        server is not None
+        and is_listed(server, _KEEP_RESPONSES)
+        and not hasattr(call.client, "_api_version")
+    )
     return is_possible(call.client) and (own or background_of(model) == "on")
 
 
 def _items_of(message: Message) -> Iterator[JsonObject]:
-    """Yield the input items of one message; an assistant's original items are sent back unchanged, with reasoning."""
+    """Yield the input items of one message; an assistant's original items are sent back unchanged,
+    with reasoning.
+    """
     if message.role in INSTRUCTION_ROLES:
         return
     if message.role == "tool":
         parts = sendable_parts(message, OpenAIResponses.media, OpenAIResponses.title)
         output = only_text(parts)
         content = [_part(part) for part in parts] if output is None else output
-        yield {"type": "function_call_output", "call_id": message.metadata.get("tool_call_id"), "output": content}
+        yield {
+            "type": "function_call_output",
+            "call_id": message.metadata.get("tool_call_id"),
+            "output": content,
+        }
     elif message.role == "assistant":
         original = private_content(message, "responses")
         yield from _rebuilt(message) if original is None else _original_items(message, original)
@@ -180,7 +215,8 @@ _items = Memo[Message, JsonObject](lambda message: list(_items_of(message)))
 def _original_items(message: Message, original: list[JsonObject]) -> Iterator[JsonObject]:
     """Return the original items, unless the text or the calls have changed since.
 
-    The API requires the result of each reasoning item directly after it: a last one without a result is left out.
+    The API requires the result of each reasoning item directly after it: a last one without a
+    result is left out.
     """
     text, calls = _text_and_calls(original, None)
     asked = calls_of(message)
@@ -237,7 +273,10 @@ def _part(part: Part) -> JsonObject:
         case AudioPart():
             return audio_item(part)
         case FilePart():
-            return {"type": "input_file", **(file_data(part) if base64_data(part) else {"file_url": part.source})}
+            return {
+                "type": "input_file",
+                **(file_data(part) if base64_data(part) else {"file_url": part.source}),
+            }
 
 
 def _text_and_calls(items: Sequence[JsonView], response_id: Any) -> tuple[str, list[Call]]:
@@ -248,8 +287,12 @@ def _text_and_calls(items: Sequence[JsonView], response_id: Any) -> tuple[str, l
 
 
 def _message_text(items: Sequence[JsonView], keys: Mapping[str, str]) -> str:
-    """Return the text in all message items; `keys` maps the type of a part to the key of its text."""
-    parts = [part for item in items if item["type"] == "message" for part in item.get("content") or []]
+    """Return the text in all message items; `keys` maps the type of a part to the key of its
+    text.
+    """
+    parts = [
+        part for item in items if item["type"] == "message" for part in item.get("content") or []
+    ]
     return "".join(part[keys[part["type"]]] for part in parts if part["type"] in keys)
 
 
@@ -260,7 +303,9 @@ def _is_providers(type: str) -> bool:
 def _provider_call(item: JsonView) -> ProviderCall:
     """`web_search_call`, `file_search_call`, `code_interpreter_call`, `mcp_call` and so on."""
     details = {key: value for key, value in item.items() if key not in ("type", "id", "status")}
-    return provider_call(item["type"].removesuffix("_call"), item.get("id"), item.get("status"), details)
+    return provider_call(
+        item["type"].removesuffix("_call"), item.get("id"), item.get("status"), details
+    )
 
 
 class ResponsesStream(StreamAssembler):
@@ -305,11 +350,17 @@ class ResponsesStream(StreamAssembler):
         if self._response.get("output") and not self.refusal:
             return self._response
         is_cut_off = not self._response or self._opened - self._items.keys()
-        return {**self._response, "output": self._items_or_text(), **({"status": NO_END} if is_cut_off else {})}
+        return {
+            **self._response,
+            "output": self._items_or_text(),
+            **({"status": NO_END} if is_cut_off else {}),
+        }
 
     def _items_or_text(self) -> list[Any]:
         items = [self._items[index] for index in sorted(self._items)]
         said = [{"type": "refusal", "refusal": self.refusal}] if self.refusal else []
         if self._text and not items:
             said = [{"type": "output_text", "text": "".join(self._text)}, *said]
-        return [*items, {"type": "message", "role": "assistant", "content": said}] if said else items
+        return (
+            [*items, {"type": "message", "role": "assistant", "content": said}] if said else items
+        )

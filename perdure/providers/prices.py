@@ -1,4 +1,6 @@
-"""The cost of model calls: by the worker owner's table or function, else by the price list of `genai-prices`."""
+"""The cost of model calls: by the worker owner's table or function, else by the price list of
+`genai-prices`.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,12 @@ _NAMED_OTHERWISE = {"foundry": "azure"}
 """Providers that have another name in the price list."""
 
 PriceFunction = Callable[[str, str, Usage], float | None | Awaitable[float | None]]
-"""Takes the model, the provider and the usage of a call; returns its cost in US dollars, or None."""
+"""Takes the model, the provider and the usage of a call; returns its cost in US dollars, or
+None."""
 
 PriceSource = Mapping[str, Mapping[str, float]] | PriceFunction
-"""A table, `{"PROVIDER/MODEL": {"input": …, "output": …}}` in US dollars per million tokens, or a function."""
+"""A table, `{"PROVIDER/MODEL": {"input": …, "output": …}}` in US dollars per million tokens, or a
+function."""
 
 
 class Price(BaseModel):
@@ -57,7 +61,9 @@ class Price(BaseModel):
         write = self.input if self.cache_write is None else self.cache_write
         longer_write = write if self.cache_write_1h is None else self.cache_write_1h
         written = (kept - longer) * write + longer * longer_write
-        return (plain * self.input + cached * read + written + usage.output_tokens * self.output) / MILLION
+        return (
+            plain * self.input + cached * read + written + usage.output_tokens * self.output
+        ) / MILLION
 
 
 async def _directly(function: Callable[[], Any]) -> Any:
@@ -69,16 +75,20 @@ async def _directly(function: Callable[[], Any]) -> Any:
 class Prices:
     """The price sources of a worker.
 
-    `own` is a table, `{"openai/gpt-5*": {"input": 1.25, "cached_input": 0.125, "output": 10}}`, whose names may contain
-    `*` and `?`: an exact name wins, else the first match. Or it is a `PriceFunction`, which `call` calls; or None for
-    the table that `PERDURE_PRICES` names, if any. If it has no price, perdure looks in the list of `genai-prices`,
-    which is installed with `perdure[prices]` and needs no network.
+    `own` is a table, `{"openai/gpt-5*": {"input": 1.25, "cached_input": 0.125, "output": 10}}`,
+    whose names may contain `*` and `?`: an exact name wins, else the first match. Or it is a
+    `PriceFunction`, which `call` calls; or None for the table that `PERDURE_PRICES` names, if any.
+    If it has no price, perdure looks in the list of `genai-prices`, which is installed with
+    `perdure[prices]` and needs no network.
 
     Raises `ConfigurationError` for a malformed table.
     """
 
     def __init__(
-        self, own: PriceSource | None = None, *, call: Callable[[Callable[[], Any]], Awaitable[Any]] = _directly
+        self,
+        own: PriceSource | None = None,
+        *,
+        call: Callable[[Callable[[], Any]], Awaitable[Any]] = _directly,
     ) -> None:
         self._call = call
         self._function = own if callable(own) else None
@@ -94,16 +104,22 @@ class Prices:
         return self._function is not None
 
     async def of_call(self, agent: Agent, usage: Usage, model: str | None = None) -> float | None:
-        """Return a call's cost in US dollars; None if its price is unknown. `model` is the reply's name for the model.
+        """Return a call's cost in US dollars; None if its price is unknown. `model` is the reply's
+        name for the model.
 
-        The owner's prices may be for either name, that of the reply or the agent's. If the reply has a name, the list
-        is searched for that one alone: a provider may answer with another model than the requested one.
+        The owner's prices may be for either name, that of the reply or the agent's. If the reply
+        has a name, the list is searched for that one alone: a provider may answer with another
+        model than the requested one.
 
         Raises the errors of the owner's function, and `ValueError` if its result is not an amount.
         """
         provider, asked = names(agent)
         for name in dict.fromkeys([model or asked, asked]):
-            if self._function and (cost := await self._by_function(self._function, name, provider, usage)) is not None:
+            if (
+                self._function
+                and (cost := await self._by_function(self._function, name, provider, usage))
+                is not None
+            ):
                 return cost
             if price := self._find(f"{provider}/{name}"):
                 return price.of(usage)
@@ -111,9 +127,14 @@ class Prices:
 
     async def knows(self, agent: Agent) -> bool:
         """Return whether there is a price for the agent's model. Raises like `of_call`."""
-        return await self.of_call(agent, Usage(input_tokens=1, output_tokens=1, total_tokens=2)) is not None
+        return (
+            await self.of_call(agent, Usage(input_tokens=1, output_tokens=1, total_tokens=2))
+            is not None
+        )
 
-    async def _by_function(self, function: PriceFunction, model: str, provider: str, usage: Usage) -> float | None:
+    async def _by_function(
+        self, function: PriceFunction, model: str, provider: str, usage: Usage
+    ) -> float | None:
         value = await self._call(partial(function, model, provider, usage))
         if value is None:
             return None
@@ -134,9 +155,11 @@ def names(agent: Agent) -> tuple[str, str]:
 
 
 def listed_cost(agent: Agent, usage: Usage, model: str) -> float | None:
-    """Return a call's cost by the list of `genai-prices`; None if that does not have the model, or is not installed.
+    """Return a call's cost by the list of `genai-prices`; None if that does not have the model, or
+    is not installed.
 
-    An endpoint in the list determines the provider: many servers use OpenAI's protocol. Never raises.
+    An endpoint in the list determines the provider: many servers use OpenAI's protocol. Never
+    raises.
     """
     if not (usage.input_tokens or usage.output_tokens) or not model or not is_list_installed():
         return None
@@ -167,12 +190,15 @@ def is_list_installed() -> bool:
 
 
 def load_list() -> None:
-    """Read the list, if it is installed, so that the first call does not wait for it: that takes about 50 ms."""
+    """Read the list, if it is installed, so that the first call does not wait for it: that takes
+    about 50 ms.
+    """
     listed_cost(Agent(), Usage(input_tokens=1), "gpt-5")
 
 
 def _parts_of_input(usage: Usage) -> tuple[int, int, int]:
-    """Return the tokens read from the cache, those written into it, and how many of these are kept for an hour.
+    """Return the tokens read from the cache, those written into it, and how many of these are kept
+    for an hour.
 
     The first two never exceed the input together.
     """
@@ -182,20 +208,26 @@ def _parts_of_input(usage: Usage) -> tuple[int, int, int]:
 
 
 def read_table(path: str | os.PathLike[str]) -> dict[str, Price]:
-    """Table in a file, JSON or YAML. Raises `ConfigurationError`, which names the file and the error."""
+    """Table in a file, JSON or YAML. Raises `ConfigurationError`, which names the file and the
+    error.
+    """
     import yaml
 
     where = f"{VARIABLE}={os.fspath(path)}"
     try:
         text = Path(path).read_text(encoding="utf-8")
-        return _table(json.loads(text) if Path(path).suffix == ".json" else yaml.safe_load(text), where)
+        return _table(
+            json.loads(text) if Path(path).suffix == ".json" else yaml.safe_load(text), where
+        )
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigurationError(f"{where}: the file can't be read: {error}") from error
 
 
 def _table(value: Any, where: str) -> dict[str, Price]:
     if not isinstance(value, Mapping):
-        raise ConfigurationError(f"{where}: expected an object of prices by PROVIDER/MODEL, got {value!r:.80}")
+        raise ConfigurationError(
+            f"{where}: expected an object of prices by PROVIDER/MODEL, got {value!r:.80}"
+        )
     return {name: _price(name, entry, f"{where}: {name!r}") for name, entry in value.items()}
 
 
@@ -208,8 +240,10 @@ def _price(name: Any, entry: Any, where: str) -> Price:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise ConfigurationError(
-            f"{where}: {place + ': ' if place else ''}{first['msg'][:1].lower()}{first['msg'][1:]}, "
+            f"{where}: "
+            f"{place + ': ' if place else ''}{first['msg'][:1].lower()}{first['msg'][1:]}, "
             f"got {first['input']!r:.80}. Expected US dollars per million tokens: "
-            "{input: 1.25, output: 10, cached_input: 0.125, cache_write: 1.25}, the last two as needed, and "
+            "{input: 1.25, output: 10, cached_input: 0.125, cache_write: 1.25}, the last two as "
+            "needed, and "
             "cache_write_1h"
         ) from error

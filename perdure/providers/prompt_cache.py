@@ -1,4 +1,5 @@
-"""Marks requests for the providers' prompt caches: the prefix to keep, and the calls that belong together.
+"""Marks requests for the providers' prompt caches: the prefix to keep, and the calls that belong
+together.
 
 The rules: https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching and
 https://developers.openai.com/api/docs/guides/prompt-caching
@@ -18,16 +19,19 @@ _MARKABLE = frozenset({"text", "image", "document", "tool_use", "tool_result"})
 """Blocks of Anthropic's that may be marked; thinking may not."""
 _GENERATION = re.compile(r"(?:^|[/:])gpt-(?!35)(\d{1,2})(?:\.(\d+))?")
 _WITH_MARKS = (5, 6)
-"""The first generation of OpenAI's models that charges for writes, and matches prefixes only at marks."""
+"""The first generation of OpenAI's models that charges for writes, and matches prefixes only at
+marks."""
 
 
-def with_cache_control(request: JsonObject, chosen: PromptCache | None, series: CallSeries) -> JsonObject:
-    """Return the request with at most four Anthropic marks: after tools, after system, at the end of the last request,
-    and at the end.
+def with_cache_control(
+    request: JsonObject, chosen: PromptCache | None, series: CallSeries
+) -> JsonObject:
+    """Return the request with at most four Anthropic marks: after tools, after system, at the end
+    of the last request, and at the end.
 
-    The API compares a mark with entries written up to 20 blocks before it. The third mark finds the last request's
-    entry, however many blocks the answer and its results take. A request with a mark of its agent's own is left
-    unchanged.
+    The API compares a mark with entries written up to 20 blocks before it. The third mark finds the
+    last request's entry, however many blocks the answer and its results take. A request with a mark
+    of its agent's own is left unchanged.
     """
     if chosen == "off" or (chosen is None and not series.goes_on) or _is_marked(request):
         return request
@@ -44,7 +48,9 @@ def with_cache_control(request: JsonObject, chosen: PromptCache | None, series: 
     if series.goes_on and request.get("tool_choice") != {"type": "none"}:
         turns = marked["messages"] = [*request["messages"]]
         for index in _ends(turns):
-            turns[index] = turns[index] | {"content": _with_last(turns[index]["content"], _is_markable, mark)}
+            turns[index] = turns[index] | {
+                "content": _with_last(turns[index]["content"], _is_markable, mark)
+            }
     return marked
 
 
@@ -52,14 +58,22 @@ def _ends(turns: Sequence[JsonObject]) -> Iterable[int]:
     """Return the indexes of the last turns of the request before this one, and of this one."""
     if not turns:
         return ()
-    answer = next((index for index in reversed(range(len(turns))) if turns[index]["role"] == "assistant"), 0)
+    answer = next(
+        (index for index in reversed(range(len(turns))) if turns[index]["role"] == "assistant"), 0
+    )
     return sorted({max(0, answer - 1), len(turns) - 1})
 
 
 def _with_last(blocks: Any, is_markable: Any, mark: JsonObject) -> Any:
     """Return the blocks with the mark on the last one that may have it."""
-    index = next((index for index in reversed(range(len(blocks))) if is_markable(blocks[index])), None)
-    return blocks if index is None else [*blocks[:index], {**blocks[index], **mark}, *blocks[index + 1 :]]
+    index = next(
+        (index for index in reversed(range(len(blocks))) if is_markable(blocks[index])), None
+    )
+    return (
+        blocks
+        if index is None
+        else [*blocks[:index], {**blocks[index], **mark}, *blocks[index + 1 :]]
+    )
 
 
 def _is_loaded(tool: Any) -> bool:
@@ -67,7 +81,11 @@ def _is_loaded(tool: Any) -> bool:
 
 
 def _is_markable(block: Any) -> bool:
-    return isinstance(block, dict) and block.get("type") in _MARKABLE and _is_said(block.get("text", "-"))
+    return (
+        isinstance(block, dict)
+        and block.get("type") in _MARKABLE
+        and _is_said(block.get("text", "-"))
+    )
 
 
 def _is_said(text: Any) -> bool:
@@ -78,7 +96,9 @@ def _is_marked(request: JsonObject) -> bool:
     system = request.get("system")
     groups = [request.get("tools") or (), system if isinstance(system, list) else ()]
     groups += [turn["content"] for turn in request["messages"]]
-    return "cache_control" in request or any(_has(block, "cache_control") for group in groups for block in group)
+    return "cache_control" in request or any(
+        _has(block, "cache_control") for group in groups for block in group
+    )
 
 
 def _has(block: Any, name: str) -> bool:
@@ -86,19 +106,30 @@ def _has(block: Any, name: str) -> bool:
 
 
 def with_cache_key(
-    request: JsonObject, chosen: PromptCache | None, series: CallSeries, *, is_own: bool, messages: str
+    request: JsonObject,
+    chosen: PromptCache | None,
+    series: CallSeries,
+    *,
+    is_own: bool,
+    messages: str,
 ) -> JsonObject:
-    """Return the request for OpenAI's cache: with the key of its series, and a mark after tools and system.
+    """Return the request for OpenAI's cache: with the key of its series, and a mark after tools and
+    system.
 
-    `messages` is the key of its conversation. Other servers get neither, unless the agent's file asks for it. Only
-    models that support marks get one; with `off`, these models do not write. The agent's file overrides all of this.
+    `messages` is the key of its conversation. Other servers get neither, unless the agent's file
+    asks for it. Only models that support marks get one; with `off`, these models do not write. The
+    agent's file overrides all of this.
     """
     knows_marks = _generation(request.get("model")) >= _WITH_MARKS
     if chosen == "off":
         return {"prompt_cache_options": {"mode": "explicit"}, **request} if knows_marks else request
     if chosen is None and not (series.goes_on and is_own):
         return request
-    changed = {"prompt_cache_key": series.key, **request} if series.goes_on and series.key else dict(request)
+    changed = (
+        {"prompt_cache_key": series.key, **request}
+        if series.goes_on and series.key
+        else dict(request)
+    )
     if knows_marks and not _has_breakpoints(request, messages):
         if chosen == "1h":
             changed["prompt_cache_options"] = {"ttl": "12h"}
@@ -110,7 +141,11 @@ def _mark_instructions(request: JsonObject, messages: str) -> None:
     mark = {"prompt_cache_breakpoint": {"mode": "explicit"}}
     items = request[messages] = [*request[messages]]
     instructions = request.get("instructions")
-    if isinstance(instructions, str) and _is_said(instructions) and "previous_response_id" not in request:
+    if (
+        isinstance(instructions, str)
+        and _is_said(instructions)
+        and "previous_response_id" not in request
+    ):
         # The API does not accept a mark in `instructions`.
         content = [{"type": "input_text", "text": request.pop("instructions"), **mark}]
         items.insert(0, {"role": "developer", "content": content})
@@ -128,7 +163,9 @@ def _instructs(item: JsonObject) -> bool:
 def _has_breakpoints(request: JsonObject, messages: str) -> bool:
     contents = [item.get("content") for item in request[messages]]
     parts = (part for content in contents if isinstance(content, list) for part in content)
-    return "prompt_cache_options" in request or any(_has(part, "prompt_cache_breakpoint") for part in parts)
+    return "prompt_cache_options" in request or any(
+        _has(part, "prompt_cache_breakpoint") for part in parts
+    )
 
 
 def _generation(model: Any) -> tuple[int, int]:

@@ -21,7 +21,9 @@ def parsed_rates(texts: Iterable[str]) -> dict[str, float]:
     for text in texts:
         match = _RATE.fullmatch(text.strip())
         if match is None:
-            raise ConfigurationError(f"{text!r} is not a rate: expected PROVIDER=N/s, PROVIDER/MODEL=N/s, or N/min")
+            raise ConfigurationError(
+                f"{text!r} is not a rate: expected PROVIDER=N/s, PROVIDER/MODEL=N/s, or N/min"
+            )
         name = match["name"].strip()
         if name in rates:
             raise ConfigurationError(f"there are two rates for {name!r}: give one")
@@ -30,14 +32,22 @@ def parsed_rates(texts: Iterable[str]) -> dict[str, float]:
 
 
 def require_rates(rates: Mapping[str, float]) -> dict[str, float]:
-    """Return the same rates. Raises `ConfigurationError` for one that is not a number above 0, or has no name."""
+    """Return the same rates. Raises `ConfigurationError` for one that is not a number above 0, or
+    has no name.
+    """
     for name, rate in rates.items():
         if not isinstance(name, str):
-            raise ConfigurationError(f"{name!r} has a rate: expected the name of a provider or model, as a text")
+            raise ConfigurationError(
+                f"{name!r} has a rate: expected the name of a provider or model, as a text"
+            )
         if not isinstance(rate, int | float) or not math.isfinite(rate) or rate <= 0:
-            raise ConfigurationError(f"the rate of {name!r} is {rate!r}: expected calls per second, above 0")
+            raise ConfigurationError(
+                f"the rate of {name!r} is {rate!r}: expected calls per second, above 0"
+            )
         if not all(name.split("/", 1)):
-            raise ConfigurationError(f"the rate {name!r} lacks a provider or model: expected e.g. `openai/gpt-4o`")
+            raise ConfigurationError(
+                f"the rate {name!r} lacks a provider or model: expected e.g. `openai/gpt-4o`"
+            )
     return dict(rates)
 
 

@@ -1,4 +1,6 @@
-"""The parts of a request that a server refuses: the request is sent again without them, and they are remembered."""
+"""The parts of a request that a server refuses: the request is sent again without them, and they
+are remembered.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,11 @@ _ROOM = re.compile(r"exceed context limit: (\d+) \+ \d+ > (\d+)")
 _LEAST_ROOM = 1024
 
 
-def refused_part(error: ModelError, sent: JsonObject, *, is_marked: bool, limits_itself: bool) -> str | None:
-    """Return the part of a request that the error refuses and that can be left out; None for nothing.
+def refused_part(
+    error: ModelError, sent: JsonObject, *, is_marked: bool, limits_itself: bool
+) -> str | None:
+    """Return the part of a request that the error refuses and that can be left out; None for
+    nothing.
 
     `limits_itself` is whether the length of the answer is perdure's own choice.
     """
@@ -35,11 +40,15 @@ def refused_part(error: ModelError, sent: JsonObject, *, is_marked: bool, limits
         return f"tool:{tool}"
     known = table()["left_out"]
     if pattern(*known["words"]).search(text):
-        options = (key for key in known["options"] if key in sent and re.search(rf"\b{key}\b", text))
+        options = (
+            key for key in known["options"] if key in sent and re.search(rf"\b{key}\b", text)
+        )
         option: str | None = next(options, None)
         if option and known["renamed"].get(option, "") in text:
             return option
-        private: str | None = next((key for key in known["fields"] if key in text and _has_private(sent, key)), None)
+        private: str | None = next(
+            (key for key in known["fields"] if key in text and _has_private(sent, key)), None
+        )
         if private and "missing" not in text and "must be passed" not in text:
             return private
     return MARKS if is_marked and pattern(*known["marks"]).search(text) else None
@@ -54,9 +63,15 @@ def without(request: JsonObject, refused: Iterable[str]) -> JsonObject:
             kept = [tool for tool in request.get("tools") or () if tool_name(tool) != value]
             request = {**request, "tools": kept} if "tools" in request else request
         elif word == "limit":
-            request = {**request, "max_tokens": min(int(value), request.get("max_tokens", int(value)))}
+            request = {
+                **request,
+                "max_tokens": min(int(value), request.get("max_tokens", int(value))),
+            }
         elif part in known["fields"]:
-            request = {**request, "messages": [_without_field(message, part) for message in request["messages"]]}
+            request = {
+                **request,
+                "messages": [_without_field(message, part) for message in request["messages"]],
+            }
         elif part in request:
             request = rename_keys(request, {part: known["renamed"].get(part, "")})
     return request
@@ -88,7 +103,9 @@ def _lower_limit(text: str) -> str | None:
 
 
 def _has_private(sent: JsonObject, key: str) -> bool:
-    return any(_without_field(message, key) is not message for message in sent.get("messages") or ())
+    return any(
+        _without_field(message, key) is not message for message in sent.get("messages") or ()
+    )
 
 
 def _without_field(message: JsonObject, key: str) -> JsonObject:
@@ -97,5 +114,7 @@ def _without_field(message: JsonObject, key: str) -> JsonObject:
         return message
     kept = {name: value for name, value in message.items() if name != key}
     if calls:
-        kept["tool_calls"] = [{name: value for name, value in call.items() if name != key} for call in calls]
+        kept["tool_calls"] = [
+            {name: value for name, value in call.items() if name != key} for call in calls
+        ]
     return kept

@@ -1,4 +1,6 @@
-"""Finds an agent's provider (§11), checks beforehand that it exists, and offers its pure conversions (§7, §8)."""
+"""Finds an agent's provider (§11), checks beforehand that it exists, and offers its pure
+conversions (§7, §8).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from .tool_call_text import kind_problem, sendable_parts
 ENTRY_POINT_GROUP = PROVIDERS_GROUP
 
 ProviderFactory = Callable[[str, str], Provider]
-"""Takes the provider's key and the API type; raises ValueError when the provider has no such API."""
+"""Takes the provider's key and the API type; raises ValueError when the provider has no such
+API."""
 
 
 _OPENAI = {"chat": ".openai_chat:OpenAIChat", "responses": ".openai_responses:OpenAIResponses"}
@@ -33,12 +36,17 @@ PROVIDERS: Mapping[str, Mapping[str, str]] = {
 
 
 def provider_for(
-    agent: Agent, *, provider: str | None = None, api_type: str | None = None, component: str = "executor"
+    agent: Agent,
+    *,
+    provider: str | None = None,
+    api_type: str | None = None,
+    component: str = "executor",
 ) -> Provider:
-    """Return the provider that the agent's model names, unless `provider` or `api_type` overrides it.
+    """Return the provider that the agent's model names, unless `provider` or `api_type` overrides
+    it.
 
-    The same object for the same key and API type. Raises InvokerError for an unknown key, with `component` in its text,
-    and ValueError for an unknown API type.
+    The same object for the same key and API type. Raises InvokerError for an unknown key, with
+    `component` in its text, and ValueError for an unknown API type.
     """
     model = agent.model
     key = provider or (model and model.provider) or DEFAULT_PROVIDER
@@ -50,8 +58,9 @@ def provider_for(
 
 @lru_cache(maxsize=256)
 def _provider(key: str, api_type: str) -> Provider | None:
-    """Return the provider; None for a key unknown to this process. Raises ValueError for an API that the provider
-    lacks."""
+    """Return the provider; None for a key unknown to this process. Raises ValueError for an API
+    that the provider lacks.
+    """
     if key not in PROVIDERS:
         installed = next(iter(entry_points(group=ENTRY_POINT_GROUP, name=key)), None)
         factory: ProviderFactory | None = installed.load() if installed else None
@@ -86,41 +95,57 @@ def model_problem(provider: str, api_type: str) -> ModelProblem | None:
         return ModelProblem(
             "provider",
             f"No executor registered for key: {provider}{did_you_mean(provider, known)}. Expected "
-            f"{', '.join(known)}, or the provider of a package that is installed here (perdure docs providers)",
+            f"{', '.join(known)}, or the provider of a package that is installed here (perdure "
+            "docs providers)",
         )
     try:
         is_offered = _offers(provider, api_type)
     except (ImportError, AttributeError) as error:
-        return ModelProblem("provider", f"the package that adds the provider {provider!r} can't be imported: {error}")
+        return ModelProblem(
+            "provider",
+            f"the package that adds the provider {provider!r} can't be imported: {error}",
+        )
     return None if is_offered else ModelProblem("apiType", _unsupported_here(provider, api_type))
 
 
-def id_problem(provider: str, id: str | None, endpoint: str | None, kind: str | None) -> ModelProblem | None:
-    """Return the problem of a model without an id; None for one that has an id, or needs none. Never raises.
+def id_problem(
+    provider: str, id: str | None, endpoint: str | None, kind: str | None
+) -> ModelProblem | None:
+    """Return the problem of a model without an id; None for one that has an id, or needs none.
+    Never raises.
 
-    `endpoint` and `kind` are those of its connection. A self-hosted server, or the provider of an installed package,
-    may have a single model; an endpoint or the environment may name a deployment of Azure.
+    `endpoint` and `kind` are those of its connection. A self-hosted server, or the provider of an
+    installed package, may have a single model; an endpoint or the environment may name a deployment
+    of Azure.
     """
     if (id or "").strip() or "/deployments/" in (endpoint or ""):
         return None
     is_own = provider not in ("openai", "anthropic") or bool(endpoint) or kind == "reference"
-    return ModelProblem("id", "is missing: expected a model's id, such as gpt-4.1-mini", is_fatal=not is_own)
+    return ModelProblem(
+        "id", "is missing: expected a model's id, such as gpt-4.1-mini", is_fatal=not is_own
+    )
 
 
 def require_ids(agent: Agent) -> None:
     """Raise LoadError if the agent's model, or one of its fallback, has no id and needs one."""
     for model in agent.models if agent.model else ():
-        endpoint, kind = (model.connection.endpoint, model.connection.kind) if model.connection else (None, None)
+        endpoint, kind = (
+            (model.connection.endpoint, model.connection.kind) if model.connection else (None, None)
+        )
         problem = id_problem(model.provider_key, model.id, endpoint, kind)
         if problem is not None and problem.is_fatal:
             raise LoadError(problem.text, field="model.id")
 
 
 def require_model(agent: Agent) -> None:
-    """Raise InvokerError for a provider unknown to this process, and LoadError for an API that it lacks, and for a
-    missing id."""
+    """Raise InvokerError for a provider unknown to this process, and LoadError for an API that it
+    lacks, and for a missing id.
+    """
     require_ids(agent)
-    problem = next(filter(None, (model_problem(model.provider_key, model.api_type) for model in agent.models)), None)
+    problem = next(
+        filter(None, (model_problem(model.provider_key, model.api_type) for model in agent.models)),
+        None,
+    )
     if problem is None:
         return
     if problem.field == "provider":
@@ -129,13 +154,17 @@ def require_model(agent: Agent) -> None:
 
 
 def media_problem(provider: str, api_type: str, kind: str) -> str | None:
-    """Return why such a model can't take inputs of this kind; None if it can, or if its media are unknown."""
+    """Return why such a model can't take inputs of this kind; None if it can, or if its media are
+    unknown.
+    """
     found = provider_for(Agent(), provider=provider, api_type=api_type)
     return None if found.media is None else kind_problem(kind, found.media, found.title)
 
 
 def require_media(agent: Agent, messages: Sequence[Message]) -> None:
-    """Raise UnsupportedMediaError for messages with media that none of the agent's models can take."""
+    """Raise UnsupportedMediaError for messages with media that none of the agent's models can
+    take.
+    """
     refusals = []
     for number in range(len(agent.models)):
         provider = provider_for(agent.with_fallback(number))
@@ -149,25 +178,35 @@ def require_media(agent: Agent, messages: Sequence[Message]) -> None:
 
 
 def require_provider(provider: str) -> None:
-    """Raise ConfigurationError for a provider unknown to this process, which names the known ones."""
+    """Raise ConfigurationError for a provider unknown to this process, which names the known
+    ones.
+    """
     if provider not in (known := _known_providers()):
         hint = did_you_mean(provider, known)
-        raise ConfigurationError(f"there is no provider {provider!r}{hint}: expected one of {', '.join(known)}")
+        raise ConfigurationError(
+            f"there is no provider {provider!r}{hint}: expected one of {', '.join(known)}"
+        )
 
 
 def _known_providers() -> list[str]:
-    return sorted({*PROVIDERS, *(entry_point.name for entry_point in entry_points(group=ENTRY_POINT_GROUP))})
+    return sorted(
+        {*PROVIDERS, *(entry_point.name for entry_point in entry_points(group=ENTRY_POINT_GROUP))}
+    )
 
 
 def _unsupported_here(provider: str, api_type: str) -> str:
     text = f"Unsupported API type: {api_type}"
     if api_type in _NO_AGENTS:
         return (
-            f"{text}. Expected chat or responses: {_NO_AGENTS[api_type]} and is not an agent. Call it with its own SDK"
+            f"{text}. Expected chat or responses: {_NO_AGENTS[api_type]} and is not an agent. Call "
+            "it with its own SDK"
         )
     offered = [each for each in _API_TYPES if _offers(provider, each)]
     expected = " or ".join(offered) or "an API that it has"
-    return f"{text}{did_you_mean(api_type, offered)}. Expected {expected} with the provider {provider!r}"
+    return (
+        f"{text}{did_you_mean(api_type, offered)}. Expected {expected} with the provider "
+        f"{provider!r}"
+    )
 
 
 def _offers(provider: str, api_type: str) -> bool:
@@ -191,12 +230,16 @@ def to_request(
 ) -> JsonObject:
     """Return the keyword arguments of the SDK call that sends these messages (§7).
 
-    `provider` and `api_type` override the agent's model. `extra_tools` holds `{name, description?, parameters?}` of
-    tools that are not in the file itself, `parameters` being a JSON Schema. With `may_call_tools=False` the model must
-    answer without tools. Raises InvokerError for an unknown provider, and ValueError for an unknown API type, a message
-    that is not valid (pydantic's ValidationError), or anything that the API cannot express.
+    `provider` and `api_type` override the agent's model. `extra_tools` holds `{name, description?,
+    parameters?}` of tools that are not in the file itself, `parameters` being a JSON Schema. With
+    `may_call_tools=False` the model must answer without tools. Raises InvokerError for an unknown
+    provider, and ValueError for an unknown API type, a message that is not valid (pydantic's
+    ValidationError), or anything that the API cannot express.
     """
-    neutral = [message if isinstance(message, Message) else Message.model_validate(message) for message in messages]
+    neutral = [
+        message if isinstance(message, Message) else Message.model_validate(message)
+        for message in messages
+    ]
     found = provider_for(agent, provider=provider, api_type=api_type)
     return found.to_request(agent, neutral, extra_tools=extra_tools, may_call_tools=may_call_tools)
 
@@ -204,11 +247,12 @@ def to_request(
 def process_response(
     agent: Agent, response: JsonView, *, provider: str | None = None, api_type: str | None = None
 ) -> Any:
-    """Return the answer in a provider's raw JSON: a list of ToolCall, the structured value, or the text (§8).
+    """Return the answer in a provider's raw JSON: a list of ToolCall, the structured value, or the
+    text (§8).
 
-    A structured value is a StructuredResult if it is an object, and the plain text if that is not JSON. `provider` and
-    `api_type` override the agent's model. Raises InvokerError for an unknown provider, and ValueError for an unknown
-    API type or anything that is not a response of the API.
+    A structured value is a StructuredResult if it is an object, and the plain text if that is not
+    JSON. `provider` and `api_type` override the agent's model. Raises InvokerError for an unknown
+    provider, and ValueError for an unknown API type or anything that is not a response of the API.
     """
     found = provider_for(agent, provider=provider, api_type=api_type, component="processor")
     return found.process(agent, valid_json(response))
@@ -224,19 +268,28 @@ def format_tool_messages(
     provider: str | None = None,
     api_type: str | None = None,
 ) -> list[Message]:
-    """Return the assistant message that asked for the calls, then one `tool` message for each result (§9.4, §9.5).
+    """Return the assistant message that asked for the calls, then one `tool` message for each
+    result (§9.4, §9.5).
 
-    They are neutral: every provider's `to_request` groups them as its API requires. The response's own content
-    (thinking, reasoning) is kept for the API that it came from. `text` replaces the text of the response.
-    Raises ValueError unless there is one result for each call, ModelError for a response that is not one of the
-    API, and, when there is a response, the same errors as `process_response` for the provider and the API type.
+    They are neutral: every provider's `to_request` groups them as its API requires. The response's
+    own content (thinking, reasoning) is kept for the API that it came from. `text` replaces the
+    text of the response. Raises ValueError unless there is one result for each call, ModelError for
+    a response that is not one of the API, and, when there is a response, the same errors as
+    `process_response` for the provider and the API type.
     """
     asking = Message.assistant(text or "", calls)
     if response is not None:
-        said = provider_for(agent, provider=provider, api_type=api_type).reply(agent, valid_json(response)).message
+        said = (
+            provider_for(agent, provider=provider, api_type=api_type)
+            .reply(agent, valid_json(response))
+            .message
+        )
         asking = Message.assistant(said.text if text is None else text, calls)
         asking.metadata = {**said.metadata, **asking.metadata}
-    return [asking, *(_tool_message(call, result) for call, result in zip(calls, results, strict=True))]
+    return [
+        asking,
+        *(_tool_message(call, result) for call, result in zip(calls, results, strict=True)),
+    ]
 
 
 def _tool_message(call: ToolCall, result: str | ToolResult) -> Message:

@@ -1,4 +1,6 @@
-"""One call through a provider's SDK, without its retries and models; and its stream, from bytes to the response."""
+"""One call through a provider's SDK, without its retries and models; and its stream, from bytes to
+the response.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,13 @@ from ..json_types import JsonObject, JsonView
 from ..options import DEFAULT_ANSWER_BYTES
 from ..text import TextPieces, bounded_text, valid_json
 from .base import Delta, StreamAssembler
-from .errors import UNEXPECTED_FORMAT, UnexpectedFormatError, error_from_exception, json_excerpt, request_id
+from .errors import (
+    UNEXPECTED_FORMAT,
+    UnexpectedFormatError,
+    error_from_exception,
+    json_excerpt,
+    request_id,
+)
 from .sdks import SdkNames
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
@@ -28,7 +36,9 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class EventDecoder:
-    """Takes chunks of bytes and yields the `data` of each complete event; skips comments and other fields."""
+    """Takes chunks of bytes and yields the `data` of each complete event; skips comments and other
+    fields.
+    """
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -51,7 +61,9 @@ class EventDecoder:
 
 
 def _data_of(event: bytearray) -> str:
-    lines = (line for line in _LINE_END.split(event.removeprefix(_BOM)) if line.startswith(b"data:"))
+    lines = (
+        line for line in _LINE_END.split(event.removeprefix(_BOM)) if line.startswith(b"data:")
+    )
     data = b"\n".join(line[5:].removeprefix(b" ") for line in lines)
     try:
         return data.decode("utf-8", "surrogatepass")
@@ -62,7 +74,8 @@ def _data_of(event: bytearray) -> str:
 T = TypeVar("T")
 
 ENVELOPES = 16
-"""The most bytes of a stream per byte of its answer: each event wraps a few characters in hundreds."""
+"""The most bytes of a stream per byte of its answer: each event wraps a few characters in
+hundreds."""
 _END = "[DONE]"
 _MAY_HOLD_HALVES = re.compile("\\\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
@@ -72,12 +85,15 @@ class TooLargeError(Exception):
 
 
 class StreamReader:
-    """Feeds an assembler with the events of one response; `on_delta` gets each piece of the answer, its text valid.
+    """Feeds an assembler with the events of one response; `on_delta` gets each piece of the answer,
+    its text valid.
 
     Characters that are split between events are joined.
     """
 
-    def __init__(self, assembler: StreamAssembler, on_delta: Callable[[Delta], None], max_bytes: int) -> None:
+    def __init__(
+        self, assembler: StreamAssembler, on_delta: Callable[[Delta], None], max_bytes: int
+    ) -> None:
         self._assembler = assembler
         self._on_delta = on_delta
         self._max_bytes = max_bytes
@@ -91,8 +107,8 @@ class StreamReader:
     async def read(self, response: Any) -> None:
         """Read to the end. A connection lost after the end of the answer is not an error.
 
-        Raises TooLargeError, ModelError for a failure that the provider reports, ValueError for anything that is not an
-        event of the API, and the HTTP client's errors.
+        Raises TooLargeError, ModelError for a failure that the provider reports, ValueError for
+        anything that is not an event of the API, and the HTTP client's errors.
         """
         import httpx2
 
@@ -161,7 +177,8 @@ class StreamReader:
 
     async def between(self) -> None:
         """Called after each chunk of the response, before the next one is read."""
-        # A few compressed bytes can unpack to many chunks in a row, which would block the event loop.
+        # A few compressed bytes can unpack to many chunks in a row, which would block the event
+        # loop.
         await asyncio.sleep(0)
 
     def _deltas(self, event: JsonObject) -> list[Delta]:
@@ -169,18 +186,24 @@ class StreamReader:
         if self._assembler.refusal:
             return []
         if self._may_hold_halves:
-            deltas = [Delta(delta.kind, self._pieces[delta.kind].add(delta.text)) for delta in deltas]
+            deltas = [
+                Delta(delta.kind, self._pieces[delta.kind].add(delta.text)) for delta in deltas
+            ]
         if not all(isinstance(delta.text, str) for delta in deltas):
             raise TypeError(UNEXPECTED_FORMAT)
         return [delta for delta in deltas if delta.text]
 
 
 def _read_event(read: Callable[[], T], got: str | JsonObject) -> T:
-    """Value of `read`. Raises UnexpectedFormatError for anything that the provider's API does not have."""
+    """Value of `read`. Raises UnexpectedFormatError for anything that the provider's API does not
+    have.
+    """
     try:
         return read()
     except (LookupError, TypeError, AttributeError) as error:
-        raise UnexpectedFormatError(got if isinstance(got, str) else f"the event {json_excerpt(got)}") from error
+        raise UnexpectedFormatError(
+            got if isinstance(got, str) else f"the event {json_excerpt(got)}"
+        ) from error
 
 
 CONNECT_SECONDS = 10.0
@@ -199,9 +222,10 @@ _STREAM = "text/event-stream"
 class SdkCall:
     """A request through an `AsyncOpenAI` or `AsyncAnthropic` client.
 
-    It uses the client's own `post` and `get`, from bytes to bytes: the SDKs' own work around it (walking the whole
-    conversation, building a model of the response) costs more than the request itself. The size of the answer is
-    counted while it is unpacked, so that a few compressed bytes can't fill the memory.
+    It uses the client's own `post` and `get`, from bytes to bytes: the SDKs' own work around it
+    (walking the whole conversation, building a model of the response) costs more than the request
+    itself. The size of the answer is counted while it is unpacked, so that a few compressed bytes
+    can't fill the memory.
     """
 
     sdk: SdkNames
@@ -213,13 +237,16 @@ class SdkCall:
     expected: str
     """The expected answer, in words for an error."""
     check: Callable[[JsonView], None]
-    """Raises ModelError for an answer that reports a failure, and UnexpectedFormatError for anything but an answer."""
+    """Raises ModelError for an answer that reports a failure, and UnexpectedFormatError for
+    anything but an answer."""
     max_bytes: int = DEFAULT_ANSWER_BYTES
     """The limit of the answer, unpacked."""
 
     @property
     def address(self) -> str:
-        """Host and port of the server, without a key or a query, which the rest of a URL may contain."""
+        """Host and port of the server, without a key or a query, which the rest of a URL may
+        contain.
+        """
         return str(self.client.base_url.netloc.decode())
 
     async def answer(
@@ -230,11 +257,12 @@ class SdkCall:
         *,
         streams: bool,
     ) -> JsonObject:
-        """Return the JSON object that the provider responds with, its text valid, or the assembler's response.
+        """Return the JSON object that the provider responds with, its text valid, or the
+        assembler's response.
 
-        A server may respond with a stream or without one, whichever was requested. `on_delta` gets each piece of a
-        stream and must not raise; it gets nothing from the first word of a refusal on (§8). Raises ModelError for every
-        failure.
+        A server may respond with a stream or without one, whichever was requested. `on_delta` gets
+        each piece of a stream and must not raise; it gets nothing from the first word of a refusal
+        on (§8). Raises ModelError for every failure.
         """
         async with self.response(body) as response:
             if is_whole(response, streams=streams):
@@ -257,14 +285,23 @@ class SdkCall:
     async def response(
         self, body: JsonView | None, *, below: str = "", query: JsonView | None = None
     ) -> AsyncIterator[Any]:
-        """Response, unread, to a POST of the body, or to a GET without one; `below` is added to the path.
+        """Response, unread, to a POST of the body, or to a GET without one; `below` is added to the
+        path.
 
         Its failures are ModelErrors that name its status and request id.
         """
         import httpx2
 
         sdk_error: type[Exception] = getattr(import_module(self.sdk.module), self.sdk.error)
-        failures = (sdk_error, httpx2.HTTPError, ModelError, TooLargeError, TimeoutError, ValueError, RecursionError)
+        failures = (
+            sdk_error,
+            httpx2.HTTPError,
+            ModelError,
+            TooLargeError,
+            TimeoutError,
+            ValueError,
+            RecursionError,
+        )
         response = None
         try:
             async with asyncio.timeout(self.timeout):
@@ -278,19 +315,25 @@ class SdkCall:
                 failure.request_id = failure.request_id or request_id(response.headers, None)
             if failure is error:
                 raise
-            raise failure from (None if isinstance(error, UnexpectedFormatError | json.JSONDecodeError) else error)
+            raise failure from (
+                None if isinstance(error, UnexpectedFormatError | json.JSONDecodeError) else error
+            )
 
     def _failure(self, error: Exception) -> ModelError:
         match error:
             case TooLargeError():
-                text = f"The answer has more than {self.max_bytes:,} bytes, which RunOptions.max_answer_bytes allows"
+                text = (
+                    f"The answer has more than {self.max_bytes:,} bytes, which "
+                    "RunOptions.max_answer_bytes allows"
+                )
                 return self.error(text, "invalid_response")
             case TimeoutError():
                 return self.error(f"No complete answer within {self.timeout:g} s", "timeout")
             case UnexpectedFormatError():
                 return self.error(bounded_text(error.account(self.expected)), "invalid_response")
             case json.JSONDecodeError():
-                # Treated as a 502: something between here and the provider has answered, or cut the answer.
+                # Treated as a 502: something between here and the provider has answered, or cut the
+                # answer.
                 text = f"{UNEXPECTED_FORMAT}: {error}: {error.doc[:SHOWN_CHARS]!r}"
                 return self.error(bounded_text(text), "server")
             case _:
@@ -300,7 +343,9 @@ class SdkCall:
         return ModelError(text, kind=kind, provider=self.provider)
 
     async def whole(self, response: Any) -> JsonObject:
-        """Return the JSON object in the response. Raises errors that `response` turns into a ModelError."""
+        """Return the JSON object in the response. Raises errors that `response` turns into a
+        ModelError.
+        """
         pieces: list[bytes] = []
         size = 0
         async with aclosing(response.aiter_bytes()) as unpacked:
@@ -316,16 +361,26 @@ class SdkCall:
         import httpx2
 
         timeout = httpx2.Timeout(self.timeout, connect=min(CONNECT_SECONDS, self.timeout))
-        options: JsonObject = {"max_retries": 0, "timeout": timeout} | ({"params": query} if query else {})
+        options: JsonObject = {"max_retries": 0, "timeout": timeout} | (
+            {"params": query} if query else {}
+        )
         stream_class = import_module(self.sdk.module).AsyncStream
-        send, payload = (self.client.get, {}) if body is None else (self.client.post, self._payload(body))
+        send, payload = (
+            (self.client.get, {}) if body is None else (self.client.post, self._payload(body))
+        )
         return await send(
-            path, cast_to=httpx2.Response, options=options, stream=True, stream_cls=stream_class, **payload
+            path,
+            cast_to=httpx2.Response,
+            options=options,
+            stream=True,
+            stream_cls=stream_class,
+            **payload,
         )
 
     def _payload(self, body: JsonView) -> JsonObject:
-        """Return the body as bytes for the SDK's plain client; the clients of clouds (Azure, Bedrock) route by its
-        content."""
+        """Return the body as bytes for the SDK's plain client; the clients of clouds (Azure,
+        Bedrock) route by its content.
+        """
         plain_client = getattr(import_module(self.sdk.module), self.sdk.client)
         if type(self.client) is not plain_client:
             return {"body": dict(body)}
@@ -339,8 +394,8 @@ class SdkCall:
 def encode(body: JsonView) -> bytes:
     """Return the body as JSON in UTF-8 without blanks.
 
-    NaN and infinity become `null`; half of a surrogate pair, which UTF-8 cannot express, becomes `?`. Raises
-    TypeError or ValueError for values that JSON cannot express.
+    NaN and infinity become `null`; half of a surrogate pair, which UTF-8 cannot express, becomes
+    `?`. Raises TypeError or ValueError for values that JSON cannot express.
     """
     try:
         return to_json(body, inf_nan_mode="null")
@@ -350,7 +405,9 @@ def encode(body: JsonView) -> bytes:
 
 
 def is_whole(response: Any, *, streams: bool = True) -> bool:
-    """Return whether the response is one whole body; `streams` is whether a stream was requested."""
+    """Return whether the response is one whole body; `streams` is whether a stream was
+    requested.
+    """
     told = response.headers.get("content-type", "")
     return any(kind in told for kind in _WHOLE) or not (streams or _STREAM in told)
 
@@ -358,7 +415,9 @@ def is_whole(response: Any, *, streams: bool = True) -> bool:
 def _require_few(brackets: int) -> None:
     """Raise an error for JSON that needs much more memory than its bytes."""
     if brackets > MAX_BRACKETS:
-        raise UnexpectedFormatError(f"JSON with {brackets:,} lists and objects, of at most {MAX_BRACKETS:,}")
+        raise UnexpectedFormatError(
+            f"JSON with {brackets:,} lists and objects, of at most {MAX_BRACKETS:,}"
+        )
 
 
 def _json_object(content: bytes) -> JsonObject:

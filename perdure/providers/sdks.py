@@ -1,4 +1,6 @@
-"""The properties of the providers' SDKs, and the servers that may get the keys in this process's environment."""
+"""The properties of the providers' SDKs, and the servers that may get the keys in this process's
+environment.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +38,14 @@ class AmbientKey:
             return False
         if server.scheme == "https" and server.port == 443 and is_listed(server, self.hosts):
             return True
-        return server in (server_in(os.environ.get(variable)) for variable in self.endpoint_variables)
+        return server in (
+            server_in(os.environ.get(variable)) for variable in self.endpoint_variables
+        )
 
 
-OPENAI_KEY = AmbientKey("OPENAI_API_KEY", ("api.openai.com", "*.api.openai.com"), ("OPENAI_BASE_URL",))
+OPENAI_KEY = AmbientKey(
+    "OPENAI_API_KEY", ("api.openai.com", "*.api.openai.com"), ("OPENAI_BASE_URL",)
+)
 _AZURE_SERVERS = (
     ("*.openai.azure.com", "*.services.ai.azure.com", "*.cognitiveservices.azure.com"),
     ("AZURE_OPENAI_ENDPOINT", "OPENAI_BASE_URL"),
@@ -67,15 +73,17 @@ class SdkNames:
     keys: tuple[AmbientKey, ...] = ()
     """The environment variables for the provider's key; the first one that is set wins."""
     endpoint_variable: str = ""
-    """The variable from which the SDK reads its server; "" for an API without a server of its own."""
+    """The variable from which the SDK reads its server; "" for an API without a server of its
+    own."""
     options: tuple[tuple[str, Any], ...] = ()
     """Further arguments of the client."""
     is_azure: bool = False
     """Whether the servers are Azure's, which have a client of their own and accept Entra ID."""
 
     def is_own(self, endpoint: str | None) -> bool:
-        """Return whether the endpoint is the provider's or the owner's, so that the SDK's environment settings apply to
-        it."""
+        """Return whether the endpoint is the provider's or the owner's, so that the SDK's
+        environment settings apply to it.
+        """
         return any(key.fits(endpoint) for key in self.keys)
 
     def is_providers(self, address: str) -> bool:
@@ -97,14 +105,20 @@ _SDKS = {
     "azure": _AZURE,
     "foundry": _AZURE,
     "anthropic": SdkNames(
-        "anthropic", "AsyncAnthropic", "AnthropicError", ANTHROPIC_KEYS, "ANTHROPIC_BASE_URL", _ANTHROPIC_OPTIONS
+        "anthropic",
+        "AsyncAnthropic",
+        "AnthropicError",
+        ANTHROPIC_KEYS,
+        "ANTHROPIC_BASE_URL",
+        _ANTHROPIC_OPTIONS,
     ),
 }
 
 
 def sdk_for(provider: str, imitated: str) -> SdkNames:
-    """Return the SDK for a provider key. Other providers with the same format get none of the imitated provider's
-    settings."""
+    """Return the SDK for a provider key. Other providers with the same format get none of the
+    imitated provider's settings.
+    """
     return _SDKS.get(provider) or replace(_SDKS[imitated], keys=(), endpoint_variable="")
 
 
@@ -114,17 +128,22 @@ def keys_for(provider: str) -> tuple[AmbientKey, ...]:
 
 
 def key_variables(model: Model) -> tuple[str, ...]:
-    """Return the variables of which a worker needs one for the provider's own server; () if it needs none."""
+    """Return the variables of which a worker needs one for the provider's own server; () if it
+    needs none.
+    """
     sdk, connection = _SDKS.get(model.provider_key), model.connection
-    is_elsewhere = connection and (connection.endpoint or connection.api_key or connection.kind != "key")
+    is_elsewhere = connection and (
+        connection.endpoint or connection.api_key or connection.kind != "key"
+    )
     if is_elsewhere or sdk is None or sdk.is_azure:
         return ()
     return (*(key.variable for key in sdk.keys), sdk.endpoint_variable)
 
 
 def missing_key(model: Model) -> str:
-    """Return the message about a missing key for the provider's own server; "" if this process has one, or needs
-    none."""
+    """Return the message about a missing key for the provider's own server; "" if this process has
+    one, or needs none.
+    """
     variables = key_variables(model)
     if not variables or any(map(os.environ.get, variables)):
         return ""

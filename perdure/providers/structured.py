@@ -1,4 +1,6 @@
-"""A model's answer as the value that `outputs` declare, with the further checks of a Python type (§8, §8.8)."""
+"""A model's answer as the value that `outputs` declare, with the further checks of a Python type
+(§8, §8.8).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from ..schema import ANSWER, LENIENT, answer_schema, is_bare
 from ..text import excerpt, valid_json
 
 Check = Callable[[Any], list[str]]
-"""Returns the reasons to refuse an answer that fits the `outputs`; [] to accept it. Must not raise."""
+"""Returns the reasons to refuse an answer that fits the `outputs`; [] to accept it. Must not
+raise."""
 
 REMEMBERED = 1000
 """The most checks that are remembered: functions may create types."""
@@ -28,15 +31,19 @@ _lock = Lock()
 
 
 def remember_check(outputs: Sequence[Property], of: Hashable, check: Check) -> None:
-    """Check the answers of all runs with these outputs from now on, in this process, once for each `of`."""
+    """Check the answers of all runs with these outputs from now on, in this process, once for each
+    `of`.
+    """
     with _lock:
         _checks[_digest(outputs), of] = check
 
 
 def check_faults(value: Any, outputs: Sequence[Property]) -> list[str]:
-    """Return why no check for these outputs accepts the answer; [] if one does, or if there is none.
+    """Return why no check for these outputs accepts the answer; [] if one does, or if there is
+    none.
 
-    A run does not record its caller's type: if several types have the same outputs, one of them is enough.
+    A run does not record its caller's type: if several types have the same outputs, one of them is
+    enough.
     """
     with _lock:
         digest = _digest(outputs) if _checks else ""
@@ -75,7 +82,9 @@ class StructuredResult(dict[str, Any]):
 
 
 def structured_value(text: str) -> Any:
-    """Return the value of a JSON text: a StructuredResult for an object; the text itself if it is not JSON (§8)."""
+    """Return the value of a JSON text: a StructuredResult for an object; the text itself if it is
+    not JSON (§8).
+    """
     try:
         value = valid_json(DECODER.decode(text))
     except (ValueError, RecursionError):
@@ -92,7 +101,9 @@ def answer_value(text: str, outputs: Sequence[Property]) -> Any:
 
 
 def read_value(value: Any, outputs: Sequence[Property]) -> Any:
-    """Return an answer without the object that wraps it, and with objects in place of their lists of entries."""
+    """Return an answer without the object that wraps it, and with objects in place of their lists
+    of entries.
+    """
     if is_bare(outputs):
         is_wrapped = isinstance(value, dict) and value.keys() == {ANSWER}
         return _without_entries(value[ANSWER] if is_wrapped else value, outputs[0])
@@ -106,15 +117,28 @@ def _without_entries(value: Any, prop: Property | None) -> Any:
         case Property(kind="array", items=Property() as items) if isinstance(value, list):
             return [_without_entries(each, items) for each in value]
         case Property(kind="object", values=Property() as values):
-            if isinstance(value, list) and all(isinstance(e, dict) and e.keys() == {"key", "value"} for e in value):
+            if isinstance(value, list) and all(
+                isinstance(e, dict) and e.keys() == {"key", "value"} for e in value
+            ):
                 value = {str(entry["key"]): entry["value"] for entry in value}
-            return {k: _without_entries(v, values) for k, v in value.items()} if isinstance(value, dict) else value
+            return (
+                {k: _without_entries(v, values) for k, v in value.items()}
+                if isinstance(value, dict)
+                else value
+            )
         case Property(kind="object") if isinstance(value, dict):
             known = {each.name: each for each in prop.properties or []}
-            return {name: _without_entries(member, known.get(name)) for name, member in value.items()}
+            return {
+                name: _without_entries(member, known.get(name)) for name, member in value.items()
+            }
         case Property(kind="union"):
-            read = ((_without_entries(value, each), each) for each in prop.one_of or prop.any_of or [])
-            return next((found for found, each in read if not output_faults(found, [_nameless(each)])), value)
+            read = (
+                (_without_entries(value, each), each) for each in prop.one_of or prop.any_of or []
+            )
+            return next(
+                (found for found, each in read if not output_faults(found, [_nameless(each)])),
+                value,
+            )
     return value
 
 
@@ -123,7 +147,9 @@ def _nameless(prop: Property) -> Property:
 
 
 def without_nulls(value: Any, properties: Sequence[Property]) -> Any:
-    """Return the value without null members whose type does not allow null: models write absent members as null."""
+    """Return the value without null members whose type does not allow null: models write absent
+    members as null.
+    """
     if is_bare(properties):
         return _inner_without_nulls(value, properties[0])
     if not isinstance(value, dict):
@@ -144,9 +170,16 @@ def _inner_without_nulls(value: Any, described: Property | None) -> Any:
             return {key: _inner_without_nulls(member, values) for key, member in value.items()}
         case Property(kind="union") if isinstance(value, dict):
             options = described.one_of or described.any_of or []
-            names = [({each.name for each in option.properties or ()}, option) for option in options]
+            names = [
+                ({each.name for each in option.properties or ()}, option) for option in options
+            ]
             return next(
-                (_inner_without_nulls(value, option) for known, option in names if value.keys() <= known), value
+                (
+                    _inner_without_nulls(value, option)
+                    for known, option in names
+                    if value.keys() <= known
+                ),
+                value,
             )
         case Property():
             return without_nulls(value, described.properties or [])
@@ -154,8 +187,8 @@ def _inner_without_nulls(value: Any, described: Property | None) -> Any:
 
 
 def read_answer(text: str, outputs: Sequence[Property]) -> tuple[Any, list[str]]:
-    """Value of an answer, and why it does not fit the declared outputs; the value is None for anything but the declared
-    object.
+    """Value of an answer, and why it does not fit the declared outputs; the value is None for
+    anything but the declared object.
 
     The rules of types with these outputs count too, if this process knows any (`remember_check`).
     """
@@ -192,7 +225,10 @@ def _faults_of(error: Any, member: str = "") -> Iterator[str]:
     best = min(
         alternatives,
         key=lambda number: (
-            any(each.validator == "type" and len(each.absolute_path) == place for each in alternatives[number]),
+            any(
+                each.validator == "type" and len(each.absolute_path) == place
+                for each in alternatives[number]
+            ),
             len(alternatives[number]),
         ),
     )
@@ -208,8 +244,8 @@ def _shown_faults(faults: Iterable[str]) -> list[str]:
 def cast(result: Any, target: type[T]) -> T:
     """Return the result as a pydantic model, a dataclass, a TypedDict or a plain type (§8.8).
 
-    A StructuredResult is parsed from its raw text, so that no digit of a number is lost in a dict. Raises ValueError
-    (pydantic's ValidationError) if the result does not fit.
+    A StructuredResult is parsed from its raw text, so that no digit of a number is lost in a dict.
+    Raises ValueError (pydantic's ValidationError) if the result does not fit.
     """
     from pydantic import TypeAdapter
 

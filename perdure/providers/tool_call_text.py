@@ -1,4 +1,6 @@
-"""Tool calls and media as every wire format reads and writes them: arguments as text (§9.5), URLs and base64."""
+"""Tool calls and media as every wire format reads and writes them: arguments as text (§9.5), URLs
+and base64.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart
 
 
 class Call(NamedTuple):
-    """A tool call of a message. Unlike a ToolCall, it is cheap to create for every message of a conversation."""
+    """A tool call of a message. Unlike a ToolCall, it is cheap to create for every message of a
+    conversation.
+    """
 
     id: str
     name: str
@@ -22,14 +26,17 @@ class Call(NamedTuple):
 def calls_of(message: Message) -> list[Call]:
     """Return the tool calls of an assistant message; [] if there are none."""
     asked = message.metadata.get("tool_calls") or ()
-    return [Call(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in asked]
+    return [
+        Call(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in asked
+    ]
 
 
 def read_calls(asked: Iterable[tuple[Any, Any, Any]], response_id: Any) -> list[Call]:
-    """Return the calls of a response; `asked` holds the server's id, the name and the arguments of each, unchanged.
+    """Return the calls of a response; `asked` holds the server's id, the name and the arguments of
+    each, unchanged.
 
-    A call without an id gets one derived from its place, so that its result can be matched; the name is "" for anything
-    that is not a name. Raises TypeError for arguments that are not JSON.
+    A call without an id gets one derived from its place, so that its result can be matched; the
+    name is "" for anything that is not a name. Raises TypeError for arguments that are not JSON.
     """
     return [
         Call(
@@ -42,13 +49,16 @@ def read_calls(asked: Iterable[tuple[Any, Any, Any]], response_id: Any) -> list[
 
 
 def compact_json(value: Any) -> str:
-    """JSON without whitespace, the form of a tool call's arguments in a message (§8). Raises TypeError like
-    `json.dumps`."""
+    """JSON without whitespace, the form of a tool call's arguments in a message (§8). Raises
+    TypeError like `json.dumps`.
+    """
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def arguments_text(arguments: Any) -> str:
-    """Arguments as JSON text; some servers send an object instead. Raises TypeError like `json.dumps`."""
+    """Arguments as JSON text; some servers send an object instead. Raises TypeError like
+    `json.dumps`.
+    """
     if isinstance(arguments, str):
         return arguments
     return "" if arguments is None else compact_json(arguments)
@@ -88,10 +98,13 @@ _INSTEAD = {
 def sendable_parts(message: Message, taken: AcceptedMediaTypes, api: str) -> list[Part]:
     """Return the parts of a message that the API can take; `api` is its name in messages.
 
-    In a tool's result, a text replaces a part that can't be sent: the tool has done its work, and the run goes on.
-    Raises UnsupportedMediaError for such a part of any other message.
+    In a tool's result, a text replaces a part that can't be sent: the tool has done its work, and
+    the run goes on. Raises UnsupportedMediaError for such a part of any other message.
     """
-    problems = [None if isinstance(part, TextPart) else part_problem(part, taken, api) for part in message.parts]
+    problems = [
+        None if isinstance(part, TextPart) else part_problem(part, taken, api)
+        for part in message.parts
+    ]
     if not any(problems):
         return message.parts
     if message.role != "tool":
@@ -112,11 +125,19 @@ def part_problem(part: Media, taken: AcceptedMediaTypes, api: str) -> str | None
     content = base64_data(part)
     if content is None:
         return (
-            None if url else f"{api} does not accept a URL of {_NAMES[part.kind]}: {_CONTENT}{_OR.get(part.kind, '')}"
+            None
+            if url
+            else (
+                f"{api} does not accept a URL of {_NAMES[part.kind]}: "
+                f"{_CONTENT}{_OR.get(part.kind, '')}"
+            )
         )
     if types and content.media_type and not content.media_type.startswith(types):
         listed = ", ".join(f"{type}*" if type.endswith("/") else type for type in types)
-        return f"{api} does not accept {_NAMES[part.kind]} of type {content.media_type}: expected {listed}"
+        return (
+            f"{api} does not accept {_NAMES[part.kind]} of type {content.media_type}: expected "
+            f"{listed}"
+        )
     return None
 
 
@@ -130,14 +151,17 @@ _OR = {"file": ", or choose `apiType: responses`, which accepts such URLs"}
 
 
 def base64_data(part: Media) -> Base64Data | None:
-    """Return the part's bytes in base64, with their type if it is known; None if the source is a URL."""
+    """Return the part's bytes in base64, with their type if it is known; None if the source is a
+    URL.
+    """
     found = base64_of(part.source, part.media_type)
     return found and found._replace(media_type=found.media_type or told_type(found.data))
 
 
 def as_url(part: Media, unknown: str | None = None) -> str:
-    """Return the source as a URL: unchanged, except that bare base64 of a known type, or else `unknown`, becomes a
-    `data:` URI."""
+    """Return the source as a URL: unchanged, except that bare base64 of a known type, or else
+    `unknown`, becomes a `data:` URI.
+    """
     content = base64_data(part)
     if content is None or part.source != content.data:
         return part.source

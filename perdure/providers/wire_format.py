@@ -1,5 +1,6 @@
-"""The common part of the wire formats: the steps to a request, the call through an SDK, the steps to a reply (§7,
-§8)."""
+"""The common part of the wire formats: the steps to a request, the call through an SDK, the steps
+to a reply (§7, §8).
+"""
 
 from __future__ import annotations
 
@@ -42,12 +43,15 @@ Send = Callable[[JsonView], Awaitable[JsonObject]]
 INSTRUCTION_ROLES = frozenset({"system", "developer"})
 _STREAMING_ONLY = ("stream", "stream_options")
 _NO_KEY_SENT = (
-    "no key was sent to {}: write `apiKey: ${{env:NAME}}` in the agent's connection; a key of the worker's environment "
-    "is only sent to its provider, and to the server in OPENAI_BASE_URL, AZURE_OPENAI_ENDPOINT or ANTHROPIC_BASE_URL"
+    "no key was sent to {}: write `apiKey: ${{env:NAME}}` in the agent's connection; a key of the "
+    "worker's environment "
+    "is only sent to its provider, and to the server in OPENAI_BASE_URL, AZURE_OPENAI_ENDPOINT or "
+    "ANTHROPIC_BASE_URL"
 )
 _UNKNOWN_MODEL = "the model is named by `id` below `model` in the agent's file, or by --model"
 _AZURE = (
-    "Azure also answers this if the connection has no `apiVersion` and `endpoint` is not the root of the resource: "
+    "Azure also answers this if the connection has no `apiVersion` and `endpoint` is not the root "
+    "of the resource: "
     "perdure docs providers"
 )
 MAX_REFUSED = 20
@@ -56,7 +60,8 @@ LEFT_OUT = "Left out: "
 
 
 class WireFormat(Provider):
-    """A Provider whose subclasses supply only the parts of requests and responses that differ between APIs.
+    """A Provider whose subclasses supply only the parts of requests and responses that differ
+    between APIs.
 
     The call goes through the provider's SDK, or through the SDK of an API that the server imitates.
     """
@@ -64,7 +69,8 @@ class WireFormat(Provider):
     api: ClassVar[str]
     """Marks the original content that this API accepts back (`provider_content.api`)."""
     imitated: ClassVar[str]
-    """The provider whose SDK makes the calls, including those to other servers with the same format."""
+    """The provider whose SDK makes the calls, including those to other servers with the same
+    format."""
     expected = "a response of this API"
     """The form of a response, in words for an error."""
     path: ClassVar[str]
@@ -74,7 +80,8 @@ class WireFormat(Provider):
     options: ClassVar[Mapping[str, str]]
     """The sampling options of the API (§2.5): perdure's name → its name. Others are dropped."""
     merged: ClassVar[frozenset[str]] = frozenset()
-    """Keys whose objects `additionalProperties` may add to (an effort level beside an output format)."""
+    """Keys whose objects `additionalProperties` may add to (an effort level beside an output
+    format)."""
     needs_message = False
     """Whether the API requires a message besides the instructions."""
     has_strict_tools = True
@@ -96,9 +103,13 @@ class WireFormat(Provider):
     ) -> JsonObject:
         request = {"model": agent.model.id if agent.model else "", **self.defaults}
         server = self.server(agent)
-        request |= self.conversation(for_server(messages, self.api, server, needs_message=self.needs_message))
+        request |= self.conversation(
+            for_server(messages, self.api, server, needs_message=self.needs_message)
+        )
         request |= _sampling_options(agent, self.options_of(agent))
-        offered = offered_functions(agent, extra_tools, allow_strict=self.has_strict_tools, along_with=messages)
+        offered = offered_functions(
+            agent, extra_tools, allow_strict=self.has_strict_tools, along_with=messages
+        )
         functions = list(map(as_offered, offered))
         further = dict(_further(agent))
         listed = further.pop("tools") if isinstance(further.get("tools"), list) else []
@@ -127,7 +138,9 @@ class WireFormat(Provider):
         return server_of(agent, self.sdk, self.key)
 
     def options_of(self, agent: Agent) -> Mapping[str, str]:
-        """Return the sampling options for this agent, if its connection decides their names; else `options`."""
+        """Return the sampling options for this agent, if its connection decides their names; else
+        `options`.
+        """
         return self.options
 
     @abstractmethod
@@ -143,18 +156,23 @@ class WireFormat(Provider):
         """Return the declaration of one function."""
 
     def provider_tool(self, tool: CustomTool) -> JsonObject:
-        """Return the declaration of a tool that the provider executes itself: its `options`, unchanged."""
+        """Return the declaration of a tool that the provider executes itself: its `options`,
+        unchanged.
+        """
         return {"type": tool.name, **(tool.options or {})}
 
     @abstractmethod
     def output_format(self, outputs: Sequence[Property]) -> JsonObject:
-        """Keys that ask for an answer with these properties. Raises ValueError for a union without alternatives."""
+        """Keys that ask for an answer with these properties. Raises ValueError for a union without
+        alternatives.
+        """
 
     @abstractmethod
     def read(self, response: JsonView) -> Answer:
         """Return the answer in a response.
 
-        Raises LookupError, TypeError, AttributeError or ValueError for anything that is not a response of this API.
+        Raises LookupError, TypeError, AttributeError or ValueError for anything that is not a
+        response of this API.
         """
 
     @abstractmethod
@@ -179,11 +197,23 @@ class WireFormat(Provider):
             message = self._message(answer, calls, agent)
         except ValueError as error:
             # pydantic's words about a message name our fields, not the provider's.
-            unfit = UnexpectedFormatError(json_excerpt(response)) if isinstance(error, ValidationError) else error
-            text = unfit.account(self.expected) if isinstance(unfit, UnexpectedFormatError) else str(error)
-            raise ModelError(bounded_text(text), kind="invalid_response", provider=self.key) from error
+            unfit = (
+                UnexpectedFormatError(json_excerpt(response))
+                if isinstance(error, ValidationError)
+                else error
+            )
+            text = (
+                unfit.account(self.expected)
+                if isinstance(unfit, UnexpectedFormatError)
+                else str(error)
+            )
+            raise ModelError(
+                bounded_text(text), kind="invalid_response", provider=self.key
+            ) from error
         is_structured = agent.outputs and not calls
-        output, faults = read_answer(answer.text, agent.outputs or []) if is_structured else (None, [])
+        output, faults = (
+            read_answer(answer.text, agent.outputs or []) if is_structured else (None, [])
+        )
         return ModelReply(
             message=message,
             usage=answer.usage,
@@ -201,19 +231,36 @@ class WireFormat(Provider):
         async with self.sdk_call(agent, request, options) as call:
 
             async def send(body: JsonView) -> JsonObject:
-                return await call.answer(body, self.assembler(), options.on_delta, streams=options.stream)
+                return await call.answer(
+                    body, self.assembler(), options.on_delta, streams=options.stream
+                )
 
             whole = {key: value for key, value in request.items() if key not in _STREAMING_ONLY}
-            body = self._in_dialect(self.to_stream_body(request), agent) if options.stream else whole
+            body = (
+                self._in_dialect(self.to_stream_body(request), agent) if options.stream else whole
+            )
             return await self.send_cached(send, agent, body, options.series, call.client)
 
     @asynccontextmanager
-    async def sdk_call(self, agent: Agent, request: JsonView, options: ModelCallOptions) -> AsyncIterator[SdkCall]:
+    async def sdk_call(
+        self, agent: Agent, request: JsonView, options: ModelCallOptions
+    ) -> AsyncIterator[SdkCall]:
         """Yield a call to the agent's connection, whose errors name its address and model."""
         await load_sdk(self.sdk)
-        client = client_for(self.sdk, agent.model.connection if agent.model else None, provider=self.key)
+        client = client_for(
+            self.sdk, agent.model.connection if agent.model else None, provider=self.key
+        )
         check = self._require_answer
-        call = SdkCall(self.sdk, client, self.path, options.timeout, self.key, self.expected, check, options.max_bytes)
+        call = SdkCall(
+            self.sdk,
+            client,
+            self.path,
+            options.timeout,
+            self.key,
+            self.expected,
+            check,
+            options.max_bytes,
+        )
         try:
             yield call
         except ModelError as error:
@@ -228,7 +275,11 @@ class WireFormat(Provider):
         if error.kind == "not_found":
             server = server_in(f"https://{address}")
             is_azures = server is not None and is_listed(server, AZURE_KEY.hosts)
-            return _AZURE if is_azures and not (connection and connection.api_version) else _UNKNOWN_MODEL
+            return (
+                _AZURE
+                if is_azures and not (connection and connection.api_version)
+                else _UNKNOWN_MODEL
+            )
         if error.kind not in ("authentication", "permission"):
             return ""
         if not has_key:
@@ -242,8 +293,8 @@ class WireFormat(Provider):
     async def send_cached(
         self, send: Send, agent: Agent, request: JsonObject, series: CallSeries, client: Any
     ) -> JsonObject:
-        """Send the request with its prompt cache marks, and again without any part that the server refuses, which is
-        remembered.
+        """Send the request with its prompt cache marks, and again without any part that the server
+        refuses, which is remembered.
 
         Raises ModelError.
         """
@@ -259,7 +310,9 @@ class WireFormat(Provider):
                 response = await send(sent)
             except ModelError as error:
                 limits_itself = self.limits_itself(agent)
-                part = refused_part(error, sent, is_marked=sent is not plain, limits_itself=limits_itself)
+                part = refused_part(
+                    error, sent, is_marked=sent is not plain, limits_itself=limits_itself
+                )
                 if part is None or part in refused or len(refused) >= MAX_REFUSED:
                     raise
                 refused = (*refused, part)
@@ -274,7 +327,9 @@ class WireFormat(Provider):
         return request
 
     def limits_itself(self, agent: Agent) -> bool:
-        """Return whether perdure chose the limit of the answer's length, because the file has none."""
+        """Return whether perdure chose the limit of the answer's length, because the file has
+        none.
+        """
         return "max_tokens" in self.defaults.keys() - self._asked(agent)
 
     def _asked(self, agent: Agent) -> set[str]:
@@ -289,16 +344,23 @@ class WireFormat(Provider):
         refused = (*self.server(agent).dialect.refuses, *self._refused.get(self._place(agent), ()))
         asked = self._asked(agent)
         tools = [part.removeprefix("tool:") for part in refused if part.startswith("tool:")]
-        remarks = [f"{LEFT_OUT}the option {name}, which the model refuses" for name in refused if name in asked]
-        return remarks + [f"{LEFT_OUT}the tool {name}, whose schema the model server refuses" for name in tools]
+        remarks = [
+            f"{LEFT_OUT}the option {name}, which the model refuses"
+            for name in refused
+            if name in asked
+        ]
+        return remarks + [
+            f"{LEFT_OUT}the tool {name}, whose schema the model server refuses" for name in tools
+        ]
 
     def for_cache(
         self, request: JsonObject, chosen: PromptCache | None, series: CallSeries, *, is_own: bool
     ) -> JsonObject:
-        """Return the request with the marks of the API's prompt cache; the same object if there is nothing to add.
+        """Return the request with the marks of the API's prompt cache; the same object if there is
+        nothing to add.
 
-        `chosen` is the agent file's setting; `is_own` is whether the request goes to the provider itself, not to a
-        server that imitates it.
+        `chosen` is the agent file's setting; `is_own` is whether the request goes to the provider
+        itself, not to a server that imitates it.
         """
         return request
 
@@ -309,7 +371,9 @@ class WireFormat(Provider):
         try:
             require_reply(self._answer(response), self.key)
         except UnexpectedFormatError as error:
-            told = error_from_http(200, {}, response, provider=self.key)  # It may describe the error in its own form.
+            told = error_from_http(
+                200, {}, response, provider=self.key
+            )  # It may describe the error in its own form.
             raise (error if told.kind == "server" else told) from error
 
     def _answer(self, response: JsonView) -> Answer:
@@ -324,12 +388,18 @@ class WireFormat(Provider):
         server = self.server(agent)
         content = kept_content(answer.original, self.api, server, [call.id for call in calls])
         if content is not None:
-            message.metadata["provider_content"] = {"api": self.api, "server": server.name, "content": content}
+            message.metadata["provider_content"] = {
+                "api": self.api,
+                "server": server.name,
+                "content": content,
+            }
         return message
 
 
 def instructions_of(messages: Sequence[Message]) -> str:
-    """Text of all system messages, for an API that takes it separately from the conversation; "" for none."""
+    """Text of all system messages, for an API that takes it separately from the conversation; ""
+    for none.
+    """
     texts = [message.text for message in messages if message.role in INSTRUCTION_ROLES]
     return "\n\n".join(text for text in texts if text)
 
@@ -353,13 +423,19 @@ def count(usage: Any, *keys: str) -> int:
     """Return the number of tokens at these keys; 0 for anything that can't be one. Never raises."""
     for key in keys:
         usage = usage.get(key) if isinstance(usage, dict) else None
-    if isinstance(usage, bool) or not isinstance(usage, int | float) or not 0 <= usage <= MAX_TOKENS:
+    if (
+        isinstance(usage, bool)
+        or not isinstance(usage, int | float)
+        or not 0 <= usage <= MAX_TOKENS
+    ):
         return 0
     return int(usage)
 
 
 def read_usage(usage: Any, places: Mapping[str, str]) -> Usage:
-    """Return the counts of a usage at these places: field of `Usage` → keys, separated by dots. Never raises."""
+    """Return the counts of a usage at these places: field of `Usage` → keys, separated by dots.
+    Never raises.
+    """
     return Usage(**{field: count(usage, *keys.split(".")) for field, keys in places.items()})
 
 
@@ -371,5 +447,13 @@ def _odd_counts(usage: Any) -> list[str]:
     """Return the anomalies in the usage of an answer that is counted all the same."""
     counts = usage if isinstance(usage, dict) else {"usage": usage}
     known = [name for name in counts if name == "usage" or str(name).endswith("_tokens")]
-    odd = {name: counts[name] for name in known if counts[name] is not None and count(counts, name) != counts[name]}
-    return [f"The provider reports an impossible usage, which is not counted: {odd!r:.200}"] if odd else []
+    odd = {
+        name: counts[name]
+        for name in known
+        if counts[name] is not None and count(counts, name) != counts[name]
+    }
+    return (
+        [f"The provider reports an impossible usage, which is not counted: {odd!r:.200}"]
+        if odd
+        else []
+    )

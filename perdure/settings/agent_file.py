@@ -1,4 +1,6 @@
-"""The settings of an agent's file for its runs: in `metadata.perdure`, or under the names of another system. Pure."""
+"""The settings of an agent's file for its runs: in `metadata.perdure`, or under the names of
+another system. Pure.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +21,34 @@ from .foreign import SYSTEMS, TOOLS_IN_TEXT, system_of
 from .values import MAX_NAME, Place, SettingProblem, Settings, read_map, require_set, unknown
 
 OF_THE_START = frozenset(
-    {"raw", "turn", "stream", "compactor", "missing_tool_grace", "lost_worker_seconds", "stream_seconds"}
+    {
+        "raw",
+        "turn",
+        "stream",
+        "compactor",
+        "missing_tool_grace",
+        "lost_worker_seconds",
+        "stream_seconds",
+    }
 )
-"""Options that an agent's file can't set: the caller decides how a run is watched, and its workers which resources it
-has."""
-OPTION_NAMES: Mapping[str, str] = {to_camel(name): name for name in RunOptions.model_fields if name not in OF_THE_START}
+"""Options that an agent's file can't set: the caller decides how a run is watched, and its workers
+which resources it has."""
+OPTION_NAMES: Mapping[str, str] = {
+    to_camel(name): name for name in RunOptions.model_fields if name not in OF_THE_START
+}
 """The name of a setting of `metadata.perdure` → the field of `RunOptions`."""
 BUDGETS = ("max_total_tokens", "max_tool_calls", "max_seconds", "max_cost_usd")
 """Options of which a called run gets a share of its caller's."""
 
-OF_A_RUN = (*BUDGETS, "max_iterations", "on_limit", "on_failure", "webhooks", "max_depth", "cancel_grace")
+OF_A_RUN = (
+    *BUDGETS,
+    "max_iterations",
+    "on_limit",
+    "on_failure",
+    "webhooks",
+    "max_depth",
+    "cancel_grace",
+)
 """Options that a run keeps when it continues as another agent."""
 OF_A_SESSION = ("idleTimeout", "whileBusy")
 """The settings of `metadata.perdure.session`."""
@@ -51,11 +71,12 @@ def options_for(
     options: RunOptions | Mapping[str, Any] | None = None,
     environment: Mapping[str, str] = _NOT_SAID,
 ) -> RunOptions:
-    """Return the options of a run of the agent: those that the caller set, then those of the agent's file.
+    """Return the options of a run of the agent: those that the caller set, then those of the
+    agent's file.
 
-    After the file comes the environment, if the agent's system has variables for them, and last that system's defaults.
-    Raises LoadError for a wrong setting, ConfigurationError for an environment variable, and the errors of
-    `options_of`.
+    After the file comes the environment, if the agent's system has variables for them, and last
+    that system's defaults. Raises LoadError for a wrong setting, ConfigurationError for an
+    environment variable, and the errors of `options_of`.
     """
     options = options_of(options) or RunOptions()
     settings = settings_of(agent)
@@ -66,8 +87,11 @@ def options_for(
     return options.model_copy(update=new) if new else options
 
 
-def with_on_failure(agent: Agent, options: RunOptions, usual: Literal["fail", "hold"]) -> RunOptions:
-    """Return the options with the default `on_failure`, if neither they nor the agent's file set one.
+def with_on_failure(
+    agent: Agent, options: RunOptions, usual: Literal["fail", "hold"]
+) -> RunOptions:
+    """Return the options with the default `on_failure`, if neither they nor the agent's file set
+    one.
 
     Raises LoadError for a wrong setting in the file.
     """
@@ -88,16 +112,24 @@ def is_cloud(target: str) -> bool:
     return target.rpartition(":")[0].lower().endswith(CLOUD_HOSTS)
 
 
-def with_cadence(options: Options, target: str, environment: Mapping[str, str] | None = None) -> Options:
-    """Return the options of a run on the server at `target`, with the cadence filled in if they leave it open.
+def with_cadence(
+    options: Options, target: str, environment: Mapping[str, str] | None = None
+) -> Options:
+    """Return the options of a run on the server at `target`, with the cadence filled in if they
+    leave it open.
 
-    The environment's variables set it, else on Temporal Cloud `CLOUD_CADENCE`; elsewhere it is not recorded, which
-    stands for `OWN_CADENCE`. Raises ConfigurationError for a variable that is not such a number of seconds.
+    The environment's variables set it, else on Temporal Cloud `CLOUD_CADENCE`; elsewhere it is not
+    recorded, which stands for `OWN_CADENCE`. Raises ConfigurationError for a variable that is not
+    such a number of seconds.
     """
     given = os.environ if environment is None else environment
     usual = CLOUD_CADENCE._asdict() if is_cloud(target) else {}
-    said = {name: given[variable] for name, variable in CADENCE_VARIABLES.items() if given.get(variable)}
-    open = {name: value for name, value in {**usual, **said}.items() if getattr(options, name) is None}
+    said = {
+        name: given[variable] for name, variable in CADENCE_VARIABLES.items() if given.get(variable)
+    }
+    open = {
+        name: value for name, value in {**usual, **said}.items() if getattr(options, name) is None
+    }
     if not open:
         return options
     try:
@@ -105,23 +137,32 @@ def with_cadence(options: Options, target: str, environment: Mapping[str, str] |
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         variable = CADENCE_VARIABLES[str(first["loc"][0])]
-        raise ConfigurationError(f"{variable}={first['input']!r}: {first['msg']}; give a number of seconds") from error
+        raise ConfigurationError(
+            f"{variable}={first['input']!r}: {first['msg']}; give a number of seconds"
+        ) from error
     return options.model_copy(update={name: getattr(read, name) for name in open})
 
 
 def called_options(options: Options, caller: Agent, called: Agent) -> Options:
     """Options of a called run: the caller's `options`, and those of the called agent's file.
 
-    The settings of the caller's own file do not apply to the called run, except budgets, depth and grace, of which the
-    lower value counts. Raises LoadError as `options_for` does.
+    The settings of the caller's own file do not apply to the called run, except budgets, depth and
+    grace, of which the lower value counts. Raises LoadError as `options_for` does.
     """
     of_caller, own = _options_in_file(caller), _options_in_file(called)
     fields = RunOptions.model_fields
-    update = {name: fields[name].get_default() for name, value in of_caller.items() if getattr(options, name) == value}
+    update = {
+        name: fields[name].get_default()
+        for name, value in of_caller.items()
+        if getattr(options, name) == value
+    }
     update.update(own)
     for name in BUDGETS:
         update[name] = least(getattr(options, name), own.get(name))
-    for name in ("instructions_by", "instructions_replaced"):  # These belong to the called agent, for any caller.
+    for name in (
+        "instructions_by",
+        "instructions_replaced",
+    ):  # These belong to the called agent, for any caller.
         update[name] = own.get(name, fields[name].get_default())
     for name in {"on_failure", "stale_after", "on_stale"} - own.keys():
         update.pop(name, None)
@@ -132,9 +173,11 @@ def called_options(options: Options, caller: Agent, called: Agent) -> Options:
     return options.model_copy(update=update)
 
 
-def options_after_handoff(options: Options, before: Agent, after: Agent, given: Collection[str]) -> Options:
-    """Options of a run that continues as the agent `after`: those of its file, except the options that belong to the
-    run.
+def options_after_handoff(
+    options: Options, before: Agent, after: Agent, given: Collection[str]
+) -> Options:
+    """Options of a run that continues as the agent `after`: those of its file, except the options
+    that belong to the run.
 
     The options that its caller has `given` stay. Raises LoadError as `options_for` does.
     """
@@ -148,7 +191,9 @@ def least(*limits: float | None) -> Any:
 
 
 def session_settings(agent: Agent) -> SessionSettings:
-    """Return the settings of the agent's file for its sessions. Raises LoadError for a wrong setting."""
+    """Return the settings of the agent's file for its sessions. Raises LoadError for a wrong
+    setting.
+    """
     session = SessionSettings()
     _require_none(_read(agent.metadata, session))
     return session
@@ -167,7 +212,9 @@ def context_messages(agent: Agent, environment: Mapping[str, str] = _NOT_SAID) -
 
 
 def settings_of(agent: Agent) -> Settings:
-    """Return all settings of the agent's file for the options of its runs. Raises LoadError for a wrong setting."""
+    """Return all settings of the agent's file for the options of its runs. Raises LoadError for a
+    wrong setting.
+    """
     settings = _read(agent.metadata, SessionSettings())
     _require_none(settings)
     return settings
@@ -181,7 +228,9 @@ def setting_problems(metadata: object) -> Iterator[SettingProblem]:
             # Any other tool may use a name of one word.
             if name in OPTION_NAMES and name != name.lower():
                 yield SettingProblem(
-                    ("metadata", name), f"has no effect there: write metadata.perdure.{name}", is_fatal=False
+                    ("metadata", name),
+                    f"has no effect there: write metadata.perdure.{name}",
+                    is_fatal=False,
                 )
 
 
@@ -200,7 +249,10 @@ def _read(metadata: Mapping[str, Any] | None, session: SessionSettings) -> Setti
     settings, blocks = Settings(), metadata or {}
     found = [name for name in SYSTEMS if name in blocks]
     if len(found) > 1:
-        text = f"the agent has settings of {system_of(found[0]).title} too: expected those of one system"
+        text = (
+            f"the agent has settings of {system_of(found[0]).title} too: expected those of one "
+            "system"
+        )
         settings.refuse(("metadata", found[1]), text)
         return settings
     for name in found:
@@ -217,7 +269,9 @@ def _read(metadata: Mapping[str, Any] | None, session: SessionSettings) -> Setti
 
 
 def _read_own(value: object, settings: Settings, session: SessionSettings) -> None:
-    """Read the settings under perdure's own names. The declarations of tools read those of called agents."""
+    """Read the settings under perdure's own names. The declarations of tools read those of called
+    agents.
+    """
     known: dict[str, Callable[[Any, Place], None]] = {
         "agents": lambda value, place: None,
         "output": _require_map,
@@ -232,7 +286,11 @@ def _read_own(value: object, settings: Settings, session: SessionSettings) -> No
         for name in value:
             if name not in known:
                 place = ("metadata", "perdure", str(name)[:MAX_NAME])
-                in_session = f"expected in metadata.perdure.session: {{{name}: …}}" if name in OF_A_SESSION else ""
+                in_session = (
+                    f"expected in metadata.perdure.session: {{{name}: …}}"
+                    if name in OF_A_SESSION
+                    else ""
+                )
                 settings.refuse(place, in_session or unknown(str(name), shown))
         value = {name: entry for name, entry in value.items() if name in known}
     read_map(value, ("metadata", "perdure"), known, settings)
@@ -244,14 +302,21 @@ def _own_option(settings: Settings, option: str) -> Callable[[Any, Place], None]
 
 def _require_map(value: object, place: Place) -> None:
     if not isinstance(value, Mapping):
-        raise ValueError(f"{value!r:.80}: expected a property, such as {{kind: array, items: {{kind: string}}}}")
+        raise ValueError(
+            f"{value!r:.80}: expected a property, such as {{kind: array, items: {{kind: string}}}}"
+        )
 
 
 def _refuse(value: object, place: Place) -> None:
-    raise ValueError("not a setting of an agent's file: set it when you start a run (RunOptions, or the command line)")
+    raise ValueError(
+        "not a setting of an agent's file: set it when you start a run (RunOptions, or the command "
+        "line)"
+    )
 
 
-def _read_session(value: object, place: Place, settings: Settings, session: SessionSettings) -> None:
+def _read_session(
+    value: object, place: Place, settings: Settings, session: SessionSettings
+) -> None:
     def idle(value: Any, place: Place) -> None:
         require_set(value)
         text = f"{value!r:.80}: expected seconds, {MIN_SECONDS} to {MAX_SECONDS} (ten years)"

@@ -1,4 +1,6 @@
-"""The agents that an agent calls: the paths of their files, and their records in a run (requirement §9.6)."""
+"""The agents that an agent calls: the paths of their files, and their records in a run (requirement
+§9.6).
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def child_tools(agent: Agent) -> Iterator[PromptyTool]:
 
 
 def handoffs_of(agent: Agent, agents: Mapping[str, Agent]) -> dict[str, Agent]:
-    """Return the agents that may take over a run of this one, by path, including those after further handoffs."""
+    """Return the agents that may take over a run of this one, by path, including those after
+    further handoffs.
+    """
     return _reached(agent, agents, lambda tool: tool.is_handoff)
 
 
@@ -40,24 +44,40 @@ def written_action(name: str, arguments: object) -> str:
 
 
 def key_of(written: str, folder: str = "") -> str:
-    """Key of a file: its path relative to the run's agent; `folder` is the folder of the file that names it.
+    """Key of a file: its path relative to the run's agent; `folder` is the folder of the file that
+    names it.
 
-    Does not access the disk. Raises LoadError for a path that is absolute or does not end in `.prompty`.
+    Does not access the disk. Raises LoadError for a path that is absolute or does not end in
+    `.prompty`.
     """
     if "\\" in written or not written.isprintable():
-        raise LoadError(f"{written!r} is not the path of another agent: expected one with '/' between its folders")
-    if posixpath.isabs(written) or PureWindowsPath(written).drive or written.startswith("~") or "://" in written:
-        raise LoadError(f"{written!r} is not a relative path: write it relative to the file that names it")
+        raise LoadError(
+            f"{written!r} is not the path of another agent: expected one with '/' between its "
+            "folders"
+        )
+    if (
+        posixpath.isabs(written)
+        or PureWindowsPath(written).drive
+        or written.startswith("~")
+        or "://" in written
+    ):
+        raise LoadError(
+            f"{written!r} is not a relative path: write it relative to the file that names it"
+        )
     if not written.endswith(SUFFIX):
         raise LoadError(f"{written!r} is not the path of another agent: expected a {SUFFIX} file")
     return posixpath.normpath(posixpath.join(folder, written))
 
 
 def with_keys(agent: Agent, key: str) -> Agent:
-    """Copy of the agent of that key, whose tools name other agents by their keys. Raises LoadError as `key_of`."""
+    """Copy of the agent of that key, whose tools name other agents by their keys. Raises LoadError
+    as `key_of`.
+    """
     folder = posixpath.dirname(key)
     tools = [
-        tool.model_copy(update={"path": key_of(tool.path, folder)}) if isinstance(tool, PromptyTool) else tool
+        tool.model_copy(update={"path": key_of(tool.path, folder)})
+        if isinstance(tool, PromptyTool)
+        else tool
         for tool in agent.tools or ()
     ]
     return agent.model_copy(update={"tools": tools}) if tools else agent
@@ -68,7 +88,9 @@ def agents_for(agent: Agent, agents: Mapping[str, Agent]) -> dict[str, Agent]:
     return _reached(agent, agents, lambda tool: True)
 
 
-def _reached(agent: Agent, agents: Mapping[str, Agent], leads: Callable[[PromptyTool], bool]) -> dict[str, Agent]:
+def _reached(
+    agent: Agent, agents: Mapping[str, Agent], leads: Callable[[PromptyTool], bool]
+) -> dict[str, Agent]:
     reached: dict[str, Agent] = {}
     ahead = [agent]
     while ahead:

@@ -1,5 +1,6 @@
-"""Agents that an agent delegates to or hands over to: those of `metadata.perdure.agents` and `handoffs`, and peers from
-the environment."""
+"""Agents that an agent delegates to or hands over to: those of `metadata.perdure.agents` and
+`handoffs`, and peers from the environment.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic.alias_generators import to_camel
 
 from ..agents import Agent, loaded_from
-from ..declared_tools import MAX_CONTEXT, Connection, CustomTool, McpTool, PromptyTool, Property, Tool, ToolPolicy
+from ..declared_tools import (
+    MAX_CONTEXT,
+    Connection,
+    CustomTool,
+    McpTool,
+    PromptyTool,
+    Property,
+    Tool,
+    ToolPolicy,
+)
 from ..errors import ConfigurationError, LoadError
 from ..json_types import JsonObject, JsonView
 from ..options import MAX_SECONDS, MIN_SECONDS
@@ -52,24 +62,30 @@ class _Entry(BaseModel):
 
     @model_validator(mode="after")
     def _require_one_place(self) -> _Entry:
-        given = [to_camel(key) for key in ("path", "url", "card_url") if getattr(self, key) is not None]
+        given = [
+            to_camel(key) for key in ("path", "url", "card_url") if getattr(self, key) is not None
+        ]
         if len(given) != 1:
             raise ValueError(
-                f"expected either path (of a {SUFFIX} file) or url; it has {' and '.join(given) or 'none'}"
+                f"expected either path (of a {SUFFIX} file) or url; it has "
+                f"{' and '.join(given) or 'none'}"
             )
-        if self.path is not None and (wrong := [key for key in _ELSEWHERE if key in self.model_fields_set]):
+        if self.path is not None and (
+            wrong := [key for key in _ELSEWHERE if key in self.model_fields_set]
+        ):
             raise ValueError(f"{to_camel(wrong[0])} is for a remote agent, and this one has a path")
         return self
 
 
 def with_delegates(agent: Agent, environment: Mapping[str, str] = _NO_VARIABLES) -> Agent:
-    """Copy that declares a tool `delegate_to_NAME` for each of `metadata.perdure.agents`; the agent itself if there are
-    none.
+    """Copy that declares a tool `delegate_to_NAME` for each of `metadata.perdure.agents`; the agent
+    itself if there are none.
 
-    Such a tool takes a task, which is the message to the agent of that name. `metadata.perdure.handoffs` become tools
-    `transfer_to_NAME`, after whose call the run continues as that agent. The environment may set how many messages of
-    the conversation go along, if the agent's system has peers. Raises LoadError for a wrong entry, and
-    ConfigurationError for an environment variable.
+    Such a tool takes a task, which is the message to the agent of that name.
+    `metadata.perdure.handoffs` become tools `transfer_to_NAME`, after whose call the run continues
+    as that agent. The environment may set how many messages of the conversation go along, if the
+    agent's system has peers. Raises LoadError for a wrong entry, and ConfigurationError for an
+    environment variable.
     """
     entries, handoffs = list(_entries(agent, "agents")), list(_entries(agent, "handoffs"))
     if not (entries or handoffs):
@@ -87,8 +103,12 @@ def with_delegates(agent: Agent, environment: Mapping[str, str] = _NO_VARIABLES)
 
 
 def handoff_tool(name: str, path: str, description: str | None) -> PromptyTool:
-    """Return the tool by which a run continues as the agent of that name and path; its name is valid for models."""
-    return PromptyTool(name=function_name(f"{TRANSFER}{name}"), path=path, mode="handoff", description=description)
+    """Return the tool by which a run continues as the agent of that name and path; its name is
+    valid for models.
+    """
+    return PromptyTool(
+        name=function_name(f"{TRANSFER}{name}"), path=path, mode="handoff", description=description
+    )
 
 
 def is_delegate(tool: Tool) -> bool:
@@ -97,7 +117,9 @@ def is_delegate(tool: Tool) -> bool:
         return True
     if not tool.name.startswith(DELEGATE):
         return False
-    return tool.kind == REMOTE or (tool.kind == "prompty" and tool.perdure is not None and tool.perdure.message == TASK)
+    return tool.kind == REMOTE or (
+        tool.kind == "prompty" and tool.perdure is not None and tool.perdure.message == TASK
+    )
 
 
 def _entries(agent: Agent, setting: Literal["agents", "handoffs"]) -> Iterator[_Entry]:
@@ -107,7 +129,9 @@ def _entries(agent: Agent, setting: Literal["agents", "handoffs"]) -> Iterator[_
         return
     form, before = (_FORM, DELEGATE) if setting == "agents" else (_HANDOFF_FORM, TRANSFER)
     if not isinstance(entries, list):
-        raise LoadError(f"expected a list of {form}, got {entries!r:.80}", field=_WHERE.format(setting))
+        raise LoadError(
+            f"expected a list of {form}, got {entries!r:.80}", field=_WHERE.format(setting)
+        )
     # A run records its agent with these tools, and a recorded agent is not expanded again.
     declared = {tool.name for tool in agent.tools or () if is_delegate(tool)}
     for index, entry in enumerate(entries):
@@ -127,7 +151,8 @@ def _entry(agent: Agent, value: Mapping[str, Any], setting: str, index: int) -> 
         [first, *_] = error.errors(include_url=False)
         where = ".".join(map(str, first["loc"]))
         raise LoadError(
-            f"{value.get('name')!r:.80}: {where and f'{where}: '}{_why(where, first)}", field=_WHERE.format(setting)
+            f"{value.get('name')!r:.80}: {where and f'{where}: '}{_why(where, first)}",
+            field=_WHERE.format(setting),
         ) from None
 
 
@@ -146,7 +171,9 @@ _EXPECTED = {"name": "expected a name of at most 52 letters, digits, '_' and '-'
 
 
 def _as_written(agent: Agent, value: Any, place: str) -> Any:
-    """Return the value with the file's references to the environment: these are recorded, and workers resolve them."""
+    """Return the value with the file's references to the environment: these are recorded, and
+    workers resolve them.
+    """
     if isinstance(value, Mapping):
         return {key: _as_written(agent, child, f"{place}/{key}") for key, child in value.items()}
     reference = loaded_from(agent).references.get(place)
@@ -157,7 +184,9 @@ def _delegate(entry: _Entry, context: int | None) -> PromptyTool | CustomTool:
     name = f"{DELEGATE}{entry.name}"
     if entry.path is None:
         return _remote(name, entry, context)
-    task = Property(name=TASK, kind="string", required=True, description="The whole task of the agent")
+    task = Property(
+        name=TASK, kind="string", required=True, description="The whole task of the agent"
+    )
     return PromptyTool(
         name=name,
         path=entry.path,
@@ -195,18 +224,22 @@ MCP_SERVERS = "MCP_SERVERS"
 
 
 def as_started(agent: Agent, environment: Mapping[str, str]) -> Agent:
-    """Return the agent with a tool for each agent that it may delegate to. Raises as `with_peers` and `with_delegates`
-    do."""
+    """Return the agent with a tool for each agent that it may delegate to. Raises as `with_peers`
+    and `with_delegates` do.
+    """
     return with_delegates(with_peers(agent, environment), environment)
 
 
 def with_peers(agent: Agent, environment: Mapping[str, str]) -> Agent:
-    """Return a copy with the environment's peers, if the agent's system has peers; otherwise the agent itself.
+    """Return a copy with the environment's peers, if the agent's system has peers; otherwise the
+    agent itself.
 
-    An agent or a tool of the file with the same name stays as it is. Raises ConfigurationError, which names the
-    variable, and LoadError as `settings_of` does.
+    An agent or a tool of the file with the same name stays as it is. Raises ConfigurationError,
+    which names the variable, and LoadError as `settings_of` does.
     """
-    if not any(environment.get(name) for name in (SUB_AGENTS, PEERS, MCP_SERVERS)) or not _has_peers(agent):
+    if not any(
+        environment.get(name) for name in (SUB_AGENTS, PEERS, MCP_SERVERS)
+    ) or not _has_peers(agent):
         return agent
     known = {tool.name for tool in agent.tools or ()}
     servers: list[Tool] = [tool for tool in _servers(environment) if tool.name not in known]
@@ -249,7 +282,9 @@ def _servers(environment: Mapping[str, str]) -> Iterator[McpTool]:
     if written.startswith("[") and written.endswith("]"):
         written = written[1:-1]
     for name in _names(written):
-        url = _url(environment, f"MCP_SERVER_{name}_URL", f"{MCP_SERVERS} names the server {name!r}").rstrip("/")
+        url = _url(
+            environment, f"MCP_SERVER_{name}_URL", f"{MCP_SERVERS} names the server {name!r}"
+        ).rstrip("/")
         endpoint = url if url.endswith("/mcp") else f"{url}/mcp"
         yield McpTool(name=name, connection=Connection(kind="anonymous", endpoint=endpoint))
 
@@ -257,7 +292,9 @@ def _servers(environment: Mapping[str, str]) -> Iterator[McpTool]:
 def _url(environment: Mapping[str, str], variable: str, why: str) -> str:
     if url := environment.get(variable, "").strip():
         return url
-    raise ConfigurationError(f"environment variable {variable} is not set: expected a URL, because {why}")
+    raise ConfigurationError(
+        f"environment variable {variable} is not set: expected a URL, because {why}"
+    )
 
 
 def _names(written: str) -> list[str]:

@@ -1,5 +1,6 @@
-"""Other systems whose names for settings agents' files may use, in `metadata.NAME`; `perdure.interop` implements
-them."""
+"""Other systems whose names for settings agents' files may use, in `metadata.NAME`;
+`perdure.interop` implements them.
+"""
 
 from __future__ import annotations
 
@@ -31,21 +32,28 @@ class System(ABC):
         """Return a reader for each of its settings, by name, which writes into `settings`."""
 
     def options(self, environment: Mapping[str, str]) -> JsonObject:
-        """Return the options that the environment sets. Raises ValueError, which names the variable."""
+        """Return the options that the environment sets. Raises ValueError, which names the
+        variable.
+        """
         return {}
 
     def context_messages(self, environment: Mapping[str, str]) -> int:
-        """Return how many messages a called agent gets, if the file leaves it open. Raises ValueError."""
+        """Return how many messages a called agent gets, if the file leaves it open. Raises
+        ValueError.
+        """
         return 0
 
 
 SYSTEMS: Mapping[str, str] = MappingProxyType(
-    {"octopus": "perdure.interop.settings:OctopusSettings", "kaos": "perdure.interop.settings:KaosSettings"}
+    {
+        "octopus": "perdure.interop.settings:OctopusSettings",
+        "kaos": "perdure.interop.settings:KaosSettings",
+    }
 )
 """Key in an agent's metadata → module and class; imported for an agent of that system."""
 TOOLS_IN_TEXT = "kaos"
-"""The system whose agents write tool calls into their text: an agent that does so without naming a system counts as
-its."""
+"""The system whose agents write tool calls into their text: an agent that does so without naming a
+system counts as its."""
 
 
 @cache

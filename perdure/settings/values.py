@@ -1,4 +1,6 @@
-"""Reads the settings of an agent's file, map by map, and notes each wrong value with its place. Pure."""
+"""Reads the settings of an agent's file, map by map, and notes each wrong value with its place.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ class Settings:
     system: str | None = None
     """The key of that system, one of `foreign.SYSTEMS`."""
     context_messages: int | None = None
-    """How many messages of the conversation a called agent gets; None if the file leaves it open."""
+    """How many messages of the conversation a called agent gets; None if the file leaves it
+    open."""
     problems: list[SettingProblem] = field(default_factory=list)
 
     def refuse(self, place: Place, text: str) -> None:
@@ -60,7 +63,8 @@ class Settings:
 
 
 def option_value(name: str, value: object) -> Any:
-    """The value as the type of the field of `RunOptions`; also reads the text of an environment variable.
+    """The value as the type of the field of `RunOptions`; also reads the text of an environment
+    variable.
 
     Raises ValueError, which shows the value and the expected type.
     """
@@ -79,12 +83,15 @@ def option_value(name: str, value: object) -> Any:
 def require_set(value: object) -> None:
     """Raises ValueError for a reference to an environment variable that is not set here."""
     if isinstance(value, str) and value.startswith("${env:"):
-        raise ValueError(f"{value!r:.80}: this environment variable is not set where the run is started")
+        raise ValueError(
+            f"{value!r:.80}: this environment variable is not set where the run is started"
+        )
 
 
 def whole_number(value: object, *, least: int = 1) -> int:
-    """Return the number, also from an environment variable's text. Raises ValueError for anything else, and below
-    `least`."""
+    """Return the number, also from an environment variable's text. Raises ValueError for anything
+    else, and below `least`.
+    """
     require_set(value)
     text = value.strip() if isinstance(value, str) else value
     if isinstance(text, str) and text.isdecimal() and len(text) <= 15:
@@ -95,11 +102,18 @@ def whole_number(value: object, *, least: int = 1) -> int:
 
 
 def read_map(
-    value: object, place: Place, readers: Mapping[str, Callable[[Any, Place], None]], settings: Settings
+    value: object,
+    place: Place,
+    readers: Mapping[str, Callable[[Any, Place], None]],
+    settings: Settings,
 ) -> None:
-    """Pass each entry of a map to the reader of its name; notes unknown names, and the readers' errors."""
+    """Pass each entry of a map to the reader of its name; notes unknown names, and the readers'
+    errors.
+    """
     if not isinstance(value, Mapping):
-        settings.refuse(place, f"expected a map of settings ({', '.join(readers)}), got {value!r:.80}")
+        settings.refuse(
+            place, f"expected a map of settings ({', '.join(readers)}), got {value!r:.80}"
+        )
         return
     for name, entry in value.items():
         where = (*place, str(name)[:MAX_NAME])

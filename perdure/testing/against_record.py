@@ -33,7 +33,9 @@ class Diverged(AssertionError):
         self.iteration = iteration
         self.calls = list(calls)
         shown = ", ".join(f"{call.name}({call.arguments})" for call in calls)
-        super().__init__(f"iteration {iteration} asks for {shown}, which the record has no (further) result of")
+        super().__init__(
+            f"iteration {iteration} asks for {shown}, which the record has no (further) result of"
+        )
 
 
 class EveryTool(Mapping[str, ToolSpec]):
@@ -86,9 +88,15 @@ class RecordEffects(DirectEffects):
         """As `Effects.call_model`. Raises Diverged for a tool call without a recorded result."""
         self.unread.clear()
         started = time.perf_counter()
-        reply = await self._with_cost(await self._unless_cancelled(self._ask_model(conversation, calling)))
+        reply = await self._with_cost(
+            await self._unless_cancelled(self._ask_model(conversation, calling))
+        )
         self.replies.append(RecordedReply(calling.iteration, reply, time.perf_counter() - started))
-        asked = [(index, call) for index, call in enumerate(reply.message.tool_calls) if call.name not in self.real]
+        asked = [
+            (index, call)
+            for index, call in enumerate(reply.message.tool_calls)
+            if call.name not in self.real
+        ]
         try:
             results = self.answers.claim([call for _, call in asked])
         except Unmatched as unmatched:
@@ -100,8 +108,12 @@ class RecordEffects(DirectEffects):
     async def _ask_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
         messages, agent = list(conversation.messages), self.agent.with_fallback(calling.fallback)
         if call := prompted_call(agent, calling, self.options):
-            return call.read(await ask_model(call.agent, call.messages(messages), self.options, Heart()))
-        return await ask_model(agent, messages, self.options, Heart(), with_tools=calling.with_tools)
+            return call.read(
+                await ask_model(call.agent, call.messages(messages), self.options, Heart())
+            )
+        return await ask_model(
+            agent, messages, self.options, Heart(), with_tools=calling.with_tools
+        )
 
     async def _with_cost(self, reply: ModelReply) -> ModelReply:
         if self.prices is not None:
@@ -111,7 +123,11 @@ class RecordEffects(DirectEffects):
 
     async def run_tool(self, request: ToolRequest) -> ToolResult:
         claimed = self._claimed.pop((request.iteration, request.index), None)
-        return await super().run_tool(request) if claimed is None else self.results.add(request, claimed)
+        return (
+            await super().run_tool(request)
+            if claimed is None
+            else self.results.add(request, claimed)
+        )
 
 
 class AgainstRecord(InProcessRun):
@@ -148,12 +164,18 @@ class AgainstRecord(InProcessRun):
         )
         assert isinstance(self.effects, RecordEffects)
         self.record = self.effects
-        self.record.answers = Answers([each for each in recording.calls if each.call.name not in (tools or {})])
+        self.record.answers = Answers(
+            [each for each in recording.calls if each.call.name not in (tools or {})]
+        )
         self.record.real = frozenset(tools or {})
-        self.record.read_before = {iteration: list(texts) for iteration, texts in recording.steering.items()}
+        self.record.read_before = {
+            iteration: list(texts) for iteration, texts in recording.steering.items()
+        }
         self.record.costs = [each.cost for each in recording.replies]
 
-    def _instructions_by_path(self, others: dict[str, Agent], inputs: Mapping[str, Any]) -> dict[str, list[Message]]:
+    def _instructions_by_path(
+        self, others: dict[str, Agent], inputs: Mapping[str, Any]
+    ) -> dict[str, list[Message]]:
         return self._recorded or super()._instructions_by_path(others, inputs)
 
     def _go_on_as(self, path: str) -> None:
@@ -168,7 +190,8 @@ class AgainstRecord(InProcessRun):
         )
         specs = await super()._offered_tools()
         declared = self.effects.agent.tools or []
-        # Tools answered by the record are never reached, so the references of their connections may be unset here.
+        # Tools answered by the record are never reached, so the references of their connections may
+        # be unset here.
         resolved = resolve_environment(whole.model_copy(update={"tools": None}))
         resolved = with_others(resolved.model_copy(update={"tools": whole.tools}), others_of(whole))
         offered = offered_to(resolved, self._recording)
@@ -184,8 +207,8 @@ class AgainstRecord(InProcessRun):
 
 
 def offered_to(agent: Agent, recording: Recording) -> list[Tool]:
-    """Return the recorded functions of the tools that the agent declares as the recorded one did; changed tools offer
-    their own.
+    """Return the recorded functions of the tools that the agent declares as the recorded one did;
+    changed tools offer their own.
 
     A declared tool that offers several functions, and has changed since, is offered as recorded.
     """
@@ -203,6 +226,8 @@ def _without_execution(spec: ToolSpec) -> ToolSpec:
 
 
 def option_values(recording: Recording) -> JsonObject:
-    """Return the run's options; for a run with handoffs, only those that hold for all of its agents."""
+    """Return the run's options; for a run with handoffs, only those that hold for all of its
+    agents.
+    """
     names = recording.given if recording.handoffs else RunOptions.model_fields
     return {name: getattr(recording.options, name) for name in names}

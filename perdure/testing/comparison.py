@@ -1,4 +1,6 @@
-"""Repeats the model calls of a recorded run, answers their tool calls from the record, and compares the two."""
+"""Repeats the model calls of a recorded run, answers their tool calls from the record, and compares
+the two.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,8 @@ class Deviation:
     """The point where the rerun left the path of the recorded run."""
 
     why: Literal["unmatched", "skipped", "unasked", "failed"]
-    """The rerun made a call without a recorded result; skipped ahead to a later call; answered before making all calls;
-    or failed in another way than the recorded run.
+    """The rerun made a call without a recorded result; skipped ahead to a later call; answered
+    before making all calls; or failed in another way than the recorded run.
     """
     iteration: int
     """Iteration of the rerun."""
@@ -88,12 +90,13 @@ async def rerun(
 ) -> Comparison:
     """Run the agent again, with another model or as its file is now; execute no tool.
 
-    The model calls are real and come from this process. Tool calls are matched by name and arguments. Each recorded
-    result is used once, and an unmatched call ends the comparison. Guardrails and compactors are not called, and
-    `max_cost_usd` does not hold. `prices` are as for `create_worker`.
+    The model calls are real and come from this process. Tool calls are matched by name and
+    arguments. Each recorded result is used once, and an unmatched call ends the comparison.
+    Guardrails and compactors are not called, and `max_cost_usd` does not hold. `prices` are as for
+    `create_worker`.
 
-    Raises the errors of `load` and `Prices`, ConfigurationError for a prompt with inputs that were not recorded, and
-    InvokerError for a provider that is not installed here.
+    Raises the errors of `load` and `Prices`, ConfigurationError for a prompt with inputs that were
+    not recorded, and InvokerError for a provider that is not installed here.
     """
     chosen, messages, notes = recording.agent, recording.messages, _not_called(recording)
     handoffs = recording.handoffs if agent is None else None
@@ -104,7 +107,12 @@ async def rerun(
         chosen = with_other_model(chosen, model_choice(model))
     chosen_options = {"max_cost_usd": None, "warn_cost_usd": None, **(options or {})}
     run = AgainstRecord(
-        recording, agent=chosen, messages=messages, options=chosen_options, inputs=inputs, handoffs=handoffs
+        recording,
+        agent=chosen,
+        messages=messages,
+        options=chosen_options,
+        inputs=inputs,
+        handoffs=handoffs,
     )
     run.record.prices = Prices(prices)
     end: JsonObject | None = None
@@ -122,15 +130,27 @@ async def rerun(
 
 def _not_called(recording: Recording) -> list[str]:
     hooks = {"guardrails": recording.options.guardrails, "compactor": recording.options.compactor}
-    return [f"the {what} {name!r} of the run, which a rerun does not call" for what, name in hooks.items() if name]
+    return [
+        f"the {what} {name!r} of the run, which a rerun does not call"
+        for what, name in hooks.items()
+        if name
+    ]
 
 
-def _new_seed(agent: Agent, recording: Recording, inputs: JsonView, notes: list[str]) -> list[Message]:
+def _new_seed(
+    agent: Agent, recording: Recording, inputs: JsonView, notes: list[str]
+) -> list[Message]:
     """Return the messages of the new prompt; those that can't be rendered stay as recorded."""
     new, seed = new_prompt(agent, inputs), recording.messages
-    if new.messages is not None and [each.role for each in new.messages] == [each.role for each in seed]:
+    if new.messages is not None and [each.role for each in new.messages] == [
+        each.role for each in seed
+    ]:
         return new.messages
-    why = f"they need the input {', '.join(new.unknown)}" if new.unknown else "the run began with others"
+    why = (
+        f"they need the input {', '.join(new.unknown)}"
+        if new.unknown
+        else "the run began with others"
+    )
     notes.append(f"the messages of the file's prompt, except its instructions: {why}")
     return with_instructions(seed, seed, new.instructions)
 
@@ -140,7 +160,11 @@ def _comparison_of(
 ) -> Comparison:
     answers, record = run.record.answers, run.record
     deviation = _deviation(recording, run, end, unmatched)
-    until = answers.reached + 1 if unmatched else max((each.iteration for each in recording.replies), default=0)
+    until = (
+        answers.reached + 1
+        if unmatched
+        else max((each.iteration for each in recording.replies), default=0)
+    )
     before = [each for each in recording.replies if each.iteration <= until]
     return Comparison(
         run=recording.id,
@@ -150,9 +174,13 @@ def _comparison_of(
         deviation=deviation,
         matched=answers.used,
         recorded_calls=len(recording.calls),
-        recorded=_effort(before, sum(each.iteration <= answers.reached for each in recording.calls)),
+        recorded=_effort(
+            before, sum(each.iteration <= answers.reached for each in recording.calls)
+        ),
         rerun=_effort(record.replies, answers.used),
-        recorded_end={"failure": recording.failure} if recording.failure else {"output": recording.output},
+        recorded_end={"failure": recording.failure}
+        if recording.failure
+        else {"output": recording.output},
         rerun_end=end,
     )
 
@@ -160,17 +188,31 @@ def _comparison_of(
 def _deviation(
     recording: Recording, run: AgainstRecord, end: JsonObject | None, unmatched: Diverged | None
 ) -> Deviation | None:
-    answers, iteration = run.record.answers, run.record.replies[-1].iteration if run.record.replies else 0
+    answers, iteration = (
+        run.record.answers,
+        run.record.replies[-1].iteration if run.record.replies else 0,
+    )
     if unmatched is not None:
         instead = [each.call for each in answers.left if each.iteration <= answers.reached + 1]
-        return Deviation("unmatched", unmatched.iteration, _calls_as_json(unmatched.calls), _calls_as_json(instead))
+        return Deviation(
+            "unmatched",
+            unmatched.iteration,
+            _calls_as_json(unmatched.calls),
+            _calls_as_json(instead),
+        )
     failure = (end or {}).get("failure")
     if failure is not None and failure["kind"] != (recording.failure or {}).get("kind"):
-        return Deviation("failed", iteration, recorded=_calls_as_json([each.call for each in answers.left]))
+        return Deviation(
+            "failed", iteration, recorded=_calls_as_json([each.call for each in answers.left])
+        )
     if answers.skipped:
-        return Deviation("skipped", iteration, recorded=_calls_as_json([each.call for each in answers.skipped]))
+        return Deviation(
+            "skipped", iteration, recorded=_calls_as_json([each.call for each in answers.skipped])
+        )
     if answers.left:
-        return Deviation("unasked", iteration, recorded=_calls_as_json([each.call for each in answers.left]))
+        return Deviation(
+            "unasked", iteration, recorded=_calls_as_json([each.call for each in answers.left])
+        )
     return None
 
 

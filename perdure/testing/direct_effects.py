@@ -1,4 +1,6 @@
-"""The loop's effects as direct calls in this process (see `perdure.loop.effects`), with plain tools and waits."""
+"""The loop's effects as direct calls in this process (see `perdure.loop.effects`), with plain tools
+and waits.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,14 @@ from ..conversation import Conversation
 from ..errors import ModelError, RunError
 from ..event_data import EventType, HoldReason, LoggedData
 from ..events import CONVERSATION_EVENTS, progress_data
-from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails, JudgedOutput, PrepareTools
+from ..guardrails import (
+    Compactor,
+    GuardrailPoint,
+    GuardrailResult,
+    Guardrails,
+    JudgedOutput,
+    PrepareTools,
+)
 from ..loop.effects import Calling, Cancelled, Effects
 from ..loop.limits import Allowance, ChildEnd
 from ..loop.state import LOOP_VERSION, LoopState
@@ -39,7 +48,9 @@ from .script import ScriptedReply
 
 
 class Waits:
-    """The waits of one run's tasks. An effect that never waits costs no task and no turn of the event loop."""
+    """The waits of one run's tasks. An effect that never waits costs no task and no turn of the
+    event loop.
+    """
 
     def __init__(self) -> None:
         self.cancelled = False
@@ -55,12 +66,13 @@ class Waits:
         """Abandon every wait after its grace period. Callable from any thread, at any time."""
         self.cancelled = True
         if self._event_loop is not None and not self._event_loop.is_closed():
-            # After the current callback: only a waiting task can be interrupted without side effects.
+            # After the current callback: only a waiting task can be interrupted without side
+            # effects.
             self._event_loop.call_soon_threadsafe(self._interrupt)
 
     async def until(self, effect: Awaitable[Value], *, grace: float = 0.0) -> Value:
-        """Return the effect's result. Raises `Cancelled`, and ends the effect, `grace` seconds after the run is
-        cancelled.
+        """Return the effect's result. Raises `Cancelled`, and ends the effect, `grace` seconds
+        after the run is cancelled.
         """
         task = asyncio.current_task(self._event_loop)
         assert task is not None
@@ -105,9 +117,13 @@ class DirectResults:
         self._kept[place] = result
         return result
 
-    async def find(self, call_id: str, iteration: int | None, ignored: Sequence[str] = ()) -> ToolResult:
+    async def find(
+        self, call_id: str, iteration: int | None, ignored: Sequence[str] = ()
+    ) -> ToolResult:
         """As `perdure.tool_results.KeptResults`. Raises UnknownCallError."""
-        return self._kept[choose((place for place in self._kept if place.name not in ignored), call_id, iteration)]
+        return self._kept[
+            choose((place for place in self._kept if place.name not in ignored), call_id, iteration)
+        ]
 
 
 logger = logging.getLogger(__name__)
@@ -123,7 +139,9 @@ AnswerFunction = Callable[[ToolRequest], str | Approval | Awaitable[str | Approv
 
 @dataclass(kw_only=True, eq=False)
 class DirectEffects(Effects):
-    """Calls the model, the tools and the user's callbacks, and lets a caller steer and cancel from any thread."""
+    """Calls the model, the tools and the user's callbacks, and lets a caller steer and cancel from
+    any thread.
+    """
 
     agent: Agent
     conversation: Conversation
@@ -141,7 +159,8 @@ class DirectEffects(Effects):
     on_event: EventCallback | None = None
     on_checkpoint: Callable[[LoopState], None] | None = None
     call_agent: CallAgent | None = None
-    """Runs another agent, whose run is already prepared, for a tool call and within an allowance."""
+    """Runs another agent, whose run is already prepared, for a tool call and within an
+    allowance."""
     specs: Mapping[str, ToolSpec] = field(default_factory=dict)
     """The tools offered to the model, by name."""
     waits: Waits = field(default_factory=Waits)
@@ -174,7 +193,9 @@ class DirectEffects(Effects):
         return bool(self.steering)
 
     def drain_steering(self) -> list[str]:
-        texts = [self.steering.popleft() for _ in range(len(self.steering))] if self.steering else []
+        texts = (
+            [self.steering.popleft() for _ in range(len(self.steering))] if self.steering else []
+        )
         self.unread += texts
         return texts
 
@@ -184,7 +205,9 @@ class DirectEffects(Effects):
     def random(self) -> float:
         return random.random()
 
-    def emit(self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None) -> None:
+    def emit(
+        self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None
+    ) -> None:
         if self.on_event is None:
             return  # without the cost of a copy
         seen: dict[str, Any] = {**data}
@@ -203,7 +226,9 @@ class DirectEffects(Effects):
         if inspect.isawaitable(told):
             self._telling = asyncio.ensure_future(self._tell(type, told, self._telling))
 
-    async def _tell(self, type: str, told: Awaitable[object], before: Awaitable[None] | None) -> None:
+    async def _tell(
+        self, type: str, told: Awaitable[object], before: Awaitable[None] | None
+    ) -> None:
         if before is not None:
             await before
         try:
@@ -282,7 +307,9 @@ class DirectEffects(Effects):
             limits=SizeLimits().for_one_of(request.calls),
         )
         try:
-            return self.results.add(request, await self.waits.until(execution, grace=self.options.cancel_grace))
+            return self.results.add(
+                request, await self.waits.until(execution, grace=self.options.cancel_grace)
+            )
         except Cancelled:
             return ToolResult.cancellation(outcome_unknown=True)
 
@@ -301,7 +328,9 @@ class DirectEffects(Effects):
 
     async def run_agent(self, request: ToolRequest, allowance: Allowance) -> ChildEnd:
         if self.call_agent is None:
-            return ChildEnd(ToolResult.failure("Error: nothing runs other agents here", kind="configuration"))
+            return ChildEnd(
+                ToolResult.failure("Error: nothing runs other agents here", kind="configuration")
+            )
         end = await self.call_agent(request, allowance)
         self.results.add(request, end.result)
         return end
@@ -317,16 +346,22 @@ class DirectEffects(Effects):
 
     async def judge_output(self, message: Message) -> JudgedOutput:
         context = ToolContext(deps=open_deps(self.deps))
-        return await self._unless_cancelled(self._hooks.judge_output("", self.agent, deepcopy(message), context))
+        return await self._unless_cancelled(
+            self._hooks.judge_output("", self.agent, deepcopy(message), context)
+        )
 
     async def judge_tool(self, request: ToolRequest) -> GuardrailResult:
         context = self._context(request)
         return await self._judge("tool", request.name, request.arguments, context=context)
 
-    async def _judge(self, point: GuardrailPoint, *subject: Any, context: ToolContext | None = None) -> GuardrailResult:
+    async def _judge(
+        self, point: GuardrailPoint, *subject: Any, context: ToolContext | None = None
+    ) -> GuardrailResult:
         # Copies, as on a worker: changes by a guardrail have no effect.
         context = context or ToolContext(deps=open_deps(self.deps))
-        return await self._unless_cancelled(self._hooks.judge("", point, *deepcopy(subject), context=context))
+        return await self._unless_cancelled(
+            self._hooks.judge("", point, *deepcopy(subject), context=context)
+        )
 
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
         dropped = deepcopy(conversation.messages[head : head + drop])
@@ -343,9 +378,16 @@ class DirectEffects(Effects):
         return f"{request.iteration}/{request.index}"
 
     async def reconcile(self, request: ToolRequest, earlier: UnknownCall) -> Reconciled:
-        call = (request.name, deepcopy(request.arguments), self.inputs, self._context(request, earlier.key))
+        call = (
+            request.name,
+            deepcopy(request.arguments),
+            self.inputs,
+            self._context(request, earlier.key),
+        )
         timeout = self.specs[request.name].timeout or self.options.tool_timeout
-        return await self._unless_cancelled(self.toolbox.reconcile(self.agent, *call, timeout=timeout))
+        return await self._unless_cancelled(
+            self.toolbox.reconcile(self.agent, *call, timeout=timeout)
+        )
 
     def misfits(self, request: ToolRequest) -> list[str]:
         tool = self.agent.tool(request.name)
@@ -373,16 +415,27 @@ class DirectEffects(Effects):
         return await self._with_verdict(request, approval)
 
     async def _with_verdict(self, request: ToolRequest, approval: Approval) -> Approval:
-        """Apply the tool guardrail to edited arguments. If it denies them, the call is denied without a further
-        question.
+        """Apply the tool guardrail to edited arguments. If it denies them, the call is denied
+        without a further question.
         """
-        if not approval.approved or approval.arguments is None or not (self.guardrails and self.guardrails.tool):
+        if (
+            not approval.approved
+            or approval.arguments is None
+            or not (self.guardrails and self.guardrails.tool)
+        ):
             return approval
         edited = request.model_copy(update={"arguments": approval.arguments})
         verdict = checked_verdict("tool", await self.judge_tool(edited))
         if not verdict.allowed:
-            return Approval(approved=False, reason=f"the tool guardrail denies the edited arguments: {verdict.reason}")
-        return approval if verdict.rewrite is None else approval.model_copy(update={"arguments": verdict.rewrite})
+            return Approval(
+                approved=False,
+                reason=f"the tool guardrail denies the edited arguments: {verdict.reason}",
+            )
+        return (
+            approval
+            if verdict.rewrite is None
+            else approval.model_copy(update={"arguments": verdict.rewrite})
+        )
 
     async def _unless_cancelled(self, effect: Awaitable[Value]) -> Value:
         """Return the effect's result. Raises `Cancelled` if the run is cancelled first."""

@@ -1,4 +1,6 @@
-"""The model of an in-process run, a list of replies or a function; and its tools without threads."""
+"""The model of an in-process run, a list of replies or a function; and its tools without
+threads.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,12 @@ from .script import ScriptedReply
 
 Reply = ScriptedReply | ModelReply
 ModelFunction = Callable[[Agent, list[Message]], Reply | Awaitable[Reply]]
-"""Gets the agent (without tools where it may not call any) and the conversation. May raise `ModelError`."""
+"""Gets the agent (without tools where it may not call any) and the conversation. May raise
+`ModelError`."""
 
 Model = ModelFunction | Sequence[Reply | ModelError]
-"""A function, or the outcomes of the model calls, one for each attempt; a `ModelError` is raised."""
+"""A function, or the outcomes of the model calls, one for each attempt; a `ModelError` is
+raised."""
 
 PROVIDER = "in process"
 
@@ -72,7 +76,9 @@ class _Player:
     def __call__(self, agent: Agent, messages: list[Message]) -> Reply:
         self._calls += 1
         if self._calls > len(self._replies):
-            text = f"the script has {len(self._replies)} replies, and this is model call {self._calls}"
+            text = (
+                f"the script has {len(self._replies)} replies, and this is model call {self._calls}"
+            )
             raise ModelError(text, kind="bad_request", provider=PROVIDER)
         reply = self._replies[self._calls - 1]
         if isinstance(reply, ModelError):
@@ -81,7 +87,8 @@ class _Player:
 
 
 def read_reply(agent: Agent, reply: ScriptedReply) -> ModelReply:
-    """Return the reply as a provider reads it from a response. Raises `ModelError` for a reply scripted to fail.
+    """Return the reply as a provider reads it from a response. Raises `ModelError` for a reply
+    scripted to fail.
 
     Tokens that the script does not set are 0; fields that only HTTP has are ignored.
     """
@@ -108,13 +115,20 @@ def _raise_fault(reply: ScriptedReply) -> None:
         raise ModelError("the script drops the connection", kind="connection", provider=PROVIDER)
     if reply.error is not None or reply.status != 200:
         text = f"scripted error {reply.status}"
-        raise error_from_http(reply.status, reply.headers, reply.error, provider=PROVIDER, fallback=text)
+        raise error_from_http(
+            reply.status, reply.headers, reply.error, provider=PROVIDER, fallback=text
+        )
 
 
 def _usage(reply: ScriptedReply) -> Usage:
     sent, written = reply.input_tokens or 0, reply.output_tokens or 0
     cached = min(reply.cached_input_tokens, sent)
-    return Usage(input_tokens=sent, output_tokens=written, total_tokens=sent + written, cached_input_tokens=cached)
+    return Usage(
+        input_tokens=sent,
+        output_tokens=written,
+        total_tokens=sent + written,
+        cached_input_tokens=cached,
+    )
 
 
 def prompted_call(agent: Agent, calling: Calling, options: RunOptions) -> PromptedCall | None:
@@ -122,7 +136,9 @@ def prompted_call(agent: Agent, calling: Calling, options: RunOptions) -> Prompt
     if not calling.prompted:
         return None
     ids = f"call-{calling.iteration}"
-    return PromptedCall(agent, calling.prompted, step=calling.step, max_steps=options.max_iterations, ids=ids)
+    return PromptedCall(
+        agent, calling.prompted, step=calling.step, max_steps=options.max_iterations, ids=ids
+    )
 
 
 def compaction(compactor: Any, dropped: Sequence[Message]) -> tuple[Agent, list[Message]]:
@@ -136,7 +152,10 @@ def without_threads(tools: GivenTools) -> dict[str, Callable[..., Any]]:
 
     Raises ConfigurationError if two tools have one name.
     """
-    return {name: tool if is_async(tool) else _direct(tool) for name, tool in collect_tools(tools).items()}
+    return {
+        name: tool if is_async(tool) else _direct(tool)
+        for name, tool in collect_tools(tools).items()
+    }
 
 
 def _direct(tool: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:

@@ -1,4 +1,6 @@
-"""The HTTP side of the scripted model: connections, delays, streams, and clients that disconnect."""
+"""The HTTP side of the scripted model: connections, delays, streams, and clients that
+disconnect.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +22,23 @@ from .wires.table import Wire, wire_for
 class Responder(Protocol):
     """Chooses the answer to each request. Called from the connections' threads."""
 
-    def receive(self, wire: Wire, path: str, headers: dict[str, str], body: JsonObject) -> ScriptedRequest:
+    def receive(
+        self, wire: Wire, path: str, headers: dict[str, str], body: JsonObject
+    ) -> ScriptedRequest:
         """Record a received request."""
 
     def reply_to(self, wire: Wire, request: ScriptedRequest) -> ScriptedReply:
         """Return the reply to send. Never raises."""
 
     def finish(self, request: ScriptedRequest, *, aborted: bool) -> None:
-        """Record how a request ended; `aborted` if the client left before the end of the response."""
+        """Record how a request ended; `aborted` if the client left before the end of the
+        response.
+        """
 
 
 class LoopbackServer(socketserver.ThreadingTCPServer):
-    """Serves on 127.0.0.1 from construction until `close`, with a daemon thread for each connection.
+    """Serves on 127.0.0.1 from construction until `close`, with a daemon thread for each
+    connection.
 
     Raises OSError if the port is taken; port 0 takes any free one.
     """
@@ -47,7 +54,9 @@ class LoopbackServer(socketserver.ThreadingTCPServer):
         self._guard = threading.Lock()
         super().__init__(("127.0.0.1", port), _Handler)
         self.port: int = self.server_address[1]
-        threading.Thread(target=self.serve_forever, args=(0.02,), name="scripted-model", daemon=True).start()
+        threading.Thread(
+            target=self.serve_forever, args=(0.02,), name="scripted-model", daemon=True
+        ).start()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._guard:
@@ -90,7 +99,9 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             body = json.loads(raw)
         except ValueError as error:
-            self._send(400, wire.error(400, f"scripted model: the request is not JSON: {error}"), {})
+            self._send(
+                400, wire.error(400, f"scripted model: the request is not JSON: {error}"), {}
+            )
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
         request = self.server.responder.receive(wire, self.path, headers, body)
@@ -101,17 +112,23 @@ class _Handler(BaseHTTPRequestHandler):
         except ConnectionError:
             self.close_connection = True
         finally:
-            self.server.responder.finish(request, aborted=not sent and not self.server.closing.is_set())
+            self.server.responder.finish(
+                request, aborted=not sent and not self.server.closing.is_set()
+            )
 
     def do_GET(self) -> None:
         self._send(404, {"error": {"message": f"scripted model: no API at {self.path}"}}, {})
 
-    def _answer(self, wire: Wire, request: ScriptedRequest, reply: ScriptedReply, request_bytes: int) -> bool:
+    def _answer(
+        self, wire: Wire, request: ScriptedRequest, reply: ScriptedReply, request_bytes: int
+    ) -> bool:
         """Send the response; return whether the client stayed until its end."""
         if not self._client_stays(reply.delay):
             self.close_connection = True
             return False
-        headers = {wire.request_id_header: f"req_scripted_{request.step}_{request.attempt}"} | reply.headers
+        headers = {
+            wire.request_id_header: f"req_scripted_{request.step}_{request.attempt}"
+        } | reply.headers
         given = CountedReply.to(request, reply, request_bytes=request_bytes)
         if request.is_streaming and reply.status == 200:
             return self._stream(wire, given, headers)
@@ -125,7 +142,9 @@ class _Handler(BaseHTTPRequestHandler):
         return True
 
     def _stream(self, wire: Wire, given: CountedReply, headers: dict[str, str]) -> bool:
-        self._send_head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"} | headers)
+        self._send_head(
+            200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"} | headers
+        )
         for sent, event in enumerate(wire.stream(given)):
             if sent == given.reply.drop_after:
                 self._drop()
@@ -138,7 +157,9 @@ class _Handler(BaseHTTPRequestHandler):
         return True
 
     def _client_stays(self, seconds: float) -> bool:
-        """Wait for this many seconds; return False as soon as the client has closed the connection."""
+        """Wait for this many seconds; return False as soon as the client has closed the
+        connection.
+        """
         deadline = time.monotonic() + seconds
         self.connection.settimeout(seconds)
         try:
@@ -158,7 +179,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: int, body: JsonObject, headers: dict[str, str]) -> None:
         payload = to_json(body)
-        self._send_head(status, {"content-type": "application/json", "content-length": str(len(payload))} | headers)
+        self._send_head(
+            status,
+            {"content-type": "application/json", "content-length": str(len(payload))} | headers,
+        )
         self.wfile.write(payload)
 
     def _send_head(self, status: int, headers: dict[str, str]) -> None:

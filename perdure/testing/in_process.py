@@ -1,4 +1,6 @@
-"""Runs the same loop without Temporal and calls its effects directly: tests of agents take milliseconds."""
+"""Runs the same loop without Temporal and calls its effects directly: tests of agents take
+milliseconds.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,14 @@ from ..conversation import Conversation, count_of_instructions
 from ..conversation import Instruct as Instructions
 from ..errors import LoadError, RunError, ToolNotRegisteredError
 from ..event_data import ChildStartedData, FailedData, LoggedMessagesUpdatedData, StatusData
-from ..guardrails import UNSEEN, Compactor, Guardrails, Instruct, with_instructions_by, with_validator
+from ..guardrails import (
+    UNSEEN,
+    Compactor,
+    Guardrails,
+    Instruct,
+    with_instructions_by,
+    with_validator,
+)
 from ..loop.child_runs import answer_result, child_options, depth_refusal, end_of, failure_result
 from ..loop.limits import Allowance, ChildEnd
 from ..loop.loop import AgentLoop
@@ -59,20 +68,24 @@ T = TypeVar("T", default=Any)
 class InProcessRun(Generic[T]):
     """One run of an agent in this process.
 
-    `agent` may be the path of a `.prompty` file; its `${env:…}` references need no values. The conversation starts from
-    `messages`, or from the agent's prompt with `inputs`; `deps` are as for `start_run`. `model` replaces the provider:
-    a list of replies, in order, or a function of the agent and the conversation. `approve` decides about tool calls
-    that need an approval, and `answer` answers the questions of `ask_user`; without them, these calls are denied.
+    `agent` may be the path of a `.prompty` file; its `${env:…}` references need no values. The
+    conversation starts from `messages`, or from the agent's prompt with `inputs`; `deps` are as for
+    `start_run`. `model` replaces the provider: a list of replies, in order, or a function of the
+    agent and the conversation. `approve` decides about tool calls that need an approval, and
+    `answer` answers the questions of `ask_user`; without them, these calls are denied.
     `on_event(type, data)`, plain or async, gets every event in order.
 
-    With `prices` (see `create_worker`), each reply costs as much as its tokens, unless it has a cost of its own.
+    With `prices` (see `create_worker`), each reply costs as much as its tokens, unless it has a
+    cost of its own.
 
-    With `output_type`, the model answers in that type's form, and the result's `output` is a value of that type.
+    With `output_type`, the model answers in that type's form, and the result's `output` is a value
+    of that type.
 
-    Plain tools run in threads of their own. With `threads=False`, they run on the event loop: this is faster, but
-    nothing else runs meanwhile.
+    Plain tools run in threads of their own. With `threads=False`, they run on the event loop: this
+    is faster, but nothing else runs meanwhile.
 
-    Raises TypeError for an argument of the wrong type, and the errors of `load`, `prepare` and `with_output_type`.
+    Raises TypeError for an argument of the wrong type, and the errors of `load`, `prepare` and
+    `with_output_type`.
     """
 
     effects_type: ClassVar[type[DirectEffects]] = DirectEffects
@@ -101,8 +114,20 @@ class InProcessRun(Generic[T]):
         output_type: OutputType[T] | None = None,
         prices: PriceSource | None = None,
     ) -> None:
-        require(agent=agent, messages=messages, inputs=inputs, guardrails=guardrails, compactor=compactor)
-        require(tool_kinds=tool_kinds, resources=resources, approve=approve, answer=answer, on_event=on_event)
+        require(
+            agent=agent,
+            messages=messages,
+            inputs=inputs,
+            guardrails=guardrails,
+            compactor=compactor,
+        )
+        require(
+            tool_kinds=tool_kinds,
+            resources=resources,
+            approve=approve,
+            answer=answer,
+            on_event=on_event,
+        )
         require_tools(tools)
         given = loaded_agent(agent)
         loaded = with_delegates(given, os.environ)
@@ -124,7 +149,9 @@ class InProcessRun(Generic[T]):
             agent=loaded,
             conversation=self.conversation,
             model=with_prices(model_function(model), prices),
-            toolbox=ToolBox(tools if threads else without_threads(tools), kinds=tool_kinds, resources=resources),
+            toolbox=ToolBox(
+                tools if threads else without_threads(tools), kinds=tool_kinds, resources=resources
+            ),
             inputs=_with_defaults(loaded, inputs),
             options=options_for(loaded, options, os.environ),
             guardrails=with_validator(guardrails, known.output_validator),
@@ -144,7 +171,9 @@ class InProcessRun(Generic[T]):
         self._tools, self._tool_kinds, self._resources = tools, tool_kinds, resources
         self._called: set[InProcessRun] = set()
 
-    def _instructions_by_path(self, others: dict[str, Agent], inputs: Mapping[str, Any]) -> dict[str, list[Message]]:
+    def _instructions_by_path(
+        self, others: dict[str, Agent], inputs: Mapping[str, Any]
+    ) -> dict[str, list[Message]]:
         return instructions_by_path(others, inputs)
 
     def steer(self, text: str) -> None:
@@ -152,7 +181,9 @@ class InProcessRun(Generic[T]):
         self.effects.steering.append(text)
 
     def cancel(self) -> None:
-        """End the run at its next checkpoint, and its waits at once (§13.2). Callable from any thread."""
+        """End the run at its next checkpoint, and its waits at once (§13.2). Callable from any
+        thread.
+        """
         self.effects.cancel()
         for run in list(self._called):
             run.cancel()
@@ -171,7 +202,9 @@ class InProcessRun(Generic[T]):
 
     async def _run(self) -> RunResult[T]:
         state: LoopState | None = None
-        await self._instruct(list(self.conversation.messages[: count_of_instructions(self.conversation.messages)]))
+        await self._instruct(
+            list(self.conversation.messages[: count_of_instructions(self.conversation.messages)])
+        )
         while True:
             self.effects.specs = await self._offered_tools()
             loop = self._loop(state)
@@ -185,12 +218,18 @@ class InProcessRun(Generic[T]):
                 error.messages = list(self.conversation.messages)
                 raise
             except Exception as error:
-                self.effects.emit("failed", loop.state.iteration, FailedData(kind="internal", message=f"{error!r}"))
+                self.effects.emit(
+                    "failed",
+                    loop.state.iteration,
+                    FailedData(kind="internal", message=f"{error!r}"),
+                )
                 raise
 
     def _go_on_as(self, path: str) -> None:
         effects, others = self.effects, others_of(self.effects.agent)
-        effects.options = options_after_handoff(effects.options, effects.agent, others[path], self._given)
+        effects.options = options_after_handoff(
+            effects.options, effects.agent, others[path], self._given
+        )
         effects.agent = with_others(others[path], others)
         known = self._origins.get(path, LoadedFrom())
         self._output_type = known.output_type
@@ -201,8 +240,12 @@ class InProcessRun(Generic[T]):
         effects, known = self.effects, self.conversation.messages
         if (name := effects.options.instructions_by) is not None:
             hooks = Hooks({}, {}, instructions=self._instructions)
-            text = await hooks.instruct(name, effects.inputs, ToolContext(deps=open_deps(effects.deps)))
-            own = with_instructions_by(name, text, own, replaced=effects.options.instructions_replaced)
+            text = await hooks.instruct(
+                name, effects.inputs, ToolContext(deps=open_deps(effects.deps))
+            )
+            own = with_instructions_by(
+                name, text, own, replaced=effects.options.instructions_replaced
+            )
         if own != known[: count_of_instructions(known)]:
             self.conversation.apply(Instructions(messages=own))
             effects.emit("messages_updated", self._state.iteration, LoggedMessagesUpdatedData())
@@ -210,7 +253,10 @@ class InProcessRun(Generic[T]):
     async def _offered_tools(self) -> dict[str, ToolSpec]:
         inventory = await self.effects.toolbox.inventory(
             Asking(
-                self.effects.agent, self.effects.inputs, agents=others_of(self.effects.agent), deps=self.effects.deps
+                self.effects.agent,
+                self.effects.inputs,
+                agents=others_of(self.effects.agent),
+                deps=self.effects.deps,
             )
         )
         for text in [*inventory.problems, *map(str, inventory.unknown), *inventory.changed]:
@@ -221,12 +267,16 @@ class InProcessRun(Generic[T]):
             error = ToolNotRegisteredError(text, messages=self.conversation.messages)
             self.effects.emit("failed", 0, FailedData(kind=error.kind, message=text))
             raise error
-        unavailable = [f"The model is not offered {name}: {why}" for name, why in inventory.unavailable.items()]
+        unavailable = [
+            f"The model is not offered {name}: {why}" for name, why in inventory.unavailable.items()
+        ]
         for text in [*unavailable, *inventory.notes]:
             self.effects.emit("status", 0, StatusData(message=text))
         self.effects.agent = self.effects.agent.with_declarations(inventory.offered)
         asks = bool(self.effects.guardrails and self.effects.guardrails.tool)
-        return {spec.name: spec.described(self.effects.agent, may_ask=asks) for spec in inventory.tools}
+        return {
+            spec.name: spec.described(self.effects.agent, may_ask=asks) for spec in inventory.tools
+        }
 
     def _loop(self, state: LoopState | None) -> AgentLoop:
         effects = self.effects
@@ -235,7 +285,9 @@ class InProcessRun(Generic[T]):
             self.conversation,
             effects.options,
             tools=effects.specs,
-            guarded=frozenset(point for point in POINTS if (effects.guardrails or Guardrails()).callbacks(point))
+            guarded=frozenset(
+                point for point in POINTS if (effects.guardrails or Guardrails()).callbacks(point)
+            )
             | ({"tools"} if effects.options.prepare_tools else set())
             | ({UNSEEN} if effects.guardrails and effects.guardrails.output else set()),
             compacted=effects.compactor is not None,
@@ -256,10 +308,14 @@ class InProcessRun(Generic[T]):
         try:
             options = self._options_of(call, allowance)
         except LoadError as error:
-            return ChildEnd(failure_result(request.name, RunError(str(error), kind=CONFIGURATION_ERROR)))
+            return ChildEnd(
+                failure_result(request.name, RunError(str(error), kind=CONFIGURATION_ERROR))
+            )
         run = self._child(call, prepared, options)
         run._depth = self._depth + 1
-        data = ChildStartedData(name=request.name, run_id=f"{request.iteration}-{request.index}", first_run_id="")
+        data = ChildStartedData(
+            name=request.name, run_id=f"{request.iteration}-{request.index}", first_run_id=""
+        )
         effects.emit("child_started", request.iteration, data, call_id=request.call_id)
         self._called.add(run)
         if effects.cancelled():
@@ -275,14 +331,22 @@ class InProcessRun(Generic[T]):
     def _options_of(self, call: ChildRun, allowance: Allowance) -> RunOptions:
         caller, options = self.effects.agent, self.effects.options
         called = child_options(
-            options, allowance, single=call.mode == "single", caller=caller, called=others_of(caller)[call.path]
+            options,
+            allowance,
+            single=call.mode == "single",
+            caller=caller,
+            called=others_of(caller)[call.path],
         )
-        return RunOptions(**dict(called))  # All options are set, so the called run takes none from its file.
+        return RunOptions(
+            **dict(called)
+        )  # All options are set, so the called run takes none from its file.
 
     def _child(self, call: ChildRun, prepared: PreparedRun, options: RunOptions) -> InProcessRun:
         effects = self.effects
         others = others_of(effects.agent)
-        called = others[call.path].model_copy(update={"tools": None} if call.mode == "single" else {})
+        called = others[call.path].model_copy(
+            update={"tools": None} if call.mode == "single" else {}
+        )
         return type(self)(
             with_others(called, others),
             prepared.messages,
@@ -321,7 +385,11 @@ class InProcessRun(Generic[T]):
 
 def _with_defaults(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the inputs available for tool bindings."""
-    defaults = {declared.name: declared.default for declared in agent.inputs or [] if declared.default is not None}
+    defaults = {
+        declared.name: declared.default
+        for declared in agent.inputs or []
+        if declared.default is not None
+    }
     return {**defaults, **inputs}
 
 
@@ -331,9 +399,11 @@ P = ParamSpec("P")
 def _run_to_end(make: Callable[P, InProcessRun[T]]) -> Callable[P, RunResult[T]]:
     @functools.wraps(make, assigned=(), updated=())
     def run_in_process(*arguments: P.args, **named: P.kwargs) -> RunResult[T]:
-        """Run an agent in this process and return its result; the arguments are those of `InProcessRun`.
+        """Run an agent in this process and return its result; the arguments are those of
+        `InProcessRun`.
 
-        Callable in a thread with a running event loop. Raises the errors of `InProcessRun` and its `run`.
+        Callable in a thread with a running event loop. Raises the errors of `InProcessRun` and its
+        `run`.
         """
         return wait_for_result(make(*arguments, **named).run())
 

@@ -73,12 +73,13 @@ class RecordedRun:
     ) -> RunResult:
         """Run the agent in this process and return the result.
 
-        Runs the recorded agent, or the given `agent`, which may be a file. Functions in `tools` are called for real;
-        the record answers all other calls, approvals included. `more` are further arguments of `InProcessRun`, such as
-        `guardrails`; its `options` is a dict of the options to change.
+        Runs the recorded agent, or the given `agent`, which may be a file. Functions in `tools` are
+        called for real; the record answers all other calls, approvals included. `more` are further
+        arguments of `InProcessRun`, such as `guardrails`; its `options` is a dict of the options to
+        change.
 
-        Raises `RunError` if the run ends without a result, and `Diverged`, an AssertionError, for a tool call without a
-        recorded result.
+        Raises `RunError` if the run ends without a result, and `Diverged`, an AssertionError, for a
+        tool call without a recorded result.
         """
         return wait_for_result(self._in_process(agent, _functions_by_name(tools), more))
 
@@ -89,7 +90,9 @@ class RecordedRun:
         known = {"handoffs": self.recording.handoffs if given is None else None}
         with self._model() as model:
             agent = with_script(_agent(given, self.recording), model)
-            run = AgainstRecord(self.recording, agent=agent, tools=tools, **{**known, **more, "options": options})
+            run = AgainstRecord(
+                self.recording, agent=agent, tools=tools, **{**known, **more, "options": options}
+            )
             return await run.run()
 
     async def on_server(
@@ -100,13 +103,16 @@ class RecordedRun:
         tools: Tools = (),
         **worker: Any,
     ) -> RunResult:
-        """Run the agent as a real run on the server of `client`, with its own worker, and return the result.
+        """Run the agent as a real run on the server of `client`, with its own worker, and return
+        the result.
 
-        `worker` are further arguments of `create_worker`. Raises as a call does, and ValueError for a run that was
-        steered: its messages can't be sent at the same moments again.
+        `worker` are further arguments of `create_worker`. Raises as a call does, and ValueError for
+        a run that was steered: its messages can't be sent at the same moments again.
         """
         if any(self.recording.steering.values()):
-            raise ValueError(f"run {self.recording.id!r} was steered while it ran: play it in this process")
+            raise ValueError(
+                f"run {self.recording.id!r} was steered while it ran: play it in this process"
+            )
         real, queue = _functions_by_name(tools), f"perdure-recorded-{uuid.uuid4()}"
         declared, kind = _with_recorded_tools(_agent(agent, self.recording), self.recording, real)
         kinds = {**worker.pop("tool_kinds", {}), RecordedKind.name: kind}
@@ -128,7 +134,9 @@ class RecordedRun:
                 return await run.result()
 
     def _protocol(self) -> JsonObject:
-        """Return the tool protocol of the recorded replies: the one in use at the end of the run."""
+        """Return the tool protocol of the recorded replies: the one in use at the end of the
+        run.
+        """
         return {"tool_protocol": "json"} if self.recording.lost_native_tools else {}
 
     def _model(self) -> ScriptedModel:
@@ -140,7 +148,9 @@ class RecordedRun:
             if place < len(replies):
                 return replies[place]
             text = f"the record has {len(replies)} replies, and this is model call {place + 1}"
-            return ScriptedReply(status=400, error={"error": {"message": text, "type": "invalid_request_error"}})
+            return ScriptedReply(
+                status=400, error={"error": {"message": text, "type": "invalid_request_error"}}
+            )
 
         return ScriptedModel(next_reply)
 
@@ -158,23 +168,32 @@ class RecordedKind(ToolKind):
         return self._functions[tool.name]
 
     async def execute(self, call: KindCall) -> Any:
-        asked = ToolCall(id=call.context.call_id or "", name=call.name, arguments=json.dumps(call.arguments))
+        asked = ToolCall(
+            id=call.context.call_id or "", name=call.name, arguments=json.dumps(call.arguments)
+        )
         return self._answers.claim([asked])[0]
 
 
-def _with_recorded_tools(agent: Agent, recording: Recording, real: JsonView) -> tuple[Agent, RecordedKind]:
-    """Return the agent with tools answered by the record, except the real ones and those for handoffs.
+def _with_recorded_tools(
+    agent: Agent, recording: Recording, real: JsonView
+) -> tuple[Agent, RecordedKind]:
+    """Return the agent with tools answered by the record, except the real ones and those for
+    handoffs.
 
     The same applies to the agents to hand over to.
     """
     functions: dict[str, Sequence[Offering]] = {}
     known = others_of(recording.agent)
     others = {
-        path: _with_recorded(each, recording.as_agent(path) if path in known else recording, real, functions)
+        path: _with_recorded(
+            each, recording.as_agent(path) if path in known else recording, real, functions
+        )
         for path, each in others_of(agent).items()
     }
     answers = Answers([each for each in recording.calls if each.call.name not in real])
-    return with_others(_with_recorded(agent, recording, real, functions), others), RecordedKind(functions, answers)
+    return with_others(_with_recorded(agent, recording, real, functions), others), RecordedKind(
+        functions, answers
+    )
 
 
 def _with_recorded(
@@ -187,12 +206,16 @@ def _with_recorded(
         name = f"recorded-{len(functions)}"
         functions[name] = offered
         handoffs = [*handoffs, CustomTool(kind=RecordedKind.name, name=name)]
-    return agent.model_copy(update={"tools": [*(tool for tool in agent.tools or [] if tool.name in real), *handoffs]})
+    return agent.model_copy(
+        update={"tools": [*(tool for tool in agent.tools or [] if tool.name in real), *handoffs]}
+    )
 
 
 def _offering_of(tool: Tool) -> Offering:
     if isinstance(tool, OfferedFunction):
-        return Offering(tool.name, tool.description, tool.schema_ or {"type": "object", "properties": {}})
+        return Offering(
+            tool.name, tool.description, tool.schema_ or {"type": "object", "properties": {}}
+        )
     declared = tool.parameters or [] if isinstance(tool, FunctionTool) else []
     return Offering(tool.name, tool.description, object_schema(declared))
 
@@ -220,10 +243,11 @@ def _scripted_reply(recorded: RecordedReply) -> ScriptedReply:
 
 
 def recorded(file: str | os.PathLike[str]) -> Any:
-    """Return a pytest fixture, whose value is the `RecordedRun` of the file: `run = recorded("bug-17.jsonl")`.
+    """Return a pytest fixture, whose value is the `RecordedRun` of the file: `run =
+    recorded("bug-17.jsonl")`.
 
-    `perdure export ID` writes the file; the path is relative to the test module. Raises ConfigurationError for any
-    other file.
+    `perdure export ID` writes the file; the path is relative to the test module. Raises
+    ConfigurationError for any other file.
     """
     import pytest
 

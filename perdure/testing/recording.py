@@ -1,4 +1,6 @@
-"""An exported run (`perdure docs export`), and the answers to tool calls from it: each result once."""
+"""An exported run (`perdure docs export`), and the answers to tool calls from it: each result
+once.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,8 @@ class Recording:
     steering: dict[int, list[str]] = field(default_factory=dict)
     """Iteration → messages read before its model call."""
     lost_native_tools: bool = False
-    """Whether the provider refused tools, and the run continued without native ones (`tool_protocol: auto`)."""
+    """Whether the provider refused tools, and the run continued without native ones
+    (`tool_protocol: auto`)."""
     decisions: dict[tuple[int, str], Approval] = field(default_factory=dict)
     """Iteration and call id → a person's decision."""
     status: str = ""
@@ -90,7 +93,9 @@ class Recording:
         return self.status not in ("", "running", "waiting_for_approval", "held")
 
     def as_agent(self, path: str) -> Recording:
-        """Return the recording as that of the agent at this path, to which the run may be handed over."""
+        """Return the recording as that of the agent at this path, to which the run may be handed
+        over.
+        """
         others = others_of(self.agent)
         tools, offered = self.handed.get(path, ([], []))
         return replace(self, agent=with_others(others[path], others), tools=tools, offered=offered)
@@ -102,7 +107,9 @@ class Recording:
 
 
 def read_recording(file: str | PathLike[str]) -> Recording:
-    """Return the run in a file written by `perdure export`. Raises ConfigurationError for any other file."""
+    """Return the run in a file written by `perdure export`. Raises ConfigurationError for any other
+    file.
+    """
     path = Path(file)
     try:
         with path.open(encoding="utf-8") as lines:
@@ -120,7 +127,9 @@ def _parse_lines(lines: Iterable[str]) -> Iterator[Any]:
 
 
 def recording_of(lines: Iterable[Any], source: str) -> Recording:
-    """Return the run of these lines, in order. Raises ConfigurationError, which names the `source`, for other lines."""
+    """Return the run of these lines, in order. Raises ConfigurationError, which names the `source`,
+    for other lines.
+    """
     recording: Recording | None = None
     steering: defaultdict[int, list[str]] = defaultdict(list)
     first = 1
@@ -131,15 +140,21 @@ def recording_of(lines: Iterable[Any], source: str) -> Recording:
             elif recording is None and line["kind"] == "run":
                 recording, first = _new_recording(line), int(line.get("from") or 1)
             elif recording is not None and line.get("run") == recording.id:
-                _take({**line, "iteration": line.get("iteration", 0) - first + 1}, recording, steering)
+                _take(
+                    {**line, "iteration": line.get("iteration", 0) - first + 1}, recording, steering
+                )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigurationError(
             f"{source!r} is not an export of a run, as `perdure export` writes it: {error}"
         ) from error
     if recording is None:
-        raise ConfigurationError(f"{source!r} is not an export of a run: it has no line of the kind 'run'")
+        raise ConfigurationError(
+            f"{source!r} is not an export of a run: it has no line of the kind 'run'"
+        )
     if not recording.status:
-        raise ConfigurationError(f"{source!r} is cut off, for it has no line of the kind 'end': export the run again")
+        raise ConfigurationError(
+            f"{source!r} is cut off, for it has no line of the kind 'end': export the run again"
+        )
     recording.steering = dict(steering)
     return recording
 
@@ -147,14 +162,17 @@ def recording_of(lines: Iterable[Any], source: str) -> Recording:
 def _require_version(line: JsonView, source: str) -> None:
     if line["version"] != VERSION:
         raise ConfigurationError(
-            f"{source!r} is an export of version {line['version']!r}, and this perdure reads version {VERSION}"
+            f"{source!r} is an export of version {line['version']!r}, and this perdure reads "
+            f"version {VERSION}"
         )
 
 
 def _new_recording(line: JsonView) -> Recording:
     return Recording(
         id=line["run"],
-        agent=with_others(Agent.model_validate(line["agent"]), _AGENTS.validate_python(line.get("agents") or {})),
+        agent=with_others(
+            Agent.model_validate(line["agent"]), _AGENTS.validate_python(line.get("agents") or {})
+        ),
         options=RecordedOptions.model_validate(line["options"]),
         inputs=line["inputs"],
         deps=line.get("deps"),
@@ -180,9 +198,13 @@ def _take(line: JsonObject, recording: Recording, steering: defaultdict[int, lis
         case "tool_call":
             if told := line.get("told") or line.get("result"):
                 call = ToolCall(id=line["id"], name=line["name"], arguments=line["asked"])
-                recording.calls.append(RecordedCall(line["iteration"], call, ToolResult.model_validate(told)))
+                recording.calls.append(
+                    RecordedCall(line["iteration"], call, ToolResult.model_validate(told))
+                )
         case "event" if line.get("type") == "status":
-            recording.lost_native_tools |= str(line["data"].get("message")).startswith(NO_NATIVE_TOOLS)
+            recording.lost_native_tools |= str(line["data"].get("message")).startswith(
+                NO_NATIVE_TOOLS
+            )
         case "event" if line.get("type") == "permission_completed":
             known = {name: line["data"].get(name) for name in Approval.model_fields}
             recording.decisions[line["iteration"], line["callId"]] = Approval.model_validate(known)
@@ -202,7 +224,8 @@ Key = tuple[str, str]
 
 
 def call_key(call: ToolCall) -> Key:
-    """Return a key that is equal for equivalent calls: of one tool, with arguments that mean the same JSON.
+    """Return a key that is equal for equivalent calls: of one tool, with arguments that mean the
+    same JSON.
 
     Ignores the order of the arguments, the spelling of numbers, and null arguments.
     """
@@ -265,12 +288,18 @@ class Answers:
         if unmatched := [call for place, call in enumerate(calls) if place not in taken]:
             raise Unmatched(unmatched)
         self._used |= set(taken.values())
-        self.reached = max([self.reached, *(self._recorded[number].iteration for number in taken.values())])
+        self.reached = max(
+            [self.reached, *(self._recorded[number].iteration for number in taken.values())]
+        )
         behind = [each for each in self.left if each.iteration < self.reached]
         self.skipped += [each for each in behind if each not in self.skipped]
         return [self._recorded[taken[place]].told for place in range(len(calls))]
 
     def _next(self, call: ToolCall, taken: set[int]) -> int | None:
         key = call_key(call)
-        free = (n for n, known in enumerate(self._keys) if known == key and n not in self._used and n not in taken)
+        free = (
+            n
+            for n, known in enumerate(self._keys)
+            if known == key and n not in self._used and n not in taken
+        )
         return next(free, None)

@@ -1,4 +1,6 @@
-"""A scripted model behind real HTTP on loopback: in a test, as a program, or in place of an agent's own model."""
+"""A scripted model behind real HTTP on loopback: in a test, as a program, or in place of an agent's
+own model.
+"""
 
 from __future__ import annotations
 
@@ -31,19 +33,26 @@ from .wires.table import Wire
 class ScriptedModel:
     """Plays a script to every client that speaks Chat Completions, Responses or Anthropic Messages.
 
-    The reply depends on the request alone: its step is the number of assistant turns in its conversation, less
-    `seed_assistant_turns`. So a repeated call, after a failure or on another worker after a crash, gets the same reply.
-    Only a sequence in place of a reply depends on the number of requests for its step, by all clients together. If
-    context trimming drops assistant turns, use a function as the script.
+    The reply depends on the request alone: its step is the number of assistant turns in its
+    conversation, less `seed_assistant_turns`. So a repeated call, after a failure or on another
+    worker after a crash, gets the same reply. Only a sequence in place of a reply depends on the
+    number of requests for its step, by all clients together. If context trimming drops assistant
+    turns, use a function as the script.
 
-    A conversation that the real API would refuse (an unanswered tool call, a result without its call) gets its 400,
-    unless `check_conversation` is off. So does a request without a reply in the script.
+    A conversation that the real API would refuse (an unanswered tool call, a result without its
+    call) gets its 400, unless `check_conversation` is off. So does a request without a reply in the
+    script.
 
     Use it as a context manager, or call `start` and `close`. `port` 0 takes any free one.
     """
 
     def __init__(
-        self, script: Script, *, port: int = 0, seed_assistant_turns: int = 0, check_conversation: bool = True
+        self,
+        script: Script,
+        *,
+        port: int = 0,
+        seed_assistant_turns: int = 0,
+        check_conversation: bool = True,
     ) -> None:
         self.requests: list[ScriptedRequest] = []
         """Every model call received, in order of arrival."""
@@ -59,7 +68,9 @@ class ScriptedModel:
     def url(self) -> str:
         """`http://127.0.0.1:PORT`. Raises RuntimeError while the server is not running."""
         if self._server is None:
-            raise RuntimeError("the scripted model is not running: use it as a context manager, or call start()")
+            raise RuntimeError(
+                "the scripted model is not running: use it as a context manager, or call start()"
+            )
         return f"http://127.0.0.1:{self._server.port}"
 
     @property
@@ -78,7 +89,9 @@ class ScriptedModel:
         return self
 
     def close(self) -> None:
-        """Stop at once: abandon unfinished responses and close the connections. The requests stay readable."""
+        """Stop at once: abandon unfinished responses and close the connections. The requests stay
+        readable.
+        """
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -94,13 +107,18 @@ class ScriptedModel:
 
         Raises TimeoutError after `timeout` seconds.
 
-        From a coroutine: `await asyncio.to_thread(model.wait_until, lambda: len(model.requests) == 2)`.
+        From a coroutine: `await asyncio.to_thread(model.wait_until, lambda: len(model.requests) ==
+        2)`.
         """
         with self._changed:
             if not self._changed.wait_for(condition, timeout):
-                raise TimeoutError(f"not seen within {timeout} seconds; requests so far: {self.requests!r}")
+                raise TimeoutError(
+                    f"not seen within {timeout} seconds; requests so far: {self.requests!r}"
+                )
 
-    def receive(self, wire: Wire, path: str, headers: dict[str, str], body: JsonObject) -> ScriptedRequest:
+    def receive(
+        self, wire: Wire, path: str, headers: dict[str, str], body: JsonObject
+    ) -> ScriptedRequest:
         """Record a request; the server calls this."""
         step = wire.count_turns(body) - self._seed_assistant_turns
         with self._changed:
@@ -129,7 +147,10 @@ class ScriptedModel:
         except ScriptExhausted as exhausted:
             return ScriptedReply(status=400, error=wire.error(400, str(exhausted)))
         except Exception as error:
-            text = f"scripted model: the script failed at step {request.step}: {type(error).__name__}: {error}"
+            text = (
+                f"scripted model: the script failed at step {request.step}: "
+                f"{type(error).__name__}: {error}"
+            )
             return ScriptedReply(status=400, error=wire.error(400, text))
 
     def finish(self, request: ScriptedRequest, *, aborted: bool) -> None:
@@ -141,7 +162,8 @@ class ScriptedModel:
 
 
 def read_script(text: str) -> Script:
-    """Return the script in JSON text: a list of replies, with a list of replies where attempts differ.
+    """Return the script in JSON text: a list of replies, with a list of replies where attempts
+    differ.
 
     Raises ValueError if the text is not such a list.
     """
@@ -158,7 +180,9 @@ def read_script(text: str) -> Script:
 
 def _reply(given: Any, where: str) -> ScriptedReply:
     if not isinstance(given, dict):
-        raise ValueError(f"{where}: expected an object with fields of ScriptedReply, got {one_line(repr(given))}")
+        raise ValueError(
+            f"{where}: expected an object with fields of ScriptedReply, got {one_line(repr(given))}"
+        )
     try:
         return ScriptedReply.model_validate(given)
     except ValidationError as error:
@@ -177,7 +201,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Raises SystemExit with code 2 if the script can't be read.
     """
     parser = argparse.ArgumentParser(prog="python -m perdure.testing.server", description=__doc__)
-    parser.add_argument("--script", required=True, help="FILE.json (a list of replies), or FILE.py:function")
+    parser.add_argument(
+        "--script", required=True, help="FILE.json (a list of replies), or FILE.py:function"
+    )
     parser.add_argument("--port", type=int, default=0, help="default: any free one")
     options = parser.parse_args(arguments)
     try:
@@ -193,10 +219,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def open_script(source: str) -> Script:
-    """Return the script in a JSON file (`FILE.json`), or a function of a Python file (`FILE.py:function`).
+    """Return the script in a JSON file (`FILE.json`), or a function of a Python file
+    (`FILE.py:function`).
 
-    Raises OSError if the file can't be read, ValueError if it is not such a file, AttributeError if it does not define
-    the function, and any error of the Python file.
+    Raises OSError if the file can't be read, ValueError if it is not such a file, AttributeError if
+    it does not define the function, and any error of the Python file.
     """
     path, _, function = source.rpartition(":")
     if not path.endswith(".py"):

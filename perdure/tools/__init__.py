@@ -1,4 +1,6 @@
-"""Tools: Python functions that a model may call, from their declaration to the result that it gets."""
+"""Tools: Python functions that a model may call, from their declaration to the result that it
+gets.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ else:
             ".binding": "apply_bindings bind_tools",
             ".context": "ToolContext",
             ".decorator": "tool",
-            ".kind": "Asking KindCall Offering OutcomeUnknown RunStart ToolKind ToolOfferError ToolUnavailable"
+            ".kind": "Asking KindCall Offering OutcomeUnknown RunStart ToolKind ToolOfferError "
+            "ToolUnavailable"
             " clear_tool_handlers clear_tools get_tool get_tool_handler register_tool"
             " register_tool_handler",
             ".mcp.kind": "register_mcp_server",

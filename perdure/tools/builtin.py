@@ -26,8 +26,8 @@ class BuiltInTool:
         return ()
 
     async def execute(self, call: KindCall) -> Any:
-        """Execute one call, unless `offering.execution` has another executor. Raises errors that become the tool's
-        error.
+        """Execute one call, unless `offering.execution` has another executor. Raises errors that
+        become the tool's error.
         """
         raise NotImplementedError
 
@@ -36,7 +36,8 @@ class AskUser(BuiltInTool):
     offering = Offering(
         name="ask_user",
         description=(
-            "Ask the user a question and wait for the answer. Use it when you can't go on without a decision or a "
+            "Ask the user a question and wait for the answer. Use it when you can't go on without "
+            "a decision or a "
             "piece of information that only the user has."
         ),
         parameters={
@@ -50,7 +51,9 @@ class AskUser(BuiltInTool):
                 },
                 "allow_other": {
                     "type": "boolean",
-                    "description": "False if the answer must be one of the choices; true if absent.",
+                    "description": (
+                        "False if the answer must be one of the choices; true if absent."
+                    ),
                 },
             },
             "required": ["question"],
@@ -61,7 +64,10 @@ class AskUser(BuiltInTool):
 
     def problems(self, tool: Tool) -> Sequence[str]:
         if tool.perdure and tool.perdure.approval == "always":
-            return ["perdure.approval is 'always': leave it out, because a person answers every question anyway"]
+            return [
+                "perdure.approval is 'always': leave it out, because a person answers every "
+                "question anyway"
+            ]
         return ()
 
     async def execute(self, call: KindCall) -> Any:
@@ -83,7 +89,8 @@ class ReadResult(BuiltInTool):
     offering = Offering(
         name="read_result",
         description=(
-            "Read a part of the result of an earlier tool call that was too long to be shown whole, or search in it."
+            "Read a part of the result of an earlier tool call that was too long to be shown "
+            "whole, or search in it."
         ),
         parameters={
             "type": "object",
@@ -92,13 +99,26 @@ class ReadResult(BuiltInTool):
                     "type": "string",
                     "description": "The id of the tool call, as given in the shortened result.",
                 },
-                "iteration": {"type": "integer", "description": "The call's iteration, if several have that id."},
-                "offset": {"type": "integer", "minimum": 0, "description": "The first character; 0 if absent."},
-                "length": {"type": "integer", "minimum": 1, "description": "How many characters, at most."},
+                "iteration": {
+                    "type": "integer",
+                    "description": "The call's iteration, if several have that id.",
+                },
+                "offset": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "The first character; 0 if absent.",
+                },
+                "length": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "How many characters, at most.",
+                },
                 "search": {
                     "type": "string",
                     "minLength": 1,
-                    "description": "Show the places, from the offset on, that have this text, in any case.",
+                    "description": (
+                        "Show the places, from the offset on, that have this text, in any case."
+                    ),
                 },
             },
             "required": ["call_id"],
@@ -122,7 +142,9 @@ class ReadResult(BuiltInTool):
 
 
 def _page(text: str, offset: int, length: int, limit: int, others: Sequence[str]) -> str:
-    """Return at most `length` characters, and at most `limit` bytes of them, under a line that describes them."""
+    """Return at most `length` characters, and at most `limit` bytes of them, under a line that
+    describes them.
+    """
     piece = text[offset : offset + length]
     if utf8_bytes(piece) > limit:
         piece = utf8(piece)[:limit].decode(errors="ignore")
@@ -153,14 +175,17 @@ def _matches_text(text: str, sought: str, offset: int) -> str:
         return f"[not found in the {len(text):,} characters, from offset {offset:,} on]"
     shown = found[:MAX_MATCHES]
     places = [
-        f"offset {start}: …{text[max(0, start - AROUND_MATCH) : start + len(sought) + AROUND_MATCH]}…"
+        f"offset {start}: "
+        f"…{text[max(0, start - AROUND_MATCH) : start + len(sought) + AROUND_MATCH]}…"
         for start in shown
     ]
     rest = f"; search on from offset {found[MAX_MATCHES]}" if len(found) > MAX_MATCHES else ""
     return "\n\n".join([f"[found in {count_of(len(found), 'place')}{rest}]", *places])
 
 
-BUILT_IN_TOOLS: Mapping[str, BuiltInTool] = {tool.offering.name: tool for tool in [AskUser(), ReadResult()]}
+BUILT_IN_TOOLS: Mapping[str, BuiltInTool] = {
+    tool.offering.name: tool for tool in [AskUser(), ReadResult()]
+}
 """Name → tool."""
 
 
@@ -188,12 +213,19 @@ class BuiltInTools(ToolKind):
 
 
 class ProviderTools(ToolKind):
-    """The `options` of a declaration go to the provider with each model call; the provider executes the tool."""
+    """The `options` of a declaration go to the provider with each model call; the provider executes
+    the tool.
+    """
 
     def problems(self, tool: Tool) -> Sequence[str]:
-        unused = [name for name in ("parameters", "bindings", "perdure") if getattr(tool, name, None)]
+        unused = [
+            name for name in ("parameters", "bindings", "perdure") if getattr(tool, name, None)
+        ]
         if unused:
-            return [f"a provider's tool has no {', '.join(unused)}: settings for the provider go under `options`"]
+            return [
+                f"a provider's tool has no {', '.join(unused)}: settings for the provider go under "
+                "`options`"
+            ]
         return []
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:

@@ -1,4 +1,6 @@
-"""One call of a tool with all its arguments: the model's, checked, and those bound to the run's inputs."""
+"""One call of a tool with all its arguments: the model's, checked, and those bound to the run's
+inputs.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ from .validation import find_problems, schema_problems, unknown_arguments, witho
 
 @dataclass(frozen=True)
 class BoundCall:
-    """A call before its context is known; `with_context` returns the call. The context needs the resources in
-    `needs`.
+    """A call before its context is known; `with_context` returns the call. The context needs the
+    resources in `needs`.
     """
 
     with_context: Callable[[ToolContext], Callable[[], Any]]
@@ -42,9 +44,9 @@ def call_of(
 ) -> BoundCall:
     """Return the handler's code with all its arguments except the context.
 
-    Only the model's arguments are checked: the model does not know parameters bound to inputs. Raises InvalidArguments
-    for the model's arguments, UnfitInputError for a missing bound parameter that the function requires, and
-    ConfigurationError as `isolated_call` does.
+    Only the model's arguments are checked: the model does not know parameters bound to inputs.
+    Raises InvalidArguments for the model's arguments, UnfitInputError for a missing bound parameter
+    that the function requires, and ConfigurationError as `isolated_call` does.
     """
     if handler.kind is not None:
         return _call_of_kind(handler, agent, arguments, inputs)
@@ -80,7 +82,9 @@ def kind_call(
     tool = handler.tool
     assert isinstance(tool, OfferedFunction)
     hidden = tool.bindings or {}
-    given, problems = schema_problems(tool.schema_, {k: v for k, v in arguments.items() if k not in hidden})
+    given, problems = schema_problems(
+        tool.schema_, {k: v for k, v in arguments.items() if k not in hidden}
+    )
     if problems:
         raise InvalidArguments(problems)
     return partial(
@@ -95,7 +99,9 @@ def kind_call(
     )
 
 
-def _call_of_kind(handler: Handler, agent: Agent, arguments: JsonView, inputs: JsonView) -> BoundCall:
+def _call_of_kind(
+    handler: Handler, agent: Agent, arguments: JsonView, inputs: JsonView
+) -> BoundCall:
     kind, told = handler.kind, kind_call(handler, agent, arguments, inputs)
     assert kind is not None
 
@@ -105,7 +111,9 @@ def _call_of_kind(handler: Handler, agent: Agent, arguments: JsonView, inputs: J
     return BoundCall(with_context, is_async=True)
 
 
-def _bound_arguments(handler: Handler, arguments: JsonView, inputs: JsonView, elsewhere: Container[str]) -> JsonObject:
+def _bound_arguments(
+    handler: Handler, arguments: JsonView, inputs: JsonView, elsewhere: Container[str]
+) -> JsonObject:
     declared, hidden = getattr(handler.tool, "parameters", None), handler.tool.bindings
     if not hidden:
         return _checked_arguments(handler, declared, arguments, elsewhere)
@@ -119,13 +127,21 @@ def _bound_arguments(handler: Handler, arguments: JsonView, inputs: JsonView, el
 
 
 def _checked_arguments(
-    handler: Handler, declared: Sequence[Property] | None, arguments: JsonView, elsewhere: Container[str]
+    handler: Handler,
+    declared: Sequence[Property] | None,
+    arguments: JsonView,
+    elsewhere: Container[str],
 ) -> JsonObject:
-    """Return the model's arguments. Raises InvalidArguments if they do not fit the declaration, if there is one."""
+    """Return the model's arguments. Raises InvalidArguments if they do not fit the declaration, if
+    there is one.
+    """
     if declared is None:
         return dict(arguments)
     given = without_absent(declared, arguments)
-    unexpected, problems = _unexpected_arguments(handler, declared, given, elsewhere), find_problems(declared, given)
+    unexpected, problems = (
+        _unexpected_arguments(handler, declared, given, elsewhere),
+        find_problems(declared, given),
+    )
     if unexpected or problems:
         raise InvalidArguments([*unexpected, *problems])
     return given
@@ -134,8 +150,12 @@ def _checked_arguments(
 def _unexpected_arguments(
     handler: Handler, declared: Sequence[Property], given: JsonView, elsewhere: Container[str]
 ) -> list[str]:
-    """Return the unknown arguments; a function called by names may have more than the declared parameters."""
+    """Return the unknown arguments; a function called by names may have more than the declared
+    parameters.
+    """
     if handler.function is None or not handler.is_by_name:
         return unknown_arguments(given, [prop.name for prop in declared])
     hidden = handler.tool.bindings or {}
-    return signature_of(handler.function).unexpected_arguments(given, hidden=hidden, elsewhere=elsewhere)
+    return signature_of(handler.function).unexpected_arguments(
+        given, hidden=hidden, elsewhere=elsewhere
+    )

@@ -52,7 +52,9 @@ class OpenDeps(JsonObject):
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(f"the run's deps have no {name!r}: they have {', '.join(self) or 'nothing'}") from None
+            raise AttributeError(
+                f"the run's deps have no {name!r}: they have {', '.join(self) or 'nothing'}"
+            ) from None
 
 
 def open_deps(value: Any) -> Any:
@@ -64,7 +66,8 @@ def open_deps(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class ToolContext(Generic[D]):
-    """Passed to a tool function that has a parameter annotated with this class. The model never sees that parameter.
+    """Passed to a tool function that has a parameter annotated with this class. The model never
+    sees that parameter.
 
     Annotated with `ToolContext[Deps]`, it has the run's deps as a value of that type.
     """
@@ -73,12 +76,13 @@ class ToolContext(Generic[D]):
     iteration: int = 0
     call_id: str = ""
     idempotency_key: str = ""
-    """The same for every attempt of one tool call, and unique to that call: pass it to services that deduplicate."""
+    """The same for every attempt of one tool call, and unique to that call: pass it to services
+    that deduplicate."""
     attempt: int = 1
     """1 for the first execution; higher for a repetition after a lost worker."""
     may_repeat: bool = False
-    """Whether an earlier call of the same tool with the same arguments has an unknown outcome, in this run or in one
-    that it continues: that call may have taken effect.
+    """Whether an earlier call of the same tool with the same arguments has an unknown outcome, in
+    this run or in one that it continues: that call may have taken effect.
     """
     deps: D = cast(Any, None)
     """The run's deps (`start_run(deps=…)`), as the annotated type."""
@@ -87,12 +91,14 @@ class ToolContext(Generic[D]):
     tool: str = ""
     """The tool's name."""
     heartbeat: Callable[..., None] = _no_heartbeat
-    """Reports to Temporal that a long execution is alive, optionally with details. Callable from any thread."""
+    """Reports to Temporal that a long execution is alive, optionally with details. Callable from
+    any thread."""
     last_heartbeat: tuple[Any, ...] = ()
     """Heartbeat details of the previous attempt, in their JSON form; () without any."""
     handed_on: Callable[[], Awaitable[bool]] = _not_handed_on
-    """After a cancellation: whether another attempt continues the call, because this worker stops or was considered
-    lost. If not, the run was cancelled or the call's time is over: then end the work begun elsewhere.
+    """After a cancellation: whether another attempt continues the call, because this worker stops
+    or was considered lost. If not, the run was cancelled or the call's time is over: then end the
+    work begun elsewhere.
     """
     report: Callable[[ToolProgress], None] = _no_heartbeat
     """Receives `progress`."""
@@ -101,22 +107,28 @@ class ToolContext(Generic[D]):
     kept_results: KeptResults | None = field(default=None, repr=False)
     """For perdure's own tools: the complete results of the run's calls."""
     max_result: int | None = field(default=None, repr=False)
-    """For perdure's own tools: bytes of a result's text that the model gets (`RunOptions.max_result`)."""
+    """For perdure's own tools: bytes of a result's text that the model gets
+    (`RunOptions.max_result`)."""
     conversation: Sequence[Message] = field(default=(), repr=False)
-    """The conversation's last messages before the call, if the tool's declaration requests any (`context`)."""
+    """The conversation's last messages before the call, if the tool's declaration requests any
+    (`context`)."""
     answered: Answered | None = field(default=None, repr=False)
     """A person's answer to the question with which the previous call ended (`ToolResult.needs`)."""
     traceparent: str = ""
-    """The call's span as a W3C `traceparent`, for services that continue the trace; "" outside a worker."""
+    """The call's span as a W3C `traceparent`, for services that continue the trace; "" outside a
+    worker."""
     secret: Callable[[], str] | None = field(default=None, repr=False)
-    """Returns the secret of the call's token, the same for each attempt; None if no one could finish a call."""
+    """Returns the secret of the call's token, the same for each attempt; None if no one could
+    finish a call."""
     resources: Mapping[type, Any] = field(default_factory=dict, repr=False)
     """The values of `resource`, by type; an exception for one that can't be opened."""
 
     def resource(self, type: type[T]) -> T:
-        """Return a resource shared by this worker's tools, such as a database (`create_worker(resources={…})`).
+        """Return a resource shared by this worker's tools, such as a database
+        (`create_worker(resources={…})`).
 
-        Raises KeyError for a type without a resource, and ResourceError for a resource that can't be opened.
+        Raises KeyError for a type without a resource, and ResourceError for a resource that can't
+        be opened.
         """
         if type not in self.resources:
             known = ", ".join(sorted(each.__name__ for each in self.resources)) or "none"
@@ -128,38 +140,48 @@ class ToolContext(Generic[D]):
         return opened
 
     def later(self, timeout: float | None = None) -> Later:
-        """Return the token with which another system finishes this call. Return it from the tool, and the call waits.
+        """Return the token with which another system finishes this call. Return it from the tool,
+        and the call waits.
 
-        It is a text, for that system alone: with it, the system can give the call its result, once (`perdure docs
-        later`). The call waits for `timeout` seconds, or without a limit, across restarts, and occupies no worker.
-        Raises ValueError for an invalid time-out, and RuntimeError in a run without a server.
+        It is a text, for that system alone: with it, the system can give the call its result, once
+        (`perdure docs later`). The call waits for `timeout` seconds, or without a limit, across
+        restarts, and occupies no worker. Raises ValueError for an invalid time-out, and
+        RuntimeError in a run without a server.
         """
         if timeout is not None and not 0 < _number("timeout", timeout) <= MAX_SECONDS:
-            raise ValueError(f"timeout is {timeout!r}, expected seconds, more than 0 and at most {MAX_SECONDS}")
+            raise ValueError(
+                f"timeout is {timeout!r}, expected seconds, more than 0 and at most {MAX_SECONDS}"
+            )
         if self.secret is None:
             raise RuntimeError(
-                "context.later() needs a run on a Temporal server: here, no system could finish this call"
+                "context.later() needs a run on a Temporal server: here, no system could finish "
+                "this call"
             )
         return Later.of(self.run_id, self.secret(), timeout)
 
     @property
     def logger(self) -> _Adapter:
-        """Logger `perdure.tools`; its records have `run`, `tool`, `call` and `attempt`, and no known secret."""
+        """Logger `perdure.tools`; its records have `run`, `tool`, `call` and `attempt`, and no
+        known secret.
+        """
         return _AboutCall(get_logger("perdure.tools"), log_fields(self.tool, self))
 
     @property
     def cancelled(self) -> bool:
-        """Return whether the run was cancelled, or this execution was abandoned. Callable from any thread.
+        """Return whether the run was cancelled, or this execution was abandoned. Callable from any
+        thread.
 
-        On a worker, the first call starts a request to the server each second. A `local` tool only learns that it was
-        abandoned.
+        On a worker, the first call starts a request to the server each second. A `local` tool only
+        learns that it was abandoned.
         """
         return self.is_cancelled()
 
     def progress(self, done: float, total: float | None = None, text: str = "") -> None:
-        """Report the call's progress to the run's readers. Callable from any thread, as often as you like.
+        """Report the call's progress to the run's readers. Callable from any thread, as often as
+        you like.
 
-        Raises TypeError for a value that is not a number, and ValueError for a number that is not finite.
+        Raises TypeError for a value that is not a number, and ValueError for a number that is not
+        finite.
         """
         told = ToolProgress(
             name=self.tool,
@@ -185,9 +207,14 @@ def log_fields(name: str, context: ToolContext) -> dict[str, object]:
 class _AboutCall(_Adapter):
     """Adds the call to each record, and redacts the tool's own fields."""
 
-    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+    def process(
+        self, msg: Any, kwargs: MutableMapping[str, Any]
+    ) -> tuple[Any, MutableMapping[str, Any]]:
         added = kwargs.get("extra") or {}
-        clean = {name: redact(value) if isinstance(value, str) else value for name, value in added.items()}
+        clean = {
+            name: redact(value) if isinstance(value, str) else value
+            for name, value in added.items()
+        }
         return msg, {**kwargs, "extra": {**clean, **(self.extra or {})}}
 
 

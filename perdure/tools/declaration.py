@@ -1,4 +1,6 @@
-"""Completes a tool's declaration from its function: types as properties, and the docstring (§2.8, §11). Pure."""
+"""Completes a tool's declaration from its function: types as properties, and the docstring (§2.8,
+§11). Pure.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,11 @@ class _Definitions(JsonObject):
     """Whether dicts are declared with the type of their values."""
 
 
-def property_of(name: str, annotation: Any, adapter: TypeAdapter[Any] | None, *, has_values: bool = False) -> Property:
-    """Return the property for a parameter of that type; without a useful type, one that accepts anything.
+def property_of(
+    name: str, annotation: Any, adapter: TypeAdapter[Any] | None, *, has_values: bool = False
+) -> Property:
+    """Return the property for a parameter of that type; without a useful type, one that accepts
+    anything.
 
     With `has_values`, the property also describes the values of a dict, as `outputs` can.
     """
@@ -59,20 +64,29 @@ def _annotated_text(annotation: Any) -> str | None:
 
 
 def _property_of(schema: Schema, definitions: _Definitions, seen: frozenset[str]) -> Property:
-    """`seen` has the enclosing definitions: a type that contains itself is described as a plain object there."""
+    """`seen` has the enclosing definitions: a type that contains itself is described as a plain
+    object there.
+    """
     reference = schema.get("$ref")
     if reference in seen:
         return Property(kind="object", description=schema.get("description"))
     if reference:
         target = definitions[reference.rpartition("/")[2]]
-        return _property_of({**target, **_schema_without(schema, "$ref")}, definitions, seen | {reference})
+        return _property_of(
+            {**target, **_schema_without(schema, "$ref")}, definitions, seen | {reference}
+        )
     described = _alternatives(schema, definitions, seen) or _plain(schema, definitions, seen)
     return described.model_copy(
-        update={"description": schema.get("description") or described.description, "default": schema.get("default")}
+        update={
+            "description": schema.get("description") or described.description,
+            "default": schema.get("default"),
+        }
     )
 
 
-def _alternatives(schema: Schema, definitions: _Definitions, seen: frozenset[str]) -> Property | None:
+def _alternatives(
+    schema: Schema, definitions: _Definitions, seen: frozenset[str]
+) -> Property | None:
     keyword = "oneOf" if "oneOf" in schema else "anyOf"
     options = [option for option in schema.get(keyword, []) if option != {"type": "null"}]
     if not options:
@@ -104,7 +118,9 @@ def _plain(schema: Schema, definitions: _Definitions, seen: frozenset[str]) -> P
     if kind == "object" and schema.get("properties"):
         required = schema.get("required", [])
         described.properties = [
-            _property_of(member, definitions, seen).model_copy(update={"name": name, "required": name in required})
+            _property_of(member, definitions, seen).model_copy(
+                update={"name": name, "required": name in required}
+            )
             for name, member in schema["properties"].items()
         ]
     elif definitions.has_values and kind == "object" and schema.get("additionalProperties"):
@@ -115,7 +131,9 @@ def _plain(schema: Schema, definitions: _Definitions, seen: frozenset[str]) -> P
 def _kind_of_value(value: Any) -> PropertyKind:
     if isinstance(value, bool):
         return "boolean"
-    return "integer" if isinstance(value, int) else "float" if isinstance(value, float) else "string"
+    return (
+        "integer" if isinstance(value, int) else "float" if isinstance(value, float) else "string"
+    )
 
 
 def _anything() -> Property:
@@ -150,7 +168,9 @@ def docstring_of(function: Callable[..., Any]) -> Docstring:
         parsed = docstring_parser.parse(text)
     except docstring_parser.ParseError:
         return Docstring(_first_paragraph(text), {})
-    parameters = {each.arg_name: line for each in parsed.params if (line := _one_line(each.description or ""))}
+    parameters = {
+        each.arg_name: line for each in parsed.params if (line := _one_line(each.description or ""))
+    }
     return Docstring(_first_paragraph(parsed.description or "" if parameters else text), parameters)
 
 
@@ -165,9 +185,11 @@ def _one_line(text: str) -> str | None:
 Function = Callable[..., Any]
 
 
-def written_declaration(name: str, function: Function, description: str | None = None) -> FunctionTool:
-    """Return the declaration from the function's signature and docstring; `description` replaces the docstring's first
-    paragraph.
+def written_declaration(
+    name: str, function: Function, description: str | None = None
+) -> FunctionTool:
+    """Return the declaration from the function's signature and docstring; `description` replaces
+    the docstring's first paragraph.
     """
     said = docstring_of(function)
     parameters = [
@@ -180,15 +202,22 @@ def written_declaration(name: str, function: Function, description: str | None =
 def completed_declaration(tool: Tool, function: Function, *, without: Collection[str] = ()) -> Tool:
     """Return the declaration, completed with the function's own description and parameters.
 
-    Parameters of the function in `without` are hidden from the model. Returns the same object if nothing was missing. A
-    tool of another kind that its function overrides (§9.2) keeps the parameters of the file, if it declares any, else
-    gets the function's.
+    Parameters of the function in `without` are hidden from the model. Returns the same object if
+    nothing was missing. A tool of another kind that its function overrides (§9.2) keeps the
+    parameters of the file, if it declares any, else gets the function's.
     """
     if not isinstance(tool, FunctionTool):
         if has_parameters(tool):
             return tool
-        tool = FunctionTool(name=tool.name, description=tool.description, bindings=tool.bindings, perdure=tool.perdure)
-    unwritable = (name for name, each in signature_of(function).parameters.items() if not each.has_json_form)
+        tool = FunctionTool(
+            name=tool.name,
+            description=tool.description,
+            bindings=tool.bindings,
+            perdure=tool.perdure,
+        )
+    unwritable = (
+        name for name, each in signature_of(function).parameters.items() if not each.has_json_form
+    )
     written = declaration_of(function, {*without, *unwritable})
     fields = ("description", "parameters")
     missing = {field: getattr(written, field) for field in fields if getattr(tool, field) is None}
@@ -202,8 +231,8 @@ def has_parameters(tool: Tool) -> bool:
 
 
 def contradiction(tool: Tool, function: Function, *, without: Collection[str] = ()) -> str | None:
-    """Return how a declaration and its function contradict each other, with both; None if they agree, or can't be
-    compared.
+    """Return how a declaration and its function contradict each other, with both; None if they
+    agree, or can't be compared.
 
     A function that can't be inspected accepts everything, and a parameter without a type any kind.
     """
@@ -211,23 +240,33 @@ def contradiction(tool: Tool, function: Function, *, without: Collection[str] = 
         return None
     unwritable = _unwritable(tool, function, without)
     written = declaration_of(function, {*without, *unwritable})
-    problems = list(_problems(tool, written.parameters or [], takes_anything=signature_of(function).takes_anything))
+    problems = list(
+        _problems(
+            tool, written.parameters or [], takes_anything=signature_of(function).takes_anything
+        )
+    )
     problems += unwritable.values()
     if not problems:
         return None
-    declared = "no parameters of its own" if tool.parameters is None else declaration_line(tool.name, tool.parameters)
+    declared = (
+        "no parameters of its own"
+        if tool.parameters is None
+        else declaration_line(tool.name, tool.parameters)
+    )
     bound = f", with {', '.join(tool.bindings)} bound to inputs" if tool.bindings else ""
     taken = declaration_line(_name(function), written.parameters or [])
     return (
-        f"The declaration of tool '{tool.name}' contradicts its function: {'; '.join(problems)}. The file declares "
+        f"The declaration of tool '{tool.name}' contradicts its function: {'; '.join(problems)}. "
+        "The file declares "
         f"{declared}{bound}; the function is {taken} in {place_of(function)}. "
-        "Make the two agree, or leave out `parameters` in the file: then those of the function are offered"
+        "Make the two agree, or leave out `parameters` in the file: then those of the function are "
+        "offered"
     )
 
 
 def _unwritable(tool: FunctionTool, function: Function, without: Collection[str]) -> dict[str, str]:
-    """Return the required parameters without a source, whose values no model can write; each with a sentence about
-    it.
+    """Return the required parameters without a source, whose values no model can write; each with a
+    sentence about it.
     """
     given = {*without, *(prop.name for prop in tool.parameters or ()), *(tool.bindings or ())}
     return {
@@ -272,21 +311,41 @@ def _cached_declaration(function: Function) -> FunctionTool:
     return written_declaration("", function)
 
 
-def _problems(tool: FunctionTool, taken: Sequence[Property], *, takes_anything: bool) -> Iterator[str]:
+def _problems(
+    tool: FunctionTool, taken: Sequence[Property], *, takes_anything: bool
+) -> Iterator[str]:
     by_name = {prop.name: prop for prop in taken}
     declared = {prop.name: prop for prop in tool.parameters or []}
     bound = tool.bindings or {}
-    for name in [] if takes_anything else [*declared, *(name for name in bound if name not in declared)]:
+    for name in (
+        [] if takes_anything else [*declared, *(name for name in bound if name not in declared)]
+    ):
         if name not in by_name:
-            yield f"'{name}' is {'declared' if name in declared else 'bound'}, and the function does not have it"
+            yield (
+                f"'{name}' is {'declared' if name in declared else 'bound'}, and the function does "
+                "not have it"
+            )
     for name, prop in by_name.items():
-        if tool.parameters is not None and prop.required and name not in declared and name not in bound:
+        if (
+            tool.parameters is not None
+            and prop.required
+            and name not in declared
+            and name not in bound
+        ):
             yield f"the function requires '{name}', which is neither declared nor bound"
         if name in declared and name not in bound and not _kinds(declared[name]) & _kinds(prop):
-            yield f"'{name}' is declared as {declared[name].kind}, and the function takes {prop.kind}"
+            yield (
+                f"'{name}' is declared as {declared[name].kind}, and the function takes {prop.kind}"
+            )
 
 
-_ALIKE = {"integer": "number", "float": "number", "image": "string", "file": "string", "audio": "string"}
+_ALIKE = {
+    "integer": "number",
+    "float": "number",
+    "image": "string",
+    "file": "string",
+    "audio": "string",
+}
 """Kinds with the same JSON form, where a function may take one for the other."""
 
 
@@ -324,6 +383,8 @@ def _property(parameter: FunctionParameter, text: str | None) -> Property:
 def _plain_default(value: Any) -> Any:
     """Return the default in JSON; None if it has no JSON form."""
     try:
-        return to_jsonable_python(sorted(value, key=repr) if isinstance(value, set | frozenset) else value)
+        return to_jsonable_python(
+            sorted(value, key=repr) if isinstance(value, set | frozenset) else value
+        )
     except PydanticSerializationError:
         return None

@@ -45,13 +45,23 @@ CLOSE_SECONDS = 5.0
 LONGEST_WAIT = 10.0
 """Seconds that a call waits for a server which refuses all calls."""
 _REFUSALS = frozenset(
-    {"connection", "mcp_unreachable", "mcp_connection_lost", "http_429", "http_502", "http_503", "http_504"}
+    {
+        "connection",
+        "mcp_unreachable",
+        "mcp_connection_lost",
+        "http_429",
+        "http_502",
+        "http_503",
+        "http_504",
+    }
 )
 """Kinds of results that concern the server, not the call."""
 
 
 def server_of(tool: Tool) -> str | None:
-    """Return the server that a declared tool of a kind calls; None if the declaration does not name it."""
+    """Return the server that a declared tool of a kind calls; None if the declaration does not name
+    it.
+    """
     connection = getattr(tool, "connection", None)
     named = [getattr(connection, "endpoint", None), getattr(tool, "specification", None)]
     named.append(getattr(tool, "server_name", None))
@@ -75,14 +85,14 @@ class ToolBox:
 
     Args:
         tools: A mapping from name to function; or functions, and modules with `@tool` functions.
-        kinds: A mapping from a tool kind to its code, or to a handler for its tools.
-        limits: Maximum size of a result.
-        registered: Whether functions registered by `@tool` in this process are also tools here.
-        loop: The loop for async tools and kinds; None runs them on the event loop of the caller of `execute`.
-        resources: Resources shared by tools, by type.
+        kinds: A mapping from a tool kind to its code, or to a handler for its tools. limits:
+        Maximum size of a result. registered: Whether functions registered by `@tool` in this
+        process are also tools here. loop: The loop for async tools and kinds; None runs them on the
+        event loop of the caller of `execute`. resources: Resources shared by tools, by type.
         allowed: Limits for agents on the worker.
 
-    Raises ConfigurationError for two tools with one name, for a function without a name, and for an invalid kind.
+    Raises ConfigurationError for two tools with one name, for a function without a name, and for an
+    invalid kind.
     """
 
     def __init__(
@@ -113,12 +123,14 @@ class ToolBox:
         return self._handlers.limited
 
     def resolve(self, name: str, agent: Agent) -> Handler:
-        """Return the handler of a function that the model calls. Raises as `Handlers.of_call` does."""
+        """Return the handler of a function that the model calls. Raises as `Handlers.of_call`
+        does.
+        """
         return self._handlers.of_call(name, agent)
 
     def signature_change(self, handler: Handler, recorded: RecordedSignature | None) -> str | None:
-        """Return why recorded calls of a run may not fit the handler's function; None if they do, or this is
-        unknown.
+        """Return why recorded calls of a run may not fit the handler's function; None if they do,
+        or this is unknown.
         """
         if recorded is None or handler.function is None or not handler.is_by_name:
             return None
@@ -127,12 +139,17 @@ class ToolBox:
 
     async def inventory(self, asking: Asking, *, may_ask: bool = True) -> ToolInventory:
         """Return how each declared tool is executed; see `take_inventory`, also for its errors."""
-        return await take_inventory(self._handlers, asking, self._loop, self._resources, may_ask=may_ask)
+        return await take_inventory(
+            self._handlers, asking, self._loop, self._resources, may_ask=may_ask
+        )
 
     async def close(self) -> None:
         """Close the connections of kinds and tools; log those still open after `CLOSE_SECONDS`."""
         kinds, resources = self._handlers.kinds, self._resources
-        for opened, close in ((kinds.open_kinds, kinds.close), (resources.open_ones, resources.close)):
+        for opened, close in (
+            (kinds.open_kinds, kinds.close),
+            (resources.open_ones, resources.close),
+        ):
             if opened:
                 await self._close_all(list(opened), close)
 
@@ -141,7 +158,9 @@ class ToolBox:
             async with asyncio.timeout(CLOSE_SECONDS):
                 closed = await self._loop.end_of(close, "closing of tools", is_async=True)
         except TimeoutError:
-            _log.warning("The resources of these tools did not close, and stay open: %s", ", ".join(opened))
+            _log.warning(
+                "The resources of these tools did not close, and stay open: %s", ", ".join(opened)
+            )
         else:
             closed.result()
 
@@ -156,15 +175,19 @@ class ToolBox:
         timeout: float | None = None,
         limits: SizeLimits | None = None,
     ) -> ToolResult:
-        """Execute one call: bind and check its arguments, then run the handler for at most `timeout` seconds.
+        """Execute one call: bind and check its arguments, then run the handler for at most
+        `timeout` seconds.
 
-        None waits without a limit; `limits` are by default those of the box. The result contains any error of the tool.
-        Raises ToolNotRegisteredError, and CancelledError when the caller is cancelled.
+        None waits without a limit; `limits` are by default those of the box. The result contains
+        any error of the tool. Raises ToolNotRegisteredError, and CancelledError when the caller is
+        cancelled.
         """
         handler = self.resolve(name, agent)
         started = time.perf_counter()
         most = limits or self._limits
-        result = await self._run(handler, agent, arguments, inputs, context or ToolContext(), timeout, most)
+        result = await self._run(
+            handler, agent, arguments, inputs, context or ToolContext(), timeout, most
+        )
         if result.duration_ms is None:
             result.duration_ms = round((time.perf_counter() - started) * 1000, 3)
         return result
@@ -172,7 +195,8 @@ class ToolBox:
     async def abandon(
         self, agent: Agent, name: str, arguments: JsonView, inputs: JsonView, context: ToolContext
     ) -> None:
-        """End the work that a lost attempt has begun elsewhere, if the tool's kind can. Its errors are logged.
+        """End the work that a lost attempt has begun elsewhere, if the tool's kind can. Its errors
+        are logged.
 
         Raises CancelledError when the caller is cancelled.
         """
@@ -183,7 +207,9 @@ class ToolBox:
             call = kind_call(handler, agent, arguments, inputs)(context)
             async with asyncio.timeout(CLOSE_SECONDS):
                 ended = await self._loop.end_of(
-                    partial(handler.kind.abandon, call), f"end of tool {name} of run {context.run_id}", is_async=True
+                    partial(handler.kind.abandon, call),
+                    f"end of tool {name} of run {context.run_id}",
+                    is_async=True,
                 )
             ended.result()
         except Exception as error:
@@ -199,15 +225,18 @@ class ToolBox:
         *,
         timeout: float | None = None,
     ) -> GuardrailResult:
-        """Return whether a person must approve a call, by the tool's own function: if so, `ask` has the reason.
+        """Return whether a person must approve a call, by the tool's own function: if so, `ask` has
+        the reason.
 
-        If the function raises, takes too long or is missing, a person is asked. Raises ToolNotRegisteredError as
-        `execute` does.
+        If the function raises, takes too long or is missing, a person is asked. Raises
+        ToolNotRegisteredError as `execute` does.
         """
         handler = self.resolve(name, agent)
         bound = apply_bindings(handler.tool, arguments, inputs)
         try:
-            return await self._answer_of(handler, "approval", [bound], verdict_of, context or ToolContext(), timeout)
+            return await self._answer_of(
+                handler, "approval", [bound], verdict_of, context or ToolContext(), timeout
+            )
         except NoToolAnswer as error:
             return GuardrailResult(allowed=True, ask=CHECK_FAILED.format(error))
 
@@ -222,10 +251,11 @@ class ToolBox:
         timeout: float | None = None,
         limits: SizeLimits | None = None,
     ) -> Reconciled:
-        """Return the finding of the tool's own function about the call with the context's idempotency key.
+        """Return the finding of the tool's own function about the call with the context's
+        idempotency key.
 
-        If the function raises, takes too long or is missing, the outcome stays unknown. Raises ToolNotRegisteredError
-        as `execute` does.
+        If the function raises, takes too long or is missing, the outcome stays unknown. Raises
+        ToolNotRegisteredError as `execute` does.
         """
         handler = self.resolve(name, agent)
         asked = [apply_bindings(handler.tool, arguments, inputs), context.idempotency_key]
@@ -259,7 +289,11 @@ class ToolBox:
                     ended = await self._loop.end_of(call, title, is_async=is_async(check))
             return read(ended.result())
         except Exception as error:
-            problem = f"no answer within {timeout:g} s" if deadline.expired() else with_advice(describe(error))
+            problem = (
+                f"no answer within {timeout:g} s"
+                if deadline.expired()
+                else with_advice(describe(error))
+            )
             raise NoToolAnswer(problem) from error
 
     async def _run(
@@ -276,22 +310,35 @@ class ToolBox:
         try:
             call = call_of(handler, agent, arguments, inputs, self._resources, limits)
             async with asyncio.timeout(timeout):
-                ended = await self._end_unless_refused(handler, agent, call, context, finish, timeout)
+                ended = await self._end_unless_refused(
+                    handler, agent, call, context, finish, timeout
+                )
         except BreakerIsOpen as error:
-            text = f"Error: Tool '{name}' failed: its server was not asked, for it refuses all calls: {error}"
+            text = (
+                f"Error: Tool '{name}' failed: its server was not asked, for it refuses all calls: "
+                f"{error}"
+            )
             return self._failure(text, error.kind)
         except InvalidArguments as error:
-            return self._failure(f"Error: Invalid arguments for tool '{name}': {error}", "invalid_arguments")
+            return self._failure(
+                f"Error: Invalid arguments for tool '{name}': {error}", "invalid_arguments"
+            )
         except TimeoutError as error:
             log_timeout(name, timeout or 0, context)
             unheard = unheard_in(error.__cause__)
             why = f": {unheard.text}" if unheard else ""
             text = f"Error: Tool '{name}' failed: timed out after {timeout:g} seconds{why}"
             has_begun = unheard is None or unheard.has_begun
-            return ToolResult.failure(text, kind="timeout", status="timeout", outcome_unknown=has_begun)
+            return ToolResult.failure(
+                text, kind="timeout", status="timeout", outcome_unknown=has_begun
+            )
         except Exception as error:
             ended = Ended(raised=error)
-        return ended.value if ended.raised is None else self._result_of_error(name, ended.raised, context)
+        return (
+            ended.value
+            if ended.raised is None
+            else self._result_of_error(name, ended.raised, context)
+        )
 
     async def _end_unless_refused(
         self,
@@ -302,7 +349,9 @@ class ToolBox:
         finish: Callable[[Any], ToolResult],
         timeout: float | None,
     ) -> Ended:
-        """Return how the call ends; it waits with others while its server refuses all calls. Raises `BreakerIsOpen`."""
+        """Return how the call ends; it waits with others while its server refuses all calls. Raises
+        `BreakerIsOpen`.
+        """
         declared, name = agent.source(handler.tool), handler.tool.name
         server = server_of(declared) if handler.kind else None
         if server is None or not context.run_id:
@@ -331,8 +380,12 @@ class ToolBox:
     def _result_of_error(self, name: str, error: BaseException, context: ToolContext) -> ToolResult:
         log_raised(name, error, context)
         text = f"Error: Tool '{name}' failed: {with_advice(describe(error))}"
-        return self._failure(text, type(error).__name__, outcome_unknown=isinstance(error, OutcomeUnknown))
+        return self._failure(
+            text, type(error).__name__, outcome_unknown=isinstance(error, OutcomeUnknown)
+        )
 
     def _failure(self, text: str, kind: str, *, outcome_unknown: bool = False) -> ToolResult:
         limits = replace(self._limits, text_bytes=min(self._limits.text_bytes, SHOWN_BYTES))
-        return to_result(ToolResult.failure(text, kind=kind, outcome_unknown=outcome_unknown), limits)
+        return to_result(
+            ToolResult.failure(text, kind=kind, outcome_unknown=outcome_unknown), limits
+        )

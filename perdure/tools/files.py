@@ -1,4 +1,6 @@
-"""Records the files that an agent's tools name in the run, so that workers do not need those files."""
+"""Records the files that an agent's tools name in the run, so that workers do not need those
+files.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,14 @@ from ..text import did_you_mean
 from .kind import Kinds, RunStart
 
 
-def record_tools(agent: Agent, kinds: Kinds | None = None, *, is_child: bool = False) -> tuple[Agent, dict[str, Agent]]:
-    """Return the agent with the records of its tools' kinds, and the agents of other files that its run records, by
-    path.
+def record_tools(
+    agent: Agent, kinds: Kinds | None = None, *, is_child: bool = False
+) -> tuple[Agent, dict[str, Agent]]:
+    """Return the agent with the records of its tools' kinds, and the agents of other files that its
+    run records, by path.
 
-    Raises LoadError for an invalid file, ConfigurationError for a literal secret in another agent's file and for a kind
-    that can't be loaded.
+    Raises LoadError for an invalid file, ConfigurationError for a literal secret in another agent's
+    file and for a kind that can't be loaded.
     """
     origin, kinds = loaded_from(agent), kinds or Kinds()
     folder = None if origin.base_dir is None else Path(origin.base_dir)
@@ -31,7 +35,8 @@ def record_tools(agent: Agent, kinds: Kinds | None = None, *, is_child: bool = F
 
 
 def agents_of_run(agent: Agent, others: dict[str, Agent]) -> dict[str, Agent]:
-    """Return the agents that a run records: the others, and the agent itself if its run may hand back to it.
+    """Return the agents that a run records: the others, and the agent itself if its run may hand
+    back to it.
 
     Raises LoadError for a missing agent to hand over to.
     """
@@ -47,13 +52,20 @@ def agents_of_run(agent: Agent, others: dict[str, Agent]) -> dict[str, Agent]:
 
 
 def _absent(path: str, agents: Iterable[str], base_dir: str | None) -> str:
-    """Return the error text for a missing agent of that path; code may name it without the suffix."""
+    """Return the error text for a missing agent of that path; code may name it without the
+    suffix.
+    """
     if base_dir is not None:
-        return f"there is no file {path!r} of an agent to hand over to in {base_dir!r}{did_you_mean(path, agents)}"
+        return (
+            f"there is no file {path!r} of an agent to hand over to in "
+            f"{base_dir!r}{did_you_mean(path, agents)}"
+        )
     name, known = path.removesuffix(SUFFIX), [each.removesuffix(SUFFIX) for each in agents]
     return (
-        f"there is no agent {name!r} to hand over to{did_you_mean(name, known)}. Expected one of the agents among the "
-        f"handoffs ({', '.join(known)}), or the path of a file, which needs base_dir=… of perdure.agent"
+        f"there is no agent {name!r} to hand over to{did_you_mean(name, known)}. Expected one of "
+        "the agents among the "
+        f"handoffs ({', '.join(known)}), or the path of a file, which needs base_dir=… of "
+        "perdure.agent"
     )
 
 

@@ -1,4 +1,6 @@
-"""Kinds `activity` and `workflow`: their declarations, their offers, and the passing of arguments."""
+"""Kinds `activity` and `workflow`: their declarations, their offers, and the passing of
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ _PLACEHOLDER = re.compile(r"\{\{\s*([\w.-]*)\s*\}\}")
 
 
 def seconds(value: Any) -> float:
-    """Return a duration of the file: a number of seconds, or a text such as `30s`, `5m`, `1h30m`, `500ms`.
+    """Return a duration of the file: a number of seconds, or a text such as `30s`, `5m`, `1h30m`,
+    `500ms`.
 
     Raises ValueError for anything else, and for less than a millisecond and more than ten years.
     """
@@ -40,16 +43,25 @@ def seconds(value: Any) -> float:
     elif isinstance(value, str) and _DURATION.fullmatch(value.strip()):
         found = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(value))
     if found is None or not MIN_SECONDS <= found <= MAX_SECONDS:
-        text = "expected a number of seconds or a text such as '30s', '5m', '1h30m', from 0.001 s to ten years"
+        text = (
+            "expected a number of seconds or a text such as '30s', '5m', '1h30m', from 0.001 s to "
+            "ten years"
+        )
         raise ValueError(text)
     return found
 
 
 def _name(value: str) -> str:
-    if not value.strip() or len(value.encode(errors="replace")) > MAX_NAME_BYTES or not value.isprintable():
+    if (
+        not value.strip()
+        or len(value.encode(errors="replace")) > MAX_NAME_BYTES
+        or not value.isprintable()
+    ):
         raise ValueError(f"expected a name, of at most {MAX_NAME_BYTES} bytes")
     if value.startswith("/_sys/"):
-        raise ValueError("expected a name that does not begin with '/_sys/', which Temporal keeps for itself")
+        raise ValueError(
+            "expected a name that does not begin with '/_sys/', which Temporal keeps for itself"
+        )
     return value
 
 
@@ -84,7 +96,8 @@ class CallOptions(Node):
     parameters: list[Property] = []
     """The tool's declared parameters, bound ones included. Not an option of the file."""
     hidden: list[str] = []
-    """The names of bound parameters, which the model neither sees nor gives. Not an option of the file."""
+    """The names of bound parameters, which the model neither sees nor gives. Not an option of the
+    file."""
     bound: JsonObject = {}
     """The values of bound parameters whose inputs the run has. Not an option of the file."""
 
@@ -108,8 +121,11 @@ class WorkflowOptions(CallOptions):
     task_queue: Name | None = None
     """None for the run's own queue."""
     id: Name | None = None
-    """May contain `{{NAME}}` for arguments; None derives it from the run, the iteration and the call."""
-    id_reuse_policy: Literal["allowDuplicate", "allowDuplicateFailedOnly", "rejectDuplicate"] = "allowDuplicate"
+    """May contain `{{NAME}}` for arguments; None derives it from the run, the iteration and the
+    call."""
+    id_reuse_policy: Literal["allowDuplicate", "allowDuplicateFailedOnly", "rejectDuplicate"] = (
+        "allowDuplicate"
+    )
     parent_close_policy: Literal["requestCancel", "terminate", "abandon"] = "requestCancel"
     execution_timeout: Duration | None = None
     run_timeout: Duration | None = None
@@ -118,7 +134,8 @@ class WorkflowOptions(CallOptions):
     def filled_id(self, arguments: JsonView) -> str | None:
         """Return the id with arguments filled in; None to derive it.
 
-        Raises ValueError for an argument that is absent, or neither a text nor a number, and for an invalid id.
+        Raises ValueError for an argument that is absent, or neither a text nor a number, and for an
+        invalid id.
         """
         if self.id is None:
             return None
@@ -133,7 +150,9 @@ def placeholders(id: object) -> list[str]:
 def _id_part(name: str, arguments: JsonView) -> str:
     value = arguments.get(name)
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-        raise ValueError(f"'{name}' must be a text or a whole number, because it is a part of the workflow's id")
+        raise ValueError(
+            f"'{name}' must be a text or a whole number, because it is a part of the workflow's id"
+        )
     return str(value)
 
 
@@ -141,13 +160,16 @@ NOT_IN_FILES = ("parameters", "hidden", "bound")
 
 
 def option_problems(type_: type[CallOptions], options: JsonView) -> Iterator[str]:
-    """Yield what is wrong with a file's options, a sentence each. Values that the environment will give are not looked
-    at.
+    """Yield what is wrong with a file's options, a sentence each. Values that the environment will
+    give are not looked at.
     """
     known = [key for key in type_.file_keys() if key not in NOT_IN_FILES]
     for key in options:
         if key not in known:
-            yield f"options.{key} is not an option of this kind{did_you_mean(key, known)}. Expected: {', '.join(known)}"
+            yield (
+                f"options.{key} is not an option of this kind{did_you_mean(key, known)}. Expected: "
+                f"{', '.join(known)}"
+            )
     retries = options.get("retryPolicy")
     if isinstance(retries, Mapping):
         known = RetryOptions.file_keys()
@@ -156,7 +178,9 @@ def option_problems(type_: type[CallOptions], options: JsonView) -> Iterator[str
                 text = f"options.retryPolicy.{key} is not an option{did_you_mean(key, known)}"
                 yield f"{text}. Expected: {', '.join(known)}"
     try:
-        type_.model_validate({key: value for key, value in options.items() if key not in NOT_IN_FILES})
+        type_.model_validate(
+            {key: value for key, value in options.items() if key not in NOT_IN_FILES}
+        )
     except ValidationError as error:
         for problem in error.errors():
             if "${" not in repr(problem["input"]) or problem["type"] == "missing":
@@ -194,8 +218,8 @@ class _ForeignKind(ToolKind):
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
         """Return one function, with the tool's name.
 
-        Raises ToolOfferError for options that the environment makes invalid, and for a required parameter bound to an
-        input that the run does not have.
+        Raises ToolOfferError for options that the environment makes invalid, and for a required
+        parameter bound to an input that the run does not have.
         """
         assert isinstance(tool, CustomTool)
         parameters = tool.parameters or []
@@ -224,7 +248,8 @@ class _ForeignKind(ToolKind):
     async def execute(self, call: KindCall) -> Any:
         """Raises RuntimeError: called only without Temporal, such as in `InProcessRun`."""
         raise RuntimeError(
-            f"kind {call.tool.kind} needs a Temporal server; to test without one, give a function {call.name!r}"
+            f"kind {call.tool.kind} needs a Temporal server; to test without one, give a function "
+            f"{call.name!r}"
         )
 
     def execution(self, options: Any) -> Execution:
@@ -240,7 +265,9 @@ class ActivityKind(_ForeignKind):
 
     def execution(self, options: ActivityOptions) -> ForeignActivity:
         """Return the activity."""
-        return ForeignActivity(activity=options.activity, task_queue=options.task_queue, options=_fields(options))
+        return ForeignActivity(
+            activity=options.activity, task_queue=options.task_queue, options=_fields(options)
+        )
 
 
 class WorkflowKind(_ForeignKind):
@@ -255,11 +282,16 @@ class WorkflowKind(_ForeignKind):
         options = getattr(tool, "options", None) or {}
         for name in placeholders(options.get("id")):
             if name not in names:
-                yield f"options.id has {{{{{name}}}}}: expected one of the parameters ({', '.join(names) or 'none'})"
+                yield (
+                    f"options.id has {{{{{name}}}}}: expected one of the parameters ("
+                    f"{', '.join(names) or 'none'})"
+                )
 
     def execution(self, options: WorkflowOptions) -> ChildWorkflow:
         """Return the child workflow."""
-        return ChildWorkflow(workflow=options.workflow, task_queue=options.task_queue, options=_fields(options))
+        return ChildWorkflow(
+            workflow=options.workflow, task_queue=options.task_queue, options=_fields(options)
+        )
 
 
 def _bound_values(tool: Tool, parameters: Sequence[Property], asking: Asking) -> JsonObject:
@@ -267,10 +299,22 @@ def _bound_values(tool: Tool, parameters: Sequence[Property], asking: Asking) ->
     bindings = tool.bindings or {}
     for prop in parameters:
         binding = bindings.get(prop.name)
-        if binding and binding.input not in asking.inputs and prop.required and prop.default is None:
-            text = f"its parameter {prop.name!r} is bound to the input {binding.input!r}, which the run does not have"
+        if (
+            binding
+            and binding.input not in asking.inputs
+            and prop.required
+            and prop.default is None
+        ):
+            text = (
+                f"its parameter {prop.name!r} is bound to the input {binding.input!r}, which the "
+                "run does not have"
+            )
             raise ToolOfferError(text)
-    return {name: asking.inputs[binding.input] for name, binding in bindings.items() if binding.input in asking.inputs}
+    return {
+        name: asking.inputs[binding.input]
+        for name, binding in bindings.items()
+        if binding.input in asking.inputs
+    }
 
 
 def _fields(options: CallOptions) -> JsonObject:
@@ -280,12 +324,17 @@ def _fields(options: CallOptions) -> JsonObject:
 def _parameter_problems(tool: Tool) -> Iterator[str]:
     parameters = getattr(tool, "parameters", None)
     if parameters is None:
-        yield "parameters is missing: expected a list, because this kind has no other source of parameters; [] for none"
+        yield (
+            "parameters is missing: expected a list, because this kind has no other source of "
+            "parameters; [] for none"
+        )
         return
     names = [prop.name for prop in parameters]
     if "" in names:
         yield "parameters has one without a name: expected {name: …, kind: …}"
-    yield from (f"parameters has {name!r} twice" for name in dict.fromkeys(names) if names.count(name) > 1)
+    yield from (
+        f"parameters has {name!r} twice" for name in dict.fromkeys(names) if names.count(name) > 1
+    )
     yield from (
         f"bindings has {name!r}, which is not among the parameters ({', '.join(names) or 'none'})"
         for name in tool.bindings or {}
@@ -303,7 +352,9 @@ def complete_arguments(options: CallOptions, given: JsonView) -> JsonObject:
     Raises InvalidArguments.
     """
     visible = [prop for prop in options.parameters if prop.name not in options.hidden]
-    written = without_absent(visible, {name: value for name, value in given.items() if name not in options.hidden})
+    written = without_absent(
+        visible, {name: value for name, value in given.items() if name not in options.hidden}
+    )
     known = [prop.name for prop in visible]
     if problems := [*unknown_arguments(written, known), *find_problems(visible, written)]:
         raise InvalidArguments(problems)

@@ -21,7 +21,8 @@ class Toolset:
     """A set of tools, usable wherever single ones are: `Toolset(find, update).prefixed("crm")`.
 
     Args:
-        tools: Functions, modules with `@tool` functions, agents with functions, other toolsets, and declarations of
+        tools: Functions, modules with `@tool` functions, agents with functions, other toolsets, and
+        declarations of
             other tools as in files: `{"name": "files", "kind": "mcp", …}`.
 
     Raises ConfigurationError for two functions with one name, and for a function without a name.
@@ -48,8 +49,8 @@ class Toolset:
                 add_tool(self.functions, name, function)
 
     def prefixed(self, prefix: str) -> Toolset:
-        """Return the same tools, with names that begin with the prefix and `_`. The functions themselves are
-        unchanged.
+        """Return the same tools, with names that begin with the prefix and `_`. The functions
+        themselves are unchanged.
         """
         functions = {f"{prefix}_{name}": function for name, function in self.functions.items()}
         return self._with(functions, [with_prefix(tool, prefix) for tool in self.declarations])
@@ -61,8 +62,9 @@ class Toolset:
     def without(self, *names: str) -> Toolset:
         """Return the tools without those of these names.
 
-        A name without a function here is one that a declared tool offers, which the run's start checks. Raises
-        ConfigurationError for such a name unless exactly one declared tool can offer it.
+        A name without a function here is one that a declared tool offers, which the run's start
+        checks. Raises ConfigurationError for such a name unless exactly one declared tool can offer
+        it.
         """
         return self._filter(names, keeps=False)
 
@@ -73,10 +75,14 @@ class Toolset:
         except ValueError as error:
             known = ", ".join(self.functions) or "none"
             raise ConfigurationError(f"{error}. Functions of this toolset: {known}") from None
-        functions = {name: each for name, each in self.functions.items() if (name in names) is keeps}
+        functions = {
+            name: each for name, each in self.functions.items() if (name in names) is keeps
+        }
         return self._with(functions, declarations)
 
-    def _with(self, functions: dict[str, ToolFunction], declarations: Sequence[Mapping[str, Any]]) -> Toolset:
+    def _with(
+        self, functions: dict[str, ToolFunction], declarations: Sequence[Mapping[str, Any]]
+    ) -> Toolset:
         found = Toolset(*declarations)
         found.functions, found.prepare_tools = functions, self.prepare_tools
         return found
@@ -102,7 +108,9 @@ def toolset_of(given: GivenTools) -> Toolset:
     return found
 
 
-def _functions_of(item: ToolFunction | ModuleType | Agent | Toolset) -> list[tuple[str, ToolFunction]]:
+def _functions_of(
+    item: ToolFunction | ModuleType | Agent | Toolset,
+) -> list[tuple[str, ToolFunction]]:
     if isinstance(item, Toolset):
         return list(item.functions.items())
     if isinstance(item, Agent):
@@ -113,7 +121,9 @@ def _functions_of(item: ToolFunction | ModuleType | Agent | Toolset) -> list[tup
 
 def instructions_of(given: object) -> dict[str, Callable[..., Any]]:
     """Return the functions that give instructions to the agents among these tools, by name."""
-    agents = [each for each in given if isinstance(each, Agent)] if isinstance(given, Iterable) else []
+    agents = (
+        [each for each in given if isinstance(each, Agent)] if isinstance(given, Iterable) else []
+    )
     origins = [origin for agent in agents for origin in origins_of(agent).values()]
     return {name: each for origin in origins for name, each in origin.instructions.items()}
 
@@ -123,13 +133,16 @@ def add_tool(collected: dict[str, ToolFunction], name: str, function: ToolFuncti
     if collected.setdefault(name, function) is not function:
         places = " and ".join(_place(each) for each in (collected[name], function))
         raise ConfigurationError(
-            f"Duplicate tool handler: {name} (defined by {places}): rename one, or give it a prefix, "
+            f"Duplicate tool handler: {name} (defined by {places}): rename one, or give it a "
+            "prefix, "
             "such as Toolset(function).prefixed('shop')"
         )
 
 
 def tool_name(function: ToolFunction) -> str:
-    """Return the name given by `@tool`, else the function's own. Raises ConfigurationError without either."""
+    """Return the name given by `@tool`, else the function's own. Raises ConfigurationError without
+    either.
+    """
     declaration = getattr(function, "__tool__", None)
     name: str | None = declaration.name if declaration else getattr(function, "__name__", None)
     if not name or name == "<lambda>":
@@ -142,7 +155,13 @@ def tool_name(function: ToolFunction) -> str:
 def tools_of_module(module: ModuleType) -> list[ToolFunction]:
     """Return the `@tool` functions among a module's names, imported ones included, each once."""
     members = (member for name, member in vars(module).items() if not name.startswith("__"))
-    return list({id(member): member for member in members if hasattr(member, "__tool__") and callable(member)}.values())
+    return list(
+        {
+            id(member): member
+            for member in members
+            if hasattr(member, "__tool__") and callable(member)
+        }.values()
+    )
 
 
 def _place(function: ToolFunction) -> str:
@@ -154,8 +173,8 @@ class Handler(NamedTuple):
 
     tool: Tool
     function: Callable[..., Any] | None = None
-    """The function of that name, or the handler of the kind, which is called with `(tool, arguments, agent,
-    inputs)`.
+    """The function of that name, or the handler of the kind, which is called with `(tool,
+    arguments, agent, inputs)`.
     """
     is_by_name: bool = False
     kind: ToolKind | None = None
@@ -166,7 +185,8 @@ class Handler(NamedTuple):
 class Handlers:
     """Tools and kinds of a worker, which take precedence over the process-wide registries.
 
-    Raises ConfigurationError for two tools with one name, for a function without a name, and for an invalid kind.
+    Raises ConfigurationError for two tools with one name, for a function without a name, and for an
+    invalid kind.
     """
 
     def __init__(
@@ -177,7 +197,9 @@ class Handlers:
         registered: bool = True,
         limits: WorkerLimits = OPEN,
     ) -> None:
-        """With `registered=False`, functions registered by `@tool` in this process are not tools here."""
+        """With `registered=False`, functions registered by `@tool` in this process are not tools
+        here.
+        """
         self._tools = collect_tools(tools)
         self.kinds = Kinds(kinds)
         self._registered = registered
@@ -191,8 +213,12 @@ class Handlers:
     @property
     def limited(self) -> dict[str, int]:
         """The given functions with a `max_parallel`, and its value."""
-        specs = {name: getattr(function, "__tool_spec__", None) for name, function in self._tools.items()}
-        return {name: spec.max_parallel for name, spec in specs.items() if spec and spec.max_parallel}
+        specs = {
+            name: getattr(function, "__tool_spec__", None) for name, function in self._tools.items()
+        }
+        return {
+            name: spec.max_parallel for name, spec in specs.items() if spec and spec.max_parallel
+        }
 
     def find(self, tool: Tool) -> Handler | None:
         """Return the handler of a declared tool; None without one.
@@ -207,8 +233,9 @@ class Handlers:
     def of_call(self, name: str, agent: Agent) -> Handler:
         """Return the handler of a function that the model calls.
 
-        Raises ToolNotRegisteredError without a handler, and for a function that the agent does not offer: its model
-        can't call that one, with or without code. Raises ConfigurationError as `find` does.
+        Raises ToolNotRegisteredError without a handler, and for a function that the agent does not
+        offer: its model can't call that one, with or without code. Raises ConfigurationError as
+        `find` does.
         """
         tool = agent.tool(name)
         if tool is None:
@@ -223,18 +250,23 @@ class Handlers:
         kind = self.kinds.get(name)
         if kind is None:
             return None
-        return Handler(tool, kind=kind, limits=self._limits) if isinstance(kind, ToolKind) else Handler(tool, kind)
+        return (
+            Handler(tool, kind=kind, limits=self._limits)
+            if isinstance(kind, ToolKind)
+            else Handler(tool, kind)
+        )
 
 
 def load_tools(*sources: str) -> dict[str, Callable[..., Any]]:
     """Return tool name → function, for all sources together.
 
-    A source is a module or a Python file, followed by `:name1,name2` for some of its functions; without names, all
-    `@tool` functions are loaded. A file is executed at each call, a module is imported once, as usual. Meanwhile,
-    modules in the working directory (for a file, in its folder) can be imported.
+    A source is a module or a Python file, followed by `:name1,name2` for some of its functions;
+    without names, all `@tool` functions are loaded. A file is executed at each call, a module is
+    imported once, as usual. Meanwhile, modules in the working directory (for a file, in its folder)
+    can be imported.
 
-    Raises ConfigurationError, with the remedy, for a source that can't be imported, an unknown name, a source without
-    tools, and two tools with one name.
+    Raises ConfigurationError, with the remedy, for a source that can't be imported, an unknown
+    name, a source without tools, and two tools with one name.
     """
     loaded: dict[str, Callable[..., Any]] = {}
     for source in sources:
@@ -252,14 +284,17 @@ def _pick(module: ModuleType, place: str, names: list[str]) -> Sequence[ToolFunc
         found: list[ToolFunction | Toolset] = [*tools, *toolsets]
         if not found:
             raise ConfigurationError(
-                f"No tools in {place!r}: put @tool above a function there, or name functions: {place}:name1,name2"
+                f"No tools in {place!r}: put @tool above a function there, or name functions: "
+                f"{place}:name1,name2"
             )
         return found
     by_name = {tool_name(tool): tool for tool in tools}
     return [_attribute(module, place, name, by_name) for name in names]
 
 
-def _attribute(module: ModuleType, place: str, name: str, by_name: dict[str, ToolFunction]) -> ToolFunction | Toolset:
+def _attribute(
+    module: ModuleType, place: str, name: str, by_name: dict[str, ToolFunction]
+) -> ToolFunction | Toolset:
     found = by_name.get(name) or getattr(module, name, None)
     if callable(found) or isinstance(found, Toolset):
         return found

@@ -1,4 +1,6 @@
-"""HTTP with bounds: pooled connections, redirects within one server only, and limited response bodies."""
+"""HTTP with bounds: pooled connections, redirects within one server only, and limited response
+bodies.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ from ..worker_limits import PORTS, Origin
 
 CONNECT_SECONDS = 10.0
 KEEP_SECONDS = 2.0
-"""Seconds that an idle connection is kept: most servers close theirs after 5 s or more, and a call must not meet
-that.
+"""Seconds that an idle connection is kept: most servers close theirs after 5 s or more, and a call
+must not meet that.
 """
 MAX_REDIRECTS = 5
 _PACKED = ("gzip", "x-gzip")
@@ -34,8 +36,8 @@ _USER = re.compile(r"://[^/?#]*@")
 
 
 def origin_of(url: str) -> Origin:
-    """Return the origin of an absolute URL. Raises ValueError for any other URL, and for one with a user or odd
-    characters.
+    """Return the origin of an absolute URL. Raises ValueError for any other URL, and for one with a
+    user or odd characters.
     """
     if re.search(r"[\s\\\x00-\x1f\x7f]", url):
         raise ValueError("it has a blank, a backslash or a control character")
@@ -51,8 +53,9 @@ def origin_of(url: str) -> Origin:
 def was_refused(status: int, headers: JsonView) -> bool:
     """Return whether a server with this answer has certainly not carried out the request.
 
-    This holds for a 4xx, unless the server did not wait for the whole request, and for a 503 that names a better time.
-    Any other 5xx may follow half-done work, or come from a proxy while the server continues.
+    This holds for a 4xx, unless the server did not wait for the whole request, and for a 503 that
+    names a better time. Any other 5xx may follow half-done work, or come from a proxy while the
+    server continues.
     """
     if status == 503:
         return "retry-after" in headers
@@ -132,8 +135,8 @@ class HttpAnswer:
         return str(self.headers.get("content-type", "")).partition(";")[0].strip().lower()
 
     def json(self) -> Any:
-        """Return the value of a JSON body. Raises ValueError for any other body, and for one that is nested too
-        deeply.
+        """Return the value of a JSON body. Raises ValueError for any other body, and for one that
+        is nested too deeply.
         """
         try:
             return json.loads(self.body)
@@ -159,8 +162,15 @@ class Http:
             async with self._open_response(request) as response:
                 is_sent = True
                 body, is_whole = await read_body(response, limit)
-                return HttpAnswer(response.status_code, response.reason_phrase, response.headers, body, is_whole)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol, httpx2.ProxyError) as error:
+                return HttpAnswer(
+                    response.status_code, response.reason_phrase, response.headers, body, is_whole
+                )
+        except (
+            httpx2.ConnectError,
+            httpx2.ConnectTimeout,
+            httpx2.UnsupportedProtocol,
+            httpx2.ProxyError,
+        ) as error:
             text = f"{origin_of(request.url)} can't be reached: {reason_of(error)}"
             raise HttpFailure(text, kind="connection", outcome_unknown=is_sent) from None
         except (httpx2.InvalidURL, httpx2.LocalProtocolError, UnicodeError) as error:
@@ -183,7 +193,11 @@ class Http:
         client, origin = self._client(), origin_of(wanted.url)
         files = wanted.content.parts
         request = client.build_request(
-            wanted.method, wanted.url, headers=wanted.headers, content=wanted.content.data, files=files or None
+            wanted.method,
+            wanted.url,
+            headers=wanted.headers,
+            content=wanted.content.data,
+            files=files or None,
         )
         for redirects in range(MAX_REDIRECTS + 1):
             try:
@@ -191,7 +205,9 @@ class Http:
             except httpx2.HTTPError as error:
                 if not redirects:
                     raise
-                raise HttpFailure(f"{origin} can't be reached again: {reason_of(error)}", kind="connection") from None
+                raise HttpFailure(
+                    f"{origin} can't be reached again: {reason_of(error)}", kind="connection"
+                ) from None
             try:
                 if not response.has_redirect_location:
                     yield response
@@ -218,7 +234,9 @@ class Http:
 
 
 def _redirect_request(response: Any, origin: Origin) -> Any:
-    """Return the request that follows a redirect. Raises HttpFailure if it leads to another server."""
+    """Return the request that follows a redirect. Raises HttpFailure if it leads to another
+    server.
+    """
     following = response.next_request
     try:
         target = origin_of(str(following.url)) if following is not None else None
@@ -226,25 +244,36 @@ def _redirect_request(response: Any, origin: Origin) -> Any:
         target = None
     if target != origin:
         where = target or "something that is not a URL"
-        text = f"{origin} redirects to {where} (status {response.status_code}), where this tool does not go"
-        raise HttpFailure(f"{text}: if it should, write that server as `endpoint` of the connection", kind="redirect")
+        text = (
+            f"{origin} redirects to {where} (status {response.status_code}), where this tool does "
+            "not go"
+        )
+        raise HttpFailure(
+            f"{text}: if it should, write that server as `endpoint` of the connection",
+            kind="redirect",
+        )
     return following
 
 
 async def read_body(response: Any, limit: int) -> tuple[bytes, bool]:
-    """Read at most `limit` decompressed bytes of a body; also return whether that is the whole body.
+    """Read at most `limit` decompressed bytes of a body; also return whether that is the whole
+    body.
 
     Raises HttpFailure if it can't be decompressed.
     """
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "", *_PACKED):
-        raise HttpFailure(f"the answer is packed in {encoding!r:.60}, which was not asked for", kind="nonsense")
+        raise HttpFailure(
+            f"the answer is packed in {encoding!r:.60}, which was not asked for", kind="nonsense"
+        )
     packed = _Unpacker(limit) if encoding in _PACKED else None
     body, received = bytearray(), 0
     async for piece in response.aiter_raw():
         received += len(piece)
         if packed and received > limit + PACKING_BYTES:
-            raise HttpFailure("the answer is packed, and larger than what is in it", kind="nonsense")
+            raise HttpFailure(
+                "the answer is packed, and larger than what is in it", kind="nonsense"
+            )
         body += packed.unpack(piece) if packed else piece
         if len(body) > limit:
             return bytes(body[:limit]), False
@@ -267,7 +296,9 @@ class _Unpacker:
         return self._packed.eof or not self._has_begun
 
     def unpack(self, piece: bytes) -> bytes:
-        """Decompress the next piece. Raises HttpFailure, also for data after the end that is not a further member."""
+        """Decompress the next piece. Raises HttpFailure, also for data after the end that is not a
+        further member.
+        """
         self._has_begun = True
         unpacked = bytearray()
         while piece and self._left:
@@ -276,7 +307,9 @@ class _Unpacker:
             try:
                 unpacked += (part := self._packed.decompress(piece, self._left))
             except zlib.error as error:
-                raise HttpFailure(f"the answer can't be unpacked: {error}", kind="nonsense") from None
+                raise HttpFailure(
+                    f"the answer can't be unpacked: {error}", kind="nonsense"
+                ) from None
             self._left -= len(part)
             piece = self._packed.unused_data
         return bytes(unpacked)

@@ -1,4 +1,6 @@
-"""A worker's inventory of the tools that an agent declares: their code, their functions, and how calls are executed."""
+"""A worker's inventory of the tools that an agent declares: their code, their functions, and how
+calls are executed.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,9 @@ from .user_loop import UserLoop
 def with_policy(spec: ToolSpec, policy: ToolPolicy | None, *, is_function: bool) -> ToolSpec:
     """Return the tool's spec combined with the file's settings.
 
-    The stricter of file and code wins. But for a tool without code of its own, the file may set idempotent or
-    parallel-safe: only its author can know. Raises ConfigurationError for a contradictory policy, and for invalid
-    numbers.
+    The stricter of file and code wins. But for a tool without code of its own, the file may set
+    idempotent or parallel-safe: only its author can know. Raises ConfigurationError for a
+    contradictory policy, and for invalid numbers.
     """
     if policy is not None:
         strict = {
@@ -47,8 +49,12 @@ def with_policy(spec: ToolSpec, policy: ToolPolicy | None, *, is_function: bool)
             "retries": spec.retries if policy.retries is None else policy.retries,
             "local": spec.local if policy.local is None else policy.local,
             "idempotent": _stricter(spec.idempotent, policy.idempotent, is_function=is_function),
-            "safe_to_repeat": spec.safe_to_repeat if policy.idempotent is None else policy.idempotent,
-            "parallel_safe": _stricter(spec.parallel_safe, policy.parallel_safe, is_function=is_function),
+            "safe_to_repeat": spec.safe_to_repeat
+            if policy.idempotent is None
+            else policy.idempotent,
+            "parallel_safe": _stricter(
+                spec.parallel_safe, policy.parallel_safe, is_function=is_function
+            ),
         }
         spec = spec.model_copy(update=strict)
     _check_numbers(spec)
@@ -56,16 +62,19 @@ def with_policy(spec: ToolSpec, policy: ToolPolicy | None, *, is_function: bool)
         spec = spec.model_copy(update={"approval_check": None})
     if spec.local and spec.isolated:
         raise ConfigurationError(
-            f"tool {spec.name!r} is local and isolated: a local tool has no time for a process. Leave out one"
+            f"tool {spec.name!r} is local and isolated: a local tool has no time for a process. "
+            "Leave out one"
         )
     if spec.local and spec.max_parallel:
         raise ConfigurationError(
-            f"tool {spec.name!r} is local and has max_parallel={spec.max_parallel}: a local tool is executed where its "
+            f"tool {spec.name!r} is local and has max_parallel={spec.max_parallel}: a local tool "
+            "is executed where its "
             "run is. Leave out one of the two"
         )
     if spec.local and not spec.idempotent:
         raise ConfigurationError(
-            f"tool {spec.name!r} is local and not idempotent: a local activity may be executed again after its worker "
+            f"tool {spec.name!r} is local and not idempotent: a local activity may be executed "
+            "again after its worker "
             "was lost. Leave out one of the two"
         )
     return spec
@@ -91,7 +100,9 @@ def _check_numbers(spec: ToolSpec) -> None:
     for name, least in (("retries", 0), ("max_result", 1), ("max_parallel", 1)):
         value = getattr(spec, name)
         if value is not None and value < least:
-            raise ConfigurationError(f"tool {spec.name!r}: {name} is {value!r}: expected at least {least}")
+            raise ConfigurationError(
+                f"tool {spec.name!r}: {name} is {value!r}: expected at least {least}"
+            )
 
 
 def _smallest(*values: float | None) -> float | None:
@@ -136,7 +147,8 @@ class ToolInventory:
     missing: dict[str, str] = field(default_factory=dict)
     """Name → kind, for each declared tool without an executor here."""
     offered: list[Tool] = field(default_factory=list)
-    """Additions to the file: declarations completed by their functions, and the functions that kinds offer."""
+    """Additions to the file: declarations completed by their functions, and the functions that
+    kinds offer."""
     problems: list[str] = field(default_factory=list)
     """Faults of declarations: they contradict their functions, or their kind can't use them."""
     unknown: list[OfferProblem] = field(default_factory=list)
@@ -154,18 +166,27 @@ class ToolInventory:
 
 
 async def take_inventory(
-    handlers: Handlers, asking: Asking, loop: UserLoop, resources: Resources, *, may_ask: bool = True
+    handlers: Handlers,
+    asking: Asking,
+    loop: UserLoop,
+    resources: Resources,
+    *,
+    may_ask: bool = True,
 ) -> ToolInventory:
-    """Return how each declared tool is executed. If `may_ask` is false, kinds that query others are left out as
-    `unasked`.
+    """Return how each declared tool is executed. If `may_ask` is false, kinds that query others are
+    left out as `unasked`.
 
     Raises ConfigurationError for a contradictory policy, and for a kind that can't be loaded.
     """
     found = ToolInventory()
     entries = list(_entries(handlers, asking, found))
-    of_kinds = [_offer(handler, asking, loop, found, may_ask=may_ask) for handler in entries if handler.kind]
+    of_kinds = [
+        _offer(handler, asking, loop, found, may_ask=may_ask) for handler in entries if handler.kind
+    ]
     offers = iter(await asyncio.gather(*of_kinds) if of_kinds else ())
-    taken = {handler.tool.offered_name(handler.tool.name) for handler in entries if not handler.kind}
+    taken = {
+        handler.tool.offered_name(handler.tool.name) for handler in entries if not handler.kind
+    }
     for handler in entries:
         if handler.kind is None:
             _take_function(handler, found, resources, asking.deps)
@@ -175,11 +196,14 @@ async def take_inventory(
             _take_offerings(handler, offered, found, taken)
     for later in handoffs_of(asking.agent, asking.agents).values() if asking.agents else ():
         there = filter(None, map(handlers.find, later.tools or ()))
-        found.problems += [f"{later.name}: {text}" for each in there for text in _misfits(each, asking.deps)]
+        found.problems += [
+            f"{later.name}: {text}" for each in there for text in _misfits(each, asking.deps)
+        ]
     size = sum(len(tool.model_dump_json()) for tool in found.offered)
     if size > MAX_OFFERED_BYTES:
         found.problems.append(
-            f"the tools take {size:,} bytes together, at most {MAX_OFFERED_BYTES:,} are possible: offer fewer of them"
+            f"the tools take {size:,} bytes together, at most {MAX_OFFERED_BYTES:,} are possible: "
+            "offer fewer of them"
         )
     return found
 
@@ -204,27 +228,41 @@ async def _offer(
     if kind.asks(tool) and not may_ask:
         found.unasked.append(tool.name)
         return ()
-    ended = await loop.end_of(partial(kind.offer, tool, asking), f"tools of {tool.name}", is_async=True)
+    ended = await loop.end_of(
+        partial(kind.offer, tool, asking), f"tools of {tool.name}", is_async=True
+    )
     if ended.raised is not None:
-        why = str(ended.raised) if isinstance(ended.raised, ToolOfferError) else describe(ended.raised)
+        why = (
+            str(ended.raised)
+            if isinstance(ended.raised, ToolOfferError)
+            else describe(ended.raised)
+        )
         if isinstance(ended.raised, ToolUnavailable):
             found.unavailable[tool.name] = why
             return ()
         found.unknown.append(OfferProblem(tool.name, tool.kind, why))
         return ()
     offerings: Sequence[Offering] = ended.value
-    # A server may list its functions in another order each time, and providers' caches begin with the tools.
+    # A server may list its functions in another order each time, and providers' caches begin with
+    # the tools.
     return sorted(offerings, key=lambda offering: offering.name) if kind.asks_others else offerings
 
 
-def _take_function(handler: Handler, found: ToolInventory, resources: Resources, deps: object) -> None:
+def _take_function(
+    handler: Handler, found: ToolInventory, resources: Resources, deps: object
+) -> None:
     tool, function = handler.tool, handler.function
     assert function is not None
     name = tool.offered_name(tool.name)
     if any(spec.name == name for spec in found.tools):
-        found.problems.append(f"tool {tool.name!r}: another one is offered as {name!r}, too: {_ANOTHER_NAME}")
+        found.problems.append(
+            f"tool {tool.name!r}: another one is offered as {name!r}, too: {_ANOTHER_NAME}"
+        )
     if tool.perdure and (tool.perdure.allowed_tools or tool.perdure.denied_tools):
-        found.problems.append(f"tool {tool.name!r} is one function: allowedTools and deniedTools are for tools of many")
+        found.problems.append(
+            f"tool {tool.name!r} is one function: allowedTools and deniedTools are for tools of "
+            "many"
+        )
     declared = getattr(function, "__tool_spec__", None) if handler.is_by_name else None
     spec = (declared or ToolSpec(name=tool.name)).model_copy(update={"name": name})
     if handler.is_by_name:
@@ -257,7 +295,9 @@ _ANOTHER_NAME = "rename one of them, or give one a prefix (`perdure: {prefix: sh
 def _by_other_name(tool: Tool, name: str) -> FunctionTool:
     """Return the declaration of a function that the model calls by another name."""
     fields = ("description", "parameters", "bindings", "perdure", "strict")
-    return FunctionTool(name=name, of=tool.name, **{field: getattr(tool, field, None) for field in fields})
+    return FunctionTool(
+        name=name, of=tool.name, **{field: getattr(tool, field, None) for field in fields}
+    )
 
 
 def _chosen_names(tool: Tool, names: Sequence[str]) -> set[str]:
@@ -266,11 +306,16 @@ def _chosen_names(tool: Tool, names: Sequence[str]) -> set[str]:
     Raises ToolOfferError for an unknown name in a filter.
     """
     policy = tool.perdure or ToolPolicy()
-    for key, listed in (("allowedTools", policy.allowed_tools), ("deniedTools", policy.denied_tools)):
+    for key, listed in (
+        ("allowedTools", policy.allowed_tools),
+        ("deniedTools", policy.denied_tools),
+    ):
         for name in listed or ():
             if name not in names:
                 hint, there = did_you_mean(name, names), ", ".join(names[:20]) or "none"
-                raise ToolOfferError(f"perdure.{key} names {name!r}, which it does not offer{hint}; there: {there}")
+                raise ToolOfferError(
+                    f"perdure.{key} names {name!r}, which it does not offer{hint}; there: {there}"
+                )
     allowed = names if policy.allowed_tools is None else policy.allowed_tools
     return {name for name in allowed if name not in (policy.denied_tools or ())}
 
@@ -278,18 +323,24 @@ def _chosen_names(tool: Tool, names: Sequence[str]) -> set[str]:
 def pins_of(tool: Tool, offerings: Sequence[Offering]) -> PinnedTool:
     """Return a lock's entry for a tool that offers these functions."""
     functions = {
-        each.name: PinnedFunction(description=each.description, parameters=each.parameters, details=each.details)
+        each.name: PinnedFunction(
+            description=each.description, parameters=each.parameters, details=each.details
+        )
         for each in offerings
     }
     return PinnedTool(host=host_of(tool), functions=functions)
 
 
 def _compare_with_lock(tool: Tool, offerings: Sequence[Offering], found: ToolInventory) -> None:
-    """Note the differences between the offered functions and the tool's lock; none for a tool that could not be
-    listed.
+    """Note the differences between the offered functions and the tool's lock; none for a tool that
+    could not be listed.
     """
     is_unknown = tool.name in found.unavailable or tool.name in found.unasked
-    if is_unknown or any(each.tool == tool.name for each in found.unknown) or (lock := lock_of(tool)) is None:
+    if (
+        is_unknown
+        or any(each.tool == tool.name for each in found.unknown)
+        or (lock := lock_of(tool)) is None
+    ):
         return
     now = PinnedTool.model_validate_json(pins_of(tool, offerings).model_dump_json())
     if different := changes(tool.name, lock.tool, redactor().value(now)):
@@ -298,28 +349,35 @@ def _compare_with_lock(tool: Tool, offerings: Sequence[Offering], found: ToolInv
 
 
 def _note(handler: Handler) -> str:
-    """Return a note if a function replaces a tool of another kind (§9.2), or the model is not offered the tool; else
-    "".
+    """Return a note if a function replaces a tool of another kind (§9.2), or the model is not
+    offered the tool; else "".
     """
     tool, function = handler.tool, handler.function
     if isinstance(tool, FunctionTool):
         return ""
     if handler.is_by_name and function is not None:
         return (
-            f"The function {tool.name!r} of {place_of(function)} is called in place of the tool {tool.name!r} "
+            f"The function {tool.name!r} of {place_of(function)} is called in place of the tool "
+            f"{tool.name!r} "
             f"(kind: {tool.kind}) that the file declares, because it is registered under that name"
         )
     if has_parameters(tool):
         return ""
     return (
-        f"The model is not offered the tool {tool.name!r} (kind: {tool.kind}): its kind has a plain handler, which "
-        "does not say what the model may give it. Declare `parameters` in the file, or make the kind a ToolKind"
+        f"The model is not offered the tool {tool.name!r} (kind: {tool.kind}): its kind has a "
+        "plain handler, which "
+        "does not say what the model may give it. Declare `parameters` in the file, or make the "
+        "kind a ToolKind"
     )
 
 
-def _take_offerings(handler: Handler, offerings: Sequence[Offering], found: ToolInventory, taken: set[str]) -> None:
+def _take_offerings(
+    handler: Handler, offerings: Sequence[Offering], found: ToolInventory, taken: set[str]
+) -> None:
     try:
-        chosen = _chosen_names(handler.tool, [each.name for each in offerings]) if offerings else set()
+        chosen = (
+            _chosen_names(handler.tool, [each.name for each in offerings]) if offerings else set()
+        )
     except ToolOfferError as error:
         found.problems.append(f"tool {handler.tool.name!r}: {error}")
         return
@@ -336,18 +394,24 @@ def _take_offerings(handler: Handler, offerings: Sequence[Offering], found: Tool
         if handler.tool.kind == "builtin":
             spec.built_in = handler.tool.name
         spec = with_policy(spec, handler.tool.perdure, is_function=False)
-        found.tools.append(spec if offering.takes_context else spec.model_copy(update={"context": 0}))
+        found.tools.append(
+            spec if offering.takes_context else spec.model_copy(update={"context": 0})
+        )
 
 
 def _free_name(tool: Tool, name: str, taken: set[str]) -> str:
-    """Return the function's name; if another tool already has it, prefixed with its own tool's name."""
+    """Return the function's name; if another tool already has it, prefixed with its own tool's
+    name.
+    """
     for candidate in (tool.offered_name(name), tool.offered_name(f"{tool.name}_{name}")):
         if not NAME.fullmatch(candidate):
             text = "expected letters, digits, '_' and '-', at most 64 characters"
             raise ToolOfferError(f"it offers a function {candidate!r:.100}: {text}")
         if candidate not in taken:
             return candidate
-    raise ToolOfferError(f"it offers a function {name!r}, which another tool offers too: {_ANOTHER_NAME}")
+    raise ToolOfferError(
+        f"it offers a function {name!r}, which another tool offers too: {_ANOTHER_NAME}"
+    )
 
 
 def _function(handler: Handler, name: str, offering: Offering) -> OfferedFunction:
@@ -367,7 +431,9 @@ def _function(handler: Handler, name: str, offering: Offering) -> OfferedFunctio
     )
     size = len(function.model_dump_json())
     if size > MAX_SCHEMA_BYTES:
-        raise ToolOfferError(f"its function {name!r} takes {size:,} bytes: at most {MAX_SCHEMA_BYTES:,} are possible")
+        raise ToolOfferError(
+            f"its function {name!r} takes {size:,} bytes: at most {MAX_SCHEMA_BYTES:,} are possible"
+        )
     return function
 
 

@@ -36,7 +36,16 @@ MARK = "PERDURE_ISOLATED_CALL"
 """The environment variable that identifies a call's processes, on systems that show it (Linux)."""
 PROCESS_DIED = "process_died"
 _PLAIN = (
-    *("run_id", "iteration", "call_id", "idempotency_key", "attempt", "may_repeat", "tool", "last_heartbeat"),
+    *(
+        "run_id",
+        "iteration",
+        "call_id",
+        "idempotency_key",
+        "attempt",
+        "may_repeat",
+        "tool",
+        "last_heartbeat",
+    ),
     *("traceparent", "conversation", "deps"),
 )
 _MOST_PER_BYTE = 6
@@ -54,26 +63,43 @@ class FunctionAddress(NamedTuple):
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> FunctionAddress:
-        """Raises ConfigurationError, with the remedy, for a function that another process can't find or call."""
-        name, module = getattr(function, "__qualname__", ""), getattr(function, "__module__", "") or ""
+        """Raises ConfigurationError, with the remedy, for a function that another process can't
+        find or call.
+        """
+        name, module = (
+            getattr(function, "__qualname__", ""),
+            getattr(function, "__module__", "") or "",
+        )
         shown = f"isolated=True of {name or function!r}"
         if not inspect.isfunction(function) or "<" in name:
-            raise ConfigurationError(f"{shown}: expected a function on the top level of a module, found by its name")
+            raise ConfigurationError(
+                f"{shown}: expected a function on the top level of a module, found by its name"
+            )
         if inspect.iscoroutinefunction(function):
             raise ConfigurationError(
-                f"{shown}: expected a plain function, not an async one: call asyncio.run(...) in a plain function"
+                f"{shown}: expected a plain function, not an async one: call asyncio.run(...) in a "
+                "plain function"
             )
         if module == "__main__":
             raise ConfigurationError(
-                f"{shown}: it is in the program itself, which can't be imported without being run: move it to a module"
+                f"{shown}: it is in the program itself, which can't be imported without being run: "
+                "move it to a module"
             )
-        return cls(module=module, file=getattr(sys.modules.get(module), "__file__", None), name=name)
+        return cls(
+            module=module, file=getattr(sys.modules.get(module), "__file__", None), name=name
+        )
 
     def function(self) -> Callable[..., Any]:
-        """Return the function. Raises the errors of its module's import, and AttributeError if it is missing."""
+        """Return the function. Raises the errors of its module's import, and AttributeError if it
+        is missing.
+        """
         module, file = sys.modules.get(self.module), Path(self.file or "")
-        if self.file:  # It may have been importable only during its import, as files given to a worker are.
-            sys.path.append(str(file.parents[self.module.count(".") + (file.name == "__init__.py")]))
+        if (
+            self.file
+        ):  # It may have been importable only during its import, as files given to a worker are.
+            sys.path.append(
+                str(file.parents[self.module.count(".") + (file.name == "__init__.py")])
+            )
         if module is None and self.file and self.module.startswith(FILE_MODULE):
             spec = importlib.util.spec_from_file_location(self.module, self.file)
             assert spec is not None
@@ -117,16 +143,20 @@ def isolated_call(
 ) -> Callable[[ToolContext], Callable[[], Any]]:
     """Return a function from the call's context to the call.
 
-    Raises ConfigurationError for a function that needs objects of the worker's own process, and for arguments without a
-    JSON form.
+    Raises ConfigurationError for a function that needs objects of the worker's own process, and for
+    arguments without a JSON form.
     """
     if resources:
         names = ", ".join(f"{name} ({kind.__name__})" for name, kind in resources.items())
-        raise ConfigurationError(f"an isolated tool has no resources of its worker: open {names} in the function")
+        raise ConfigurationError(
+            f"an isolated tool has no resources of its worker: open {names} in the function"
+        )
     try:
         plain = json.loads(json.dumps(dict(arguments), allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"the arguments of an isolated tool need a JSON form: {error}") from None
+        raise ConfigurationError(
+            f"the arguments of an isolated tool need a JSON form: {error}"
+        ) from None
     address = FunctionAddress.of(function)
 
     def with_context(context: ToolContext) -> Callable[[], Any]:
@@ -139,12 +169,15 @@ def isolated_call(
 
 
 async def _result(job: Job, tool: str, extra: JsonObject) -> ToolResult:
-    """Return the function's result, or its failure. In any case, the process and its descendants have ended on return.
-    Raises OSError if the process can't be started.
+    """Return the function's result, or its failure. In any case, the process and its descendants
+    have ended on return. Raises OSError if the process can't be started.
     """
     mark, words = uuid4().hex, ProcessWords(f"The process of tool {tool!r}", _log)
     reader, process = await _start(job, mark)
-    tasks = [asyncio.create_task(each) for each in (reader.readline(), _end_of(process), _log_words(process, words))]
+    tasks = [
+        asyncio.create_task(each)
+        for each in (reader.readline(), _end_of(process), _log_words(process, words))
+    ]
     answering, _, logging = tasks
     try:
         await asyncio.wait(tasks[:2], return_when=asyncio.FIRST_COMPLETED)
@@ -154,9 +187,14 @@ async def _result(job: Job, tool: str, extra: JsonObject) -> ToolResult:
             return ToolResult.model_validate_json(line)
         await asyncio.wait(tasks[:2], timeout=LAST_SECONDS)
         last = words.last_words
-        text = f"its process {_end_text(process.returncode)} before the function did{last and f'; it wrote: {last}'}"
+        text = (
+            f"its process {_end_text(process.returncode)} before the function "
+            f"did{last and f'; it wrote: {last}'}"
+        )
         _log.error("Tool %r: %s", tool, text, extra=extra)
-        return ToolResult.failure(f"Error: Tool '{tool}' failed: {text}", kind=PROCESS_DIED, outcome_unknown=True)
+        return ToolResult.failure(
+            f"Error: Tool '{tool}' failed: {text}", kind=PROCESS_DIED, outcome_unknown=True
+        )
     finally:
         end_processes(process.pid, mark)
         for task in tasks:
@@ -167,7 +205,9 @@ async def _result(job: Job, tool: str, extra: JsonObject) -> ToolResult:
 async def _start(job: Job, mark: str) -> tuple[asyncio.StreamReader, asyncio.subprocess.Process]:
     ours, theirs = os.pipe()
     try:
-        reader = asyncio.StreamReader(limit=_MOST_PER_BYTE * (job.limits.text_bytes + job.limits.media_bytes) + 2**20)
+        reader = asyncio.StreamReader(
+            limit=_MOST_PER_BYTE * (job.limits.text_bytes + job.limits.media_bytes) + 2**20
+        )
         await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours, "rb", 0)
         )
@@ -203,10 +243,15 @@ async def _log_words(process: asyncio.subprocess.Process, words: ProcessWords) -
 
 
 def end_processes(group: int, mark: str) -> None:
-    """End a call's processes: first those that left its group for their own session, then the group."""
+    """End a call's processes: first those that left its group for their own session, then the
+    group.
+    """
     for each in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if f"{MARK}={mark}".encode() in (each / "environ").read_bytes() and os.getpgid(int(each.name)) != group:
+            if (
+                f"{MARK}={mark}".encode() in (each / "environ").read_bytes()
+                and os.getpgid(int(each.name)) != group
+            ):
                 os.kill(int(each.name), signal.SIGKILL)
     with suppress(OSError):
         os.killpg(group, signal.SIGKILL)

@@ -1,4 +1,6 @@
-"""Calls one function in a process of its own: `python -m perdure.tools.isolated_process FD`; see `isolated`."""
+"""Calls one function in a process of its own: `python -m perdure.tools.isolated_process FD`; see
+`isolated`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from .signature import call_by_name, signature_of
 def main() -> NoReturn:
     faulthandler.enable()
     worker = os.fdopen(os.dup(0), "rb")
-    # The function's child processes inherit stdin: they would wait there for input that the worker never writes.
+    # The function's child processes inherit stdin: they would wait there for input that the worker
+    # never writes.
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     job: Job = pickle.load(worker)
@@ -55,7 +58,9 @@ def _result(job: Job) -> ToolResult:
     given: JsonObject = signature.fit(job.arguments, hidden=job.hidden)
     if signature.context_name:
         secret = (lambda: job.secret) if job.secret else None
-        given[signature.context_name] = signature.context_of(ToolContext(**job.context, secret=secret))
+        given[signature.context_name] = signature.context_of(
+            ToolContext(**job.context, secret=secret)
+        )
     return to_result(call_by_name(function, given)(), job.limits)
 
 

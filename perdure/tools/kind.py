@@ -38,7 +38,8 @@ class Offering:
     idempotent: bool = True
     """Whether an execution that was lost with its worker may be repeated."""
     safe_to_repeat: bool = False
-    """Whether an equal call is harmless; the model learns this after a call with an unknown outcome."""
+    """Whether an equal call is harmless; the model learns this after a call with an unknown
+    outcome."""
     parallel_safe: bool = True
     """Whether it may run concurrently with the other calls of one reply."""
     needs_approval: bool = False
@@ -68,7 +69,8 @@ class Asking:
 
 @dataclass(frozen=True)
 class RunStart:
-    """A starting run, in the process that starts it, which unlike its workers has the agent's files.
+    """A starting run, in the process that starts it, which unlike its workers has the agent's
+    files.
 
     The agents of other files that it can call are recorded with their own tools.
     """
@@ -76,16 +78,19 @@ class RunStart:
     agent: Agent
     """The agent whose tools are recorded."""
     folder: Path | None = None
-    """The folder of the agent's file, the base for relative paths; None for an agent that does not come from a file."""
+    """The folder of the agent's file, the base for relative paths; None for an agent that does not
+    come from a file."""
     roots: Sequence[Path] = ()
     """The folders that may contain its files."""
     agents: dict[str, Agent] = field(default_factory=dict)
-    """The agents of other files that the run records, by their paths from the run's own agent; a kind may add some."""
+    """The agents of other files that the run records, by their paths from the run's own agent; a
+    kind may add some."""
     is_child: bool = False
     """Whether this is one of `agents`, not the run's own agent."""
 
     def read(self, path: str) -> str | None:
-        """Return the text of a file named in the declaration; None without such a file, or without a folder.
+        """Return the text of a file named in the declaration; None without such a file, or without
+        a folder.
 
         Raises LoadError for a file outside `roots`, and for one that can't be read as text.
         """
@@ -103,7 +108,8 @@ class KindCall:
     """One call of a function that a tool of the kind has offered."""
 
     tool: Tool
-    """The file's declaration, with the values of this process's environment in place of references."""
+    """The file's declaration, with the values of this process's environment in place of
+    references."""
     name: str
     """The function's name."""
     details: JsonObject
@@ -118,17 +124,20 @@ class KindCall:
 
 
 class ToolKind:
-    """Base of every kind of tool. A worker has one object of each; pass your own to `create_worker(tool_kinds={…})`.
+    """Base of every kind of tool. A worker has one object of each; pass your own to
+    `create_worker(tool_kinds={…})`.
 
-    Its coroutines run on the event loop of async tools, so that they do not delay other runs. Its plain methods run in
-    the caller; `file_problems` and `record` in the process that validates a file or starts a run.
+    Its coroutines run on the event loop of async tools, so that they do not delay other runs. Its
+    plain methods run in the caller; `file_problems` and `record` in the process that validates a
+    file or starts a run.
     """
 
     asks_others: ClassVar[bool] = False
-    """Whether `offer` reads files or queries servers. Then an ordinary activity calls it, once for each run."""
+    """Whether `offer` reads files or queries servers. Then an ordinary activity calls it, once for
+    each run."""
     closes_schemas: ClassVar[bool] = True
-    """Whether to refuse unknown arguments of functions whose schema does not forbid or allow them. False for foreign
-    functions, which may take more than they have declared.
+    """Whether to refuse unknown arguments of functions whose schema does not forbid or allow them.
+    False for foreign functions, which may take more than they have declared.
     """
 
     def asks(self, tool: Tool) -> bool:
@@ -136,41 +145,47 @@ class ToolKind:
         return self.asks_others
 
     def problems(self, tool: Tool) -> Sequence[str]:
-        """Return the faults of a declaration, a sentence each, for `perdure validate` and for the start of a run."""
+        """Return the faults of a declaration, a sentence each, for `perdure validate` and for the
+        start of a run.
+        """
         return ()
 
     def file_problems(self, tool: Tool, folder: Path) -> Sequence[str]:
-        """Return the faults of files named in a declaration, for `perdure validate`; paths are relative to `folder`."""
+        """Return the faults of files named in a declaration, for `perdure validate`; paths are
+        relative to `folder`.
+        """
         return ()
 
     def record(self, tool: Tool, start: RunStart) -> str | None:
-        """Return the run's record of files named in a declaration; `offer` and `execute` find it in `tool.recorded`.
+        """Return the run's record of files named in a declaration; `offer` and `execute` find it in
+        `tool.recorded`.
 
-        Called where the run is started, for a kind that is installed or given there (`invoke_agent`, `InProcessRun`).
-        The record must not contain secrets. None records nothing, so that `offer` reads the file on the worker. Raises
-        LoadError for an invalid file.
+        Called where the run is started, for a kind that is installed or given there
+        (`invoke_agent`, `InProcessRun`). The record must not contain secrets. None records nothing,
+        so that `offer` reads the file on the worker. Raises LoadError for an invalid file.
         """
         return None
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
         """Return the functions that the model is offered for a declared tool, one or many.
 
-        Raises `ToolOfferError` if they can't be listed: the run fails with its text, unless another worker can list
-        them. After `ToolUnavailable`, the run continues without the tool.
+        Raises `ToolOfferError` if they can't be listed: the run fails with its text, unless another
+        worker can list them. After `ToolUnavailable`, the run continues without the tool.
         """
         raise NotImplementedError
 
     async def execute(self, call: KindCall) -> Any:
         """Execute one call; its value or error becomes the tool's result, as for a function.
 
-        Raises `OutcomeUnknown` for a failed call that may have taken effect: a lost connection, an unreadable answer.
-        Alternatively returns `ToolResult.failure(…, outcome_unknown=True)`. Cancelled at the end of the call's time,
-        and when the run is cancelled.
+        Raises `OutcomeUnknown` for a failed call that may have taken effect: a lost connection, an
+        unreadable answer. Alternatively returns `ToolResult.failure(…, outcome_unknown=True)`.
+        Cancelled at the end of the call's time, and when the run is cancelled.
         """
         raise NotImplementedError
 
     async def abandon(self, call: KindCall) -> None:
-        """End the work that a lost attempt of the call has begun elsewhere, after the run was cancelled.
+        """End the work that a lost attempt of the call has begun elsewhere, after the run was
+        cancelled.
 
         `call.context.last_heartbeat` has the attempt's details. Errors of this method are logged.
         """
@@ -180,9 +195,11 @@ class ToolKind:
 
 
 class OutcomeUnknown(Exception):
-    """A failed call that may nevertheless have taken effect; the text has the reason. Raised by tools.
+    """A failed call that may nevertheless have taken effect; the text has the reason. Raised by
+    tools.
 
-    Any other error of a tool means that the call has not taken effect, and may be repeated (`retries`).
+    Any other error of a tool means that the call has not taken effect, and may be repeated
+    (`retries`).
     """
 
 
@@ -234,7 +251,8 @@ def clear_tool_handlers() -> None:
 
 
 ENTRY_POINT_GROUP = "perdure.tool_kinds"
-"""An installed package adds a kind by an entry point of this group: the kind's name, and a subclass of `ToolKind`."""
+"""An installed package adds a kind by an entry point of this group: the kind's name, and a subclass
+of `ToolKind`."""
 BUILT_IN: Mapping[str, str] = {
     "mcp": ".mcp.kind:McpKind",
     "prompty": ".prompty:PromptyKind",
@@ -248,7 +266,8 @@ BUILT_IN: Mapping[str, str] = {
 }
 """Kind → module and class, below this package; imported when a run needs it."""
 RECORDING = frozenset({"openapi", "prompty"})
-"""The built-in kinds that record something; the others need not be imported where runs are started."""
+"""The built-in kinds that record something; the others need not be imported where runs are
+started."""
 _log = get_logger("perdure.tools")
 
 
@@ -264,7 +283,8 @@ class Kinds:
         for name, kind in self._given.items():
             if isinstance(kind, type) or not (isinstance(kind, ToolKind) or callable(kind)):
                 raise ConfigurationError(
-                    f"tool_kinds[{name!r}] is {kind!r}: expected an object of a subclass of perdure.tools.ToolKind"
+                    f"tool_kinds[{name!r}] is {kind!r}: expected an object of a subclass of "
+                    "perdure.tools.ToolKind"
                 )
 
     def get(self, name: str) -> ToolKind | KindHandler | None:

@@ -1,4 +1,6 @@
-"""Logs the output of a process that a tool has started, up to a limit, and remembers the last of it."""
+"""Logs the output of a process that a tool has started, up to a limit, and remembers the last of
+it.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class ProcessWords:
 
     @property
     def last_words(self) -> str:
-        """The last output on one line; after a crash of Python, its kind and the tool's innermost frames."""
+        """The last output on one line; after a crash of Python, its kind and the tool's innermost
+        frames.
+        """
         return one_line(" / ".join(self._crash or self._last), 500)
 
     def hear(self, chunk: bytes) -> None:
@@ -53,7 +57,11 @@ class ProcessWords:
         if much:
             self._left_out += much.count(b"\n") + 1
             crash = much.rfind(_CRASH.encode())
-            kept = much[crash:].split(b"\n", _CRASH_DUMP_LINES)[:_CRASH_DUMP_LINES] if crash >= 0 else []
+            kept = (
+                much[crash:].split(b"\n", _CRASH_DUMP_LINES)[:_CRASH_DUMP_LINES]
+                if crash >= 0
+                else []
+            )
             for line in kept or much[-_LONGEST_LINE:].split(b"\n")[-_LAST_LINES:]:
                 self._remember(line)
 
@@ -71,11 +79,15 @@ class ProcessWords:
         self._lines += 1
         if not room:
             if not self._left_out:
-                self._log.warning("%s writes too much: the rest of this minute is left out", self._title)
+                self._log.warning(
+                    "%s writes too much: the rest of this minute is left out", self._title
+                )
             self._left_out += 1
         elif text:
             remark = " wrote something that is not a message" if is_output else ""
-            self._log.log(logging.WARNING if remark else logging.INFO, "%s%s: %s", self._title, remark, text)
+            self._log.log(
+                logging.WARNING if remark else logging.INFO, "%s%s: %s", self._title, remark, text
+            )
 
     def _remember(self, line: bytes) -> str:
         text = visible(line[:_LONGEST_LINE].decode(errors="replace").rstrip())
@@ -96,12 +108,18 @@ class ProcessWords:
             self._left_out = 0
 
     def _note_crash(self, text: str) -> None:
-        """Keep the output of `faulthandler` about the crashed thread, without frames and folders of this machinery."""
+        """Keep the output of `faulthandler` about the crashed thread, without frames and folders of
+        this machinery.
+        """
         if text.startswith(_CRASH):
             self._crash, self._is_crashed_thread = [text], False
         elif self._crash and "(most recent call first)" in text:
             self._is_crashed_thread = text.startswith(("Current thread", "Stack"))
-        elif self._is_crashed_thread and len(self._crash) < _CRASH_LINES and (frame := _FRAME.fullmatch(text)):
+        elif (
+            self._is_crashed_thread
+            and len(self._crash) < _CRASH_LINES
+            and (frame := _FRAME.fullmatch(text))
+        ):
             file = frame["file"]
             if not file.startswith(_NOT_THE_TOOLS):
                 self._crash.append(f"{Path(file).name}:{frame['line']} in {frame['function']}")

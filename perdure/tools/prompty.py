@@ -33,7 +33,8 @@ MAX_AGENTS = 100
 
 
 class AgentFiles:
-    """Finds agents by their paths, in one folder and those below it; `roots` are further allowed folders.
+    """Finds agents by their paths, in one folder and those below it; `roots` are further allowed
+    folders.
 
     `known` are agents that need not be read again.
     """
@@ -54,10 +55,11 @@ class AgentFiles:
         """The same for missing files → the path as written."""
 
     def find(self, agent: Agent, trail: tuple[str, ...] = ()) -> int:
-        """Find all agents that the agent can reach, and return the number of levels; `trail` is the path to it.
+        """Find all agents that the agent can reach, and return the number of levels; `trail` is the
+        path to it.
 
-        Raises LoadError for an invalid path or file, for a circle of agents, and for more than `MAX_NESTING` levels,
-        and ConfigurationError for a literal secret.
+        Raises LoadError for an invalid path or file, for a circle of agents, and for more than
+        `MAX_NESTING` levels, and ConfigurationError for a literal secret.
         """
         levels = 0
         for tool in child_tools(agent):
@@ -80,9 +82,13 @@ class AgentFiles:
         return levels
 
     def _find_handoff(self, key: str, written: str) -> None:
-        """Find an agent that the run may be handed over to: it adds no nesting, and may hand back."""
+        """Find an agent that the run may be handed over to: it adds no nesting, and may hand
+        back.
+        """
         is_new, other = key not in self.found, self._agent(key, written)
-        if other is not None and is_new:  # Missing ones are reported after all have been looked for.
+        if (
+            other is not None and is_new
+        ):  # Missing ones are reported after all have been looked for.
             self.find(other)
 
     def _agent(self, key: str, written: str) -> Agent | None:
@@ -115,11 +121,15 @@ class AgentFiles:
 
 def _require_levels(path: tuple[str, ...], height: int) -> None:
     if len(path) - 1 + height > MAX_NESTING:
-        raise LoadError(f"agents call each other more than {MAX_NESTING} levels deep: {' → '.join(path)} …")
+        raise LoadError(
+            f"agents call each other more than {MAX_NESTING} levels deep: {' → '.join(path)} …"
+        )
 
 
 class PromptyKind(ToolKind):
-    """Another agent as a tool. The call's activity renders its prompt; its run is a child of the calling run."""
+    """Another agent as a tool. The call's activity renders its prompt; its run is a child of the
+    calling run.
+    """
 
     asks_others: ClassVar[bool] = True
 
@@ -134,13 +144,17 @@ class PromptyKind(ToolKind):
         except LoadError as error:
             found.append(f"path: {error}")
         if tool.perdure and tool.perdure.retries:
-            found.append("perdure.retries: an agent is not run again; its model calls are (RunOptions.max_llm_retries)")
+            found.append(
+                "perdure.retries: an agent is not run again; its model calls are "
+                "(RunOptions.max_llm_retries)"
+            )
         return found
 
     def record(self, tool: Tool, start: RunStart) -> None:
         """Add the agents that the run can reach through the tool to those of the run.
 
-        Files missing relative to the agent's own file are left to the workers. Raises as `AgentFiles.find` does.
+        Files missing relative to the agent's own file are left to the workers. Raises as
+        `AgentFiles.find` does.
         """
         if not start.is_child and start.folder is not None:
             itself = {loaded_from(start.agent).path: start.agent}
@@ -149,10 +163,11 @@ class PromptyKind(ToolKind):
             start.agents.update(files.found)
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
-        """Return one function, whose parameters are the agent's inputs unless the tool declares its own.
+        """Return one function, whose parameters are the agent's inputs unless the tool declares its
+        own.
 
-        The agent is the one recorded when the run was started; only a file that was missing there is read in the
-        worker's folder for prompts. Raises `ToolOfferError`.
+        The agent is the one recorded when the run was started; only a file that was missing there
+        is read in the worker's folder for prompts. Raises `ToolOfferError`.
         """
         assert isinstance(tool, PromptyTool)
         if tool.is_handoff:
@@ -175,18 +190,24 @@ class PromptyKind(ToolKind):
         ]
 
     async def execute(self, call: KindCall) -> PreparedRun:
-        """Return the beginning of the agent's run. Raises the errors of `prepare`, and `PayloadTooLargeError`."""
+        """Return the beginning of the agent's run. Raises the errors of `prepare`, and
+        `PayloadTooLargeError`.
+        """
         assert isinstance(call.tool, PromptyTool)
         others = others_of(call.agent)
         child = with_others(others[key_of(call.tool.path)], others)
-        return await asyncio.to_thread(_prepared_run, call.tool, child, call.arguments, call.context.conversation)
+        return await asyncio.to_thread(
+            _prepared_run, call.tool, child, call.arguments, call.context.conversation
+        )
 
 
 def _handoff(tool: PromptyTool, asking: Asking) -> Offering:
     """Raises `ToolOfferError` for an agent that the run has not recorded."""
     key = key_of(tool.path)
     if key not in asking.agents:
-        raise ToolOfferError(f"the run has not recorded the agent {tool.path!r}, which it is to go on as")
+        raise ToolOfferError(
+            f"the run has not recorded the agent {tool.path!r}, which it is to go on as"
+        )
     name = tool.name.removeprefix(TRANSFER)
     usual = f"Hand the conversation over to the agent {name}."
     reason = {"type": "string", "description": "Why, in a few words, for the agent that goes on."}
@@ -202,15 +223,22 @@ def _find(tool: PromptyTool, asking: Asking) -> AgentFiles:
     files = AgentFiles(asking.prompt_root, known=asking.agents)
     files.find(Agent(tools=[tool]))
     for path in files.absent.values():
-        where = "and the worker has no folder for prompts (create_worker(prompt_root=…), perdure worker --prompt-root)"
+        where = (
+            "and the worker has no folder for prompts (create_worker(prompt_root=…), perdure "
+            "worker --prompt-root)"
+        )
         if asking.prompt_root is not None:
             where = f"nor under the worker's folder for prompts, {str(asking.prompt_root)!r}"
-        raise LoadError(f"the agent's file {path!r} was not there when the run was started, {where}")
+        raise LoadError(
+            f"the agent's file {path!r} was not there when the run was started, {where}"
+        )
     return files
 
 
 def _parameters(tool: PromptyTool, child: Agent) -> list[Property]:
-    """Return the model's parameters. Raises LoadError for an input that the agent requires and no one can give."""
+    """Return the model's parameters. Raises LoadError for an input that the agent requires and no
+    one can give.
+    """
     bound = tool.bindings or {}
     if tool.parameters is not None:
         return [prop for prop in tool.parameters if prop.name not in bound]
@@ -218,14 +246,20 @@ def _parameters(tool: PromptyTool, child: Agent) -> list[Property]:
     for prop in inputs:
         if prop.kind in RICH_KINDS and prop.required and prop.default is None:
             raise LoadError(
-                f"the agent {tool.path!r} requires the input {prop.name!r} of kind {prop.kind}, which no model can "
+                f"the agent {tool.path!r} requires the input {prop.name!r} of kind {prop.kind}, "
+                "which no model can "
                 f"write: bind it to an input (bindings: {{{prop.name}: {{input: …}}}})"
             )
     plain = [prop for prop in inputs if prop.kind not in RICH_KINDS]
-    return [prop.model_copy(update={"required": prop.required and prop.default is None}) for prop in plain]
+    return [
+        prop.model_copy(update={"required": prop.required and prop.default is None})
+        for prop in plain
+    ]
 
 
-def _prepared_run(tool: PromptyTool, child: Agent, arguments: JsonView, before: Sequence[Message]) -> PreparedRun:
+def _prepared_run(
+    tool: PromptyTool, child: Agent, arguments: JsonView, before: Sequence[Message]
+) -> PreparedRun:
     said, inputs = tool.perdure.message if tool.perdure else None, dict(arguments)
     messages: list[Message] = []
     if said is not None and all(prop.name != said for prop in child.inputs or []):
@@ -235,6 +269,8 @@ def _prepared_run(tool: PromptyTool, child: Agent, arguments: JsonView, before: 
     messages[at:at] = before
     others = handoffs_of(child, others_of(child))
     bound = bound_inputs([child, *others.values()], inputs, RunOptions())
-    run = PreparedRun(messages=messages, inputs=bound, handoffs=instructions_by_path(others, inputs))
+    run = PreparedRun(
+        messages=messages, inputs=bound, handoffs=instructions_by_path(others, inputs)
+    )
     require_recordable(run, f"What the agent {tool.path!r} is to begin with")
     return run

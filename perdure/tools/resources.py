@@ -1,7 +1,8 @@
-"""Resources shared by a worker's tools, such as a database: opened at first use, closed with the worker.
+"""Resources shared by a worker's tools, such as a database: opened at first use, closed with the
+worker.
 
-A resource made from a run's deps serves only runs with equal deps, and is closed after some idle time, or earlier when
-too many others are open.
+A resource made from a run's deps serves only runs with equal deps, and is closed after some idle
+time, or earlier when too many others are open.
 """
 
 from __future__ import annotations
@@ -23,22 +24,24 @@ from .signature import MISSING, FunctionParameter, signature_of
 from .user_loop import UserLoop
 
 Factory = Callable[..., Any]
-"""Makes a resource: a plain or async function that returns it, or one that yields it and then closes it.
+"""Makes a resource: a plain or async function that returns it, or one that yields it and then
+closes it.
 
 A function with a parameter gets the run's deps, as the parameter's annotated type.
 """
 IDLE_SECONDS = 60.0
 """A resource made from deps is closed after this idle time, or up to twice as much."""
 MAX_IDLE = 100
-"""The most resources made from deps that stay open; the one idle for longest is closed first. Those in use stay open,
-however many."""
+"""The most resources made from deps that stay open; the one idle for longest is closed first. Those
+in use stay open, however many."""
 Key = tuple[type, str]
 """The type of a resource and, for one made from deps, these as JSON."""
 _log = get_logger("perdure.tools")
 
 
 class Resources:
-    """Resources of one worker, by their types. Each is opened once, on the event loop of async tools.
+    """Resources of one worker, by their types. Each is opened once, on the event loop of async
+    tools.
 
     Raises ConfigurationError for a key that is not a class, and for a factory that can't be called.
     """
@@ -59,7 +62,8 @@ class Resources:
         for kind, factory in self._factories.items():
             if not isinstance(kind, type) or not callable(factory):
                 raise ConfigurationError(
-                    f"resources[{kind!r}] is {factory!r}: expected a class, and a function that makes an object of it, "
+                    f"resources[{kind!r}] is {factory!r}: expected a class, and a function that "
+                    "makes an object of it, "
                     "without parameters or with one, which is given the run's deps"
                 )
 
@@ -74,10 +78,14 @@ class Resources:
         return [kind.__name__ for kind, _ in self._kept]
 
     def parameters(self, function: Callable[..., Any]) -> dict[str, type]:
-        """Parameters of a tool function that take a resource, with their types; the model never sees them."""
+        """Parameters of a tool function that take a resource, with their types; the model never
+        sees them.
+        """
         if not self._factories:
             return {}
-        annotations = {name: each.annotation for name, each in signature_of(function).parameters.items()}
+        annotations = {
+            name: each.annotation for name, each in signature_of(function).parameters.items()
+        }
         return {
             name: annotation
             for name, annotation in annotations.items()
@@ -85,11 +93,11 @@ class Resources:
         }
 
     async def values(self, types: Collection[type], deps: Any = None) -> dict[type, Any]:
-        """Return the resources of these types for a run with these deps; a `ResourceError` in place of one that can't
-        be opened.
+        """Return the resources of these types for a run with these deps; a `ResourceError` in place
+        of one that can't be opened.
 
-        A failed one is tried again the next time. A resource made from deps stays open at least while the returned
-        value is referenced.
+        A failed one is tried again the next time. A resource made from deps stays open at least
+        while the returned value is referenced.
         """
         if not types:
             return {}
@@ -99,7 +107,9 @@ class Resources:
         return opened
 
     async def close(self) -> None:
-        """Close the opened resources, the last one first. Call it on the event loop of async tools."""
+        """Close the opened resources, the last one first. Call it on the event loop of async
+        tools.
+        """
         kept, self._kept = self._kept, {}
         for each in reversed(kept.values()):
             await each.close()
@@ -115,7 +125,9 @@ class Resources:
         if (parameter := _parameter_for_deps(factory)) is None:
             kept = self._keep((kind, ""), factory, None)
         elif deps is None:
-            return ResourceError(f"the resource {kind.__name__} is made of the run's deps: start the run with deps=…")
+            return ResourceError(
+                f"the resource {kind.__name__} is made of the run's deps: start the run with deps=…"
+            )
         else:
             made = partial(_made_of, factory, parameter, deps)
             kept = self._keep((kind, json.dumps(deps, sort_keys=True)), made, self._idle_seconds)
@@ -160,7 +172,9 @@ class _Opened(dict[type, Any]):
 
 
 class _Kept:
-    """One resource, in its own task: a context entered in a task may have to be left in the same task."""
+    """One resource, in its own task: a context entered in a task may have to be left in the same
+    task.
+    """
 
     def __init__(self, kind: type, factory: Factory, idle_seconds: float | None) -> None:
         """`idle_seconds` is None for a resource that is kept as long as the worker."""
@@ -175,8 +189,8 @@ class _Kept:
         self._loop = asyncio.get_running_loop()
         self._closing = asyncio.Event()
         self.value: asyncio.Future[Any] = self._loop.create_future()
-        # In a context of its own: the resource serves all calls, so it must not inherit the activity and the span of
-        # the first one.
+        # In a context of its own: the resource serves all calls, so it must not inherit the
+        # activity and the span of the first one.
         self._task = self._loop.create_task(
             self._keep(), name=f"resource {kind.__name__}", context=contextvars.Context()
         )
@@ -184,7 +198,9 @@ class _Kept:
     @property
     def is_usable(self) -> bool:
         """False if opening failed, and on another loop than its own."""
-        failed = self.value.done() and (self.value.cancelled() or self.value.exception() is not None)
+        failed = self.value.done() and (
+            self.value.cancelled() or self.value.exception() is not None
+        )
         return not failed and not self.is_over and self._loop is asyncio.get_running_loop()
 
     @property
@@ -219,10 +235,15 @@ class _Kept:
             raise
         except BaseException as error:  # SystemExit would end the event loop that all tools share.
             if self.value.done():
-                _log.error("The resource %s failed to close: %s", self._kind.__name__, describe(error))
+                _log.error(
+                    "The resource %s failed to close: %s", self._kind.__name__, describe(error)
+                )
             else:
-                self.value.set_exception(error if isinstance(error, Exception) else RuntimeError(describe(error)))
-                self.value.exception()  # Whether or not a call still waits for it, asyncio need not log it.
+                self.value.set_exception(
+                    error if isinstance(error, Exception) else RuntimeError(describe(error))
+                )
+                # Whether or not a call still waits for it, asyncio need not log it.
+                self.value.exception()
         finally:
             self.is_over = True
 

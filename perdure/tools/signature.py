@@ -14,7 +14,11 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import typing_extensions
 from pydantic import TypeAdapter, ValidationError
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
+from pydantic.errors import (
+    PydanticSchemaGenerationError,
+    PydanticUndefinedAnnotation,
+    PydanticUserError,
+)
 
 from ..json_types import JsonObject, JsonView
 from ..text import fault_text, unknown_argument
@@ -32,8 +36,8 @@ class InvalidArguments(ValueError):
 
 
 class UnfitInputError(ValueError):
-    """The run's inputs do not fit a tool's bound parameters. The text does not name them: it goes to the model, which
-    has never seen them.
+    """The run's inputs do not fit a tool's bound parameters. The text does not name them: it goes
+    to the model, which has never seen them.
     """
 
     def __init__(self, problems: list[str]) -> None:
@@ -42,7 +46,9 @@ class UnfitInputError(ValueError):
 
 
 class UnfitDepsError(ValueError):
-    """The deps of a run are not of the type that a function expects; the text has the reason, without values."""
+    """The deps of a run are not of the type that a function expects; the text has the reason,
+    without values.
+    """
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,8 @@ class FunctionParameter:
     name: str
     annotation: Any
     adapter: TypeAdapter[Any] | None
-    """Converts JSON to the annotated type; None without an annotation, or for one that pydantic can't use."""
+    """Converts JSON to the annotated type; None without an annotation, or for one that pydantic
+    can't use."""
     default: Any = MISSING
     """`MISSING` for a required parameter."""
 
@@ -63,8 +70,8 @@ class FunctionParameter:
 
     @cached_property
     def members(self) -> frozenset[str] | None:
-        """Names that objects in its values may have, since pydantic would silently drop others. None if some object
-        takes any.
+        """Names that objects in its values may have, since pydantic would silently drop others.
+        None if some object takes any.
         """
         schema = self.adapter.json_schema() if self.adapter else {}
         return (
@@ -81,7 +88,9 @@ class FunctionParameter:
         return self.adapter.validate_python(value, extra="forbid" if is_strict else None)
 
     def of_json(self, value: Any) -> Any:
-        """Return the run's deps as the annotated type; as `OpenDeps` without one. Raises `UnfitDepsError`."""
+        """Return the run's deps as the annotated type; as `OpenDeps` without one. Raises
+        `UnfitDepsError`.
+        """
         if self.adapter is None:
             return open_deps(value)
         try:
@@ -94,7 +103,9 @@ class FunctionParameter:
 
     def problem(self, detail: Any) -> str:
         """Return one of pydantic's faults in words for a model."""
-        place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in detail["loc"])
+        place = "".join(
+            f"[{step}]" if isinstance(step, int) else f".{step}" for step in detail["loc"]
+        )
         if detail["type"] in ("extra_forbidden", "unexpected_keyword_argument") and self.members:
             inner, _, last = place.rpartition(".")
             return unknown_argument(last, sorted(self.members), f"{self.name}{inner}.")
@@ -116,20 +127,33 @@ class ToolSignature:
     """Whether it has `**kwargs`, or can't be inspected."""
     is_async: bool
     places: JsonView
-    """The positional-only parameters in order, including one for the context, with their defaults."""
+    """The positional-only parameters in order, including one for the context, with their
+    defaults."""
 
     def context_of(self, context: ToolContext) -> ToolContext:
-        """Return the context with the run's deps as the function expects them. Raises `UnfitDepsError`."""
-        return context if self.deps.adapter is None else replace(context, deps=self.deps.of_json(context.deps))
+        """Return the context with the run's deps as the function expects them. Raises
+        `UnfitDepsError`.
+        """
+        return (
+            context
+            if self.deps.adapter is None
+            else replace(context, deps=self.deps.of_json(context.deps))
+        )
 
-    def fit(self, arguments: JsonView, *, hidden: Container[str] = (), elsewhere: Container[str] = ()) -> JsonObject:
+    def fit(
+        self, arguments: JsonView, *, hidden: Container[str] = (), elsewhere: Container[str] = ()
+    ) -> JsonObject:
         """Return the keyword arguments for the function, converted to the annotated types.
 
-        Ignores the parameters in `elsewhere`. Raises InvalidArguments for unknown, missing and invalid arguments, but
-        UnfitInputError if only parameters `hidden` from the model are affected.
+        Ignores the parameters in `elsewhere`. Raises InvalidArguments for unknown, missing and
+        invalid arguments, but UnfitInputError if only parameters `hidden` from the model are
+        affected.
         """
         own = {name: each for name, each in self.parameters.items() if name not in elsewhere}
-        problems, unfit = self.unexpected_arguments(arguments, hidden=hidden, elsewhere=elsewhere), list[str]()
+        problems, unfit = (
+            self.unexpected_arguments(arguments, hidden=hidden, elsewhere=elsewhere),
+            list[str](),
+        )
         for name in _missing_arguments(arguments, own):
             (unfit if name in hidden else problems).append(f"'{name}' is required")
         fitted = dict(arguments)
@@ -146,25 +170,35 @@ class ToolSignature:
         return fitted
 
     def unexpected_arguments(
-        self, arguments: Iterable[str], *, hidden: Container[str] = (), elsewhere: Container[str] = ()
+        self,
+        arguments: Iterable[str],
+        *,
+        hidden: Container[str] = (),
+        elsewhere: Container[str] = (),
     ) -> list[str]:
         """Return a sentence for each unknown argument; the other parameters are as for `fit`."""
         if self.takes_anything:
             return []
-        unexpected = [name for name in arguments if name not in self.parameters or name in elsewhere]
+        unexpected = [
+            name for name in arguments if name not in self.parameters or name in elsewhere
+        ]
         if not unexpected:
             return []
         own = [name for name in self.parameters if name not in elsewhere and name not in hidden]
         return [unknown_argument(name, own) for name in unexpected]
 
 
-def _missing_arguments(arguments: JsonView, parameters: Mapping[str, FunctionParameter]) -> list[str]:
+def _missing_arguments(
+    arguments: JsonView, parameters: Mapping[str, FunctionParameter]
+) -> list[str]:
     required = (name for name, parameter in parameters.items() if parameter.default is MISSING)
     return [name for name in required if name not in arguments]
 
 
 def signature_of(function: Callable[..., Any]) -> ToolSignature:
-    """Return the signature of a tool function; for one that can't be inspected, a signature that takes anything."""
+    """Return the signature of a tool function; for one that can't be inspected, a signature that
+    takes anything.
+    """
     try:
         return _remembered(function)
     except TypeError:  # a callable object that can't be a key
@@ -177,7 +211,9 @@ def _read_signature(function: Callable[..., Any]) -> ToolSignature:
     except (TypeError, ValueError):
         return ToolSignature({}, None, _NO_DEPS, True, is_async(function), {})
     hints = _hints(function)
-    places = {name: each.default for name, each in declared.items() if each.kind is each.POSITIONAL_ONLY}
+    places = {
+        name: each.default for name, each in declared.items() if each.kind is each.POSITIONAL_ONLY
+    }
     parameters: dict[str, FunctionParameter] = {}
     context_name, deps, takes_anything = None, _NO_DEPS, False
     for name, parameter in declared.items():
@@ -187,7 +223,9 @@ def _read_signature(function: Callable[..., Any]) -> ToolSignature:
         elif annotation is ToolContext or get_origin(annotation) is ToolContext:
             context_name, deps = name, _deps(*get_args(annotation))
         elif parameter.kind is not inspect.Parameter.VAR_POSITIONAL and name not in ("self", "cls"):
-            parameters[name] = FunctionParameter(name, annotation, _adapter(annotation), parameter.default)
+            parameters[name] = FunctionParameter(
+                name, annotation, _adapter(annotation), parameter.default
+            )
     return ToolSignature(parameters, context_name, deps, takes_anything, is_async(function), places)
 
 
@@ -199,7 +237,9 @@ _NO_DEPS = FunctionParameter("deps", MISSING, None)
 
 
 def call_by_name(function: Callable[..., Any], named: JsonView, *first: Any) -> Callable[[], Any]:
-    """Return the call with these arguments, after the `first` ones; positional-only parameters get them by position."""
+    """Return the call with these arguments, after the `first` ones; positional-only parameters get
+    them by position.
+    """
     places = list(signature_of(function).places.items())[len(first) :]
     while places and places[-1][0] not in named:
         places.pop()
@@ -211,18 +251,23 @@ _remembered = lru_cache(maxsize=4096)(_read_signature)
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Return whether calling it makes a coroutine: true for async functions, and for partials and callable objects of
-    them.
+    """Return whether calling it makes a coroutine: true for async functions, and for partials and
+    callable objects of them.
 
-    A decorated function counts as its wrapper: a plain wrapper may itself run the async function that it wraps.
+    A decorated function counts as its wrapper: a plain wrapper may itself run the async function
+    that it wraps.
     """
     while isinstance(function, partial):
         function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        type(function).__call__
+    )
 
 
 def _hints(function: Callable[..., Any]) -> JsonObject:
-    """Return the evaluated annotations, except those with unresolvable names (a class local to a function)."""
+    """Return the evaluated annotations, except those with unresolvable names (a class local to a
+    function).
+    """
     while isinstance(function, partial):
         function = function.func
     target = function if inspect.isroutine(function) else type(function).__call__
@@ -231,7 +276,11 @@ def _hints(function: Callable[..., Any]) -> JsonObject:
     except (NameError, TypeError):
         scope = getattr(target, "__globals__", {})
         written = getattr(target, "__annotations__", {})
-        return {name: hint for name, text in written.items() if (hint := _annotation_of(text, scope)) is not None}
+        return {
+            name: hint
+            for name, text in written.items()
+            if (hint := _annotation_of(text, scope)) is not None
+        }
 
 
 def _annotation_of(annotation: Any, scope: JsonObject) -> Any:
@@ -256,7 +305,9 @@ def _objects(schema: Any) -> Iterator[JsonView]:
     """Yield the schemas of objects with properties, at any depth."""
     if isinstance(schema, dict) and isinstance(schema.get("properties"), dict):
         yield schema
-    for inner in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+    for inner in (
+        schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    ):
         yield from _objects(inner)
 
 
@@ -265,7 +316,8 @@ def _is_open(schema: JsonView) -> bool:
 
 
 def pydantic_annotation(annotation: Any) -> Any:
-    """Return the annotation with each `typing.TypedDict` in it replaced by its equivalent from `typing_extensions`.
+    """Return the annotation with each `typing.TypedDict` in it replaced by its equivalent from
+    `typing_extensions`.
 
     Before Python 3.12, pydantic accepts no others.
     """
@@ -286,7 +338,9 @@ def _rebuilt_annotation(annotation: Any) -> Any:
     required: Any = typing_extensions.Required
     optional: Any = typing_extensions.NotRequired
     members = {
-        name: (required if name in annotation.__required_keys__ else optional)[pydantic_annotation(hint)]
+        name: (required if name in annotation.__required_keys__ else optional)[
+            pydantic_annotation(hint)
+        ]
         for name, hint in hints.items()
     }
     return typing_extensions.TypedDict(annotation.__name__, members)  # type: ignore[operator]

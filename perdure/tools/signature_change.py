@@ -1,4 +1,6 @@
-"""Compares a tool function's parameters with those at a run's start, so that recorded calls still fit their code."""
+"""Compares a tool function's parameters with those at a run's start, so that recorded calls still
+fit their code.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _DESCRIPTIONS = ("title", "description")
 
 
 def recorded_signature(function: Function, *, without: Iterable[str] = ()) -> RecordedSignature:
-    """Return the function's current parameters, for a run's inventory; `without` as in `completed_declaration`."""
+    """Return the function's current parameters, for a run's inventory; `without` as in
+    `completed_declaration`.
+    """
     try:
         return _remembered_signature(function, frozenset(without))
     except TypeError:  # a callable object that can't be a key
@@ -30,7 +34,9 @@ def _read_signature(function: Function, without: frozenset[str]) -> RecordedSign
     return RecordedSignature(
         declaration=declaration_line("", declared),
         names=[each.name for each in declared],
-        digest=value_digest([types, [[each.name, each.required, each.default] for each in declared]]),
+        digest=value_digest(
+            [types, [[each.name, each.required, each.default] for each in declared]]
+        ),
         takes_anything=taken.takes_anything,
         defaults={each.name: value_digest(each.default) for each in declared if not each.required},
     )
@@ -42,20 +48,25 @@ _remembered_signature = lru_cache(maxsize=4096)(_read_signature)
 def signature_change(
     name: str, recorded: RecordedSignature, function: Function, *, without: Iterable[str] = ()
 ) -> str | None:
-    """Return that the function does not take what the run's calls were made for, with both declarations; None if it
-    does.
+    """Return that the function does not take what the run's calls were made for, with both
+    declarations; None if it does.
     """
     now = recorded_signature(function, without=without)
     if (now.digest, now.takes_anything) == (recorded.digest, recorded.takes_anything):
         return None
     return (
         f"The function of tool '{name}' takes other arguments here than when the run began. "
-        f"Then it was {name}{recorded.declaration}, here it is {name}{now.declaration} in {place_of(function)}"
+        f"Then it was {name}{recorded.declaration}, here it is {name}{now.declaration} in "
+        f"{place_of(function)}"
     )
 
 
 def _without_descriptions(value: Any) -> Any:
     if isinstance(value, dict):
-        kept = {name: each for name, each in value.items() if name not in _DESCRIPTIONS or not isinstance(each, str)}
+        kept = {
+            name: each
+            for name, each in value.items()
+            if name not in _DESCRIPTIONS or not isinstance(each, str)
+        }
         return {name: _without_descriptions(each) for name, each in kept.items()}
     return [_without_descriptions(each) for each in value] if isinstance(value, list) else value

@@ -28,8 +28,8 @@ class Ended(NamedTuple):
     def result(self) -> Any:
         """Return the value.
 
-        Raises the code's Exception; anything else, such as its KeyboardInterrupt or CancelledError, as a RuntimeError:
-        a CancelledError would cancel the caller itself.
+        Raises the code's Exception; anything else, such as its KeyboardInterrupt or CancelledError,
+        as a RuntimeError: a CancelledError would cancel the caller itself.
         """
         if self.raised is None:
             return self.value
@@ -41,8 +41,9 @@ class Ended(NamedTuple):
 async def end_in_thread(call: Callable[[], Any], name: str) -> Ended:
     """Return how `call` ends, in a daemon thread of that name, with the caller's context variables.
 
-    The thread serves only this call. In a pool, a hanging function would occupy a place for good, and keep the process
-    from ending. When the caller is cancelled or runs out of time, the function continues, and its end is ignored.
+    The thread serves only this call. In a pool, a hanging function would occupy a place for good,
+    and keep the process from ending. When the caller is cancelled or runs out of time, the function
+    continues, and its end is ignored.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Ended] = loop.create_future()
@@ -53,7 +54,9 @@ async def end_in_thread(call: Callable[[], Any], name: str) -> Ended:
 
     def work() -> None:
         ended = _call(call)
-        with contextlib.suppress(RuntimeError):  # The loop was closed meanwhile: nothing waits any more.
+        with contextlib.suppress(
+            RuntimeError
+        ):  # The loop was closed meanwhile: nothing waits any more.
             loop.call_soon_threadsafe(deliver, ended)
 
     context = contextvars.copy_context()
@@ -65,7 +68,8 @@ def _call(call: Callable[[], Any]) -> Ended:
     try:
         return Ended(value=call())
     except BaseException as raised:
-        # Also SystemExit and KeyboardInterrupt: in this thread only the function itself can have raised them.
+        # Also SystemExit and KeyboardInterrupt: in this thread only the function itself can have
+        # raised them.
         return Ended(raised=raised)
 
 
@@ -77,7 +81,13 @@ ADVICE = "Await slow operations, or make it a plain function, which runs in its 
 
 _PACKAGE = str(Path(__file__).parents[1])
 _IMPORT = "<frozen importlib"
-_LIBRARIES = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), _PACKAGE, "<")
+_LIBRARIES = (
+    sysconfig.get_path("stdlib"),
+    sysconfig.get_path("purelib"),
+    sysconfig.get_path("platlib"),
+    _PACKAGE,
+    "<",
+)
 
 
 class Blocker(NamedTuple):
@@ -112,8 +122,9 @@ class _Sight(NamedTuple):
 class Watchdog:
     """Watches event loops from one thread, which exists while there are any.
 
-    It keeps asking each loop for a sign of life. It can't detect code that holds the interpreter's lock for long, as
-    some extension modules do: nothing else in the process runs then, not even the watchdog.
+    It keeps asking each loop for a sign of life. It can't detect code that holds the interpreter's
+    lock for long, as some extension modules do: nothing else in the process runs then, not even the
+    watchdog.
     """
 
     def __init__(self) -> None:
@@ -126,7 +137,9 @@ class Watchdog:
         with self._lock:
             self._pulses.setdefault(loop, _Pulse(loop, purpose)).watchers += 1
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._look, name="perdure-watchdog", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._look, name="perdure-watchdog", daemon=True
+                )
                 self._thread.start()
 
     def forget(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -146,7 +159,9 @@ class Watchdog:
 
     @contextlib.contextmanager
     def watch_running_loop(self, purpose: str) -> Iterator[None]:
-        """Watch the running event loop while the block runs. Raises RuntimeError without a running loop."""
+        """Watch the running event loop while the block runs. Raises RuntimeError without a running
+        loop.
+        """
         loop = asyncio.get_running_loop()
         self.watch(loop, purpose)
         try:
@@ -184,11 +199,13 @@ class _Pulse:
         self._seen: list[_Sight] = []
 
     def look(self, now: float) -> None:
-        """Ask for a sign of life after the last one has come; otherwise report, once, a loop that is silent for too
-        long.
+        """Ask for a sign of life after the last one has come; otherwise report, once, a loop that
+        is silent for too long.
         """
         if now - self._looked_at > BLOCKED_SECONDS:
-            self._asked_at = now  # The whole process was suspended: by a sleeping machine, or a signal.
+            self._asked_at = (
+                now  # The whole process was suspended: by a sleeping machine, or a signal.
+            )
         self._looked_at = now
         if self._answered.is_set():
             self._answered.clear()
@@ -223,9 +240,11 @@ class _Pulse:
         self._seen.append(_Sight(task, id(own[-1]), place, now, _cpu_seconds(self._thread_id)))
 
     def _is_held(self) -> bool:
-        """Return whether one step of the user's code holds the loop, rather than other load on the machine.
+        """Return whether one step of the user's code holds the loop, rather than other load on the
+        machine.
 
-        It does if it has been in one call all the time, or has used the processor for a quarter of it.
+        It does if it has been in one call all the time, or has used the processor for a quarter of
+        it.
         """
         if len(self._seen) < 2 or len({(sight.task, sight.frame) for sight in self._seen}) > 1:
             return False
@@ -247,7 +266,9 @@ class _Pulse:
 
 
 def _own_frames(innermost: FrameType) -> list[FrameType]:
-    """Return the frames of the user's own code that the loop is in, the innermost first; [] during an import."""
+    """Return the frames of the user's own code that the loop is in, the innermost first; [] during
+    an import.
+    """
     own, frame = [], cast("FrameType | None", innermost)
     while frame is not None and frame.f_code.co_name != "_run_once":
         if frame.f_code.co_filename.startswith(_IMPORT):
@@ -276,7 +297,8 @@ TASK_SECONDS = 1.0
 
 
 class LoopThread:
-    """A daemon thread that runs an event loop until it is closed, regardless of exceptions on the loop.
+    """A daemon thread that runs an event loop until it is closed, regardless of exceptions on the
+    loop.
 
     `purpose` is the loop's name in the watchdog's log.
     """
@@ -314,7 +336,8 @@ class LoopThread:
             try:
                 self.loop.run_forever()
             except BaseException:
-                # A callback raised SystemExit or KeyboardInterrupt: meant for a program that has only this loop.
+                # A callback raised SystemExit or KeyboardInterrupt: meant for a program that has
+                # only this loop.
                 _log.exception("%s was to end the process; it goes on", self._purpose)
         watchdog.forget(self.loop)
         with contextlib.suppress(BaseException):

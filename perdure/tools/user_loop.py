@@ -1,4 +1,5 @@
-"""Runs user code where it can't block the worker: plain functions in threads, async ones on their own loop.
+"""Runs user code where it can't block the worker: plain functions in threads, async ones on their
+own loop.
 
 A worker whose event loop is blocked counts as lost after a few seconds, with all its current work.
 """
@@ -45,13 +46,17 @@ class Unheard(NamedTuple):
 
 
 class UserLoop:
-    """The event loop for async user code: one in its own thread, from the first use on, or a given one.
+    """The event loop for async user code: one in its own thread, from the first use on, or a given
+    one.
 
-    All user code shares one loop, so that tools can share clients, locks and queues. If a call blocks perdure's own
-    loop beyond its time, the loop is left to that call, and later calls run on a new one.
+    All user code shares one loop, so that tools can share clients, locks and queues. If a call
+    blocks perdure's own loop beyond its time, the loop is left to that call, and later calls run on
+    a new one.
     """
 
-    def __init__(self, given: asyncio.AbstractEventLoop | None = None, *, name: str = "perdure-user-code") -> None:
+    def __init__(
+        self, given: asyncio.AbstractEventLoop | None = None, *, name: str = "perdure-user-code"
+    ) -> None:
         self._given = given
         self._name = name
         self._own: LoopThread | None = None
@@ -63,15 +68,20 @@ class UserLoop:
         """Return the loop, running. Raises RuntimeError if a given loop is not running."""
         if self._given is not None:
             if not self._given.is_running():
-                raise RuntimeError("the event loop that was passed as tool_loop is not running: keep it running")
+                raise RuntimeError(
+                    "the event loop that was passed as tool_loop is not running: keep it running"
+                )
             return self._given
         with self._lock:
             if self._own is None or not self._own.is_alive:
                 self._own = LoopThread(self._name, USER_CODE)
             return self._own.loop
 
-    async def end_of(self, call: Call, title: str, *, is_async: bool, finish: Finish = None) -> Ended:
-        """Return how the call ends, and then `finish` with its value; `title` names it in thread lists and logs.
+    async def end_of(
+        self, call: Call, title: str, *, is_async: bool, finish: Finish = None
+    ) -> Ended:
+        """Return how the call ends, and then `finish` with its value; `title` names it in thread
+        lists and logs.
 
         Raises the errors of `get`, and CancelledError when the caller is cancelled.
         """
@@ -101,14 +111,17 @@ class UserLoop:
             self._left.append(self._own)
             self._own = None
         _log.warning(
-            "%s is left to %s, which blocks it%s: another one takes its place. Clients, locks and queues that were "
+            "%s is left to %s, which blocks it%s: another one takes its place. Clients, locks and "
+            "queues that were "
             "used on the old one can't be used on it",
             *(USER_CODE, blocker.task, blocker.at),
         )
 
     @contextlib.asynccontextmanager
     async def hold(self) -> AsyncIterator[None]:
-        """Keep the loop usable while the block runs: when the last holder leaves, its thread ends."""
+        """Keep the loop usable while the block runs: when the last holder leaves, its thread
+        ends.
+        """
         with self._lock:
             self._holders += 1
         self._on_given(watchdog.watch, self._given, USER_CODE)
@@ -169,11 +182,12 @@ def _value_of(ended: Ended) -> Any:
 
 
 async def end_on(loop: asyncio.AbstractEventLoop, call: Callable[[], Any], title: str) -> Ended:
-    """Return how the coroutine of `call` ends, as a task of that name on `loop`, with the caller's context variables.
+    """Return how the coroutine of `call` ends, as a task of that name on `loop`, with the caller's
+    context variables.
 
-    When the caller is cancelled, so is the task. If the task does not end within `CLEANUP_SECONDS`, or ends by
-    cancellation, this raises CancelledError; otherwise its end counts. `unheard_in` returns, from the error, whether a
-    blocked loop kept the cancellation from the task.
+    When the caller is cancelled, so is the task. If the task does not end within `CLEANUP_SECONDS`,
+    or ends by cancellation, this raises CancelledError; otherwise its end counts. `unheard_in`
+    returns, from the error, whether a blocked loop kept the cancellation from the task.
     """
     execution = _Execution(call, title, loop)
     _mailbox_of(loop).put(execution.start)
@@ -191,13 +205,16 @@ async def end_on(loop: asyncio.AbstractEventLoop, call: Callable[[], Any], title
 
 
 def unheard_in(cancelled: BaseException | None) -> Unheard | None:
-    """Return why a cancellation did not reach its call; None if nothing blocks the call's event loop."""
+    """Return why a cancellation did not reach its call; None if nothing blocks the call's event
+    loop.
+    """
     first = cancelled.args[0] if cancelled is not None and cancelled.args else None
     return first if isinstance(first, Unheard) else None
 
 
 class _Mailbox:
-    """Hands calls from other threads to an event loop, in order, and wakes the loop once for all pending calls.
+    """Hands calls from other threads to an event loop, in order, and wakes the loop once for all
+    pending calls.
 
     Waking a loop takes longer than most of the calls.
     """
@@ -233,9 +250,13 @@ def _mailbox_of(loop: asyncio.AbstractEventLoop) -> _Mailbox:
 
 
 class _Execution:
-    """One call on its way to another event loop, where it becomes a task, and its end on the way back."""
+    """One call on its way to another event loop, where it becomes a task, and its end on the way
+    back.
+    """
 
-    def __init__(self, call: Callable[[], Any], title: str, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, call: Callable[[], Any], title: str, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self._call = call
         self._title = title
         self._loop = loop
@@ -273,23 +294,28 @@ class _Execution:
         # Not the run: it may be another user's.
         what = f"the event loop is blocked by {blocker.task.partition(' of run ')[0]}{blocker.at}"
         begun = self._has_begun
-        return Unheard(what if begun else f"it never started: {what}", is_blocker=False, has_begun=begun)
+        return Unheard(
+            what if begun else f"it never started: {what}", is_blocker=False, has_begun=begun
+        )
 
     async def _run(self) -> None:
         self._has_begun = True
-        # Nothing leaves the task: SystemExit and KeyboardInterrupt would end the loop, and a task that cancels itself
-        # would count as cancelled by its caller.
+        # Nothing leaves the task: SystemExit and KeyboardInterrupt would end the loop, and a task
+        # that cancels itself would count as cancelled by its caller.
         try:
             self._ended = Ended(value=await self._call())
         except BaseException as raised:
             self._ended = Ended(raised=raised)
-        # Now, not in the next round of the loop: only a task that never began needs the callback to report its end.
+        # Now, not in the next round of the loop: only a task that never began needs the callback to
+        # report its end.
         assert self._task is not None
         self._task.remove_done_callback(self._tell)
         self._tell(self._task)
 
     def _tell(self, task: asyncio.Task[None]) -> None:
-        with contextlib.suppress(RuntimeError):  # The caller's loop was closed meanwhile: nothing waits any more.
+        with contextlib.suppress(
+            RuntimeError
+        ):  # The caller's loop was closed meanwhile: nothing waits any more.
             self._caller.put(self._deliver)
 
     def _deliver(self) -> None:
@@ -299,7 +325,8 @@ class _Execution:
 
 @contextlib.contextmanager
 def execution_context(context: ToolContext, **more: Any) -> Iterator[ToolContext]:
-    """Provide a context for an execution, with functions that are callable from any thread, also afterwards.
+    """Provide a context for an execution, with functions that are callable from any thread, also
+    afterwards.
 
     Sets the fields in `more`, too.
 
@@ -323,9 +350,16 @@ class _UnderWay:
         self._is_due = False
 
     def context(self, **more: Any) -> ToolContext:
-        """Return the context with functions callable from any thread, and with the fields of `more`."""
-        own = {"heartbeat": self._heartbeat, "report": self._report, "is_cancelled": self._is_cancelled}
-        # `dataclasses.replace` sets each of the 20 fields by itself, which takes five times as long.
+        """Return the context with functions callable from any thread, and with the fields of
+        `more`.
+        """
+        own = {
+            "heartbeat": self._heartbeat,
+            "report": self._report,
+            "is_cancelled": self._is_cancelled,
+        }
+        # `dataclasses.replace` sets each of the 20 fields by itself, which takes five times as
+        # long.
         given = object.__new__(type(self._given))
         vars(given).update({**vars(self._given), **own, **more})
         return given
@@ -345,8 +379,8 @@ class _UnderWay:
             self._call_soon(self._given.heartbeat, *details)
 
     def _report(self, progress: ToolProgress) -> None:
-        """Forward the latest progress only: a tool may report in each turn of a loop, and the event loop has other
-        work.
+        """Forward the latest progress only: a tool may report in each turn of a loop, and the event
+        loop has other work.
         """
         self._latest = progress
         if asyncio._get_running_loop() is self._loop:
@@ -367,7 +401,8 @@ class _UnderWay:
 
 
 def _require_json(details: tuple[object, ...]) -> None:
-    """Raise in the tool's own call: a heartbeat that can't be sent would end the execution and repeat it.
+    """Raise in the tool's own call: a heartbeat that can't be sent would end the execution and
+    repeat it.
 
     Raises TypeError.
     """

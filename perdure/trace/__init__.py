@@ -1,1 +1,3 @@
-"""A run as OpenTelemetry spans: rebuilt from its history, or exported while it runs; the same ones either way."""
+"""A run as OpenTelemetry spans: rebuilt from its history, or exported while it runs; the same ones
+either way.
+"""

@@ -1,4 +1,6 @@
-"""The content of a run (messages, arguments, results) in the form of the GenAI conventions, without secrets; opt-in."""
+"""The content of a run (messages, arguments, results) in the form of the GenAI conventions, without
+secrets; opt-in.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ Clean = Callable[[str], str]
 
 
 def captures_content() -> bool:
-    """Return whether the environment wants messages, arguments and results in spans; off by default."""
+    """Return whether the environment wants messages, arguments and results in spans; off by
+    default.
+    """
     return os.environ.get(CAPTURE, "").strip().lower() in _ON
 
 
@@ -36,11 +40,17 @@ def conversation(messages: Sequence[Message], clean: Clean) -> dict[str, str]:
         first += 1
     instructions = [{"type": "text", "content": message.text} for message in messages[:first]]
     said = {"gen_ai.input.messages": as_json(list(map(_message, messages[first:])), clean)}
-    return {"gen_ai.system_instructions": as_json(instructions, clean), **said} if instructions else said
+    return (
+        {"gen_ai.system_instructions": as_json(instructions, clean), **said}
+        if instructions
+        else said
+    )
 
 
 def asked(messages: Sequence[Message], inputs: JsonObject, clean: Clean) -> dict[str, str]:
-    """Return the attribute for a run's request: a person's last message, else the inputs; empty without either."""
+    """Return the attribute for a run's request: a person's last message, else the inputs; empty
+    without either.
+    """
     said = [each for each in messages if each.role == "user"][-1:]
     if inputs and not said:
         said = [Message.user(as_json(inputs, clean))]
@@ -65,10 +75,19 @@ def result(given: ToolResult | str, clean: Clean) -> dict[str, str]:
 
 def _message(message: Message) -> JsonObject:
     if message.role == "tool":
-        answer = {"type": "tool_call_response", "id": message.metadata.get("tool_call_id"), "response": message.text}
+        answer = {
+            "type": "tool_call_response",
+            "id": message.metadata.get("tool_call_id"),
+            "response": message.text,
+        }
         return {"role": "tool", "parts": [answer]}
     calls = [
-        {"type": "tool_call", "id": call.id, "name": call.name, "arguments": _arguments(call.arguments)}
+        {
+            "type": "tool_call",
+            "id": call.id,
+            "name": call.name,
+            "arguments": _arguments(call.arguments),
+        }
         for call in message.tool_calls
     ]
     return {"role": message.role, "parts": [*_parts(message.parts), *calls]}

@@ -1,4 +1,6 @@
-"""Names and attributes of the spans of a run's activities, from recorded values; shared by live and rebuilt traces."""
+"""Names and attributes of the spans of a run's activities, from recorded values; shared by live and
+rebuilt traces.
+"""
 
 from __future__ import annotations
 
@@ -49,17 +51,25 @@ class SpanFacts:
 
 
 Kind = Literal["agent", "model", "tool", "wait", "retry", "other"]
-"""The actor: a run, a provider, a tool; or a wait for a person, or for the retry of a failed call."""
+"""The actor: a run, a provider, a tool; or a wait for a person, or for the retry of a failed
+call."""
 
 UNFINISHED = "perdure.unfinished"
 """Set on a span that had not ended when it was read; its end is then that moment."""
 COST = "gen_ai.usage.cost"
 
-_KINDS: dict[str, Kind] = {"invoke_agent": "agent", "chat": "model", "execute_tool": "tool", "retry": "retry"}
+_KINDS: dict[str, Kind] = {
+    "invoke_agent": "agent",
+    "chat": "model",
+    "execute_tool": "tool",
+    "retry": "retry",
+}
 
 
 def operation(span: ReadableSpan) -> str:
-    """Return the operation, such as `chat`; without the attribute, the first word of the span's name."""
+    """Return the operation, such as `chat`; without the attribute, the first word of the span's
+    name.
+    """
     return str((span.attributes or {}).get("gen_ai.operation.name") or span.name.partition(" ")[0])
 
 
@@ -145,25 +155,33 @@ class Tries:
 
 
 class Describer:
-    """Describes the spans of one run. `with_content` adds messages, arguments and results, without secrets.
+    """Describes the spans of one run. `with_content` adds messages, arguments and results, without
+    secrets.
 
     `session` is the id of the session of which the run is a turn; "" otherwise.
     """
 
-    def __init__(self, ids: TraceIds, agent: Agent, *, with_content: bool = False, session: str = "") -> None:
+    def __init__(
+        self, ids: TraceIds, agent: Agent, *, with_content: bool = False, session: str = ""
+    ) -> None:
         self.ids = ids
         self.agent = agent
         self.with_content = with_content
         self.session = session
         self.clean = cache(partial(redact, agent=agent))
-        """Removes secrets from a text. Cached: a model call repeats most texts of the previous one."""
+        """Removes secrets from a text. Cached: a model call repeats most texts of the previous
+        one."""
 
     def with_agent(self, agent: Agent) -> Describer:
         """Return the same describer for a link of the run with this agent."""
         return Describer(self.ids, agent, with_content=self.with_content, session=self.session)
 
     def chat(
-        self, input: ModelInput, end: End, tries: Tries | None = None, messages: Sequence[Message] = ()
+        self,
+        input: ModelInput,
+        end: End,
+        tries: Tries | None = None,
+        messages: Sequence[Message] = (),
     ) -> SpanFacts:
         """Describe one attempt of a model call."""
         model = input.model_of(self.agent)
@@ -189,11 +207,15 @@ class Describer:
             if self.with_content:
                 facts.attributes |= content.reply(end.message, end.finish_reason, self.clean)
                 if end.provider_calls:
-                    did = json.dumps([call.model_dump() for call in end.provider_calls], ensure_ascii=False)
+                    did = json.dumps(
+                        [call.model_dump() for call in end.provider_calls], ensure_ascii=False
+                    )
                     facts.attributes["perdure.provider_tools.details"] = self.text(did)
         return self._with_error(facts, end)
 
-    def tool(self, request: ToolRequest, end: End, *, earlier: int = 0, tries: Tries | None = None) -> SpanFacts:
+    def tool(
+        self, request: ToolRequest, end: End, *, earlier: int = 0, tries: Tries | None = None
+    ) -> SpanFacts:
         """Describe one execution of a tool."""
         facts = self._facts(
             f"execute_tool {request.name}",
@@ -210,13 +232,17 @@ class Describer:
         if isinstance(end, ToolResult):
             if end.status != "success":
                 # A tool's text about its failure is content.
-                facts.set_error(end.error_kind or end.status, self.text(end.text) if self.with_content else "")
+                facts.set_error(
+                    end.error_kind or end.status, self.text(end.text) if self.with_content else ""
+                )
             if self.with_content:
                 facts.attributes |= content.result(end, self.clean)
         return self._with_error(facts, end)
 
     def judge(self, input: JudgeInput | None, end: End, link: str, activity_id: str) -> SpanFacts:
-        """Describe a guardrail, or a tool's own approval check; `input` is None if it is unknown."""
+        """Describe a guardrail, or a tool's own approval check; `input` is None if it is
+        unknown.
+        """
         name = "guardrail" if input is None else f"guardrail {input.point}"
         attributes: dict[str, Value] = {"perdure.guardrail.point": input.point} if input else {}
         if input and input.request:
@@ -226,7 +252,9 @@ class Describer:
             attributes["perdure.guardrail.rewritten"] = end.rewrite is not None
             if end.reason and self.with_content:
                 attributes["perdure.guardrail.reason"] = self.text(end.reason)
-        return self._with_error(self._facts(name, self.ids.activity(link, activity_id), attributes), end)
+        return self._with_error(
+            self._facts(name, self.ids.activity(link, activity_id), attributes), end
+        )
 
     def compact(
         self, input: CompactInput, end: End, link: str, activity_id: str, tries: Tries | None = None
@@ -269,7 +297,12 @@ class Describer:
         }
 
     def _facts(
-        self, name: str, id: int, attributes: Mapping[str, Value], *, kind: SpanKind = SpanKind.INTERNAL
+        self,
+        name: str,
+        id: int,
+        attributes: Mapping[str, Value],
+        *,
+        kind: SpanKind = SpanKind.INTERNAL,
     ) -> SpanFacts:
         own: dict[str, Value] = {"perdure.run.id": self.ids.workflow_id, **attributes}
         if self.session:

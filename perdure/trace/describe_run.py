@@ -28,7 +28,8 @@ class TimedSpan:
 
 
 def link_spans(describer: Describer, run: RunState, events: Sequence[RunEvent]) -> list[TimedSpan]:
-    """Describe the spans without an activity on perdure's worker: delegated calls, waits for people, and holds.
+    """Describe the spans without an activity on perdure's worker: delegated calls, waits for
+    people, and holds.
 
     Spans of an open run may be open.
     """
@@ -46,7 +47,11 @@ def agent_span(
         "gen_ai.operation.name": "invoke_agent",
         **describer.of_model,
         **({"gen_ai.agent.name": agent.name} if agent.name else {}),
-        **({"gen_ai.agent.description": describer.text(agent.description)} if agent.description else {}),
+        **(
+            {"gen_ai.agent.description": describer.text(agent.description)}
+            if agent.description
+            else {}
+        ),
         **({"gen_ai.conversation.id": session} if session else {}),
         **usage_attributes(state.usage, state.cost_usd),
         "perdure.run.id": ids.workflow_id,
@@ -82,7 +87,9 @@ def _set_end(facts: SpanFacts, last: RunEvent, describer: Describer) -> None:
         facts.attributes |= content.reply(answer, "stop", describer.clean)
 
 
-def _delegated_call(describer: Describer, call: DelegatedCall, events: Sequence[RunEvent]) -> TimedSpan:
+def _delegated_call(
+    describer: Describer, call: DelegatedCall, events: Sequence[RunEvent]
+) -> TimedSpan:
     request = call.request
     facts = describer.tool(request, None)
     if call.workflow_id:
@@ -91,14 +98,23 @@ def _delegated_call(describer: Describer, call: DelegatedCall, events: Sequence[
         facts.set_error(call.error_kind)
     if describer.with_content:
         place = (request.iteration, request.call_id)
-        result = next((it for it in events if it.type == "tool_result" and (it.iteration, it.call_id) == place), None)
+        result = next(
+            (
+                it
+                for it in events
+                if it.type == "tool_result" and (it.iteration, it.call_id) == place
+            ),
+            None,
+        )
         if result is not None:
             facts.attributes |= content.result(result.data["result"], describer.clean)
     return TimedSpan(facts, call.since, call.until)
 
 
 def _waits(describer: Describer, events: Sequence[RunEvent]) -> Iterator[TimedSpan]:
-    """Describe waits, from `permission_requested` to `permission_completed`; an abandoned one ends with its run."""
+    """Describe waits, from `permission_requested` to `permission_completed`; an abandoned one ends
+    with its run.
+    """
     asked: Counter[int] = Counter()
     waiting: dict[tuple[int, str | None], TimedSpan] = {}
     for event in events:
@@ -119,7 +135,9 @@ def _waits(describer: Describer, events: Sequence[RunEvent]) -> Iterator[TimedSp
 
 
 def _holds(describer: Describer, events: Sequence[RunEvent]) -> Iterator[TimedSpan]:
-    """Describe the times in which the run was held, from the first `held` to `went_on`, or to the run's end."""
+    """Describe the times in which the run was held, from the first `held` to `went_on`, or to the
+    run's end.
+    """
     held: TimedSpan | None = None
     for event in events:
         if event.type == "held" and held is None:
@@ -130,18 +148,24 @@ def _holds(describer: Describer, events: Sequence[RunEvent]) -> Iterator[TimedSp
                 "perdure.wait.reason": event.data["reason"],
             }
             id = describer.ids.wait("held", event.iteration, event.seq)
-            held = TimedSpan(SpanFacts("wait held", id, describer.ids.agent, attributes), event.time)
+            held = TimedSpan(
+                SpanFacts("wait held", id, describer.ids.agent, attributes), event.time
+            )
         elif held and event.type in ("went_on", "done", "failed", "cancelled"):
             held.until = event.time
             if event.type == "went_on":
-                held.facts.attributes |= {"perdure.wait.by": describer.text(by)} if (by := event.data["by"]) else {}
+                held.facts.attributes |= (
+                    {"perdure.wait.by": describer.text(by)} if (by := event.data["by"]) else {}
+                )
             yield held
             held = None
     if held:
         yield held
 
 
-def _abandoned_waits(waiting: dict[tuple[int, str | None], TimedSpan], event: RunEvent) -> list[TimedSpan]:
+def _abandoned_waits(
+    waiting: dict[tuple[int, str | None], TimedSpan], event: RunEvent
+) -> list[TimedSpan]:
     calls = [(event.iteration, event.call_id)] if event.type == "tool_result" else list(waiting)
     return [waiting.pop(call) for call in calls if call in waiting]
 

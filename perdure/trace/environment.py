@@ -31,15 +31,20 @@ FLUSH_SECONDS = 3.0
 def wants_traces() -> bool:
     """Return whether the environment names a collector and does not turn traces off."""
     is_off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
-    return any(map(os.environ.get, ENDPOINTS)) and not is_off and os.environ.get("OTEL_TRACES_EXPORTER") != "none"
+    return (
+        any(map(os.environ.get, ENDPOINTS))
+        and not is_off
+        and os.environ.get("OTEL_TRACES_EXPORTER") != "none"
+    )
 
 
 @asynccontextmanager
 async def collector_provider(warn: Callable[[str], None]) -> AsyncIterator[TracerProvider | None]:
-    """Provide a provider that sends spans to the environment's collector; None if the environment names none.
+    """Provide a provider that sends spans to the environment's collector; None if the environment
+    names none.
 
-    Calls `warn` if the extra `otlp` is missing or the variables are wrong: runs continue without live traces. Sends the
-    remaining spans at the end.
+    Calls `warn` if the extra `otlp` is missing or the variables are wrong: runs continue without
+    live traces. Sends the remaining spans at the end.
     """
     provider = _provider(warn) if wants_traces() else None
     try:
@@ -50,7 +55,8 @@ async def collector_provider(warn: Callable[[str], None]) -> AsyncIterator[Trace
 
 
 def provider_of_process(warn: Callable[[str], None]) -> TracerProvider | None:
-    """Return the provider that the program has set for all its spans; else one like `collector_provider`.
+    """Return the provider that the program has set for all its spans; else one like
+    `collector_provider`.
 
     That one serves the whole process, and sends its remaining spans at exit.
     """
@@ -60,7 +66,9 @@ def provider_of_process(warn: Callable[[str], None]) -> TracerProvider | None:
 
 
 def _program_provider() -> TracerProvider | None:
-    """Return the program's provider without importing OpenTelemetry: a program that has set one has imported it."""
+    """Return the program's provider without importing OpenTelemetry: a program that has set one has
+    imported it.
+    """
     if "opentelemetry.sdk.trace" not in sys.modules:
         return None
     from opentelemetry.sdk.trace import TracerProvider
@@ -95,12 +103,17 @@ def _flush_at_exit(provider: TracerProvider) -> None:
 
 
 async def _flush(provider: TracerProvider, warn: Callable[[str], None]) -> None:
-    """Send the remaining spans, for a limited time: an unresponsive collector does not delay the exit."""
+    """Send the remaining spans, for a limited time: an unresponsive collector does not delay the
+    exit.
+    """
     try:
         async with asyncio.timeout(FLUSH_SECONDS):
             await end_in_thread(provider.shutdown, "last spans")
     except TimeoutError:
-        warn(f"The collector that {_endpoint_variable()} names has not taken all spans within {FLUSH_SECONDS:g} s")
+        warn(
+            f"The collector that {_endpoint_variable()} names has not taken all spans within "
+            f"{FLUSH_SECONDS:g} s"
+        )
 
 
 def _endpoint_variable() -> str:
@@ -112,7 +125,10 @@ def _provider(warn: Callable[[str], None]) -> TracerProvider | None:
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError:
-        warn(f"{named} is set, but runs are not traced without another package: pip install 'perdure[otlp]'")
+        warn(
+            f"{named} is set, but runs are not traced without another package: pip install "
+            "'perdure[otlp]'"
+        )
         return None
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -136,14 +152,17 @@ _VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT
 
 
 class DeliveryError(Exception):
-    """Raised when the collector does not accept the spans; the text contains the address and the reason."""
+    """Raised when the collector does not accept the spans; the text contains the address and the
+    reason.
+    """
 
 
 def endpoint_of(given: str | None = None) -> str:
-    """Return the URL for spans: the given one, else that of OpenTelemetry's own variables, else its default.
+    """Return the URL for spans: the given one, else that of OpenTelemetry's own variables, else its
+    default.
 
-    A URL without a path is that of a collector, and gets the path for traces. Raises `ConfigurationError` for a value
-    that is not a URL.
+    A URL without a path is that of a collector, and gets the path for traces. Raises
+    `ConfigurationError` for a value that is not a URL.
     """
     exact, base = (os.environ.get(name, "") for name in _VARIABLES)
     if not given and exact:
@@ -157,13 +176,15 @@ def send(spans: Sequence[ReadableSpan], endpoint: str | None = None) -> str:
     """Send the spans and return the URL that has accepted them. Blocks until then.
 
     Headers, certificates, compression and time-outs come from OpenTelemetry's own variables
-    (`OTEL_EXPORTER_OTLP_HEADERS` …). Raises `DeliveryError` if the spans were not accepted, and `ConfigurationError`
-    without the extra `otlp` and for an endpoint that is not a URL.
+    (`OTEL_EXPORTER_OTLP_HEADERS` …). Raises `DeliveryError` if the spans were not accepted, and
+    `ConfigurationError` without the extra `otlp` and for an endpoint that is not a URL.
     """
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError as error:
-        raise ConfigurationError("sending a trace needs another package: pip install 'perdure[otlp]'") from error
+        raise ConfigurationError(
+            "sending a trace needs another package: pip install 'perdure[otlp]'"
+        ) from error
     url = endpoint_of(endpoint)
     exporter = OTLPSpanExporter(endpoint=url)
     with ExitStack() as stack:
@@ -172,8 +193,12 @@ def send(spans: Sequence[ReadableSpan], endpoint: str | None = None) -> str:
     return redact(url)
 
 
-def _export(exporter: SpanExporter, spans: Sequence[ReadableSpan], url: str, said: _ExporterLog) -> None:
-    from opentelemetry.sdk.trace.export import SpanExportResult  # a worker imports this module, and sends no trace
+def _export(
+    exporter: SpanExporter, spans: Sequence[ReadableSpan], url: str, said: _ExporterLog
+) -> None:
+    from opentelemetry.sdk.trace.export import (
+        SpanExportResult,
+    )  # a worker imports this module, and sends no trace
 
     for start in range(0, len(spans), BATCH):
         if exporter.export(spans[start : start + BATCH]) is not SpanExportResult.SUCCESS:
@@ -191,7 +216,8 @@ def _delivery_text(url: str, said: _ExporterLog, sent: int, all_spans: int) -> s
 def _require_url(url: str) -> str:
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc:
         raise ConfigurationError(
-            f"the OTLP endpoint {redact(url)!r} is not a URL. Expected one such as {DEFAULT_ENDPOINT}"
+            f"the OTLP endpoint {redact(url)!r} is not a URL. Expected one such as "
+            f"{DEFAULT_ENDPOINT}"
         )
     return url
 

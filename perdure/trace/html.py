@@ -1,4 +1,6 @@
-"""A trace as one self-contained HTML page: timeline, conversation, and the attributes of each span."""
+"""A trace as one self-contained HTML page: timeline, conversation, and the attributes of each
+span.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ from .text import SpanNode, span_id, tree, walk
 
 FOLDED_SECONDS = 30
 FOLDED_SHARE = 0.1
-"""A pause is folded if it is longer than both: these seconds, and this share of the working time."""
+"""A pause is folded if it is longer than both: these seconds, and this share of the working
+time."""
 
 Interval = tuple[int, int]
 
@@ -35,7 +38,9 @@ class Segment(NamedTuple):
 
 
 def segments(roots: Sequence[SpanNode], start: int, end: int) -> list[Segment]:
-    """Divide the axis from start to end into adjacent segments: working times to scale, long pauses folded."""
+    """Divide the axis from start to end into adjacent segments: working times to scale, long pauses
+    folded.
+    """
     busy = union(interval for _, node in walk(roots) for interval in _work(node, end))
     active = sum(until - since for since, until in busy)
     least = max(FOLDED_SECONDS * NANOSECONDS, FOLDED_SHARE * active)
@@ -54,7 +59,9 @@ def segments(roots: Sequence[SpanNode], start: int, end: int) -> list[Segment]:
 
 
 def active_seconds(roots: Sequence[SpanNode], end: int) -> float:
-    """Return the time in which models and tools worked, in all runs of the trace; parallel work counts once."""
+    """Return the time in which models and tools worked, in all runs of the trace; parallel work
+    counts once.
+    """
     busy = union(interval for _, node in walk(roots) for interval in _work(node, end))
     return sum(until - since for since, until in busy) / NANOSECONDS
 
@@ -71,7 +78,9 @@ def union(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def gaps(busy: Sequence[Interval], start: int, end: int) -> Iterator[Interval]:
-    """Return the times between start and end outside the intervals, which are disjoint and in order."""
+    """Return the times between start and end outside the intervals, which are disjoint and in
+    order.
+    """
     edges = [start, *(edge for interval in busy for edge in interval), end]
     for since, until in zip(edges[::2], edges[1::2], strict=True):
         if since < until:
@@ -79,14 +88,20 @@ def gaps(busy: Sequence[Interval], start: int, end: int) -> Iterator[Interval]:
 
 
 def _work(node: SpanNode, now: int) -> Iterator[Interval]:
-    """Yield the times in which the span itself worked: not its waits for people, nor the work of spans below it."""
+    """Yield the times in which the span itself worked: not its waits for people, nor the work of
+    spans below it.
+    """
     if kind_of(node.span) in ("agent", "wait", "retry"):
         return
     waits = [child for child in node.children if kind_of(child.span) in ("wait", "retry")]
     if len(waits) < len(node.children):
         return
     since, until = _interval(node, now)
-    yield from gaps(union(_interval(wait, now) for wait in waits if _interval(wait, now)[0] >= since), since, until)
+    yield from gaps(
+        union(_interval(wait, now) for wait in waits if _interval(wait, now)[0] >= since),
+        since,
+        until,
+    )
 
 
 def _interval(node: SpanNode, now: int) -> Interval:
@@ -110,7 +125,9 @@ class PageConversation:
         return instructions
 
     def new_input(self, messages: Any) -> list[Any]:
-        """Return the input that is new since the previous calls; tool results are shown with their tools."""
+        """Return the input that is new since the previous calls; tool results are shown with their
+        tools.
+        """
         given = messages if isinstance(messages, list) else []
         count: Counter[str] = Counter()
         found = []
@@ -141,13 +158,20 @@ def _key(message: Any) -> str:
 
 
 MILLI = 1_000_000
-_INPUT, _OUTPUT, _SYSTEM = "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions"
+_INPUT, _OUTPUT, _SYSTEM = (
+    "gen_ai.input.messages",
+    "gen_ai.output.messages",
+    "gen_ai.system_instructions",
+)
 _ARGUMENTS, _RESULT = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
 CONTENT = (_INPUT, _OUTPUT, _SYSTEM, _ARGUMENTS, _RESULT)
 
 
-def page_data(spans: Sequence[ReadableSpan], title: str, *, now: datetime | None = None) -> JsonObject:
-    """Return all data of the page; times are milliseconds from the start of the trace. Never raises.
+def page_data(
+    spans: Sequence[ReadableSpan], title: str, *, now: datetime | None = None
+) -> JsonObject:
+    """Return all data of the page; times are milliseconds from the start of the trace. Never
+    raises.
 
     `now` is the time when the trace was read, by default this moment: open spans end there.
     """
@@ -194,7 +218,9 @@ def _spans(roots: Sequence[SpanNode], start: int, end: int) -> list[JsonObject]:
 
 
 def _span(span: ReadableSpan, start: int, end: int) -> JsonObject:
-    attributes = {name: value for name, value in (span.attributes or {}).items() if name not in CONTENT}
+    attributes = {
+        name: value for name, value in (span.attributes or {}).items() if name not in CONTENT
+    }
     data = {
         "id": f"{span_id(span):016x}",
         "name": span.name,
@@ -207,11 +233,17 @@ def _span(span: ReadableSpan, start: int, end: int) -> JsonObject:
         "cost": number(span, COST),
         "attributes": _plain(attributes),
         "events": [
-            {"name": event.name, "at": (event.timestamp - start) / MILLI, "attributes": _plain(event.attributes)}
+            {
+                "name": event.name,
+                "at": (event.timestamp - start) / MILLI,
+                "attributes": _plain(event.attributes),
+            }
             for event in span.events
         ],
     }
-    return {name: value for name, value in data.items() if value or value == 0 and value is not False}
+    return {
+        name: value for name, value in data.items() if value or value == 0 and value is not False
+    }
 
 
 def _content(span: ReadableSpan, conversation: PageConversation) -> JsonObject:
@@ -235,14 +267,26 @@ def _content(span: ReadableSpan, conversation: PageConversation) -> JsonObject:
 
 
 def _plain(attributes: JsonView | None) -> JsonObject:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in (attributes or {}).items()}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in (attributes or {}).items()
+    }
 
 
-_SCRIPTS = ("dom.js", "axis.js", "strip.js", "rows.js", "inspector.js", "conversation.js", "main.js")
+_SCRIPTS = (
+    "dom.js",
+    "axis.js",
+    "strip.js",
+    "rows.js",
+    "inspector.js",
+    "conversation.js",
+    "main.js",
+)
 
 
 def to_html(spans: Sequence[ReadableSpan], title: str, *, now: datetime | None = None) -> str:
-    """Return the page, which loads nothing and executes only its own script; `now` is the time when the trace was read.
+    """Return the page, which loads nothing and executes only its own script; `now` is the time when
+    the trace was read.
 
     Text by models and tools is data in it, shown as text. Never raises.
     """
@@ -258,7 +302,9 @@ def to_html(spans: Sequence[ReadableSpan], title: str, *, now: datetime | None =
 
 
 def inert_json(value: Any) -> str:
-    """Return JSON that is safe inside a page: nothing in it begins a tag, a comment or an entity."""
+    """Return JSON that is safe inside a page: nothing in it begins a tag, a comment or an
+    entity.
+    """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -267,7 +313,9 @@ def inert_json(value: Any) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """Return a content security policy that allows this style and this script only, and loads nothing."""
+    """Return a content security policy that allows this style and this script only, and loads
+    nothing.
+    """
     return (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "require-trusted-types-for 'script'; base-uri 'none'; form-action 'none'"

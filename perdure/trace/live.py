@@ -1,4 +1,6 @@
-"""Exports the spans of runs while they run, with perdure's ids, on the user's own OpenTelemetry provider."""
+"""Exports the spans of runs while they run, with perdure's ids, on the user's own OpenTelemetry
+provider.
+"""
 
 from __future__ import annotations
 
@@ -80,15 +82,16 @@ class _GivenIds(RandomIdGenerator):
 
 
 class LiveSpans:
-    """Starts and ends spans on one provider. Raises `ConfigurationError` for a provider that is not OpenTelemetry's
-    SDK's.
+    """Starts and ends spans on one provider. Raises `ConfigurationError` for a provider that is not
+    OpenTelemetry's SDK's.
     """
 
     def __init__(self, provider: TracerProvider) -> None:
         tracer = provider.get_tracer(SCOPE, __version__)
         if not isinstance(tracer, Tracer | NoOpTracer):
             raise ConfigurationError(
-                f"tracer_provider={provider!r}: expected an opentelemetry.sdk.trace.TracerProvider, with a span "
+                f"tracer_provider={provider!r}: expected an "
+                "opentelemetry.sdk.trace.TracerProvider, with a span "
                 "processor that exports"
             )
         if isinstance(tracer, Tracer):
@@ -97,9 +100,11 @@ class LiveSpans:
         self._exports: ThreadPoolExecutor | None = None
 
     def start(self, ids: TraceIds, facts: SpanFacts, start: int | None = None) -> Span:
-        """Start the span at that time in nanoseconds since the epoch, or now. Only `end` exports it.
+        """Start the span at that time in nanoseconds since the epoch, or now. Only `end` exports
+        it.
 
-        If the provider's sampler or processors fail, the run continues without a span and logs the error.
+        If the provider's sampler or processors fail, the run continues without a span and logs the
+        error.
         """
         given = _given.set((ids.trace_id, facts.id))
         try:
@@ -118,7 +123,9 @@ class LiveSpans:
             _given.reset(given)
 
     def end(self, span: Span, facts: SpanFacts, end: int) -> None:
-        """End the span at that time with all known facts, and export it from a thread: exporters may block."""
+        """End the span at that time with all known facts, and export it from a thread: exporters
+        may block.
+        """
         span.set_attributes(facts.attributes)
         if facts.error is not None:
             span.set_status(Status(StatusCode.ERROR, facts.error or None))
@@ -132,17 +139,23 @@ class LiveSpans:
             exports.shutdown(wait=True)
 
     def _above(self, ids: TraceIds, parent: int | None) -> Context:
-        """Return the parent, sampled if the run's trace is, so that all workers of the run decide alike."""
+        """Return the parent, sampled if the run's trace is, so that all workers of the run decide
+        alike.
+        """
         if parent is None:
             return Context()
-        sampled = TraceFlags(TraceFlags.SAMPLED if self._is_sampled(ids.trace_id) else TraceFlags.DEFAULT)
+        sampled = TraceFlags(
+            TraceFlags.SAMPLED if self._is_sampled(ids.trace_id) else TraceFlags.DEFAULT
+        )
         above = SpanContext(ids.trace_id, parent, is_remote=True, trace_flags=sampled)
         return set_span_in_context(NonRecordingSpan(above), Context())
 
     def _is_sampled(self, trace_id: int) -> bool:
         if not isinstance(self._tracer, Tracer):
             return False
-        root = self._tracer.sampler.should_sample(Context(), trace_id, "invoke_agent", SpanKind.INTERNAL, None, None)
+        root = self._tracer.sampler.should_sample(
+            Context(), trace_id, "invoke_agent", SpanKind.INTERNAL, None, None
+        )
         return root.decision is Decision.RECORD_AND_SAMPLE
 
 
@@ -155,7 +168,9 @@ def _end(span: Span, end: int) -> None:
 
 @contextmanager
 def current(span: Span) -> Iterator[None]:
-    """Make the span OpenTelemetry's current one in the block, so that the user's own spans become its children."""
+    """Make the span OpenTelemetry's current one in the block, so that the user's own spans become
+    its children.
+    """
     token = otel_context.attach(set_span_in_context(span))
     try:
         yield
@@ -167,10 +182,17 @@ Describe = Callable[[End], SpanFacts]
 
 
 class TracedActivities(ActivityInboundInterceptor):
-    """Traces model calls, tools, guardrails and compactors, each with its span as OpenTelemetry's current one."""
+    """Traces model calls, tools, guardrails and compactors, each with its span as OpenTelemetry's
+    current one.
+    """
 
     def __init__(
-        self, next: ActivityInboundInterceptor, spans: LiveSpans, runs: RunCache, *, with_content: bool
+        self,
+        next: ActivityInboundInterceptor,
+        spans: LiveSpans,
+        runs: RunCache,
+        *,
+        with_content: bool,
     ) -> None:
         super().__init__(next)
         self._spans = spans
@@ -202,7 +224,9 @@ class TracedActivities(ActivityInboundInterceptor):
             ids, describe = await self._describe(await self._runs.current(), asked)
             return self._spans.start(ids, describe(None)), describe
         except (RPCError, DigestMismatchError, ConfigurationError) as error:
-            _log.debug("an activity of run %s is not traced: %s", activity.info().workflow_id, error)
+            _log.debug(
+                "an activity of run %s is not traced: %s", activity.info().workflow_id, error
+            )
         except Exception:
             # An error here must not end the activity.
             _log.exception("an activity of run %s can't be traced", activity.info().workflow_id)
@@ -231,7 +255,9 @@ class TracedActivities(ActivityInboundInterceptor):
         assert info.workflow_id is not None
         assert info.workflow_run_id is not None
         ids = TraceIds.of(info.namespace, info.workflow_id, run.first_run_id, run.caller)
-        describer = Describer(ids, run.recorded_agent, with_content=self._with_content, session=run.session)
+        describer = Describer(
+            ids, run.recorded_agent, with_content=self._with_content, session=run.session
+        )
         place = (info.workflow_run_id, info.activity_id)
         offer = getattr(asked, "offer", None)
         attempt = known_starts(offer).starts + 1 if offer else info.attempt
@@ -255,7 +281,12 @@ class TracedActivities(ActivityInboundInterceptor):
             return []
 
 
-_TRACED = (activities.ModelInput, activities.ToolInput, activities.JudgeInput, activities.CompactInput)
+_TRACED = (
+    activities.ModelInput,
+    activities.ToolInput,
+    activities.JudgeInput,
+    activities.CompactInput,
+)
 
 
 def _traced_input(input: ExecuteActivityInput) -> Any:
@@ -265,7 +296,12 @@ def _traced_input(input: ExecuteActivityInput) -> Any:
     is_tool = kind == activities.RUN_TOOL or kind.startswith(activities.TOOL_PREFIX)
     if not (is_tool or kind in (activities.CALL_MODEL, activities.JUDGE, activities.COMPACT)):
         return None
-    if is_tool and isinstance(argument, list | tuple) and len(argument) == 1 and isinstance(argument[0], RawValue):
+    if (
+        is_tool
+        and isinstance(argument, list | tuple)
+        and len(argument) == 1
+        and isinstance(argument[0], RawValue)
+    ):
         return activity.payload_converter().from_payload(argument[0].payload, activities.ToolInput)
     return argument if isinstance(argument, _TRACED) else None
 
@@ -285,8 +321,8 @@ _log = get_logger("perdure.runs")
 class LiveTracing(Interceptor):
     """Interceptor of a worker that traces its runs live.
 
-    Attempts that Temporal retries export nothing, nor does a replay. Raises `ConfigurationError` for a provider that is
-    not OpenTelemetry's SDK's.
+    Attempts that Temporal retries export nothing, nor does a replay. Raises `ConfigurationError`
+    for a provider that is not OpenTelemetry's SDK's.
     """
 
     def __init__(self, provider: TracerProvider, runs: RunCache) -> None:
@@ -310,8 +346,12 @@ class LiveTracing(Interceptor):
 
         return Inbound
 
-    async def execute_traced(self, execute: Callable[[ExecuteWorkflowInput], Any], input: ExecuteWorkflowInput) -> Any:
-        """Execute the workflow, and export the spans of the link at its end. Raises the workflow's errors."""
+    async def execute_traced(
+        self, execute: Callable[[ExecuteWorkflowInput], Any], input: ExecuteWorkflowInput
+    ) -> Any:
+        """Execute the workflow, and export the spans of the link at its end. Raises the workflow's
+        errors.
+        """
         run = workflow.instance()
         if not isinstance(run, AgentRun):
             return await execute(input)
@@ -342,14 +382,21 @@ class LiveTracing(Interceptor):
         ids = TraceIds.of(info.namespace, info.workflow_id, info.first_execution_run_id, caller)
         turn = state.input.session
         describer = Describer(
-            ids, state.input.agent, with_content=self.with_content, session=turn.session if turn else ""
+            ids,
+            state.input.agent,
+            with_content=self.with_content,
+            session=turn.session if turn else "",
         )
         events, now = state.events.all(), workflow.time()
         for timed in link_spans(describer, state, events):
-            self._export_span(ids, timed.facts, timed.since, now if timed.until is None else timed.until)
+            self._export_span(
+                ids, timed.facts, timed.since, now if timed.until is None else timed.until
+            )
         if is_last:
             found = info.typed_search_attributes.get(SESSION)
-            self._export_span(ids, agent_span(describer, state, events, session=found), state.loop.started_at, now)
+            self._export_span(
+                ids, agent_span(describer, state, events, session=found), state.loop.started_at, now
+            )
 
     def _export_span(self, ids: TraceIds, facts: SpanFacts, since: float, until: float) -> None:
         span = self.spans.start(ids, facts, int(since * NANOSECONDS))

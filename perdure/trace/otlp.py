@@ -1,4 +1,6 @@
-"""A trace as OTLP/JSON, the JSON form of OpenTelemetry's protocol, and as Prompty's own `.tracy` file (§3)."""
+"""A trace as OTLP/JSON, the JSON form of OpenTelemetry's protocol, and as Prompty's own `.tracy`
+file (§3).
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,8 @@ _KINDS = {
 def to_otlp_json(spans: Iterable[ReadableSpan]) -> JsonObject:
     """Return the spans as an `ExportTraceServiceRequest`, by resource and scope.
 
-    Ids are hexadecimal. Times and integers are strings, since JSON numbers have 53 bits. Kinds and status codes are
-    numbers. A span with an unknown end has no `endTimeUnixNano`. Never raises.
+    Ids are hexadecimal. Times and integers are strings, since JSON numbers have 53 bits. Kinds and
+    status codes are numbers. A span with an unknown end has no `endTimeUnixNano`. Never raises.
     """
     resources: dict[Any, JsonObject] = {}
     scopes: dict[Any, list[JsonObject]] = {}
@@ -84,7 +86,11 @@ def _ids(context: SpanContext) -> dict[str, str]:
 
 
 def _event(event: Event) -> JsonObject:
-    return {"timeUnixNano": str(event.timestamp), "name": event.name, "attributes": _attributes(event.attributes)}
+    return {
+        "timeUnixNano": str(event.timestamp),
+        "name": event.name,
+        "attributes": _attributes(event.attributes),
+    }
 
 
 def _link(link: Link) -> JsonObject:
@@ -132,7 +138,8 @@ _UNFIT = re.compile(r"[^\w.-]+", re.ASCII)
 
 
 def to_tracy(spans: Sequence[ReadableSpan]) -> JsonObject:
-    """Return the file's value, without strings under names of secrets. Raises ValueError without spans.
+    """Return the file's value, without strings under names of secrets. Raises ValueError without
+    spans.
 
     Several roots become the frames of one root that represents the trace.
     """
@@ -184,9 +191,15 @@ def _frame(span: ReadableSpan) -> JsonObject:
     end = span.end_time if span.end_time is not None else start
     attributes = dict(span.attributes or {})
     inputs, result = _pop_values(attributes, _INPUTS), _pop_values(attributes, _RESULTS)
-    usage = {name.removeprefix(_USAGE): attributes.pop(name) for name in list(attributes) if name.startswith(_USAGE)}
+    usage = {
+        name.removeprefix(_USAGE): attributes.pop(name)
+        for name in list(attributes)
+        if name.startswith(_USAGE)
+    }
     if counted := tokens(span):
-        usage["total_tokens"] = sum(counted)  # Without a total, viewers add up all counts, also partial ones.
+        usage["total_tokens"] = sum(
+            counted
+        )  # Without a total, viewers add up all counts, also partial ones.
     # An agent's figures are the sum of those below it, which this function adds up anyway.
     if usage and operation(span) != "invoke_agent":
         result["usage"] = usage
@@ -195,7 +208,11 @@ def _frame(span: ReadableSpan) -> JsonObject:
         result["exception"] = {"type": kind, "message": span.status.description or wrong}
     return {
         "name": span.name,
-        "__time": {"start": _time(start), "end": _time(end), "duration": (end - start) // 1_000_000},
+        "__time": {
+            "start": _time(start),
+            "end": _time(end),
+            "duration": (end - start) // 1_000_000,
+        },
         "signature": f"perdure.{operation(span)}",
         "inputs": inputs,
         "result": result,
@@ -205,7 +222,11 @@ def _frame(span: ReadableSpan) -> JsonObject:
 
 def _pop_values(attributes: JsonObject, names: Mapping[str, str]) -> JsonObject:
     """Remove the attributes of these names, which are JSON, and return them under shorter names."""
-    return {short: _clean(content_of(attributes.pop(name))) for name, short in names.items() if name in attributes}
+    return {
+        short: _clean(content_of(attributes.pop(name)))
+        for name, short in names.items()
+        if name in attributes
+    }
 
 
 def _own_usage(frame: JsonView) -> dict[str, float]:

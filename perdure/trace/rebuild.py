@@ -64,7 +64,8 @@ class RebuiltRun:
 
 
 async def rebuild_run(chain: Chain, *, content: bool, caller: str = "") -> RebuiltRun:
-    """Rebuild one run; `caller` is its place in its caller's trace, for a run that has not recorded it.
+    """Rebuild one run; `caller` is its place in its caller's trace, for a run that has not recorded
+    it.
 
     Raises as `rebuild` does.
     """
@@ -73,10 +74,14 @@ async def rebuild_run(chain: Chain, *, content: bool, caller: str = "") -> Rebui
     recorded = first.lineage.trace if first.lineage else ""
     ids = TraceIds.of(client.namespace, chain.workflow_id, await chain.origin(), recorded or caller)
     session = first.session.session if first.session else ""
-    return await rebuild_links(client, Describer(ids, first.agent, with_content=content, session=session), links)
+    return await rebuild_links(
+        client, Describer(ids, first.agent, with_content=content, session=session), links
+    )
 
 
-async def rebuild_links(client: Client, describer: Describer, links: Sequence[RecordedLink]) -> RebuiltRun:
+async def rebuild_links(
+    client: Client, describer: Describer, links: Sequence[RecordedLink]
+) -> RebuiltRun:
     """Rebuild one run from its links, already read. Raises as `rebuild` does."""
     run = _Run(client, describer)
     for link in links:
@@ -101,7 +106,9 @@ class _Run:
             await add_pending(self._client, self._ids.workflow_id, link)
         known = await self._replay(link)
         over = time_of(link.closing_event) if link.closing_event else None
-        spans = await activity_spans(self._client, self._describer, link, known.local_inputs if known else {})
+        spans = await activity_spans(
+            self._client, self._describer, link, known.local_inputs if known else {}
+        )
         spans += await timer_spans(self._client, self._describer, link)
         for facts, start, end, events in spans:
             # Spans still open at the end of the link ended with it, as far as the history shows.
@@ -110,7 +117,10 @@ class _Run:
             self._built.spans.append(Span(self._ids.trace_id, facts, start, end or over, events))
         if known is not None:
             self._add_own(known, over)
-        self._events += [*await _steering_events(self._client, self._describer, link), *_continuation(link)]
+        self._events += [
+            *await _steering_events(self._client, self._describer, link),
+            *_continuation(link),
+        ]
 
     def _add_own(self, known: Replayed, over: int | None) -> None:
         state = known.run.state
@@ -124,16 +134,22 @@ class _Run:
                 above = self._ids.child_traceparent(call.request.iteration, call.request.index)
                 id = self._ids.tool(call.request.iteration, call.request.index)
                 facts = next(span.facts for span in self._built.spans if span.facts.id == id)
-                self._built.children.append(TracedChild(call.workflow_id, call.run_id, above, facts))
+                self._built.children.append(
+                    TracedChild(call.workflow_id, call.run_id, above, facts)
+                )
         session = known.info.typed_search_attributes.get(SESSION)
         self._agent = agent_span(self._describer, state, events, session=session)
 
     async def _replay(self, link: RecordedLink) -> Replayed | None:
         converter, namespace = self._client.data_converter, self._client.namespace
         try:
-            return await replay_link(self._ids.workflow_id, link.history, converter, namespace=namespace)
+            return await replay_link(
+                self._ids.workflow_id, link.history, converter, namespace=namespace
+            )
         except NOT_REPLAYED as error:
-            self._incomplete = f"link {link.run_id} can't be replayed by this version of perdure: {error}"[:500]
+            self._incomplete = (
+                f"link {link.run_id} can't be replayed by this version of perdure: {error}"[:500]
+            )
             return None
 
     async def finish(self, links: Sequence[RecordedLink]) -> RebuiltRun:
@@ -162,7 +178,9 @@ class _Run:
         )
 
 
-async def _steering_events(client: Client, describer: Describer, link: RecordedLink) -> list[SpanEvent]:
+async def _steering_events(
+    client: Client, describer: Describer, link: RecordedLink
+) -> list[SpanEvent]:
     """Return an event for each message sent to the run."""
     events: list[SpanEvent] = []
     for signal in link.work.signals:
@@ -176,7 +194,9 @@ async def _steering_events(client: Client, describer: Describer, link: RecordedL
         if message.by:
             said["perdure.steering.by"] = describer.text(message.by)
         if describer.with_content:
-            said["perdure.steering.text"] = describer.text("\n".join([message.text, *message.further]))
+            said["perdure.steering.text"] = describer.text(
+                "\n".join([message.text, *message.further])
+            )
         events.append(("steering", signal.scheduled, said))
     return events
 
@@ -184,7 +204,10 @@ async def _steering_events(client: Client, describer: Describer, link: RecordedL
 def _continuation(link: RecordedLink) -> list[SpanEvent]:
     if link.closing_event is None or link.next_run_id is None:
         return []
-    said: dict[str, str | int] = {"perdure.link.from": link.run_id, "perdure.link.to": link.next_run_id}
+    said: dict[str, str | int] = {
+        "perdure.link.from": link.run_id,
+        "perdure.link.to": link.next_run_id,
+    }
     return [("continued_as_new", time_of(link.closing_event), said)]
 
 
@@ -195,7 +218,9 @@ _OUTSIDE = {
 }
 
 
-async def _add_outside_end(facts: SpanFacts, client: Client, last: RecordedLink, describer: Describer) -> None:
+async def _add_outside_end(
+    facts: SpanFacts, client: Client, last: RecordedLink, describer: Describer
+) -> None:
     """Add an end that the run itself could not record, or that the replay did not reach."""
     closing = last.closing_event
     if closing is None or facts.error is not None:
@@ -216,11 +241,15 @@ MAX_DEPTH = 100
 """Depth of nested runs; far above the limit for runs."""
 
 
-async def rebuild(chain: Chain, *, content: bool = False, children: bool = True) -> list[ReadableSpan]:
-    """Rebuild the spans of the run, in the order of their start; `children` adds the runs that it called.
+async def rebuild(
+    chain: Chain, *, content: bool = False, children: bool = True
+) -> list[ReadableSpan]:
+    """Rebuild the spans of the run, in the order of their start; `children` adds the runs that it
+    called.
 
-    Open spans end now, with the attribute `perdure.unfinished`. Raises `RPCError` if the namespace does not keep the
-    run, and `ConfigurationError` for values whose storage or encryption the chain's client can't read.
+    Open spans end now, with the attribute `perdure.unfinished`. Raises `RPCError` if the namespace
+    does not keep the run, and `ConfigurationError` for values whose storage or encryption the
+    chain's client can't read.
     """
     spans: list[Span] = []
     runs = [await rebuild_run(chain, content=content)]
@@ -237,7 +266,9 @@ async def rebuild(chain: Chain, *, content: bool = False, children: bool = True)
 
 
 async def _rebuild_children(run: RebuiltRun, client: Client, content: bool) -> list[RebuiltRun]:
-    """Rebuild the runs called by this one; a run without a history has no spans, and its call records that."""
+    """Rebuild the runs called by this one; a run without a history has no spans, and its call
+    records that.
+    """
     found: list[RebuiltRun] = []
     for call in run.children:
         try:
@@ -246,7 +277,9 @@ async def _rebuild_children(run: RebuiltRun, client: Client, content: bool) -> l
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
-            call.facts.attributes["perdure.trace.missing"] = f"the run {call.workflow_id} is not kept any more"
+            call.facts.attributes["perdure.trace.missing"] = (
+                f"the run {call.workflow_id} is not kept any more"
+            )
     return found
 
 
@@ -266,7 +299,9 @@ def _readable_span(span: Span, now: int, resource: Resource) -> ReadableSpan:
     return ReadableSpan(
         facts.name,
         context=_context(span.trace_id, facts.id, is_remote=False),
-        parent=None if facts.parent_id is None else _context(span.trace_id, facts.parent_id, is_remote=True),
+        parent=None
+        if facts.parent_id is None
+        else _context(span.trace_id, facts.parent_id, is_remote=True),
         resource=resource,
         attributes=facts.attributes,
         events=list(_events(span)),
@@ -280,11 +315,18 @@ def _readable_span(span: Span, now: int, resource: Resource) -> ReadableSpan:
 
 
 def _status(facts: SpanFacts) -> Status:
-    return Status(StatusCode.UNSET) if facts.error is None else Status(StatusCode.ERROR, facts.error or None)
+    return (
+        Status(StatusCode.UNSET)
+        if facts.error is None
+        else Status(StatusCode.ERROR, facts.error or None)
+    )
 
 
 def _events(span: Span) -> Sequence[Event] | Iterator[Event]:
-    return (Event(name, attributes, timestamp) for name, timestamp, attributes in sorted(span.events, key=_moment))
+    return (
+        Event(name, attributes, timestamp)
+        for name, timestamp, attributes in sorted(span.events, key=_moment)
+    )
 
 
 def _moment(event: tuple[str, int, dict[str, str | int]]) -> int:
@@ -292,4 +334,6 @@ def _moment(event: tuple[str, int, dict[str, str | int]]) -> int:
 
 
 def _context(trace_id: int, span_id: int, *, is_remote: bool) -> SpanContext:
-    return SpanContext(trace_id, span_id, is_remote=is_remote, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+    return SpanContext(
+        trace_id, span_id, is_remote=is_remote, trace_flags=TraceFlags(TraceFlags.SAMPLED)
+    )

@@ -24,7 +24,8 @@ PAUSES = ("model retry", "is executed again")
 
 
 async def add_pending(client: Client, workflow_id: str, link: RecordedLink) -> None:
-    """Complete an open link's activities with the server's state of them, which no history contains before they end.
+    """Complete an open link's activities with the server's state of them, which no history contains
+    before they end.
 
     Raises `RPCError`.
     """
@@ -55,12 +56,21 @@ async def timer_spans(client: Client, describer: Describer, link: RecordedLink) 
         if any(pause in why for pause in PAUSES):
             id = describer.ids.activity(link.run_id, f"timer {timer.id}")
             said = {"perdure.run.id": describer.ids.workflow_id, "perdure.wait.kind": "retry"}
-            built.append((SpanFacts("wait retry", id, describer.ids.agent, {**said}), timer.scheduled, timer.ended, []))
+            built.append(
+                (
+                    SpanFacts("wait retry", id, describer.ids.agent, {**said}),
+                    timer.scheduled,
+                    timer.ended,
+                    [],
+                )
+            )
     return built
 
 
 class _Activities:
-    def __init__(self, client: Client, describer: Describer, link: RecordedLink, local_inputs: JsonView) -> None:
+    def __init__(
+        self, client: Client, describer: Describer, link: RecordedLink, local_inputs: JsonView
+    ) -> None:
         self._client = client
         self._describer = describer
         self._link = link
@@ -70,7 +80,9 @@ class _Activities:
         self._further = deque(link.references)
 
     async def span(self, activity: RecordedActivity) -> Built | None:
-        """Describe the activity; None for one without a span, such as a refused one. Raises like `decode`."""
+        """Describe the activity; None for one without a span, such as a refused one. Raises like
+        `decode`.
+        """
         if is_refusal(activity.failure) and not activity.executions:
             return None
         facts = await self._facts(activity)
@@ -96,7 +108,9 @@ class _Activities:
             case activities.COMPACT:
                 end = await activity.outcome(self._client, str)
                 compacted = await decode(self._client, activity.input, activities.CompactInput)
-                return self._describer.compact(compacted, end, self._link.run_id, activity.id, _tries(activity))
+                return self._describer.compact(
+                    compacted, end, self._link.run_id, activity.id, _tries(activity)
+                )
         return None
 
     async def _chat(self, activity: RecordedActivity) -> SpanFacts:
@@ -123,7 +137,9 @@ class _Activities:
         end = await activity.outcome(self._client, PreparedRun)
         if isinstance(end, PreparedRun) and end.messages is not None:
             return None  # the prepared run has the span
-        return self._describer.tool(input.request, end, earlier=input.earlier, tries=_tries(activity))
+        return self._describer.tool(
+            input.request, end, earlier=input.earlier, tries=_tries(activity)
+        )
 
     async def _input(self, activity: RecordedActivity, type_: type[Any]) -> Any:
         if not activity.is_local:
@@ -131,16 +147,25 @@ class _Activities:
         known = self._local_inputs.get(activity.id)
         return known if isinstance(known, type_) else None
 
-    async def _events(self, activity: RecordedActivity, start: int) -> list[tuple[str, int, dict[str, str | int]]]:
-        """Return the known facts of earlier attempts: their number, and the failure of the last one."""
+    async def _events(
+        self, activity: RecordedActivity, start: int
+    ) -> list[tuple[str, int, dict[str, str | int]]]:
+        """Return the known facts of earlier attempts: their number, and the failure of the last
+        one.
+        """
         if activity.last_failure is None:
             return []
         error = await error_of(self._client, activity.last_failure)
         kind, text = described_error(error)
-        said: dict[str, str | int] = {"error.type": kind, "perdure.error.message": self._describer.text(text)}
+        said: dict[str, str | int] = {
+            "error.type": kind,
+            "perdure.error.message": self._describer.text(text),
+        }
         if is_refusal(activity.last_failure):
             return [("refused", start, {**said, "perdure.refusals": activity.refusals})]
-        return [("attempt failed", start, {**said, "perdure.attempts": max(activity.attempts, 1) - 1})]
+        return [
+            ("attempt failed", start, {**said, "perdure.attempts": max(activity.attempts, 1) - 1})
+        ]
 
 
 def _tries(activity: RecordedActivity) -> Tries:

@@ -1,4 +1,6 @@
-"""Replays a recorded history with the workflow's own code and returns its state, without worker or server."""
+"""Replays a recorded history with the workflow's own code and returns its state, without worker or
+server.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ from ..workflows.runner import OwnWorkflowRunner
 logger = logging.getLogger("perdure")
 
 DEADLOCK = "[TMPRL1101]"
-"""The code with which Temporal's SDK ends a replay because one step took over 2 s, as on an overloaded machine."""
+"""The code with which Temporal's SDK ends a replay because one step took over 2 s, as on an
+overloaded machine."""
 TRIES = 5
 NOT_REPLAYED = (workflow.NondeterminismError, ApplicationError, ValueError)
 """The errors of `replay_link` for a history."""
@@ -51,13 +54,17 @@ class Replayed:
 
 
 async def replay_link(
-    workflow_id: str, events: Sequence[HistoryEvent], converter: DataConverter, *, namespace: str = "default"
+    workflow_id: str,
+    events: Sequence[HistoryEvent],
+    converter: DataConverter,
+    *,
+    namespace: str = "default",
 ) -> Replayed:
     """Replay the history, which may be that of an open run.
 
-    Raises `NondeterminismError` for a history that this version of perdure would not produce, `ApplicationError` for a
-    history with a lost value, and `ValueError` for one that is not an agent's run, or that can't be replayed to its
-    end.
+    Raises `NondeterminismError` for a history that this version of perdure would not produce,
+    `ApplicationError` for a history with a lost value, and `ValueError` for one that is not an
+    agent's run, or that can't be replayed to its end.
     """
     for _ in range(TRIES):
         result, begun, asked = await _replay(workflow_id, events, converter, namespace)
@@ -65,17 +72,25 @@ async def replay_link(
             break
         logger.info("the replay of %s starts again: %s", workflow_id, result.replay_failure)
     else:
-        raise ValueError(f"the history of {workflow_id!r} can't be replayed to its end: {result.replay_failure}")
+        raise ValueError(
+            f"the history of {workflow_id!r} can't be replayed to its end: {result.replay_failure}"
+        )
     # Other failures, such as an unreadable value, have a clearer error when that value is read.
     if isinstance(result.replay_failure, workflow.NondeterminismError):
         raise await _loss(events, converter) or result.replay_failure
     if begun.run is None or begun.info is None:
-        raise result.replay_failure or ValueError(f"the history of {workflow_id!r} is not that of an agent's run")
+        raise result.replay_failure or ValueError(
+            f"the history of {workflow_id!r} is not that of an agent's run"
+        )
     return Replayed(begun.run, begun.info, asked.local)
 
 
-async def _loss(events: Sequence[HistoryEvent], converter: DataConverter) -> ApplicationError | None:
-    """Return the error of the first lost value: the run read it, so a replay without it takes another path."""
+async def _loss(
+    events: Sequence[HistoryEvent], converter: DataConverter
+) -> ApplicationError | None:
+    """Return the error of the first lost value: the run read it, so a replay without it takes
+    another path.
+    """
     for payload in (each for event in events for each in _payloads(event)):
         try:
             await converter.decode([payload])
@@ -97,7 +112,9 @@ def _payloads(message: Message) -> Iterator[Payload]:
 
 
 def _messages_of(value: Any) -> list[Message]:
-    """Return the messages in a field's value: the value itself, or the members of its list or map."""
+    """Return the messages in a field's value: the value itself, or the members of its list or
+    map.
+    """
     if isinstance(value, Message):
         return [value]
     values = value.values() if isinstance(value, Mapping) else value
@@ -116,7 +133,9 @@ async def _replay(
         build_id=__version__,  # Without one, the SDK reads the code of every imported module.
         unsandboxed_workflow_runner=OwnWorkflowRunner(),
     )
-    result = await replayer.replay_workflow(WorkflowHistory(workflow_id, events), raise_on_replay_failure=False)
+    result = await replayer.replay_workflow(
+        WorkflowHistory(workflow_id, events), raise_on_replay_failure=False
+    )
     return result, begun, asked
 
 
@@ -124,7 +143,9 @@ def _that_stores_nothing(converter: DataConverter) -> DataConverter:
     """Return a converter for reading: it does not store again the values that a replay produces."""
     if (storage := converter.external_storage) is None:
         return converter
-    return replace(converter, external_storage=replace(storage, driver_selector=lambda context, payload: None))
+    return replace(
+        converter, external_storage=replace(storage, driver_selector=lambda context, payload: None)
+    )
 
 
 class _RunKeeper(RunObserver[AgentRun]):
@@ -157,7 +178,9 @@ class _LocalInputs(Interceptor):
 
 
 class _Outbound(WorkflowOutboundInterceptor):
-    """Records the arguments of local activities by id: Temporal's SDK numbers all activities together."""
+    """Records the arguments of local activities by id: Temporal's SDK numbers all activities
+    together.
+    """
 
     def __init__(self, next: WorkflowOutboundInterceptor, asked: JsonObject) -> None:
         super().__init__(next)

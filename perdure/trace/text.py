@@ -22,8 +22,13 @@ class SpanNode:
 
 
 def tree(spans: Iterable[ReadableSpan]) -> list[SpanNode]:
-    """Return the roots in the order of their start; a span with a missing parent is a root. Never raises."""
-    nodes = {span_id(span): SpanNode(span) for span in sorted(spans, key=lambda span: span.start_time or 0)}
+    """Return the roots in the order of their start; a span with a missing parent is a root. Never
+    raises.
+    """
+    nodes = {
+        span_id(span): SpanNode(span)
+        for span in sorted(spans, key=lambda span: span.start_time or 0)
+    }
     roots: list[SpanNode] = []
     for node in nodes.values():
         parent = nodes.get(node.span.parent.span_id) if node.span.parent else None
@@ -79,7 +84,11 @@ def rows(spans: Iterable[ReadableSpan]) -> Iterator[SpanRow]:
         last = len(node.children) - 1
         waiting += reversed(
             [
-                (child, f"{below}{'└─ ' if place == last else '├─ '}", f"{below}{'   ' if place == last else '│  '}")
+                (
+                    child,
+                    f"{below}{'└─ ' if place == last else '├─ '}",
+                    f"{below}{'   ' if place == last else '│  '}",
+                )
                 for place, child in enumerate(node.children)
             ]
         )
@@ -100,7 +109,10 @@ def column_widths(found: Sequence[SpanRow]) -> list[int]:
 def line(row: SpanRow, widths: Sequence[int]) -> str:
     """Format one row in columns of these widths."""
     name, *figures = row.columns
-    cells = [name.ljust(widths[0]), *(text.rjust(width) for text, width in zip(figures, widths[1:], strict=True))]
+    cells = [
+        name.ljust(widths[0]),
+        *(text.rjust(width) for text, width in zip(figures, widths[1:], strict=True)),
+    ]
     return "  ".join([*cells, row.problem]).rstrip()
 
 

@@ -1,4 +1,6 @@
-"""Assembles a worker from the workflow, the activities, and the user's tools, guardrails and compactors."""
+"""Assembles a worker from the workflow, the activities, and the user's tools, guardrails and
+compactors.
+"""
 
 from .assembly import create_worker
 from .memory import tune_process

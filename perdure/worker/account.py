@@ -31,7 +31,9 @@ from .ending import bound_end
 
 @asynccontextmanager
 async def telling(worker: Worker, settings: JsonView, toolbox: ToolBox) -> AsyncIterator[None]:
-    """While the block runs, answer on the worker's own unversioned queue; `settings` are the plugin's."""
+    """While the block runs, answer on the worker's own unversioned queue; `settings` are the
+    plugin's.
+    """
     client = worker.client
     queue = own_queue(worker.task_queue, worker.config().get("identity") or client.identity)
     account = _account(settings, toolbox.names, client)
@@ -59,12 +61,18 @@ def _answer(account: WorkerAccount, toolbox: ToolBox) -> Callable[..., Any]:
     async def answer(question: WorkerQuestion) -> WorkerAccount:
         allowed = toolbox.allowed
         known = {name for key in PROVIDER_KEYS for name in (key.variable, *key.endpoint_variables)}
-        usable = [name for name in question.variables if name in known or allowed.allows("env", name)]
+        usable = [
+            name for name in question.variables if name in known or allowed.allows("env", name)
+        ]
         told = {
             "time": time.time(),
             "variables": [name for name in usable if os.environ.get(name)],
             "changes": [_change(toolbox, each) for each in question.calls],
-            "open_breakers": {each.name: each.last.kind for each in breakers if each.last and each.state != "closed"},
+            "open_breakers": {
+                each.name: each.last.kind
+                for each in breakers
+                if each.last and each.state != "closed"
+            },
         }
         return account.model_copy(update=told)
 
@@ -72,7 +80,9 @@ def _answer(account: WorkerAccount, toolbox: ToolBox) -> Callable[..., Any]:
 
 
 def _change(toolbox: ToolBox, recorded: RecordedTool) -> str:
-    """Return why recorded calls of a tool do not fit this worker's function; "" if they fit, or without a function."""
+    """Return why recorded calls of a tool do not fit this worker's function; "" if they fit, or
+    without a function.
+    """
     try:
         handler = toolbox.resolve(recorded.tool.name, Agent(tools=[recorded.tool]))
     except ToolNotRegisteredError:

@@ -34,7 +34,9 @@ def create_worker(
     client: Client,
     *,
     task_queue: str = "perdure",
-    tools: Toolset | Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any] | Toolset | Agent] = (),
+    tools: Toolset
+    | Mapping[str, Callable[..., Any]]
+    | Sequence[Callable[..., Any] | Toolset | Agent] = (),
     guardrails: Mapping[str, Guardrails] | None = None,
     compactors: Mapping[str, Compactor] | None = None,
     prepare_tools: Mapping[str, PrepareTools] | None = None,
@@ -58,17 +60,21 @@ def create_worker(
     on_failure: Literal["fail", "hold"] | None = None,
     **worker_options: Any,
 ) -> Worker:
-    """Return a worker that runs agents with the given tools, guardrails and compactors; see `PerdurePlugin` for these.
+    """Return a worker that runs agents with the given tools, guardrails and compactors; see
+    `PerdurePlugin` for these.
 
-    `worker_options` go to `temporalio.worker.Worker` and override perdure's defaults. Use one client per worker: two
-    workers on one client and task queue can hang when the first one stops. If the client itself has a `PerdurePlugin`,
-    the worker also gets that plugin's settings; the arguments here take precedence.
+    `worker_options` go to `temporalio.worker.Worker` and override perdure's defaults. Use one
+    client per worker: two workers on one client and task queue can hang when the first one stops.
+    If the client itself has a `PerdurePlugin`, the worker also gets that plugin's settings; the
+    arguments here take precedence.
 
-    With `deployment` and `build_id`, the worker belongs to that version of a deployment: a run stays with the version
-    that began it. When the current version changes, the run moves to it at its next iteration (`perdure docs deploys`).
+    With `deployment` and `build_id`, the worker belongs to that version of a deployment: a run
+    stays with the version that began it. When the current version changes, the run moves to it at
+    its next iteration (`perdure docs deploys`).
 
-    Raises `ConfigurationError` for two tools with one name, for a tool without a name, for invalid prices, credentials
-    or rates, for a deployment without a build or the reverse, and for an unusable storage in the environment.
+    Raises `ConfigurationError` for two tools with one name, for a tool without a name, for invalid
+    prices, credentials or rates, for a deployment without a build or the reverse, and for an
+    unusable storage in the environment.
     """
     if deployment or build_id:
         worker_options["deployment_config"] = deployment_config(deployment or "", build_id or "")
@@ -101,13 +107,15 @@ def create_worker(
 
 
 def deployment_config(deployment: str, build_id: str) -> WorkerDeploymentConfig:
-    """Return the configuration of a worker of this version, to which it pins the runs that it begins.
+    """Return the configuration of a worker of this version, to which it pins the runs that it
+    begins.
 
     Raises `ConfigurationError` for a missing name, or one that Temporal does not accept.
     """
     if not deployment or not build_id or {".", ":"} & {*deployment} or ":" in build_id:
         raise ConfigurationError(
-            f"the version of a worker is deployment={deployment!r}, build_id={build_id!r}: expected both, the first "
+            f"the version of a worker is deployment={deployment!r}, build_id={build_id!r}: "
+            "expected both, the first "
             "one without '.' and ':', the second one without ':'"
         )
     return WorkerDeploymentConfig(
@@ -118,7 +126,9 @@ def deployment_config(deployment: str, build_id: str) -> WorkerDeploymentConfig:
 
 
 def _taken_apart(client: Client) -> tuple[Client, Mapping[str, Any]]:
-    """Return the client without perdure's plugin, since a worker has its own, and that plugin's settings."""
+    """Return the client without perdure's plugin, since a worker has its own, and that plugin's
+    settings.
+    """
     plugins = client.config()["plugins"]
     ours = [plugin for plugin in plugins if isinstance(plugin, PerdurePlugin)]
     if not ours:
@@ -130,7 +140,9 @@ def _taken_apart(client: Client) -> tuple[Client, Mapping[str, Any]]:
 
 
 def _together(of_client: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a worker's settings: its own before those of its client's plugin; tables are merged by name."""
+    """Return a worker's settings: its own before those of its client's plugin; tables are merged by
+    name.
+    """
     parameters, settings = inspect.signature(PerdurePlugin).parameters, {**of_client, **own}
     for name in own.keys() & of_client.keys():
         default, values = parameters[name].default, [of_client[name], own[name]]
@@ -138,5 +150,7 @@ def _together(of_client: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str,
             values = [collect_tools(value) for value in values]
         said = [value for value in values if value is not default]
         is_table = all(isinstance(value, Mapping) for value in said)
-        settings[name] = dict(ChainMap(*reversed(said))) if is_table and said else (said or values)[-1]
+        settings[name] = (
+            dict(ChainMap(*reversed(said))) if is_table and said else (said or values)[-1]
+        )
     return settings

@@ -1,5 +1,5 @@
-"""A worker's view of the namespace's brakes, and its refusal of calls whose run is braked or that have waited too long
-for a worker.
+"""A worker's view of the namespace's brakes, and its refusal of calls whose run is braked or that
+have waited too long for a worker.
 """
 
 from __future__ import annotations
@@ -40,13 +40,21 @@ LOOK_SECONDS = 1.5
 """Seconds between two looks for a record; once there is one, the server sends additions at once."""
 WAIT_SECONDS = 5.0
 """Seconds that a call waits for the worker's first look before it continues without."""
-CALLS = (activities.CALL_MODEL, activities.RUN_TOOL, activities.RECONCILE, activities.COMPACT, activities.JUDGE)
+CALLS = (
+    activities.CALL_MODEL,
+    activities.RUN_TOOL,
+    activities.RECONCILE,
+    activities.COMPACT,
+    activities.JUDGE,
+)
 
 _log = get_logger("perdure.worker")
 
 
 class BrakeWatch:
-    """Follows the record for a worker. Its state is at most `LOOK_SECONDS` old while the server answers."""
+    """Follows the record for a worker. Its state is at most `LOOK_SECONDS` old while the server
+    answers.
+    """
 
     def __init__(self, runs: RunCache) -> None:
         self._runs = runs
@@ -80,7 +88,10 @@ class BrakeWatch:
             except RPCError as error:
                 self._has_looked.set()
                 if not is_told:
-                    _log.warning("The pauses of runs cannot be read, the last known ones hold: %s", error.message)
+                    _log.warning(
+                        "The pauses of runs cannot be read, the last known ones hold: %s",
+                        error.message,
+                    )
                 is_told = True
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -97,7 +108,8 @@ class BrakeWatch:
         return self._brakes.on(run) is not None
 
     async def current_brake(self) -> Brake | None:
-        """Return the brake on the run of the current activity; the record is read again before a brake is returned.
+        """Return the brake on the run of the current activity; the record is read again before a
+        brake is returned.
 
         Raises RPCError, and as `RunCache.current` does.
         """
@@ -117,7 +129,10 @@ class BrakeWatch:
         by_agent = any(brake.scope.agent is not None for brake in self._brakes.in_force.values())
         agent = shown_name((await self._runs.current()).recorded_agent) if by_agent else ""
         return RunFacts(
-            id=info.workflow_id or "", agent=agent, tenant=info.priority.fairness_key, task_queue=info.task_queue
+            id=info.workflow_id or "",
+            agent=agent,
+            tenant=info.priority.fairness_key,
+            task_queue=info.task_queue,
         )
 
     async def _read_now(self) -> Brakes:
@@ -141,7 +156,8 @@ class BrakeWatch:
 
 
 class BrakeInterceptor(Interceptor):
-    """Refuses calls that may not begin now: their run is braked, or they have waited too long for a worker.
+    """Refuses calls that may not begin now: their run is braked, or they have waited too long for a
+    worker.
 
     Also gives runs the worker's state.
     """
@@ -176,7 +192,9 @@ class _BrakedActivities(ActivityInboundInterceptor):
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:
         info = activity.info()
-        is_call = info.activity_type in CALLS or info.activity_type.startswith(activities.TOOL_PREFIX)
+        is_call = info.activity_type in CALLS or info.activity_type.startswith(
+            activities.TOOL_PREFIX
+        )
         # The workflow checks before it starts local activities.
         if not is_call or info.is_local:
             return await self.next.execute_activity(input)
@@ -197,7 +215,9 @@ class _BrakedActivities(ActivityInboundInterceptor):
             return
         with typed_failures():
             if brake := await self._watch.current_brake():
-                raise _refusal(f"Not begun: {brake}", PAUSED, PausedAttempt(brake=brake, **_attempt()))
+                raise _refusal(
+                    f"Not begun: {brake}", PAUSED, PausedAttempt(brake=brake, **_attempt())
+                )
 
 
 def _input_of(arguments: Sequence[Any]) -> activities.CallInput:
@@ -209,7 +229,9 @@ def _input_of(arguments: Sequence[Any]) -> activities.CallInput:
 
 
 def _is_over(call: activities.CallInput) -> bool:
-    """Return whether nothing will begin: a tool has used up its starts, and its result is that it was lost."""
+    """Return whether nothing will begin: a tool has used up its starts, and its result is that it
+    was lost.
+    """
     offer = call.offer if isinstance(call, activities.ToolInput) else None
     return offer is not None and known_starts(offer).are_used_up(offer.starts)
 
@@ -219,13 +241,22 @@ def _require_fresh(call: activities.CallInput) -> None:
     if (fresh := call.fresh) is None:
         return
     info = activity.info()
-    waits = [(fresh.ready_at, info.scheduled_time.timestamp())] if fresh.ready_at is not None else []
+    waits = (
+        [(fresh.ready_at, info.scheduled_time.timestamp())] if fresh.ready_at is not None else []
+    )
     if not fresh.may_queue:
-        waits.append((info.current_attempt_scheduled_time.timestamp(), info.started_time.timestamp()))
+        waits.append(
+            (info.current_attempt_scheduled_time.timestamp(), info.started_time.timestamp())
+        )
     since, until = max(waits, key=lambda wait: wait[1] - wait[0], default=(0.0, 0.0))
     if until - since > fresh.seconds:
-        text = f"Not begun: no worker took it up for {until - since:.3g} s, and stale_after is {fresh.seconds:g} s"
-        raise _refusal(text, activities.STALE, activities.StaleAttempt(since=since, until=until, **_attempt()))
+        text = (
+            f"Not begun: no worker took it up for {until - since:.3g} s, and stale_after is "
+            f"{fresh.seconds:g} s"
+        )
+        raise _refusal(
+            text, activities.STALE, activities.StaleAttempt(since=since, until=until, **_attempt())
+        )
 
 
 def _attempt() -> JsonObject:
@@ -234,6 +265,10 @@ def _attempt() -> JsonObject:
     return {"attempt": info.attempt, "told": next(iter(info.heartbeat_details), None)}
 
 
-def _refusal(text: str, type: str, details: PausedAttempt | activities.StaleAttempt) -> ApplicationError:
+def _refusal(
+    text: str, type: str, details: PausedAttempt | activities.StaleAttempt
+) -> ApplicationError:
     """Return the error of an attempt that has not begun."""
-    return ApplicationError(text, details, type=type, non_retryable=True, category=ApplicationErrorCategory.BENIGN)
+    return ApplicationError(
+        text, details, type=type, non_retryable=True, category=ApplicationErrorCategory.BENIGN
+    )

@@ -15,7 +15,8 @@ from ..redaction import get_logger
 from ..text import one_line
 
 FAILED_END_SECONDS = 5.0
-"""Seconds in which a worker ends after the server has refused it tasks: it could not report any result."""
+"""Seconds in which a worker ends after the server has refused it tasks: it could not report any
+result."""
 END_SECONDS = 10.0
 """Seconds since the worker's last task ended; the core takes milliseconds."""
 _log = get_logger("perdure.worker")
@@ -24,9 +25,10 @@ _log = get_logger("perdure.worker")
 def bound_end(worker: Worker, seconds: float = END_SECONDS) -> Worker:
     """Limit the time in which the SDK's core ends after the worker's tasks; return the worker.
 
-    Seen with temporalio 1.35 on a busy machine, in one of thirty workers that ended just after a cancelled model call:
-    the core never finished, and the process had to be killed. Leaving then loses nothing, since all tasks were
-    answered. The SDK takes any error of the core at this point for its end.
+    Seen with temporalio 1.35 on a busy machine, in one of thirty workers that ended just after a
+    cancelled model call: the core never finished, and the process had to be killed. Leaving then
+    loses nothing, since all tasks were answered. The SDK takes any error of the core at this point
+    for its end.
     """
     # The SDK has no public limit for this; its bridge to the core is private.
     bridge: Any = getattr(worker, "_bridge_worker", None)
@@ -52,8 +54,8 @@ def bound_end(worker: Worker, seconds: float = END_SECONDS) -> Worker:
 def surely_over(worker: Worker) -> Iterator[None]:
     """Release all waiters for the worker's shutdown once the block has run it.
 
-    The SDK (1.35) does not mark the shutdown complete if the worker is cancelled meanwhile, such as by the failure of
-    another worker: leaving its `async with` would then hang.
+    The SDK (1.35) does not mark the shutdown complete if the worker is cancelled meanwhile, such as
+    by the failure of another worker: leaving its `async with` would then hang.
     """
     try:
         yield
@@ -63,7 +65,9 @@ def surely_over(worker: Worker) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def failing_soon(settings: JsonObject, seconds: float = FAILED_END_SECONDS) -> AsyncIterator[None]:
+async def failing_soon(
+    settings: JsonObject, seconds: float = FAILED_END_SECONDS
+) -> AsyncIterator[None]:
     """End a worker with these settings, run in the block, soon after it has failed.
 
     Raises `ConfigurationError` with the reason of the failure.

@@ -19,7 +19,8 @@ from ..providers.registry import provider_for
 logger = logging.getLogger(__name__)
 
 DELAY_SECONDS = 0.2
-"""A worker that has a run by then, such as that of `perdure run`, imports only the modules of that run."""
+"""A worker that has a run by then, such as that of `perdure run`, imports only the modules of that
+run."""
 SDKS = {
     "openai": ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"),
     "anthropic": ("ANTHROPIC_API_KEY",),
@@ -29,7 +30,9 @@ SDKS = {
 
 @asynccontextmanager
 async def warming_up() -> AsyncIterator[None]:
-    """Import likely modules in a thread while the block runs; the first run then takes a third of the time."""
+    """Import likely modules in a thread while the block runs; the first run then takes a third of
+    the time.
+    """
     task = asyncio.create_task(_warm_up())
     try:
         yield
@@ -45,14 +48,16 @@ async def _warm_up() -> None:
 
 
 def import_likely() -> None:
-    """Import the SDKs that are likely to be used, and the modules of their first call. Failures are left to that
-    call.
+    """Import the SDKs that are likely to be used, and the modules of their first call. Failures are
+    left to that call.
     """
     import_providers(likely_sdks())
 
 
 def import_providers(keys: Sequence[str]) -> None:
-    """Import the modules of the first call of each of these providers. Failures are left to that call."""
+    """Import the modules of the first call of each of these providers. Failures are left to that
+    call.
+    """
     providers = (partial(_import_provider, key) for key in keys)
     steps: list[Callable[[], object]] = [*providers, tls_context, load_list, _import_network]
     for load in steps:
@@ -74,5 +79,7 @@ def _import_provider(key: str) -> None:
 
 
 def likely_sdks() -> list[str]:
-    """Return the SDKs whose key is set, by provider name. Without a key, an idle worker saves the 33 MB of an SDK."""
+    """Return the SDKs whose key is set, by provider name. Without a key, an idle worker saves the
+    33 MB of an SDK.
+    """
     return [module for module, keys in SDKS.items() if any(map(os.environ.get, keys))]

@@ -1,4 +1,6 @@
-"""Gauges of the server's state for a worker's task queue: open runs, waits, ended runs, waiting tasks."""
+"""Gauges of the server's state for a worker's task queue: open runs, waits, ended runs, waiting
+tasks.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ from datetime import UTC, datetime, timedelta
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType, TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, GetWorkflowExecutionHistoryReverseRequest
+from temporalio.api.workflowservice.v1 import (
+    DescribeTaskQueueRequest,
+    GetWorkflowExecutionHistoryReverseRequest,
+)
 from temporalio.client import Client
 from temporalio.client import WorkflowExecution as ListedRun
 from temporalio.common import MetricMeter
@@ -32,7 +37,8 @@ BACKLOG = "perdure_backlog_tasks"
 BACKLOG_AGE = "perdure_backlog_age_seconds"
 
 SECONDS = 15.0
-"""Seconds between two measurements, each of which sends several requests; Prometheus scrapes about as often."""
+"""Seconds between two measurements, each of which sends several requests; Prometheus scrapes about
+as often."""
 CLOSED_EVERY = 4
 """Closed runs are counted in each fourth measurement."""
 MAX_LISTED = 1000
@@ -48,7 +54,9 @@ _log = get_logger("perdure.worker")
 @asynccontextmanager
 async def runs_counted(worker: Worker, meter: MetricMeter) -> AsyncIterator[None]:
     """Measure the server's state for the worker's task queue while the block runs."""
-    task = asyncio.create_task(QueueGauges(worker.client, worker.task_queue, meter).keep_up_to_date())
+    task = asyncio.create_task(
+        QueueGauges(worker.client, worker.task_queue, meter).keep_up_to_date()
+    )
     try:
         yield
     finally:
@@ -63,15 +71,29 @@ class QueueGauges:
         self._client, self._queue = client, task_queue
         self._about = {"namespace": client.namespace, "task_queue": task_queue}
         self._runs = f"WorkflowType = '{WORKFLOW}' AND TaskQueue = {quote(task_queue)}"
-        self._under_way = meter.create_gauge(RUNS_UNDER_WAY, "Runs of the task queue that have not ended")
-        about = "Runs of the task queue that wait for a person", "Runs of the task queue that are held"
+        self._under_way = meter.create_gauge(
+            RUNS_UNDER_WAY, "Runs of the task queue that have not ended"
+        )
+        about = (
+            "Runs of the task queue that wait for a person",
+            "Runs of the task queue that are held",
+        )
         self._waits = {
-            status: meter.create_gauge(name, text) for (status, name), text in zip(WAITS.items(), about, strict=True)
+            status: meter.create_gauge(name, text)
+            for (status, name), text in zip(WAITS.items(), about, strict=True)
         }
-        self._oldest = meter.create_gauge_float(OLDEST_WAIT, "How long the oldest of these has waited, by status")
-        self._closed = meter.create_gauge(RUNS_CLOSED, "Runs that have ended within the last hour, by status")
-        self._backlog = meter.create_gauge(BACKLOG, "Tasks of the queue that no worker has taken, by task_type")
-        self._backlog_age = meter.create_gauge_float(BACKLOG_AGE, "How long the oldest of these has been there")
+        self._oldest = meter.create_gauge_float(
+            OLDEST_WAIT, "How long the oldest of these has waited, by status"
+        )
+        self._closed = meter.create_gauge(
+            RUNS_CLOSED, "Runs that have ended within the last hour, by status"
+        )
+        self._backlog = meter.create_gauge(
+            BACKLOG, "Tasks of the queue that no worker has taken, by task_type"
+        )
+        self._backlog_age = meter.create_gauge_float(
+            BACKLOG_AGE, "How long the oldest of these has been there"
+        )
         self._since: dict[str, dict[str, float]] = {status: {} for status in WAITS}
 
     async def keep_up_to_date(self) -> None:
@@ -82,7 +104,11 @@ class QueueGauges:
                 await self.measure(with_closed=look % CLOSED_EVERY == 0)
             except RPCError as error:
                 if not was_told:
-                    _log.warning("The metrics of the task queue %r are not up to date: %s", self._queue, error)
+                    _log.warning(
+                        "The metrics of the task queue %r are not up to date: %s",
+                        self._queue,
+                        error,
+                    )
                 was_told = True
             else:
                 was_told, look = False, look + 1
@@ -126,34 +152,48 @@ class QueueGauges:
                 task_queue_type=kind,
                 report_stats=True,
             )
-            stats = (await self._client.workflow_service.describe_task_queue(request, retry=True)).stats
+            stats = (
+                await self._client.workflow_service.describe_task_queue(request, retry=True)
+            ).stats
             about = {**self._about, "task_type": name}
             self._backlog.set(stats.approximate_backlog_count, about)
-            self._backlog_age.set(stats.approximate_backlog_age.ToTimedelta().total_seconds(), about)
+            self._backlog_age.set(
+                stats.approximate_backlog_age.ToTimedelta().total_seconds(), about
+            )
 
     async def _oldest_wait(self, status: str, query: str) -> float:
-        """Return the longest wait, in seconds. Reads the ends of the histories of some newly waiting runs."""
+        """Return the longest wait, in seconds. Reads the ends of the histories of some newly
+        waiting runs.
+        """
         known = self._since[status]
         listed = {
-            run.run_id: run async for run in self._client.list_workflows(f"{self._runs} AND {query}", limit=MAX_LISTED)
+            run.run_id: run
+            async for run in self._client.list_workflows(
+                f"{self._runs} AND {query}", limit=MAX_LISTED
+            )
         }
         for run_id in known.keys() - listed.keys():
             del known[run_id]
-        news = sorted((run for run_id, run in listed.items() if run_id not in known), key=lambda run: run.start_time)
+        news = sorted(
+            (run for run_id, run in listed.items() if run_id not in known),
+            key=lambda run: run.start_time,
+        )
         for run in news[:MAX_READ]:
             known[run.run_id] = await self._waits_since(run)
         return max(0.0, time.time() - min(known.values())) if known else 0.0
 
     async def _waits_since(self, run: ListedRun) -> float:
-        """Return when the run's status was last set; if the end of its history does not show that, when the run
-        began.
+        """Return when the run's status was last set; if the end of its history does not show that,
+        when the run began.
         """
         request = GetWorkflowExecutionHistoryReverseRequest(
             namespace=self._client.namespace,
             execution=WorkflowExecution(workflow_id=run.id, run_id=run.run_id),
             maximum_page_size=50,
         )
-        page = await self._client.workflow_service.get_workflow_execution_history_reverse(request, retry=True)
+        page = await self._client.workflow_service.get_workflow_execution_history_reverse(
+            request, retry=True
+        )
         for event in page.history.events:
             if event.event_type == EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES:
                 return event.event_time.ToNanoseconds() / NANOSECONDS

@@ -32,11 +32,15 @@ MAX_REQUEST_BYTES = 8 * 1024
 
 
 @asynccontextmanager
-async def serving_health(address: str | None, worker: Worker) -> AsyncIterator[AbstractContextManager[None]]:
-    """Answer `/health/live` and `/health/ready` at `HOST:PORT` while the block runs; do nothing without an address.
+async def serving_health(
+    address: str | None, worker: Worker
+) -> AsyncIterator[AbstractContextManager[None]]:
+    """Answer `/health/live` and `/health/ready` at `HOST:PORT` while the block runs; do nothing
+    without an address.
 
-    The worker is live while the event loop turns. It is ready inside the yielded context manager, while the Temporal
-    server answers and accepts polls. Raises `ConfigurationError` if the address can't be used.
+    The worker is live while the event loop turns. It is ready inside the yielded context manager,
+    while the Temporal server answers and accepts polls. Raises `ConfigurationError` if the address
+    can't be used.
     """
     health = Health(worker)
     if address is None:
@@ -44,10 +48,13 @@ async def serving_health(address: str | None, worker: Worker) -> AsyncIterator[A
         return
     host, _, port = bind_address(address, "health").rpartition(":")
     try:
-        server = await asyncio.start_server(health.answer, host.strip("[]"), int(port), limit=MAX_REQUEST_BYTES)
+        server = await asyncio.start_server(
+            health.answer, host.strip("[]"), int(port), limit=MAX_REQUEST_BYTES
+        )
     except OSError as error:
         raise ConfigurationError(
-            f"no health can be served at {address!r}: {error.strerror or error}. Expected an address of this machine "
+            f"no health can be served at {address!r}: {error.strerror or error}. Expected an "
+            "address of this machine "
             "and a port that no other process uses: choose another one"
         ) from error
     try:
@@ -76,14 +83,27 @@ class Health:
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request, and close the connection; never raises."""
-        with suppress(OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        with suppress(
+            OSError,
+            TimeoutError,
+            ValueError,
+            asyncio.IncompleteReadError,
+            asyncio.LimitOverrunError,
+        ):
             async with asyncio.timeout(2 * PATIENCE_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
                 method, path, _ = head.split(b"\r\n", 1)[0].decode("ascii").split(" ", 2)
                 status, why = await self._status(path.partition("?")[0])
-                body = b"" if method == "HEAD" else json.dumps({"status": status, "why": why}).encode()
-                code = {"ok": "200 OK", "unknown": "404 Not Found"}.get(status, "503 Service Unavailable")
-                fields = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close"
+                body = (
+                    b"" if method == "HEAD" else json.dumps({"status": status, "why": why}).encode()
+                )
+                code = {"ok": "200 OK", "unknown": "404 Not Found"}.get(
+                    status, "503 Service Unavailable"
+                )
+                fields = (
+                    f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: "
+                    "close"
+                )
                 writer.write(f"HTTP/1.1 {code}\r\n{fields}\r\n\r\n".encode() + body)
                 await writer.drain()
         writer.close()
@@ -109,8 +129,8 @@ class Health:
 async def why_unwell(service: ServiceClient) -> str:
     """Return why the Temporal server does not accept requests now; "" if it does.
 
-    An unanswered request is repeated once: the server closes old connections, and a request just then is lost. The
-    SDK's `retry` would ask an unreachable server until the time is over.
+    An unanswered request is repeated once: the server closes old connections, and a request just
+    then is lost. The SDK's `retry` would ask an unreachable server until the time is over.
     """
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -132,15 +152,18 @@ async def require_tasks(client: Client, task_queue: str) -> None:
     """
     if why := await why_no_tasks(client, task_queue):
         raise ConfigurationError(
-            f"{why}: a worker needs the right to poll in the namespace {client.namespace!r}. Expected credentials that "
+            f"{why}: a worker needs the right to poll in the namespace {client.namespace!r}. "
+            "Expected credentials that "
             "have it (TEMPORAL_API_KEY, or the certificate in TEMPORAL_TLS_CLIENT_CERT_PATH)"
         )
 
 
 async def why_no_tasks(client: Client, task_queue: str) -> str:
-    """Return why the server refuses the polls of this client's workers; "" if it accepts them, or does not answer.
+    """Return why the server refuses the polls of this client's workers; "" if it accepts them, or
+    does not answer.
 
-    Makes one poll on a queue that never gets tasks: either it is refused at once, or the server lists it as a poller.
+    Makes one poll on a queue that never gets tasks: either it is refused at once, or the server
+    lists it as a poller.
     """
     queue, identity = own_queue(task_queue, "may-poll"), str(uuid.uuid4())
     request = PollActivityTaskQueueRequest(
@@ -152,7 +175,9 @@ async def why_no_tasks(client: Client, task_queue: str) -> str:
     )
     listed = asyncio.create_task(_until_listed(client, queue, identity))
     try:
-        await asyncio.wait({polling, listed}, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(
+            {polling, listed}, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED
+        )
         error = polling.exception() if polling.done() else None
     finally:
         polling.cancel()
@@ -169,7 +194,9 @@ async def _until_listed(client: Client, queue: str, identity: str) -> None:
         while identity not in {each.identity for each in await pollers(client, queue, ACTIVITIES)}:
             await asyncio.sleep(LOOK_SECONDS)
         return
-    await asyncio.sleep(PATIENCE_SECONDS)  # A client with the right to poll may lack the right to list pollers.
+    await asyncio.sleep(
+        PATIENCE_SECONDS
+    )  # A client with the right to poll may lack the right to list pollers.
 
 
 async def _is_well(service: ServiceClient) -> bool:

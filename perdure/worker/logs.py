@@ -28,7 +28,9 @@ MAX_RUNS = 1000
 
 
 class WorkflowTasks(logging.Filter):
-    """Logs a failed workflow task in one line if the error is complete; a run that can't be decrypted only once."""
+    """Logs a failed workflow task in one line if the error is complete; a run that can't be
+    decrypted only once.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +49,9 @@ class WorkflowTasks(logging.Filter):
     def _is_new(self, record: logging.LogRecord, error: EncryptionError) -> bool:
         about = getattr(record, "temporal_workflow", None)
         found = about.get("run_id") if isinstance(about, Mapping) else None
-        run = found or (record.args[0] if isinstance(record.args, tuple) and record.args else record.msg)
+        run = found or (
+            record.args[0] if isinstance(record.args, tuple) and record.args else record.msg
+        )
         if run in self._mentioned:
             return False
         self._mentioned[run] = None
@@ -59,14 +63,20 @@ class WorkflowTasks(logging.Filter):
 
 
 class Attempts(logging.Filter):
-    """Logs a failed attempt of a perdure activity in one line; an unexpected error keeps its traceback."""
+    """Logs a failed attempt of a perdure activity in one line; an unexpected error keeps its
+    traceback.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
         about = getattr(record, "temporal_activity", None)
         if error is None or not isinstance(about, Mapping):
             return True
-        type, run, attempt = about.get("activity_type"), about.get("workflow_id"), about.get("attempt")
+        type, run, attempt = (
+            about.get("activity_type"),
+            about.get("workflow_id"),
+            about.get("attempt"),
+        )
         if not str(type).startswith(OWN_PREFIX) or getattr(error, "type", None) == INTERNAL_ERROR:
             return True
         record.__dict__.update(run=run, attempt=attempt)
@@ -75,7 +85,9 @@ class Attempts(logging.Filter):
 
 
 def _words(error: BaseException) -> str:
-    return error.message if isinstance(error, ApplicationError) else f"{type(error).__name__}: {error}"
+    return (
+        error.message if isinstance(error, ApplicationError) else f"{type(error).__name__}: {error}"
+    )
 
 
 def _put(record: logging.LogRecord, text: str) -> None:
@@ -116,5 +128,6 @@ async def _mention_draining(worker: Worker) -> None:
     if isinstance(shutdown, asyncio.Event):
         await shutdown.wait()
         _log.info(
-            "The worker on the task queue %r takes no new tasks and waits for the current ones", worker.task_queue
+            "The worker on the task queue %r takes no new tasks and waits for the current ones",
+            worker.task_queue,
         )

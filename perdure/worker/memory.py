@@ -28,7 +28,8 @@ IDLE_SECONDS = 2.0
 """A run that has not changed for this many seconds counts as waiting."""
 
 MAX_ENDED = 10_000
-"""Maximum of ended runs not yet reported: a replayer never reports any, since it has no event loop for it."""
+"""Maximum of ended runs not yet reported: a replayer never reports any, since it has no event loop
+for it."""
 
 
 @dataclass
@@ -40,17 +41,20 @@ class _Seen:
 
 
 class WorkflowMemory(RunObserver[AgentRun | Session]):
-    """Evicts runs from a worker's cache while they take too much memory; the longest waiting go first.
+    """Evicts runs from a worker's cache while they take too much memory; the longest waiting go
+    first.
 
-    Temporal bounds the cache by the number of runs (`max_cached_workflows`), whatever their size. An evicted run costs
-    nothing until its next event; then its history is read and replayed. An active run is not evicted: it would be back
-    at once. Sessions count as runs here.
+    Temporal bounds the cache by the number of runs (`max_cached_workflows`), whatever their size.
+    An evicted run costs nothing until its next event; then its history is read and replayed. An
+    active run is not evicted: it would be back at once. Sessions count as runs here.
     """
 
     observed = (AgentRun, Session)
 
     def __init__(self, max_bytes: int, on_end: Callable[[str, str], None]) -> None:
-        """`on_end` is called on the event loop, soon after a run has ended, with its workflow id and run id."""
+        """`on_end` is called on the event loop, soon after a run has ended, with its workflow id
+        and run id.
+        """
         self._max_bytes = max_bytes
         self._on_end = on_end
         self._ended: deque[tuple[str, str]] = deque(maxlen=MAX_ENDED)
@@ -81,7 +85,8 @@ class WorkflowMemory(RunObserver[AgentRun | Session]):
             await asyncio.wait([task])
 
     async def _watch(self, worker: Worker) -> None:
-        # The SDK has no public way to evict a run; its bridge to the core, which has one, is private.
+        # The SDK has no public way to evict a run; its bridge to the core, which has one, is
+        # private.
         bridge: Any = getattr(worker, "_bridge_worker", None)
         can_evict = hasattr(bridge, "request_workflow_eviction")
         while True:
@@ -115,11 +120,15 @@ class WorkflowMemory(RunObserver[AgentRun | Session]):
 
     def _longest_idle(self, now: float) -> Iterable[str]:
         """Return the waiting runs, the longest waiting first."""
-        idle = [run_id for run_id, seen in self._seen.items() if now - seen.changed_at >= IDLE_SECONDS]
+        idle = [
+            run_id for run_id, seen in self._seen.items() if now - seen.changed_at >= IDLE_SECONDS
+        ]
         return sorted(idle, key=lambda run_id: self._seen[run_id].changed_at)
 
     def _sizes(self) -> dict[str, int]:
-        """Return the size of each cached run, by run id; drop runs that the worker no longer holds."""
+        """Return the size of each cached run, by run id; drop runs that the worker no longer
+        holds.
+        """
         # Workflow threads add runs meanwhile, so the copy is made in one step.
         held = {run_id: reference() for run_id, reference in list(self._held.items())}
         for run_id in [run_id for run_id, run in held.items() if run is None]:
@@ -129,19 +138,22 @@ class WorkflowMemory(RunObserver[AgentRun | Session]):
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _LARGE_BYTES = 1024 * 1024
-"""Well above the 256 KB that asyncio allocates for each socket read, which would be mapped and unmapped."""
+"""Well above the 256 KB that asyncio allocates for each socket read, which would be mapped and
+unmapped."""
 _GARBAGE_THRESHOLDS = (10_000, 10, 10)
 """Number of young objects that starts a collection; Python's own threshold is 700."""
 GARBAGE_SECONDS = 20.0
-"""Seconds between two full collections: an ended run is one large cycle, which would otherwise stay long."""
+"""Seconds between two full collections: an ended run is one large cycle, which would otherwise stay
+long."""
 
 
 def tune_process() -> None:
     """Make this process smaller and faster. Call it on the event loop, after all imports.
 
-    glibc's allocator keeps one arena and returns memory freed at its end; other allocators are unchanged. The garbage
-    collector ignores current objects, collects young ones less often, and all of them every 20 seconds, which takes a
-    tenth of a second in a busy worker. Raises RuntimeError outside of an event loop.
+    glibc's allocator keeps one arena and returns memory freed at its end; other allocators are
+    unchanged. The garbage collector ignores current objects, collects young ones less often, and
+    all of them every 20 seconds, which takes a tenth of a second in a busy worker. Raises
+    RuntimeError outside of an event loop.
     """
     _keep_one_arena()
     gc.collect()

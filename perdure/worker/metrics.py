@@ -37,7 +37,14 @@ from ..protocol.outcome import RunFailure, RunOutput
 from ..protocol.search_attributes import TENANT
 from ..tool_calls import PreparedRun
 from ..workflows.agent_run import AgentRun
-from ..workflows.logging import AGENT_SECONDS, RUN_DOLLARS, WAIT_SECONDS, run_ended, run_paid, run_started
+from ..workflows.logging import (
+    AGENT_SECONDS,
+    RUN_DOLLARS,
+    WAIT_SECONDS,
+    run_ended,
+    run_paid,
+    run_started,
+)
 from .gauges import runs_counted
 
 
@@ -51,7 +58,9 @@ def measure(client: Client, runs: RunCache, *, by_tenant: bool = False) -> list[
 
 @asynccontextmanager
 async def queue_measured(worker: Worker) -> AsyncIterator[None]:
-    """Measure the server's state for the worker's task queue while the block runs, if there are metrics."""
+    """Measure the server's state for the worker's task queue while the block runs, if there are
+    metrics.
+    """
     meter = meter_of(worker.client)
     if meter is None:
         yield
@@ -70,7 +79,9 @@ BREAKER_SECONDS = 5.0
 
 
 async def _show_breakers(meter: MetricMeter) -> None:
-    gauge = meter.create_gauge(BREAKER_OPEN, "1 where the calls of a connection wait, because it refuses all")
+    gauge = meter.create_gauge(
+        BREAKER_OPEN, "1 where the calls of a connection wait, because it refuses all"
+    )
     while True:
         for breaker in breakers:
             gauge.set(int(breaker.state != "closed"), {"connection": breaker.name})
@@ -106,16 +117,24 @@ class Metrics(Interceptor):
     def __init__(self, meter: MetricMeter, runs: RunCache, *, by_tenant: bool = False) -> None:
         self._runs = runs
         self._by_tenant = by_tenant
-        self._tokens = meter.create_histogram(TOKENS, "Tokens of a model call, by gen_ai_token_type")
-        self._cached = meter.create_counter(CACHE_TOKENS, "Input tokens that a prompt cache gave or took, by kind")
-        self._dollars = meter.create_histogram_float(CALL_DOLLARS, "Cost of model calls, in US dollars")
+        self._tokens = meter.create_histogram(
+            TOKENS, "Tokens of a model call, by gen_ai_token_type"
+        )
+        self._cached = meter.create_counter(
+            CACHE_TOKENS, "Input tokens that a prompt cache gave or took, by kind"
+        )
+        self._dollars = meter.create_histogram_float(
+            CALL_DOLLARS, "Cost of model calls, in US dollars"
+        )
         self._unpriced = meter.create_counter(UNPRICED, "Model calls whose price is not known")
         self._model = meter.create_histogram_float(MODEL_SECONDS, "Attempts of model calls")
         self._first_chunk = meter.create_histogram_float(
             FIRST_CHUNK_SECONDS, "Time to the first token of a streamed answer"
         )
         self._tool = meter.create_histogram_float(TOOL_SECONDS, "Attempts of tool executions")
-        self._refused = meter.create_counter(REFUSED, "Calls that this worker has refused, because it lacked something")
+        self._refused = meter.create_counter(
+            REFUSED, "Calls that this worker has refused, because it lacked something"
+        )
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
         """Called by the worker."""
@@ -127,7 +146,9 @@ class Metrics(Interceptor):
         """Called by the worker."""
         return _RunsByTenant if self._by_tenant else _MeasuredRuns
 
-    async def model_called(self, input: Any, seconds: float, end: Any, first_words: float | None) -> None:
+    async def model_called(
+        self, input: Any, seconds: float, end: Any, first_words: float | None
+    ) -> None:
         """Record an attempt of a model call: its time, and its tokens if there is a reply."""
         fallback = input.fallback if isinstance(input, activities.ModelInput) else 0
         model = input.model if isinstance(input, activities.ModelInput) else None
@@ -164,10 +185,16 @@ class Metrics(Interceptor):
         """Return the activity's labels; activities do not know the tenant."""
         info = activity.info()
         agent = (run and run.recorded_agent.name) or ""
-        return {"namespace": info.namespace, "task_queue": info.task_queue, "gen_ai_agent_name": agent}
+        return {
+            "namespace": info.namespace,
+            "task_queue": info.task_queue,
+            "gen_ai_agent_name": agent,
+        }
 
     async def _model_labels(self, fallback: int, other: Model | None) -> dict[str, str]:
-        """Return the labels of the run's model. The run is cached, since the call that has just ended needed it."""
+        """Return the labels of the run's model. The run is cached, since the call that has just
+        ended needed it.
+        """
         run = None
         model = None
         try:
@@ -175,10 +202,13 @@ class Metrics(Interceptor):
             model = run.recorded_agent.model and run.recorded_agent.models[fallback]
             model = model if fallback else other or model
         except Exception:
-            # An error that prevents reading the run has failed the call as well, and is reported there.
+            # An error that prevents reading the run has failed the call as well, and is reported
+            # there.
             pass
         provider = model.provider_key if model else ""
-        from ..trace.describe import PROVIDERS  # imports OpenTelemetry, which most workers do not need
+        from ..trace.describe import (
+            PROVIDERS,
+        )  # imports OpenTelemetry, which most workers do not need
 
         return {
             **self._labels(run),
@@ -214,7 +244,9 @@ class _MeasuredActivities(ActivityInboundInterceptor):
         finally:
             on_first_words.reset(heard)
             asked = input.args[0] if input.args else None
-            await self._metrics.model_called(asked, time.monotonic() - begun, end, said[0] if said else None)
+            await self._metrics.model_called(
+                asked, time.monotonic() - begun, end, said[0] if said else None
+            )
 
     async def _tool_call(self, input: ExecuteActivityInput, name: str) -> Any:
         begun = time.monotonic()
@@ -249,7 +281,9 @@ class _MeasuredRuns(WorkflowInboundInterceptor):
         except FailureError as error:
             _count(run, "failed", error)
             raise
-        _count(run, "incomplete" if isinstance(output, RunOutput) and output.is_incomplete else "done")
+        _count(
+            run, "incomplete" if isinstance(output, RunOutput) and output.is_incomplete else "done"
+        )
         return output
 
     def _labels(self, run: AgentRun) -> dict[str, str]:
@@ -273,7 +307,9 @@ def _count(run: AgentRun, outcome: str, error: FailureError | None = None) -> No
 
 
 def _cause(error: FailureError | None) -> str:
-    """Return the detail behind the error's kind: the kind of the model's error, or the exceeded option."""
+    """Return the detail behind the error's kind: the kind of the model's error, or the exceeded
+    option.
+    """
     [failure] = getattr(error, "details", None) or [None]
     if not isinstance(failure, RunFailure):
         return ""
@@ -288,7 +324,9 @@ def _tool_name(activity_type: str, input: ExecuteActivityInput) -> str:
 
 
 def _error_type(end: Any) -> str:
-    """Return `error.type` of the conventions; without an error "", which Prometheus treats as no label."""
+    """Return `error.type` of the conventions; without an error "", which Prometheus treats as no
+    label.
+    """
     if isinstance(end, BaseException):
         from ..trace.describe import described_error
 
@@ -321,13 +359,16 @@ HISTOGRAM_BUCKETS: dict[str, Sequence[float]] = {
 """For `PrometheusConfig.histogram_bucket_overrides` of your own runtime."""
 
 
-def metrics_runtime(address: str, *, logging: LoggingConfig | None = LoggingConfig.default) -> Runtime:
-    """Return a Temporal runtime that serves metrics at `http://ADDRESS/metrics`; connect the worker's client with it.
+def metrics_runtime(
+    address: str, *, logging: LoggingConfig | None = LoggingConfig.default
+) -> Runtime:
+    """Return a Temporal runtime that serves metrics at `http://ADDRESS/metrics`; connect the
+    worker's client with it.
 
-    The address is `HOST:PORT`, where the host is an IP address or `localhost`. Durations are in seconds, and names have
-    Prometheus's suffixes (`_total`, `_seconds`); the label `service_name` is `OTEL_SERVICE_NAME`, or perdure. `logging`
-    configures the SDK's own log. Raises `ConfigurationError` if the address can't be used: each process needs a port of
-    its own.
+    The address is `HOST:PORT`, where the host is an IP address or `localhost`. Durations are in
+    seconds, and names have Prometheus's suffixes (`_total`, `_seconds`); the label `service_name`
+    is `OTEL_SERVICE_NAME`, or perdure. `logging` configures the SDK's own log. Raises
+    `ConfigurationError` if the address can't be used: each process needs a port of its own.
     """
     where = bind_address(address)
     config = PrometheusConfig(
@@ -349,13 +390,16 @@ def metrics_runtime(address: str, *, logging: LoggingConfig | None = LoggingConf
     except ValueError as error:
         why = str(error).removeprefix("Failed starting Prometheus exporter: ")
         raise ConfigurationError(
-            f"no metrics can be served at {where!r}: {why}. Expected an address of this machine and a port that no "
+            f"no metrics can be served at {where!r}: {why}. Expected an address of this machine "
+            "and a port that no "
             "other process uses: choose another one"
         ) from error
 
 
 def bind_address(address: str, of: str = "metrics") -> str:
-    """Return the address with an IP address as its host. Raises `ConfigurationError` for anything else."""
+    """Return the address with an IP address as its host. Raises `ConfigurationError` for anything
+    else.
+    """
     host, _, port = address.rpartition(":")
     host = "127.0.0.1" if host == "localhost" else host
     try:
@@ -364,6 +408,7 @@ def bind_address(address: str, of: str = "metrics") -> str:
             raise ValueError(port)
     except ValueError as error:
         raise ConfigurationError(
-            f"the address for {of} is {address!r}. Expected an IP address, or localhost, and a port: 127.0.0.1:9464"
+            f"the address for {of} is {address!r}. Expected an IP address, or localhost, and a "
+            "port: 127.0.0.1:9464"
         ) from error
     return f"{host}:{int(port)}"

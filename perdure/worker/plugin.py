@@ -1,4 +1,6 @@
-"""perdure as a Temporal plugin, with the permits of a worker's rates and the queues of its limited tools."""
+"""perdure as a Temporal plugin, with the permits of a worker's rates and the queues of its limited
+tools.
+"""
 
 from __future__ import annotations
 
@@ -63,24 +65,29 @@ if TYPE_CHECKING:
     from ..trace.live import LiveTracing
 
 SHARE = 0.95
-"""Share of the rate at which permits are given out: calls begin a little after their permits, at varying delays."""
+"""Share of the rate at which permits are given out: calls begin a little after their permits, at
+varying delays."""
 POLLS = 2
 """Concurrent polls of each rate queue: two give out some hundred permits a second."""
 
 
 @asynccontextmanager
 async def giving_permits(worker: Worker, rates: Mapping[str, float]) -> AsyncIterator[None]:
-    """Poll a rate queue for each rate while the block runs; Temporal gives out no more permits than the rate allows.
+    """Poll a rate queue for each rate while the block runs; Temporal gives out no more permits than
+    the rate allows.
 
-    All workers of a task queue share its rate queues. Each poll sends the rate to the server, which uses the latest
-    one. The modules of the paced providers are imported first. Otherwise the first call would import them, for a second
-    or two on a busy machine, and all calls with a permit by then would follow at once.
+    All workers of a task queue share its rate queues. Each poll sends the rate to the server, which
+    uses the latest one. The modules of the paced providers are imported first. Otherwise the first
+    call would import them, for a second or two on a busy machine, and all calls with a permit by
+    then would follow at once.
     """
     if paced := {name.partition("/")[0] for name in rates}:
         await asyncio.to_thread(import_providers, sorted(paced))
     async with AsyncExitStack() as stack:
         for name, rate in rates.items():
-            await stack.enter_async_context(bound_end(_giver(worker, rate_queue(worker.task_queue, name), rate)))
+            await stack.enter_async_context(
+                bound_end(_giver(worker, rate_queue(worker.task_queue, name), rate))
+            )
         yield
 
 
@@ -95,10 +102,19 @@ def _giver(worker: Worker, task_queue: str, rate: float) -> Worker:
 
 
 @asynccontextmanager
-async def polling_tool_queues(worker: Worker, toolbox: ToolBox, activities: ToolActivities) -> AsyncIterator[None]:
-    """Poll the queue of each tool with `max_parallel` while the block runs, for that many concurrent calls."""
+async def polling_tool_queues(
+    worker: Worker, toolbox: ToolBox, activities: ToolActivities
+) -> AsyncIterator[None]:
+    """Poll the queue of each tool with `max_parallel` while the block runs, for that many
+    concurrent calls.
+    """
     config = worker.config()
-    shared = ("interceptors", "graceful_shutdown_timeout", "max_heartbeat_throttle_interval", "deployment_config")
+    shared = (
+        "interceptors",
+        "graceful_shutdown_timeout",
+        "max_heartbeat_throttle_interval",
+        "deployment_config",
+    )
     options: dict[str, Any] = {name: config[name] for name in shared if name in config}  # type: ignore[literal-required]
     async with AsyncExitStack() as stack:
         for name, most in toolbox.limited.items():
@@ -115,7 +131,9 @@ async def polling_tool_queues(worker: Worker, toolbox: ToolBox, activities: Tool
 
 
 def _without_plugins(client: Client) -> Client:
-    """Return the same connection without plugins, which a worker that only gives permits does not need."""
+    """Return the same connection without plugins, which a worker that only gives permits does not
+    need.
+    """
     config = client.config()
     config["plugins"] = []
     return Client(**config)
@@ -124,7 +142,8 @@ def _without_plugins(client: Client) -> Client:
 WORKER_DEFAULTS: dict[str, Any] = {
     # Another worker continues a lost worker's run after this time (10 s by default).
     "sticky_queue_schedule_to_start_timeout": timedelta(seconds=2),
-    # Also the delay of streamed text for readers, and of a cancellation for an activity (60 s by default).
+    # Also the delay of streamed text for readers, and of a cancellation for an activity (60 s by
+    # default).
     "max_heartbeat_throttle_interval": timedelta(seconds=OWN_CADENCE.stream_seconds),
     "graceful_shutdown_timeout": timedelta(seconds=30),
     "max_cached_workflows": 500,
@@ -133,52 +152,64 @@ WORKER_DEFAULTS: dict[str, Any] = {
 
 
 class PerdurePlugin(SimplePlugin):
-    """Gives a client perdure's data converter, a replayer its workflows, and a worker everything to run agents.
+    """Gives a client perdure's data converter, a replayer its workflows, and a worker everything to
+    run agents.
 
-    For a worker, these are the workflows, the activities, and `WORKER_DEFAULTS` for the options it does not set. Raises
-    `ConfigurationError` for two tools with one name, for a tool without a name, for invalid prices or rates, and for a
-    `tracer_provider` that is not OpenTelemetry's SDK's; TypeError for an argument of another type.
+    For a worker, these are the workflows, the activities, and `WORKER_DEFAULTS` for the options it
+    does not set. Raises `ConfigurationError` for two tools with one name, for a tool without a
+    name, for invalid prices or rates, and for a `tracer_provider` that is not OpenTelemetry's
+    SDK's; TypeError for an argument of another type.
 
     Args:
-        tools: Functions by tool name, or functions made with `@tool`, and toolsets, for their functions.
-        guardrails: Guardrails by the name in `RunOptions.guardrails`.
-        instructions: Functions that return instructions, by the name in `RunOptions.instructions_by`. The functions of
+        tools: Functions by tool name, or functions made with `@tool`, and toolsets, for their
+        functions. guardrails: Guardrails by the name in `RunOptions.guardrails`. instructions:
+        Functions that return instructions, by the name in `RunOptions.instructions_by`. The
+        functions of
             agents among the `tools` are added automatically.
-        compactors: Compactors by the name in `RunOptions.compactor`.
-        prepare_tools: Functions that choose the offered tools, by the name in `RunOptions.prepare_tools`.
-        tool_kinds: Kinds of tools by the `kind` in a file; they replace perdure's own of that name.
-        resources: Objects shared by tools, such as `{Database: connect}`, by the type in a parameter's annotation. The
-            function returns the object, or yields it and then closes it. The worker opens a resource at a tool's first
-            use, on the event loop of async tools, and closes it at its own end. A function with a parameter gets the
-            run's deps: its object serves only runs with equal deps, and is closed a minute after its last use.
-        registered_tools: Whether functions registered by `@tool` in this process are also tools of the worker.
-        prompt_root: The base folder for relative paths of sub-agents.
-        prices: Model prices, as a table or a function; see `perdure.providers.prices.Prices`. None uses the table named
+        compactors: Compactors by the name in `RunOptions.compactor`. prepare_tools: Functions that
+        choose the offered tools, by the name in `RunOptions.prepare_tools`. tool_kinds: Kinds of
+        tools by the `kind` in a file; they replace perdure's own of that name. resources: Objects
+        shared by tools, such as `{Database: connect}`, by the type in a parameter's annotation. The
+            function returns the object, or yields it and then closes it. The worker opens a
+            resource at a tool's first use, on the event loop of async tools, and closes it at its
+            own end. A function with a parameter gets the run's deps: its object serves only runs
+            with equal deps, and is closed a minute after its last use.
+        registered_tools: Whether functions registered by `@tool` in this process are also tools of
+        the worker. prompt_root: The base folder for relative paths of sub-agents. prices: Model
+        prices, as a table or a function; see `perdure.providers.prices.Prices`. None uses the table
+        named
             by `PERDURE_PRICES`, if any.
-        conversation_cache_bytes: Memory in which the activities may cache conversations; 0 caches none.
-        workflow_cache_bytes: Memory that waiting runs may take, in addition to the limit of `max_cached_workflows`.
-        tool_loop: The event loop for async tools, guardrails and compactors, for clients that they share with other
-            code. It must run all the time. None creates a loop in a thread, where blocking code does not harm other
-            runs.
-        tracer_provider: OpenTelemetry's provider to which the spans of runs are exported live; None exports none.
-        model_rate: Model calls per second by provider (`openai`) or model (`openai/gpt-4o`), shared by all workers of
-            the task queue; a model's rate overrides its provider's. Temporal keeps the rate: `perdure docs pacing`.
-        mock: Whether the answers in `DEBUG_MOCK_RESPONSES` replace those of models: `perdure docs kaos`.
-        credentials: The secrets for `${credential:ID}` in agents: a mapping from ids to secrets, or a function, plain
-        or
-            async, from an id to its secret, called when a call needs it; None, or LookupError, for an id that this
-            worker does not have.
-        limits: Limits for agents on this worker, whoever wrote them; None uses `PERDURE_ALLOW_COMMANDS` and the like,
+        conversation_cache_bytes: Memory in which the activities may cache conversations; 0 caches
+        none. workflow_cache_bytes: Memory that waiting runs may take, in addition to the limit of
+        `max_cached_workflows`. tool_loop: The event loop for async tools, guardrails and
+        compactors, for clients that they share with other
+            code. It must run all the time. None creates a loop in a thread, where blocking code
+            does not harm other runs.
+        tracer_provider: OpenTelemetry's provider to which the spans of runs are exported live; None
+        exports none. model_rate: Model calls per second by provider (`openai`) or model
+        (`openai/gpt-4o`), shared by all workers of
+            the task queue; a model's rate overrides its provider's. Temporal keeps the rate:
+            `perdure docs pacing`.
+        mock: Whether the answers in `DEBUG_MOCK_RESPONSES` replace those of models: `perdure docs
+        kaos`. credentials: The secrets for `${credential:ID}` in agents: a mapping from ids to
+        secrets, or a function, plain or
+            async, from an id to its secret, called when a call needs it; None, or LookupError, for
+            an id that this worker does not have.
+        limits: Limits for agents on this worker, whoever wrote them; None uses
+        `PERDURE_ALLOW_COMMANDS` and the like,
             which allow little by default: `perdure docs worker-limits`.
-        metrics_by_tenant: Whether metrics have the runs' tenants as a label, which multiplies their number.
-        on_failure: Default for runs that can't continue, if neither their starter nor their file sets it: None and
+        metrics_by_tenant: Whether metrics have the runs' tenants as a label, which multiplies their
+        number. on_failure: Default for runs that can't continue, if neither their starter nor their
+        file sets it: None and
             "fail" let them fail, "hold" holds them (`perdure docs holding`).
     """
 
     def __init__(
         self,
         *,
-        tools: Toolset | Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any] | Toolset | Agent] = (),
+        tools: Toolset
+        | Mapping[str, Callable[..., Any]]
+        | Sequence[Callable[..., Any] | Toolset | Agent] = (),
         guardrails: Mapping[str, Guardrails] | None = None,
         compactors: Mapping[str, Compactor] | None = None,
         prepare_tools: Mapping[str, PrepareTools] | None = None,
@@ -199,7 +230,9 @@ class PerdurePlugin(SimplePlugin):
         metrics_by_tenant: bool = False,
         on_failure: Literal["fail", "hold"] | None = None,
     ) -> None:
-        self.settings = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        self.settings = {
+            name: value for name, value in locals().items() if name not in ("self", "__class__")
+        }
         require_tools(tools)
         require_each("guardrails", guardrails, "guardrails")
         require_each("compactors", compactors, "compactor")
@@ -259,15 +292,18 @@ class PerdurePlugin(SimplePlugin):
 
     async def _in_user_code(self, function: Callable[[], Any]) -> Any:
         """Call the owner's price function where tools run. Raises its errors."""
-        return (await self.user_loop.end_of(function, "prices", is_async=is_async(function))).result()
+        return (
+            await self.user_loop.end_of(function, "prices", is_async=is_async(function))
+        ).result()
 
     def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
-        """Add perdure's parts and defaults; called by `Worker`. Raises `ConfigurationError` if they are already
-        present.
+        """Add perdure's parts and defaults; called by `Worker`. Raises `ConfigurationError` if they
+        are already present.
         """
         if AgentRun in config.get("workflows", ()):
             raise ConfigurationError(
-                "The worker has two PerdurePlugins, its client's and its own: leave one out, or let "
+                "The worker has two PerdurePlugins, its client's and its own: leave one out, or "
+                "let "
                 "perdure.worker.create_worker(client, …) put them together"
             )
         config = super().configure_worker(config)
@@ -294,7 +330,16 @@ class PerdurePlugin(SimplePlugin):
         account = telling(worker, self.settings, self.toolbox)
         limited = polling_tool_queues(worker, self.toolbox, self.activities_of_runs.tools)
         brakes = self.brakes.watching(worker.client)
-        before = (log_while(worker), brakes, held, self.user_loop.hold(), permits, account, limited, warming_up())
+        before = (
+            log_while(worker),
+            brakes,
+            held,
+            self.user_loop.hold(),
+            permits,
+            account,
+            limited,
+            warming_up(),
+        )
         async with AsyncExitStack() as stack, queue_measured(worker):
             stack.enter_context(surely_over(worker))
             for each in before:
@@ -310,8 +355,12 @@ class PerdurePlugin(SimplePlugin):
         if self.tracing is not None:
             await asyncio.to_thread(self.tracing.spans.close)
 
-    def _with_activities(self, given: Sequence[Callable[..., Any]] | None) -> Sequence[Callable[..., Any]]:
-        """Return the owner's activities and those of runs, with a dynamic one unless the owner has one."""
+    def _with_activities(
+        self, given: Sequence[Callable[..., Any]] | None
+    ) -> Sequence[Callable[..., Any]]:
+        """Return the owner's activities and those of runs, with a dynamic one unless the owner has
+        one.
+        """
         own, runs = list(given or ()), self.activities_of_runs
         runs.stock.takes_any_tool = not _has_dynamic(own)
         return [
@@ -331,12 +380,18 @@ def _live_tracing(provider: TracerProvider | None, runs: RunCache) -> LiveTracin
 
 
 def _defaults_for(config: WorkerConfig) -> dict[str, Any]:
-    """Return defaults for options at their default in `Worker`: their values are the very objects of its signature."""
+    """Return defaults for options at their default in `Worker`: their values are the very objects
+    of its signature.
+    """
     options = inspect.signature(Worker.__init__).parameters
     defaults = dict(WORKER_DEFAULTS)
     if is_cloud(config["client"].service_client.config.target_host):
-        defaults["max_heartbeat_throttle_interval"] = timedelta(seconds=CLOUD_CADENCE.stream_seconds)
-    return {name: value for name, value in defaults.items() if config.get(name) is options[name].default}
+        defaults["max_heartbeat_throttle_interval"] = timedelta(
+            seconds=CLOUD_CADENCE.stream_seconds
+        )
+    return {
+        name: value for name, value in defaults.items() if config.get(name) is options[name].default
+    }
 
 
 def _converter(given: DataConverter | None) -> DataConverter:
@@ -351,7 +406,9 @@ _workers: Counter[asyncio.AbstractEventLoop] = Counter()
 
 @asynccontextmanager
 async def _closing_clients() -> AsyncIterator[None]:
-    """Close the connections to providers and storage when the last worker of this event loop has ended."""
+    """Close the connections to providers and storage when the last worker of this event loop has
+    ended.
+    """
     loop = asyncio.get_running_loop()
     _workers[loop] += 1
     try:
@@ -367,6 +424,7 @@ async def _closing_clients() -> AsyncIterator[None]:
 def _has_dynamic(activities: Sequence[Callable[..., Any]]) -> bool:
     """Return whether one of these is a dynamic activity; a worker can have only one."""
     return any(
-        (definition := activity._Definition.from_callable(function)) is not None and definition.name is None
+        (definition := activity._Definition.from_callable(function)) is not None
+        and definition.name is None
         for function in activities
     )

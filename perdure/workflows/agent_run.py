@@ -35,7 +35,13 @@ from .holding import REQUESTS
 from .instructions import instruct
 from .locks import require_as_locked
 from .notices import Notices
-from .offers import Offers, report_unavailable, require_version, take_inventory, take_inventory_again
+from .offers import (
+    Offers,
+    report_unavailable,
+    require_version,
+    take_inventory,
+    take_inventory_again,
+)
 from .policies import BUGS, describe_failure
 from .received import Received, is_recorded, run_update
 from .recording import load_beginning
@@ -45,10 +51,12 @@ from .ui import next_model_call, show_end, show_status, show_waiting
 from .waiting import now
 
 SMALL_CONVERSATION_BYTES = 16 * 1024
-"""Up to this size the workflow's result holds the conversation, so that a caller needs nothing else."""
+"""Up to this size the workflow's result holds the conversation, so that a caller needs nothing
+else."""
 
 MAX_TAIL_BYTES = 256 * 1024
-"""Limit of the part of the conversation in the result. The output is not counted and may exceed a megabyte."""
+"""Limit of the part of the conversation in the result. The output is not counted and may exceed a
+megabyte."""
 
 MAX_FAILURE_BYTES = 2 * MAX_TEXT_BYTES
 """Limit of a failure's text: the words of the failed service and perdure's own."""
@@ -101,7 +109,9 @@ class Ending:
             kind=error.kind,
             reason=error.reason and bounded_text(error.reason, MAX_FAILURE_BYTES),
             option=error.option if isinstance(error, LimitExceededError) else None,
-            text=bounded_text(error.text, MAX_ANSWER_BYTES) if isinstance(error, OutputError) else None,
+            text=bounded_text(error.text, MAX_ANSWER_BYTES)
+            if isinstance(error, OutputError)
+            else None,
             iterations=loop.iterations,
             tail=self._tail(),
             usage=loop.usage,
@@ -119,17 +129,23 @@ class Ending:
             handed_to=self.state.input.handed_to,
         )
         return ApplicationError(
-            bounded_text(str(error), MAX_FAILURE_BYTES), details, type=error.kind, non_retryable=True
+            bounded_text(str(error), MAX_FAILURE_BYTES),
+            details,
+            type=error.kind,
+            non_retryable=True,
         )
 
     def unforeseen_error(self, error: Exception) -> RunError:
-        """Return the error of a run that the platform or a bug ended, and emit the event that the loop could not."""
+        """Return the error of a run that the platform or a bug ended, and emit the event that the
+        loop could not.
+        """
         kind, text = describe_failure(error)
         self.state.emit("failed", FailedData(kind=kind, message=text))
         return RunError(text, kind=kind)
 
     def _tail(self) -> ConversationRef | None:
-        """Return the unrecorded end of the conversation; None when it is too large: a replay then yields it.
+        """Return the unrecorded end of the conversation; None when it is too large: a replay then
+        yields it.
 
         Also None where a turn's additions in the result contain it.
         """
@@ -149,11 +165,14 @@ class AgentRun:
 
     In Temporal's terms:
 
-    - input: a `RunInput`. Result: a `RunOutput`. Failure: an `ApplicationError` whose details are a `RunFailure`.
+    - input: a `RunInput`. Result: a `RunOutput`. Failure: an `ApplicationError` whose details are a
+      `RunFailure`.
     - activities and timers: the loop's effects (`TemporalEffects`).
-    - signals: steering messages, and approvals of tool calls. They wait in the `RunState` until the loop asks for them.
-    - updates: an approval, which the worker accepts at once or refuses with a reason (`Approvals`); `go_on`, also a
-      signal, which releases a held run (`Holds`); `complete`, which finishes a tool call (`AwaitedCalls`).
+    - signals: steering messages, and approvals of tool calls. They wait in the `RunState` until the
+      loop asks for them.
+    - updates: an approval, which the worker accepts at once or refuses with a reason (`Approvals`);
+      `go_on`, also a signal, which releases a held run (`Holds`); `complete`, which finishes a tool
+      call (`AwaitedCalls`).
     - cancellation: sets a flag in the `RunState`, which the loop checks.
     - continue-as-new: between iterations (`ContinueAsNew`).
     - queries: the run's status, and its events.
@@ -162,7 +181,8 @@ class AgentRun:
     loop_version: ClassVar[int] = LOOP_VERSION
     max_updates: ClassVar[int] = MAX_UPDATES
     is_being_read = False
-    """Whether a reader replays the recorded part of its history, without a worker: nothing is logged then."""
+    """Whether a reader replays the recorded part of its history, without a worker: nothing is
+    logged then."""
 
     @workflow.init
     def __init__(self, input: RunInput) -> None:
@@ -178,9 +198,11 @@ class AgentRun:
         self.state.approvals.listen(self._show_waiting)
         self.state.holds.listen(self._show_waiting)
         self.memory_bytes = self._measure_memory()
-        """Approximate size of this object after the last iteration. A worker with too many runs evicts by it."""
+        """Approximate size of this object after the last iteration. A worker with too many runs
+        evicts by it."""
         self.on_cancel: Callable[[], object] = bool
-        """Called when the run is cancelled. The worker then cancels its calls at once, not at their next heartbeat."""
+        """Called when the run is cancelled. The worker then cancels its calls at once, not at their
+        next heartbeat."""
         self.labels: dict[str, str] = {}
         """Labels of the run's metrics; set by a worker that serves metrics."""
 
@@ -193,8 +215,8 @@ class AgentRun:
     async def run(self, input: RunInput) -> RunOutput:
         """Run the agent to its end, or to the end of this link.
 
-        The agent runs in a separate task. A cancellation of the workflow is therefore a flag that the loop checks
-        (§13.2), not an exception in the middle of a wait.
+        The agent runs in a separate task. A cancellation of the workflow is therefore a flag that
+        the loop checks (§13.2), not an exception in the middle of a wait.
         """
         require_version(input.loop_version, self.loop_version)
         agent = asyncio.create_task(self._run_agent())
@@ -226,7 +248,9 @@ class AgentRun:
         await self._end("done")
         return self._ending.output(outcome)
 
-    async def _end(self, status: Literal["done", "failed", "cancelled"], error: RunError | None = None) -> None:
+    async def _end(
+        self, status: Literal["done", "failed", "cancelled"], error: RunError | None = None
+    ) -> None:
         if self._turn is not None:
             await self._turn.hand_over(by_result=status != "cancelled")
         if self.state.is_told:
@@ -240,7 +264,8 @@ class AgentRun:
             self._notices.look()
 
     async def _begin_link(self) -> None:
-        """Take the workers' inventory in the first link, and again after a change of the workers' version.
+        """Take the workers' inventory in the first link, and again after a change of the workers'
+        version.
 
         Load a conversation that the link's input lacks.
         """
@@ -287,8 +312,13 @@ class AgentRun:
         await self._continuing.when_suggested()
 
     def _measure_memory(self) -> int:
-        # The history's size approximates the events and the trimmed messages: readers of events still need both.
-        return IDLE_BYTES + 2 * self.state.conversation.recorded_bytes + self._info.get_current_history_size()
+        # The history's size approximates the events and the trimmed messages: readers of events
+        # still need both.
+        return (
+            IDLE_BYTES
+            + 2 * self.state.conversation.recorded_bytes
+            + self._info.get_current_history_size()
+        )
 
     @property
     def has_ended(self) -> bool:
@@ -301,25 +331,33 @@ class AgentRun:
         return self.state.conversation.messages
 
     def operations_since(self, version: int) -> Sequence[Operation]:
-        """Return the changes of the conversation since that version, which must belong to this link."""
+        """Return the changes of the conversation since that version, which must belong to this
+        link.
+        """
         return self.state.conversation.since(version)
 
     # Signals accept any arguments: a malformed signal must neither end the run nor block it.
-    @workflow.signal(name=names.STEER, description="Send the agent a message; it reads it before its next model call.")
+    @workflow.signal(
+        name=names.STEER,
+        description="Send the agent a message; it reads it before its next model call.",
+    )
     def steer(self, *arguments: Any) -> None:
         if message := self._received.read_signal(arguments, SteeringMessage):
             self.state.note_request(message)
             self.state.steering += [message.text, *message.further]
 
-    @workflow.signal(name=names.APPROVAL, description="Approve, deny or answer a tool call that waits for a person.")
+    @workflow.signal(
+        name=names.APPROVAL,
+        description="Approve, deny or answer a tool call that waits for a person.",
+    )
     async def approval(self, *arguments: Any) -> None:
         if decision := self._received.read_signal(arguments, CallApproval):
             with dropped_if_refused("an approval"):
                 await self.state.approvals.decide(self._with_vouch_that_holds(decision))
 
     def _with_vouch_that_holds(self, decision: CallApproval) -> CallApproval:
-        """Return a decision that came as a signal. No validator has checked its signature, so a marker records the
-        check.
+        """Return a decision that came as a signal. No validator has checked its signature, so a
+        marker records the check.
         """
         if decision.vouch is None:
             return decision
@@ -335,11 +373,14 @@ class AgentRun:
         return False
 
     def _require_decision(self, decision: CallApproval) -> None:
-        require_entitled(decision, self.state.approvals.require_acceptable(decision), self.state.requests)
+        require_entitled(
+            decision, self.state.approvals.require_acceptable(decision), self.state.requests
+        )
 
     decide = run_update(
         names.APPROVAL,
-        "Approve, deny or answer a tool call that waits for a person; refused if that is not possible.",
+        "Approve, deny or answer a tool call that waits for a person; refused if that is not "
+        "possible.",
         DECISIONS,
         check=_require_decision,
         take=lambda run, decision: run.state.approvals.decide(decision),
@@ -376,6 +417,9 @@ class AgentRun:
     def status(self) -> RunStatus:
         return self.state.status
 
-    @workflow.query(name=names.EVENTS, description="The events of this link after a sequence number, page by page.")
+    @workflow.query(
+        name=names.EVENTS,
+        description="The events of this link after a sequence number, page by page.",
+    )
     def events(self, after: int) -> EventPage:
         return self.state.events.page(after)

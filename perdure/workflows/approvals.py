@@ -19,7 +19,17 @@ from ..payloads.failures import size_of
 from ..protocol.names import REFUSED
 from ..protocol.run import CallApproval, DecidedCall
 from ..text import one_line
-from ..tool_calls import Approval, Asked, Decided, Decider, PendingApproval, ToolRequest, ToolSpec, Vote, misfit
+from ..tool_calls import (
+    Approval,
+    Asked,
+    Decided,
+    Decider,
+    PendingApproval,
+    ToolRequest,
+    ToolSpec,
+    Vote,
+    misfit,
+)
 from ..vouching import Vouch
 from .history_size import MAX_HISTORY_BYTES
 from .policies import describe_failure
@@ -42,7 +52,9 @@ refusal = DECISIONS.refusal
 class OpenApproval:
     """A tool call that waits for a person's approval, and the approval once it has come."""
 
-    def __init__(self, request: ToolRequest, spec: ToolSpec, asked: Asked, judge: Judge | None) -> None:
+    def __init__(
+        self, request: ToolRequest, spec: ToolSpec, asked: Asked, judge: Judge | None
+    ) -> None:
         question = asked.question
         self.pending = PendingApproval(
             call_id=request.call_id,
@@ -62,11 +74,13 @@ class OpenApproval:
         self._asked = asked
         self.approval: Approval | None = None
         self.on_vote: Callable[[Vote, int], None] = lambda vote, votes: None
-        """Called when one of several deciders approves, with the number that have approved the same so far."""
+        """Called when one of several deciders approves, with the number that have approved the same
+        so far."""
         self._marks: dict[str, str] = {}
         """The mark of each decider's approval (`Approval.mark`), by name."""
         self._ids: set[str] = set()
-        """Ids of the accepted decisions where several must agree: a repeated one changes nothing."""
+        """Ids of the accepted decisions where several must agree: a repeated one changes
+        nothing."""
         self.is_closed = False
         self.deciding = asyncio.Lock()
         self._request = request
@@ -80,11 +94,15 @@ class OpenApproval:
         if decision.vouch is None:
             raise refusal(
                 "unvouched",
-                f"about tool {self.pending.name!r} may decide: {policy.in_words()}. The sender of this decision "
-                "could not be verified: decide through a gateway that has PERDURE_VOUCH_KEY (`perdure docs approvals`)",
+                f"about tool {self.pending.name!r} may decide: {policy.in_words()}. The sender of "
+                "this decision "
+                "could not be verified: decide through a gateway that has PERDURE_VOUCH_KEY "
+                "(`perdure docs approvals`)",
             )
         if decision.digest is None:
-            raise refusal("stale", f"expected the digest of the call, which is {self.pending.digest!r}")
+            raise refusal(
+                "stale", f"expected the digest of the call, which is {self.pending.digest!r}"
+            )
 
     def has_taken(self, id: str) -> bool:
         """Return whether the decision of that id counts already."""
@@ -119,22 +137,30 @@ class OpenApproval:
         self.pending = self.pending.model_copy(update={"escalated": workflow.time()})
 
     def require_fitting(self, decision: CallApproval) -> None:
-        """Check that the decision fits the question, and edited arguments against the tool's schema.
+        """Check that the decision fits the question, and edited arguments against the tool's
+        schema.
 
         Raises a refusal that names the mismatch.
         """
         if text := misfit(self._asked.question, decision):
-            kind = "answer" if self._asked.question and decision.answer is not None else self.pending.kind
+            kind = (
+                "answer"
+                if self._asked.question and decision.answer is not None
+                else self.pending.kind
+            )
             raise refusal(kind, f"tool call {_id_of(decision)}: {text}")
         schema = self.pending.parameters
         if not decision.approved or decision.arguments is None or schema is None:
             return
-        # Imported where it is used: readers of runs import this module too, and rarely execute this.
+        # Imported where it is used: readers of runs import this module too, and rarely execute
+        # this.
         from ..tools.validation import edited_problems
 
         if problems := edited_problems(schema, decision.arguments):
             raise refusal(
-                "arguments", f"the edited arguments do not fit tool {self.pending.name!r}: {'; '.join(problems)}"
+                "arguments",
+                f"the edited arguments do not fit tool {self.pending.name!r}: "
+                f"{'; '.join(problems)}",
             )
 
     async def judge(self, decision: CallApproval) -> CallApproval:
@@ -153,19 +179,32 @@ class OpenApproval:
             text = str(error) if isinstance(error, RunError) else describe_failure(error)[1]
             raise refusal("guardrail", f"the tool guardrail can't be asked: {text}") from error
         if not verdict.allowed:
-            raise refusal("guardrail", f"the tool guardrail denies the edited arguments: {verdict.reason}")
-        return decision if verdict.rewrite is None else decision.model_copy(update={"arguments": verdict.rewrite})
+            raise refusal(
+                "guardrail", f"the tool guardrail denies the edited arguments: {verdict.reason}"
+            )
+        return (
+            decision
+            if verdict.rewrite is None
+            else decision.model_copy(update={"arguments": verdict.rewrite})
+        )
 
 
 def decider_of(vouch: Vouch) -> Decider:
     """Return the decider of a decision with a valid signature."""
-    said = {"name": vouch.name, "tenant": vouch.tenant, "roles": vouch.roles, "key_id": vouch.key_id}
+    said = {
+        "name": vouch.name,
+        "tenant": vouch.tenant,
+        "roles": vouch.roles,
+        "key_id": vouch.key_id,
+    }
     return Decider(**said, at=workflow.time())
 
 
 def _settled_decision(judged: CallApproval, deciders: Sequence[Decider]) -> Decided:
     names = ", ".join(each.name for each in deciders)
-    known = [Decider(**{name: getattr(each, name) for name in Decider.model_fields}) for each in deciders]
+    known = [
+        Decider(**{name: getattr(each, name) for name in Decider.model_fields}) for each in deciders
+    ]
     return Decided(
         approved=judged.approved,
         reason=judged.reason,
@@ -182,8 +221,8 @@ class Approvals:
     def __init__(self, decided: Sequence[DecidedCall] = (), *, max_updates: int) -> None:
         """Temporal accepts at most 2,000 updates per link, refused ones not counted.
 
-        From `max_updates` on, the link ends as soon as it can and refuses repeated decisions as `repeated`. After
-        nearly twice as many, all other decisions must come as signals.
+        From `max_updates` on, the link ends as soon as it can and refuses repeated decisions as
+        `repeated`. After nearly twice as many, all other decisions must come as signals.
         """
         self.updates = 0
         """The number of updates that this link has accepted."""
@@ -193,7 +232,9 @@ class Approvals:
         self._listeners: list[Callable[[], None]] = []
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` in the workflow's thread when a call begins or stops waiting. It must not raise."""
+        """Call `listener` in the workflow's thread when a call begins or stops waiting. It must not
+        raise.
+        """
         self._listeners.append(listener)
 
     @property
@@ -217,22 +258,35 @@ class Approvals:
         """
         found = self.find(decision)
         if self.are_many and found is None:
-            raise refusal("repeated", f"the decision about tool call {_id_of(decision)} was accepted before")
+            raise refusal(
+                "repeated", f"the decision about tool call {_id_of(decision)} was accepted before"
+            )
         if self.updates >= self._max_updates * 1.9:
-            raise refusal("full", f"this link has taken {self.updates:,} updates: send the decision as a signal")
+            raise refusal(
+                "full",
+                f"this link has taken {self.updates:,} updates: send the decision as a signal",
+            )
         if (size := len((decision.reason or "").encode(errors="replace"))) > LARGE_BYTES:
-            raise refusal("too_large", f"the reason takes {size:,} bytes: at most {LARGE_BYTES:,} are possible")
+            raise refusal(
+                "too_large",
+                f"the reason takes {size:,} bytes: at most {LARGE_BYTES:,} are possible",
+            )
         if deeper_than(decision.arguments, MAX_LEVELS):
-            raise refusal("arguments", f"the edited arguments are nested more than {MAX_LEVELS} levels deep")
+            raise refusal(
+                "arguments", f"the edited arguments are nested more than {MAX_LEVELS} levels deep"
+            )
         size, history = size_of(decision), workflow.info().get_current_history_size()
         if size > LARGE_BYTES and history + 2 * size > MAX_HISTORY_BYTES:
             raise refusal(
                 "too_large",
-                f"the decision takes {size:,} bytes, and the run's history {history:,} already: give shorter arguments",
+                f"the decision takes {size:,} bytes, and the run's history {history:,} already: "
+                "give shorter arguments",
             )
         return found
 
-    def open(self, request: ToolRequest, spec: ToolSpec, asked: Asked, judge: Judge | None) -> OpenApproval:
+    def open(
+        self, request: ToolRequest, spec: ToolSpec, asked: Asked, judge: Judge | None
+    ) -> OpenApproval:
         """Record that a tool call waits; `judge` is the tool guardrail, if any."""
         opened = OpenApproval(request, spec, asked, judge)
         self._calls.append(opened)
@@ -256,13 +310,17 @@ class Approvals:
         return denial
 
     def find(self, decision: CallApproval) -> OpenApproval | None:
-        """Return the call that the decision concerns; None for a repeated decision, which changes nothing.
+        """Return the call that the decision concerns; None for a repeated decision, which changes
+        nothing.
 
-        Raises a refusal for a call that does not wait, a stale digest, and edited arguments that do not fit.
+        Raises a refusal for a call that does not wait, a stale digest, and edited arguments that do
+        not fit.
         """
         if decision.id and self._has_taken(decision.id):
             return None
-        waiting = [opened for opened in self._undecided if opened.pending.call_id == decision.call_id]
+        waiting = [
+            opened for opened in self._undecided if opened.pending.call_id == decision.call_id
+        ]
         for opened in waiting:
             if decision.digest in (None, opened.pending.digest):
                 opened.require_fitting(decision)
@@ -273,10 +331,13 @@ class Approvals:
         raise self._no_such_call(decision, past, waiting)
 
     def _has_taken(self, id: str) -> bool:
-        return any(past.id == id for past in self.decided) or any(each.has_taken(id) for each in self._undecided)
+        return any(past.id == id for past in self.decided) or any(
+            each.has_taken(id) for each in self._undecided
+        )
 
     async def decide(self, decision: CallApproval) -> None:
-        """Accept a decision. Raises a refusal like `find`, and when the tool guardrail denies edited arguments.
+        """Accept a decision. Raises a refusal like `find`, and when the tool guardrail denies
+        edited arguments.
 
         A refused decision changes nothing: the call still waits.
         """
@@ -297,7 +358,9 @@ class Approvals:
             else:
                 self._notify()
 
-    def _remember(self, decision: CallApproval, opened: OpenApproval, word: Literal["", "answered", "expired"]) -> None:
+    def _remember(
+        self, decision: CallApproval, opened: OpenApproval, word: Literal["", "answered", "expired"]
+    ) -> None:
         is_vouched = isinstance(opened.approval, Decided)
         by = opened.approval.by if opened.approval and is_vouched else decision.by
         past = DecidedCall(
@@ -317,21 +380,30 @@ class Approvals:
     ) -> ApplicationError:
         if past and past.word == "expired":
             return refusal(
-                "decided", f"tool call {_id_of(decision)} was denied already, because its deadline had passed"
+                "decided",
+                f"tool call {_id_of(decision)} was denied already, because its deadline had passed",
             )
         if past:
             verdict = past.word or ("approved" if past.approved else "denied")
             by = f" by {past.by}{'' if past.is_vouched else ' (claimed)'}" if past.by else ""
-            return refusal("decided", f"tool call {_id_of(decision)} was {verdict}{by} already, in another way")
+            return refusal(
+                "decided", f"tool call {_id_of(decision)} was {verdict}{by} already, in another way"
+            )
         if waiting:
             now = waiting[0].pending
             return refusal(
                 "stale",
-                f"digest {one_line(str(decision.digest))!r} is stale: tool call {_id_of(decision)} waits with the "
+                f"digest {one_line(str(decision.digest))!r} is stale: tool call {_id_of(decision)} "
+                "waits with the "
                 f"digest {now.digest!r}. Look at its present request, and decide again",
             )
-        known = ", ".join(repr(one_line(each.call_id)) for each in self.pending_approvals[:10]) or "none"
-        return refusal("unknown", f"no tool call {_id_of(decision)} waits for approval. Waiting: {known}")
+        known = (
+            ", ".join(repr(one_line(each.call_id)) for each in self.pending_approvals[:10])
+            or "none"
+        )
+        return refusal(
+            "unknown", f"no tool call {_id_of(decision)} waits for approval. Waiting: {known}"
+        )
 
 
 def _is_about(past: DecidedCall, decision: CallApproval) -> bool:

@@ -72,7 +72,9 @@ class AwaitedCalls:
         return call
 
     def close(self, call: OpenCall, why: str) -> None:
-        """Record that the call no longer waits; `why` it was given up where it was not completed."""
+        """Record that the call no longer waits; `why` it was given up where it was not
+        completed.
+        """
         self._open.remove(call)
         if call.completion is None:
             text = f"its tool call {call.shown.call_id!r} does not wait any longer: {why}"
@@ -86,8 +88,8 @@ class AwaitedCalls:
         self._remember(CompletedCall(mark=call.mark, digest=digest_of(completion), account=account))
 
     def require_acceptable(self, completion: Completion) -> OpenCall:
-        """Return the call that waits for the completion. Raises a refusal: `repeated` where an equal one finished it
-        before.
+        """Return the call that waits for the completion. Raises a refusal: `repeated` where an
+        equal one finished it before.
         """
         mark = mark_of(completion.proof)
         if past := next((each for each in reversed(self.completed) if each.mark == mark), None):
@@ -96,15 +98,23 @@ class AwaitedCalls:
             raise completion_refusal("completed" if past.digest else "ended", past.account)
         call = next((each for each in self._open if each.mark == mark), None)
         if call is None and self.executing:
-            text = "the tool that has given this token has not returned yet: send the completion again in a moment"
+            text = (
+                "the tool that has given this token has not returned yet: send the completion "
+                "again in a moment"
+            )
             raise completion_refusal("early", text)
         if call is None:
             raise completion_refusal("unknown", "no tool call waits for this token")
         if deeper_than(completion.value, MAX_LEVELS):
-            raise completion_refusal("too_large", f"the result is nested more than {MAX_LEVELS} levels deep")
+            raise completion_refusal(
+                "too_large", f"the result is nested more than {MAX_LEVELS} levels deep"
+            )
         size, history = size_of(completion), workflow.info().get_current_history_size()
         if size > LARGE_BYTES and history + 3 * size > MAX_HISTORY_BYTES:
-            text = f"the result takes {size:,} bytes, and the run's history {history:,} already: give less"
+            text = (
+                f"the result takes {size:,} bytes, and the run's history {history:,} already: give "
+                "less"
+            )
             raise completion_refusal("too_large", text)
         return call
 
@@ -122,5 +132,9 @@ def _account(completion: Completion) -> str:
     at = moment(workflow.time())
     if completion.error is not None:
         return f"at {at}{by} with the error {one_line(completion.error, SHOWN_CHARS)!r}"
-    text = completion.value if isinstance(completion.value, str) else to_json(completion.value).decode()
+    text = (
+        completion.value
+        if isinstance(completion.value, str)
+        else to_json(completion.value).decode()
+    )
     return f"at {at}{by} with the result {one_line(text, SHOWN_CHARS)!r}"

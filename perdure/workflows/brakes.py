@@ -1,4 +1,6 @@
-"""Keeps a run from making calls while it is paused, and drops calls that waited too long for a worker."""
+"""Keeps a run from making calls while it is paused, and drops calls that waited too long for a
+worker.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from .run_state import RunState
 
 
 class Misfit(NamedTuple):
-    """The last attempt of a call could not begin, because the history did not show the run's conversation."""
+    """The last attempt of a call could not begin, because the history did not show the run's
+    conversation.
+    """
 
     text: str
     attempt: int = 1
@@ -29,7 +33,9 @@ Unbegun = PausedAttempt | StaleAttempt | Misfit
 
 
 def unbegun_attempt(error: FailureError) -> Unbegun | None:
-    """Return the attempt that its worker did not begin, for the sake of the run; None for another failure."""
+    """Return the attempt that its worker did not begin, for the sake of the run; None for another
+    failure.
+    """
     cause = error.cause if isinstance(error, ActivityError) else error
     if not isinstance(cause, ApplicationError):
         return None
@@ -37,12 +43,17 @@ def unbegun_attempt(error: FailureError) -> Unbegun | None:
         return Misfit(cause.message)
     if not cause.details:
         return None
-    kinds: dict[str | None, type[PausedAttempt | StaleAttempt]] = {PAUSED: PausedAttempt, STALE: StaleAttempt}
+    kinds: dict[str | None, type[PausedAttempt | StaleAttempt]] = {
+        PAUSED: PausedAttempt,
+        STALE: StaleAttempt,
+    }
     return kinds[cause.type].model_validate(cause.details[0]) if cause.type in kinds else None
 
 
 async def until_it_may_begin(state: RunState, attempt: Unbegun) -> None:
-    """Resolve the worker's reason for not beginning the attempt. Raises `Cancelled`, and as `RunState.wake` does."""
+    """Resolve the worker's reason for not beginning the attempt. Raises `Cancelled`, and as
+    `RunState.wake` does.
+    """
     if isinstance(attempt, PausedAttempt):
         await wait_for_release(state, attempt.brake)
     elif isinstance(attempt, Misfit):  # Each attempt has read the history again.
@@ -55,7 +66,9 @@ async def until_it_may_begin(state: RunState, attempt: Unbegun) -> None:
 
 
 async def wait_for_release(state: RunState, brake: Brake | None = None) -> None:
-    """Hold the run if it is still paused: the pause may have ended since `brake` was seen. Raises `Cancelled`."""
+    """Hold the run if it is still paused: the pause may have ended since `brake` was seen. Raises
+    `Cancelled`.
+    """
     if state.cancelled:
         raise Cancelled
     try:
@@ -73,7 +86,9 @@ async def wait_for_release(state: RunState, brake: Brake | None = None) -> None:
 
 
 async def look_at_brakes(state: RunState) -> None:
-    """Wait while the run is paused, before a call that no activity of perdure's workers begins. Raises `Cancelled`."""
+    """Wait while the run is paused, before a call that no activity of perdure's workers begins.
+    Raises `Cancelled`.
+    """
     while _may_be_braked(state):
         await wait_for_release(state)
 

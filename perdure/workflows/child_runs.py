@@ -1,4 +1,6 @@
-"""Runs another agent as a tool call, in a child workflow that is an ordinary run (requirement §9.6)."""
+"""Runs another agent as a tool call, in a child workflow that is an ordinary run (requirement
+§9.6).
+"""
 
 from __future__ import annotations
 
@@ -42,13 +44,16 @@ from .waiting import wait_a_little, wait_until
 Result = TypeVar("Result")
 
 MAX_PARENT_BYTES = 900
-"""A child's id begins with its parent's id up to this length: Temporal allows ids of 1,000 bytes."""
+"""A child's id begins with its parent's id up to this length: Temporal allows ids of 1,000
+bytes."""
 PATIENCE = 10.0
 """Seconds that a child has to end after the request to cancel it."""
 
 
 def child_id(request: ToolRequest) -> str:
-    """Return the id of the child that executes a call. It is deterministic, and unique to the call."""
+    """Return the id of the child that executes a call. It is deterministic, and unique to the
+    call.
+    """
     run = workflow.info().workflow_id
     if len(run.encode()) > MAX_PARENT_BYTES:
         run = blake2b(run.encode(), digest_size=16).hexdigest()
@@ -62,26 +67,32 @@ async def child_result(
     grace: float = 0.0,
     patience: float = PATIENCE,
 ) -> Result:
-    """Return the child's result. If `cancelled()` becomes true first, the child is cancelled `grace` seconds later.
+    """Return the child's result. If `cancelled()` becomes true first, the child is cancelled
+    `grace` seconds later.
 
-    If the child has ended by then, or still succeeds, its result is returned. Raises `ChildWorkflowError`, whose cause
-    is a `CancelledError` where the child ended as cancelled, and `Cancelled` when the child has not ended `patience`
-    seconds after the request. The parent close policy then applies to the child.
+    If the child has ended by then, or still succeeds, its result is returned. Raises
+    `ChildWorkflowError`, whose cause is a `CancelledError` where the child ended as cancelled, and
+    `Cancelled` when the child has not ended `patience` seconds after the request. The parent close
+    policy then applies to the child.
     """
     await wait_until(lambda: handle.done() or cancelled())
     if not await wait_a_little(handle, grace, "grace period of a running child"):
         await request_cancel(handle)
         if not await wait_a_little(handle, patience, "a cancelled child has this long to end"):
-            handle.add_done_callback(lambda late: late.cancelled() or late.exception())  # Nothing awaits it any longer.
+            handle.add_done_callback(
+                lambda late: late.cancelled() or late.exception()
+            )  # Nothing awaits it any longer.
             raise Cancelled
     return await handle
 
 
 async def request_cancel(handle: ChildWorkflowHandle[Any, Any]) -> None:
-    """Ask the child to end; returns when the server has recorded the request, not when the child has ended.
+    """Ask the child to end; returns when the server has recorded the request, not when the child
+    has ended.
 
-    The request names the workflow id alone. A request by handle names the child's first run, and the server drops it
-    silently after the child has continued as new (https://github.com/temporalio/features/issues/503).
+    The request names the workflow id alone. A request by handle names the child's first run, and
+    the server drops it silently after the child has continued as new
+    (https://github.com/temporalio/features/issues/503).
     """
     try:
         await workflow.get_external_workflow_handle(handle.id).cancel()
@@ -93,16 +104,24 @@ Prepare = Callable[[ToolRequest, ToolSpec], Awaitable[ToolResult]]
 
 
 class ChildRuns:
-    """The runs that one link has called. The link continues as new only after they have ended: see `ContinueAsNew`."""
+    """The runs that one link has called. The link continues as new only after they have ended: see
+    `ContinueAsNew`.
+    """
 
     def __init__(self, state: RunState) -> None:
         self._state = state
         self._input = state.input
 
-    async def run(self, request: ToolRequest, spec: ToolSpec, allowance: Allowance, prepare: Prepare) -> ChildEnd:
-        """Start the run that the call asks for, and await it. A failure of that run is a result, not an exception."""
+    async def run(
+        self, request: ToolRequest, spec: ToolSpec, allowance: Allowance, prepare: Prepare
+    ) -> ChildEnd:
+        """Start the run that the call asks for, and await it. A failure of that run is a result,
+        not an exception.
+        """
         lineage = self._input.lineage
-        if refused := depth_refusal(request.name, self._input.options, lineage.depth if lineage else 0):
+        if refused := depth_refusal(
+            request.name, self._input.options, lineage.depth if lineage else 0
+        ):
             return ChildEnd(refused)
         prepared = await prepare(request, spec)
         if not isinstance(prepared, PreparedRun) or prepared.messages is None:
@@ -121,11 +140,15 @@ class ChildRuns:
 
     async def _run(self, request: ToolRequest, spec: ToolSpec, input: RunInput) -> ChildEnd:
         id, since = child_id(request), workflow.time()
-        input.requested_by = passed_on(self._state.requests, id, input.content) if self._state.requests else None
+        input.requested_by = (
+            passed_on(self._state.requests, id, input.content) if self._state.requests else None
+        )
         try:
             handle = await self._start(id, input)
         except WorkflowAlreadyStartedError:
-            return _failed_end(request, f"a run of the id {id!r} is under way already", "already_started")
+            return _failed_end(
+                request, f"a run of the id {id!r} is under way already", "already_started"
+            )
         self._state.children.append(id)
         first_run_id = handle.first_execution_run_id or ""
         call = DelegatedCall(request, since, id, first_run_id)
@@ -172,14 +195,24 @@ class ChildRuns:
 
 
 def child_input(
-    caller: RunInput, call: ChildRun, prepared: PreparedRun, request: ToolRequest, allowance: Allowance
+    caller: RunInput,
+    call: ChildRun,
+    prepared: PreparedRun,
+    request: ToolRequest,
+    allowance: Allowance,
 ) -> RunInput:
-    """Return the input of the called run. Raises LoadError for an invalid setting in an agent's file."""
+    """Return the input of the called run. Raises LoadError for an invalid setting in an agent's
+    file.
+    """
     agents = {**caller.agents, **call.agents}
     agent, is_single = agents[call.path], call.mode == "single"
-    options = child_options(caller.options, allowance, single=is_single, caller=caller.agent, called=agent)
+    options = child_options(
+        caller.options, allowance, single=is_single, caller=caller.agent, called=agent
+    )
     info, above = workflow.info(), caller.lineage
-    ids = TraceIds.of(info.namespace, info.workflow_id, info.first_execution_run_id, above.trace if above else "")
+    ids = TraceIds.of(
+        info.namespace, info.workflow_id, info.first_execution_run_id, above.trace if above else ""
+    )
     return RunInput(
         agent=agent.model_copy(update={"tools": None}) if is_single else agent,
         messages=prepared.messages or [],
@@ -200,8 +233,9 @@ def child_input(
 
 
 def attributes_for(input: RunInput, *, session: str | None = None) -> TypedSearchAttributes | None:
-    """Return the search attributes of a child with this input, limited to those of its caller: an unregistered
-    attribute would block the caller for ever. `session` applies to a child that is not a turn of its caller's session.
+    """Return the search attributes of a child with this input, limited to those of its caller: an
+    unregistered attribute would block the caller for ever. `session` applies to a child that is not
+    a turn of its caller's session.
     """
     info = workflow.info()
     of_caller = info.typed_search_attributes
@@ -212,23 +246,40 @@ def attributes_for(input: RunInput, *, session: str | None = None) -> TypedSearc
         TENANT: of_caller.get(TENANT),
         SESSION: keyword(session) if session else of_caller.get(SESSION),
     }
-    known = {key: value for key, value in values.items() if key.name in input.search_attributes and value is not None}
-    return TypedSearchAttributes([SearchAttributePair(key, value) for key, value in known.items()]) if known else None
+    known = {
+        key: value
+        for key, value in values.items()
+        if key.name in input.search_attributes and value is not None
+    }
+    return (
+        TypedSearchAttributes([SearchAttributePair(key, value) for key, value in known.items()])
+        if known
+        else None
+    )
 
 
 def _child_end(result: ToolResult, ending: RunOutput | RunFailure) -> ChildEnd:
     return ChildEnd(
-        result, ending.usage, ending.tool_calls, ending.cost_usd, ending.unpriced_calls, ending.slept_seconds
+        result,
+        ending.usage,
+        ending.tool_calls,
+        ending.cost_usd,
+        ending.unpriced_calls,
+        ending.slept_seconds,
     )
 
 
 def _end_without_output(request: ToolRequest, error: ChildWorkflowError | Cancelled) -> ChildEnd:
     cause = error.cause if isinstance(error, ChildWorkflowError) else None
     if isinstance(error, Cancelled) or isinstance(cause, CancelledError):
-        return ChildEnd(failure_result(request.name, RunCancelled("")), unpriced_calls=1, is_told=False)
+        return ChildEnd(
+            failure_result(request.name, RunCancelled("")), unpriced_calls=1, is_told=False
+        )
     if isinstance(cause, ApplicationError) and cause.details:
         failure = RunFailure.model_validate(cause.details[0])
-        return _child_end(failure_result(request.name, RunError(cause.message, kind=failure.kind)), failure)
+        return _child_end(
+            failure_result(request.name, RunError(cause.message, kind=failure.kind)), failure
+        )
     if isinstance(cause, ApplicationError):
         return _failed_end(request, cause.message, cause.type or "failed")
     kind = "terminated" if isinstance(cause, TerminatedError) else "failed"

@@ -22,30 +22,37 @@ MIB = 1024 * 1024
 MAX_START_BYTES = 24 * MIB
 """Half of a history's limit: a link that began with a larger conversation would soon reach it."""
 INLINE_BYTES = 64 * 1024
-"""A conversation up to this size travels in the next link's input, which both histories hold; a larger one is loaded
-from this link's history, and recorded once."""
+"""A conversation up to this size travels in the next link's input, which both histories hold; a
+larger one is loaded from this link's history, and recorded once."""
 MAX_STEERING_CHARS = 64 * 1024
 """Longer steering messages are first read into the conversation, which can be loaded in pieces."""
 
 
 @dataclass
 class ContinueAsNew:
-    """Temporal's continue-as-new: this link closes, and the run continues in a new one without losing anything (§13.7).
+    """Temporal's continue-as-new: this link closes, and the run continues in a new one without
+    losing anything (§13.7).
 
-    1. Before each iteration, `HistorySize` says whether Temporal suggests it and this link has grown enough; or the
-       link has accepted many decisions, which Temporal limits too; or the run's workers are versioned, and another
-       version is current now. A cancelled run ends in this link.
-    2. The workflow waits until all handlers of signals and updates have finished: Temporal drops unfinished ones.
-    3. If many steering messages wait, the run stays here for an iteration, which reads them into the conversation.
-    4. A conversation above `INLINE_BYTES` is recorded to its end in this link's history, from which the next link loads
-       it in pieces. A smaller one travels in the next link's input.
-    5. The next link's input is this link's, with the conversation and `Carried`: the rest of the run's state.
-    6. The input is measured, because one above Temporal's limit of 2 MB would make the workflow task fail for ever. If
-       it does not fit, the conversation is taken out of it as in step 4; if it still does not fit, the run fails.
-    7. Measuring and recording take time: if a cancellation or a steering message has arrived, the run stays here for
-       another iteration, and starts over from step 1.
+    1. Before each iteration, `HistorySize` says whether Temporal suggests it and this link has
+       grown enough; or the link has accepted many decisions, which Temporal limits too; or the
+       run's workers are versioned, and another version is current now. A cancelled run ends in this
+       link.
+    2. The workflow waits until all handlers of signals and updates have finished: Temporal drops
+       unfinished ones.
+    3. If many steering messages wait, the run stays here for an iteration, which reads them into
+       the conversation.
+    4. A conversation above `INLINE_BYTES` is recorded to its end in this link's history, from which
+       the next link loads it in pieces. A smaller one travels in the next link's input.
+    5. The next link's input is this link's, with the conversation and `Carried`: the rest of the
+       run's state.
+    6. The input is measured, because one above Temporal's limit of 2 MB would make the workflow
+       task fail for ever. If it does not fit, the conversation is taken out of it as in step 4; if
+       it still does not fit, the run fails.
+    7. Measuring and recording take time: if a cancellation or a steering message has arrived, the
+       run stays here for another iteration, and starts over from step 1.
     8. `workflow.continue_as_new` closes this link. Temporal starts the next one with the input.
-    9. In the next link, `AgentRun.__init__` takes its state from `Carried`, and loads the pieces before it iterates.
+    9. In the next link, `AgentRun.__init__` takes its state from `Carried`, and loads the pieces
+       before it iterates.
     """
 
     state: RunState
@@ -61,7 +68,8 @@ class ContinueAsNew:
     async def when_suggested(self) -> None:
         """Continue in a new link when due, and then never return.
 
-        Raises `PayloadTooLargeError` when the run can continue neither in a new link nor for long in this one.
+        Raises `PayloadTooLargeError` when the run can continue neither in a new link nor for long
+        in this one.
         """
         if not self.state.cancelled and self._is_time():
             await self._go_on()
@@ -85,11 +93,15 @@ class ContinueAsNew:
         return suggested or self._is_upgrade() or self.state.approvals.are_many
 
     def _is_upgrade(self) -> bool:
-        """Return whether the run moves to another version; each link makes at least one iteration."""
+        """Return whether the run moves to another version; each link makes at least one
+        iteration.
+        """
         return self.state.loop.iterations > self._first and is_behind()
 
     async def _next_input(self) -> RunInput | None:
-        """Return the input of the next link, certain to fit; None when the run has to stay here for an iteration."""
+        """Return the input of the next link, certain to fit; None when the run has to stay here for
+        an iteration.
+        """
         if sum(map(len, self.state.steering)) > MAX_STEERING_CHARS:
             return None
         is_large = self.state.conversation.recorded_bytes > INLINE_BYTES
@@ -106,13 +118,17 @@ class ContinueAsNew:
         if recorded is None:
             return await self._fitted_input(await self._record_conversation())
         raise PayloadTooLargeError(
-            f"The run can't be continued in a new link: the link's input takes {size} bytes, at most "
-            f"{MAX_PAYLOAD_BYTES} are possible, and the largest part is {_largest_part(next_input)}. "
+            f"The run can't be continued in a new link: the link's input takes {size} bytes, at "
+            "most "
+            f"{MAX_PAYLOAD_BYTES} are possible, and the largest part is "
+            f"{_largest_part(next_input)}. "
             "Give it less, or configure external storage (PERDURE_STORAGE) for clients and workers"
         )
 
     def _input_with(self, recorded: CarriedConversation | None) -> RunInput:
-        """Return this link's input with the changes, so that fields unknown to this version are passed on."""
+        """Return this link's input with the changes, so that fields unknown to this version are
+        passed on.
+        """
         messages = [] if recorded else self.state.conversation.messages
         by = passed_on(self.state.requests, workflow.info().workflow_id, link_content())
         changed = {
@@ -152,11 +168,15 @@ class ContinueAsNew:
 
     async def _record_conversation(self) -> CarriedConversation:
         """Record the whole conversation in this link's history, and return where its pieces end."""
-        size, history = self.state.conversation.recorded_bytes, workflow.info().get_current_history_size()
+        size, history = (
+            self.state.conversation.recorded_bytes,
+            workflow.info().get_current_history_size(),
+        )
         if min(size, history) > MAX_START_BYTES:
             raise PayloadTooLargeError(
                 f"The conversation is too large to be continued in a new link: {size} "
-                f"bytes, at most {MAX_START_BYTES} are possible. Set RunOptions.context_budget to keep it smaller, "
+                f"bytes, at most {MAX_START_BYTES} are possible. Set RunOptions.context_budget to "
+                "keep it smaller, "
                 "or configure external storage (PERDURE_STORAGE) for clients and workers"
             )
         await record_all(self.state.conversation)

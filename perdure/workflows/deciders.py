@@ -30,11 +30,13 @@ from .approvals import OpenApproval, refusal
 from .waiting import wait_until
 
 
-def require_entitled(decision: CallApproval, opened: OpenApproval | None, requests: Requests) -> None:
+def require_entitled(
+    decision: CallApproval, opened: OpenApproval | None, requests: Requests
+) -> None:
     """Raise a refusal for a decider who is not entitled, and for an invalid signature.
 
-    The answer depends on this worker's keys and on the time, so callers record it. `opened` is None for a decision that
-    changes nothing.
+    The answer depends on this worker's keys and on the time, so callers record it. `opened` is None
+    for a decision that changes nothing.
     """
     vouch = decision.vouch
     if opened is not None:
@@ -43,7 +45,9 @@ def require_entitled(decision: CallApproval, opened: OpenApproval | None, reques
         return
     run = workflow.info().first_execution_run_id
     if fault := _keys().fault_in(vouch, decision.subject(run), workflow.time()):
-        raise refusal("vouch", f"the decision of {one_line(vouch.name)!r} is not vouched for: {fault}")
+        raise refusal(
+            "vouch", f"the decision of {one_line(vouch.name)!r} is not vouched for: {fault}"
+        )
     if opened is not None:
         _require_tenant(vouch)
         _require_role(vouch, opened)
@@ -74,7 +78,8 @@ def _require_role(vouch: Vouch, opened: OpenApproval) -> None:
         has = ", ".join(map(one_line, vouch.roles[:10])) or "none"
         raise refusal(
             "not_entitled",
-            f"{_name_of(vouch)} may not decide about tool {opened.pending.name!r}: expected one of the roles "
+            f"{_name_of(vouch)} may not decide about tool {opened.pending.name!r}: expected one of "
+            "the roles "
             f"{', '.join(map(one_line, entitled))}, and the gateway knows of {has}",
         )
 
@@ -87,7 +92,8 @@ def _require_other(vouch: Vouch, opened: OpenApproval, requests: Requests) -> No
     if names is None:
         raise refusal(
             "not_entitled",
-            f"no decision about tool {opened.pending.name!r} is possible: the requesters of this run could not be "
+            f"no decision about tool {opened.pending.name!r} is possible: the requesters of this "
+            "run could not be "
             "verified, and the decider must not be one of them (notRequester)",
         )
     if vouch.name in names:
@@ -108,7 +114,8 @@ Emit = Callable[[EventType, LoggedData], None]
 async def wait_for_deciders(
     opened: OpenApproval, emit: Emit, is_over: Callable[[], bool], end: float | None, why: str
 ) -> None:
-    """Report votes, and wait out the time of the tool's own deciders where others are asked after it.
+    """Report votes, and wait out the time of the tool's own deciders where others are asked after
+    it.
 
     `end` is the time at which the call is denied, in seconds since the epoch.
     """
@@ -117,29 +124,43 @@ async def wait_for_deciders(
 
     def tell(vote: Vote, votes: int) -> None:
         said = vote.model_dump(mode="json")
-        data = PermissionVoteData(name=pending.name, vote=said, votes=votes, count=policy.count, digest=pending.digest)
+        data = PermissionVoteData(
+            name=pending.name, vote=said, votes=votes, count=policy.count, digest=pending.digest
+        )
         emit("permission_vote", data)
 
     opened.on_vote = tell
-    if not policy.escalate_after or not policy.to or (end and end <= workflow.time() + policy.escalate_after):
+    if (
+        not policy.escalate_after
+        or not policy.to
+        or (end and end <= workflow.time() + policy.escalate_after)
+    ):
         return
     if await wait_until(is_over, policy.escalate_after, why):
         return
     opened.escalate()
-    emit("permission_escalated", PermissionEscalatedData(name=pending.name, to=policy.to, digest=pending.digest))
+    emit(
+        "permission_escalated",
+        PermissionEscalatedData(name=pending.name, to=policy.to, digest=pending.digest),
+    )
 
 
 def initial_requests(input: RunInput | SessionInput) -> Requests:
-    """Return the request that a link of a run or a session begins with; None where the requester is unknown.
+    """Return the request that a link of a run or a session begins with; None where the requester is
+    unknown.
 
-    A link signs the request for the next link of the same chain. Without the signature, anybody who may start workflows
-    could start one with a forged carried state.
+    A link signs the request for the next link of the same chain. Without the signature, anybody who
+    may start workflows could start one with a forged carried state.
     """
     if input.requested_by is None:
         return None
     info = workflow.info()
     content = link_content() if input.carried else input.content
-    return [_request(input.requested_by, content, info.workflow_start_time.timestamp(), info.workflow_id)]
+    return [
+        _request(
+            input.requested_by, content, info.workflow_start_time.timestamp(), info.workflow_id
+        )
+    ]
 
 
 def link_content() -> str:
@@ -148,20 +169,30 @@ def link_content() -> str:
 
 
 def initial_requesters(input: SessionInput) -> list[str] | None:
-    """Return the requesters of the session and of its earlier links; None where their signature is invalid."""
+    """Return the requesters of the session and of its earlier links; None where their signature is
+    invalid.
+    """
     requests = initial_requests(input)
     names = None if requests is None else _own_keys().requesters(requests)
     return None if names is None else sorted(names)
 
 
 def request_received(by: Requesters | None, content: str) -> Request | None:
-    """Return the request that reached this workflow now; None where no signature vouches for its sender."""
-    return None if by is None else _request(by, content, workflow.time(), workflow.info().workflow_id)
+    """Return the request that reached this workflow now; None where no signature vouches for its
+    sender.
+    """
+    return (
+        None if by is None else _request(by, content, workflow.time(), workflow.info().workflow_id)
+    )
 
 
 def _request(by: Requesters, content: str, at: float, place: str) -> Request:
-    known = Requesters(**{name: getattr(by, name) for name in Requesters.model_fields})  # Drops foreign fields.
-    return Request(by=known, place=place, content=content, since=at - VALID_SECONDS, until=at + VALID_SECONDS)
+    known = Requesters(
+        **{name: getattr(by, name) for name in Requesters.model_fields}
+    )  # Drops foreign fields.
+    return Request(
+        by=known, place=place, content=content, since=at - VALID_SECONDS, until=at + VALID_SECONDS
+    )
 
 
 def signature_fault(message: SessionMessage, by: Requesters) -> str | None:
@@ -170,22 +201,29 @@ def signature_fault(message: SessionMessage, by: Requesters) -> str | None:
     The answer depends on this worker's keys and on the time, so callers record it.
     """
     info = workflow.info()
-    request = _request(by, message.content(info.first_execution_run_id), workflow.time(), info.workflow_id)
+    request = _request(
+        by, message.content(info.first_execution_run_id), workflow.time(), info.workflow_id
+    )
     is_signed_setup = message.setup is None or message.setup.digest == message.setup_digest
     if is_signed_setup and _own_keys().requesters([request]) is not None:
         return None
     return (
-        "the message is signed, and its signature is of another message, setup, session or time, or by a key that this "
+        "the message is signed, and its signature is of another message, setup, session or time, "
+        "or by a key that this "
         f"worker lacks: send it again, and give gateways and workers the same {VARIABLE}"
     )
 
 
 def part_content(turn: int, part: ConversationRef, handed_to: str) -> str:
-    """Return the content that a turn signs when it hands messages over to its session; a digest represents them."""
+    """Return the content that a turn signs when it hands messages over to its session; a digest
+    represents them.
+    """
     return content_of("hand_over", turn, part.base, part.version, part.digest, handed_to)
 
 
-def handed_over_by(by: Requesters | None, turn: int, part: ConversationRef, handed_to: str) -> set[str] | None:
+def handed_over_by(
+    by: Requesters | None, turn: int, part: ConversationRef, handed_to: str
+) -> set[str] | None:
     """Return the requesters of a turn's additions to this session; None where they are unknown.
 
     The part fits only this session's conversation, so it may arrive late, after a worker's outage.
@@ -197,10 +235,11 @@ def handed_over_by(by: Requesters | None, turn: int, part: ConversationRef, hand
 
 
 def passed_on(requests: Requests, place: str, content: str) -> Requesters | None:
-    """Return the requesters of a run that this one calls, signed with this worker's key; None where they are unknown.
+    """Return the requesters of a run that this one calls, signed with this worker's key; None where
+    they are unknown.
 
-    The signature is part of the sent value and decides nothing here: a worker that replays the history with another key
-    takes the same path.
+    The signature is part of the sent value and decides nothing here: a worker that replays the
+    history with another key takes the same path.
     """
     if requests is None:
         return None
@@ -209,7 +248,9 @@ def passed_on(requests: Requests, place: str, content: str) -> Requesters | None
 
 
 def signed_requesters(names: Sequence[str], place: str, content: str) -> Requesters | None:
-    """Return these requesters of another workflow, signed with this worker's key; None where it has none."""
+    """Return these requesters of another workflow, signed with this worker's key; None where it has
+    none.
+    """
     keys = _own_keys()
     return keys.request(names, place, content, workflow.time()) if keys.keys else None
 

@@ -1,4 +1,6 @@
-"""The loop's effects on Temporal: activities, timers, signals, the decisions of guardrails and of persons."""
+"""The loop's effects on Temporal: activities, timers, signals, the decisions of guardrails and of
+persons.
+"""
 
 from __future__ import annotations
 
@@ -65,9 +67,11 @@ def start_compaction(input: activities.CompactInput, state: RunState) -> Activit
     )
 
 
-def start_judging(input: activities.JudgeInput, kind: str, state: RunState) -> ActivityHandle[JudgedOutput]:
-    """Start the activity that asks the guardrail: a local activity, which costs less, where it is `plain` and this
-    worker has it.
+def start_judging(
+    input: activities.JudgeInput, kind: str, state: RunState
+) -> ActivityHandle[JudgedOutput]:
+    """Start the activity that asks the guardrail: a local activity, which costs less, where it is
+    `plain` and this worker has it.
 
     A tool's approval function is asked in the same way.
     """
@@ -134,7 +138,9 @@ class TemporalEffects:
     def random(self) -> float:
         return workflow.random().random()
 
-    def emit(self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None) -> None:
+    def emit(
+        self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None
+    ) -> None:
         self._state.events.append(type, iteration, data, time=now(), call_id=call_id)
 
     async def checkpoint(self, state: LoopState) -> None:
@@ -148,7 +154,9 @@ class TemporalEffects:
         if failed is not None:
             tries_again(failed, seconds)
             until = now() + seconds
-            self._state.held_up = HeldUp(kind=failed.kind, why=one_line(failed.account, 300), until=until)
+            self._state.held_up = HeldUp(
+                kind=failed.kind, why=one_line(failed.account, 300), until=until
+            )
         summary = held_up_summary(self._state.label, why, failed.kind if failed else "", seconds)
         self._state.ready_at = now() + seconds
         is_cancelled = await wait_until(self.cancelled, seconds, summary)
@@ -176,7 +184,9 @@ class TemporalEffects:
         self._state.unread = 0
         while True:
             try:
-                reply = await self._call_model(partial(self._attempt, conversation, calling), calling.fallback)
+                reply = await self._call_model(
+                    partial(self._attempt, conversation, calling), calling.fallback
+                )
                 self._state.note_end(reply.ended_at)
                 return reply
             except ActivityError as error:
@@ -187,9 +197,13 @@ class TemporalEffects:
                     raise
                 workers_were_lost(error)
             if (deadline := self._state.deadline) is not None and now() > deadline:
-                raise time_is_over(self._state.options, "it passed while the workers of a model call were lost")
+                raise time_is_over(
+                    self._state.options, "it passed while the workers of a model call were lost"
+                )
 
-    async def _call_model(self, attempt: Callable[..., Awaitable[ModelReply]], fallback: int) -> ModelReply:
+    async def _call_model(
+        self, attempt: Callable[..., Awaitable[ModelReply]], fallback: int
+    ) -> ModelReply:
         async def begin(policy: RetryPolicy) -> ModelReply:
             await self._state.wake()
             if self._state.loop.untold_sleep:
@@ -197,7 +211,9 @@ class TemporalEffects:
             return await attempt(policy)
 
         try:
-            return await (self._pacing.call(begin, fallback) if self._pacing else begin(LOST_WORKER_RETRIES))
+            return await (
+                self._pacing.call(begin, fallback) if self._pacing else begin(LOST_WORKER_RETRIES)
+            )
         except ActivityError as error:
             return await self._offers.run_elsewhere(error, partial(attempt, OFFERED_RETRIES))
 
@@ -244,7 +260,9 @@ class TemporalEffects:
             raise
 
     async def _end_response(self, fallback: int) -> None:
-        """Have the provider cancel its background response after the run's cancellation: no other caller may."""
+        """Have the provider cancel its background response after the run's cancellation: no other
+        caller may.
+        """
         model = self._state.input.agent.with_fallback(fallback).model
         if not may_run_in_background(model):
             return
@@ -280,13 +298,17 @@ class TemporalEffects:
     async def prepare_tools(self, conversation: Conversation, iteration: int) -> GuardrailResult:
         return await self.judge_input(conversation, "tools", iteration)
 
-    async def judge_input(self, conversation: Conversation, point: Any = "input", iteration: int = 0) -> JudgedOutput:
+    async def judge_input(
+        self, conversation: Conversation, point: Any = "input", iteration: int = 0
+    ) -> JudgedOutput:
         async def start(offer: Offer) -> JudgedOutput:
             # A local activity's input is not in the history.
             if is_recorded := offer is not None or self._state.inventory.hooks[point] == "async":
                 await record_ahead(conversation)
             reference = conversation.ref(record=is_recorded)
-            asked = activities.JudgeInput(point=point, conversation=reference, iteration=iteration, offer=offer)
+            asked = activities.JudgeInput(
+                point=point, conversation=reference, iteration=iteration, offer=offer
+            )
             return await self._judge(asked)
 
         return await self._offers.run(start)
@@ -298,15 +320,21 @@ class TemporalEffects:
         return await self._ask(self._offers, point="tool", request=request)
 
     async def judge_edited(self, request: ToolRequest) -> GuardrailResult:
-        """Ask about arguments that a person has edited; without a verdict the decision is refused, not held."""
+        """Ask about arguments that a person has edited; without a verdict the decision is refused,
+        not held.
+        """
         return await self._ask(Offers(self._state, may_hold=False), point="tool", request=request)
 
     async def _ask(self, offers: Offers, **asked: Any) -> JudgedOutput:
-        return await offers.run(lambda offer: self._judge(activities.JudgeInput(offer=offer, **asked)))
+        return await offers.run(
+            lambda offer: self._judge(activities.JudgeInput(offer=offer, **asked))
+        )
 
     async def _judge(self, input: activities.JudgeInput) -> JudgedOutput:
         try:
-            judged = await self._unless_cancelled(start_judging(input, self._kind_of_judge(input), self._state))
+            judged = await self._unless_cancelled(
+                start_judging(input, self._kind_of_judge(input), self._state)
+            )
             self._state.note_end(None)
             return judged
         except ActivityError as error:
@@ -314,7 +342,9 @@ class TemporalEffects:
                 raise
             if input.point == "approval":
                 return JudgedOutput(allowed=True, ask=CHECK_FAILED.format("it timed out"))
-            return JudgedOutput(allowed=False, reason=f"the {input.point} guardrail failed: it timed out")
+            return JudgedOutput(
+                allowed=False, reason=f"the {input.point} guardrail failed: it timed out"
+            )
 
     def _kind_of_judge(self, input: activities.JudgeInput) -> str:
         if input.point != "approval" or input.request is None:
@@ -322,13 +352,17 @@ class TemporalEffects:
         return self._state.tools[input.request.name].approval_check or "plain"
 
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
-        """Compact as `Effects.compact` does. Raises CompactionError when the compactor fails or takes too long."""
+        """Compact as `Effects.compact` does. Raises CompactionError when the compactor fails or
+        takes too long.
+        """
 
         async def start(offer: Offer) -> str:
             await record_ahead(conversation)
             if self._pacing is not None:
                 await self._pacing.permit("compactor")
-            input = activities.CompactInput(conversation=conversation.ref(), head=head, drop=drop, offer=offer)
+            input = activities.CompactInput(
+                conversation=conversation.ref(), head=head, drop=drop, offer=offer
+            )
             summary = await self._unless_cancelled(start_compaction(input, self._state))
             self._state.note_end(None)
             return summary
@@ -350,7 +384,8 @@ class TemporalEffects:
         return await self._tool_runs.reconcile(request, earlier)
 
     def misfits(self, request: ToolRequest) -> list[str]:
-        # Imported where it is used: readers of runs import this module too, and rarely execute this.
+        # Imported where it is used: readers of runs import this module too, and rarely execute
+        # this.
         from ..tools.validation import call_problems
 
         tool, spec = self._state.offered_agent.tool(request.name), self._state.tools[request.name]
@@ -360,7 +395,9 @@ class TemporalEffects:
         """Wait for approval as `Effects.approve` does; the run's deadline ends the wait too."""
         state, approvals = self._state, self._state.approvals
         spec = state.tools.get(request.name) or ToolSpec(name=request.name)
-        opened = approvals.open(request, spec, asked, self.judge_edited if "tool" in state.inventory.hooks else None)
+        opened = approvals.open(
+            request, spec, asked, self.judge_edited if "tool" in state.inventory.hooks else None
+        )
         waits(request, asked)
         ends = [end for end in (state.deadline, asked.deadline) if end is not None]
 
@@ -378,7 +415,9 @@ class TemporalEffects:
         person_waited_for(opened.pending, opened.approval, cancelled=state.cancelled)
         if opened.approval is None and state.cancelled:
             raise Cancelled
-        if opened.approval is None and min(ends) != asked.deadline:  # The loop checks its limits next.
+        if (
+            opened.approval is None and min(ends) != asked.deadline
+        ):  # The loop checks its limits next.
             return Approval(approved=False, reason="the time of the run is over (max_seconds)")
         if opened.approval is None:
             opened.approval = approvals.expire(opened, asked)
@@ -387,7 +426,9 @@ class TemporalEffects:
         return opened.approval
 
     async def _unless_cancelled(self, handle: ActivityHandle[Result]) -> Result:
-        """Return the activity's result. Raises `Cancelled`, and cancels the activity, if the run is cancelled first."""
+        """Return the activity's result. Raises `Cancelled`, and cancels the activity, if the run is
+        cancelled first.
+        """
         if not await wait_until_done(handle, self._state):
             await give_up(handle)
             raise Cancelled

@@ -1,5 +1,5 @@
-"""Executes tool calls with activities and workflows of other workers, in any language, and turns their outcomes into
-results.
+"""Executes tool calls with activities and workflows of other workers, in any language, and turns
+their outcomes into results.
 """
 
 from __future__ import annotations
@@ -33,7 +33,13 @@ from ..protocol.activities import WORKER_SHUTDOWN, lost_tool
 from ..text import bounded_text, one_line, valid_json
 from ..tool_calls import ChildWorkflow, ForeignActivity, ToolRequest, ToolSpec
 from ..tool_results import SizeLimits
-from ..tools.foreign import ActivityOptions, CallOptions, WorkflowOptions, complete_arguments, sent_arguments
+from ..tools.foreign import (
+    ActivityOptions,
+    CallOptions,
+    WorkflowOptions,
+    complete_arguments,
+    sent_arguments,
+)
 from ..tools.kind import OutcomeUnknown
 from ..tools.results import to_result
 from ..tools.signature import InvalidArguments
@@ -44,8 +50,14 @@ from .run_state import RunState
 from .ui import call_summary
 from .waiting import wait_until, wait_until_done
 
-UNKNOWN_OUTCOMES = (START_TO_CLOSE, "TemporalTimeout:Heartbeat", WORKER_SHUTDOWN, OutcomeUnknown.__name__)
-"""Error types of foreign activities and workflows that may have taken effect; any other type means failure."""
+UNKNOWN_OUTCOMES = (
+    START_TO_CLOSE,
+    "TemporalTimeout:Heartbeat",
+    WORKER_SHUTDOWN,
+    OutcomeUnknown.__name__,
+)
+"""Error types of foreign activities and workflows that may have taken effect; any other type means
+failure."""
 
 
 def failure(
@@ -62,9 +74,11 @@ def failure(
 
 
 def read_result(name: str, value: RawValue | None, max_bytes: int | None) -> ToolResult:
-    """Return the result: text unchanged, other values as JSON, nothing as empty text; bounded in size.
+    """Return the result: text unchanged, other values as JSON, nothing as empty text; bounded in
+    size.
 
-    An unreadable payload becomes an error result. A failure of the workflow task would repeat for ever.
+    An unreadable payload becomes an error result. A failure of the workflow task would repeat for
+    ever.
     """
     limits = SizeLimits() if max_bytes is None else SizeLimits(text_bytes=max_bytes)
     if value is None:
@@ -75,8 +89,10 @@ def read_result(name: str, value: RawValue | None, max_bytes: int | None) -> Too
     except Exception as error:  # Foreign bytes can raise any exception.
         encoding = value.payload.metadata.get("encoding", b"").decode(errors="replace")
         text = (
-            f"its result can't be read: its encoding is {one_line(encoding, 100)!r}, of {len(value.payload.data):,} "
-            f"bytes ({type(error).__name__}). Expected json/plain, as Temporal's SDKs write it without a codec of "
+            f"its result can't be read: its encoding is {one_line(encoding, 100)!r}, of "
+            f"{len(value.payload.data):,} "
+            f"bytes ({type(error).__name__}). Expected json/plain, as Temporal's SDKs write it "
+            "without a codec of "
             "their own. It was executed"
         )
         return failure(name, text, kind="unreadable_result", outcome_unknown=True)
@@ -95,10 +111,14 @@ def activity_failure(
 
 
 def child_failure(
-    name: str, called: WorkflowOptions, error: ChildWorkflowError, over_after: float | None, cancelled: bool
+    name: str,
+    called: WorkflowOptions,
+    error: ChildWorkflowError,
+    over_after: float | None,
+    cancelled: bool,
 ) -> ToolResult:
-    """Return the model's error result for a child workflow that returned no result, given up after `over_after`
-    seconds.
+    """Return the model's error result for a child workflow that returned no result, given up after
+    `over_after` seconds.
     """
     cause, what = error.cause, f"the workflow {called.workflow!r}"
     if isinstance(cause, CancelledError) and over_after is not None:
@@ -111,16 +131,21 @@ def child_failure(
         text = f"{what} timed out{f' after {limit:g} seconds' if limit else ''}"
         return failure(name, text, kind="timeout", status="timeout", outcome_unknown=True)
     if isinstance(cause, TerminatedError):
-        return failure(name, f"{what} was terminated from outside", kind="terminated", outcome_unknown=True)
+        return failure(
+            name, f"{what} was terminated from outside", kind="terminated", outcome_unknown=True
+        )
     return _failure_of(name, what, cause or error)
 
 
-def _timeout_of(name: str, called: ActivityOptions, cause: TemporalTimeoutError, seconds: float | None) -> ToolResult:
+def _timeout_of(
+    name: str, called: ActivityOptions, cause: TemporalTimeoutError, seconds: float | None
+) -> ToolResult:
     match cause.type:
         case TimeoutType.SCHEDULE_TO_START:
             wait = called.schedule_to_start_timeout
             text = (
-                f"no worker of the task queue {called.task_queue!r} took the activity {called.activity!r} within "
+                f"no worker of the task queue {called.task_queue!r} took the activity "
+                f"{called.activity!r} within "
                 f"{wait:g} s, so it was not executed"
             )
             return failure(name, text, kind="no_worker")
@@ -137,10 +162,17 @@ def _timeout_of(name: str, called: ActivityOptions, cause: TemporalTimeoutError,
 
 def _failure_of(name: str, what: str, cause: BaseException) -> ToolResult:
     if isinstance(cause, CancelledError):
-        return failure(name, f"{what} was cancelled, and not by this run", kind="cancelled", outcome_unknown=True)
+        return failure(
+            name,
+            f"{what} was cancelled, and not by this run",
+            kind="cancelled",
+            outcome_unknown=True,
+        )
     kind = cause.type if isinstance(cause, ApplicationError) and cause.type else "error"
     unknown = not isinstance(cause, ApplicationError) or kind in UNKNOWN_OUTCOMES
-    return failure(name, _description_of(cause), kind=bounded_text(kind, 200), outcome_unknown=unknown)
+    return failure(
+        name, _description_of(cause), kind=bounded_text(kind, 200), outcome_unknown=unknown
+    )
 
 
 def _description_of(error: BaseException) -> str:
@@ -156,7 +188,8 @@ def _description_of(error: BaseException) -> str:
 
 
 MAX_ARGUMENT_BYTES = 192 * 1024
-"""Small enough to be neither compressed nor stored outside Temporal: other SDKs could not read that."""
+"""Small enough to be neither compressed nor stored outside Temporal: other SDKs could not read
+that."""
 
 FAILED_RETRIES = replace(TOOL_RETRIES, non_retryable_error_types=list(UNKNOWN_OUTCOMES))
 """Retries of a call that is not idempotent."""
@@ -184,7 +217,9 @@ class ForeignCall:
     state: RunState
 
     async def run_activity(self, execution: ForeignActivity) -> ToolResult:
-        """Return the result of an activity of that type, executed once unless the declaration says otherwise."""
+        """Return the result of an activity of that type, executed once unless the declaration says
+        otherwise.
+        """
         called = ActivityOptions.model_validate(execution.options)
         try:
             arguments = self._arguments(called)
@@ -211,7 +246,11 @@ class ForeignCall:
             return read_result(self.request.name, await handle, self.spec.max_result)
         except ActivityError as error:
             return activity_failure(
-                self.request.name, called, error, self._attempt_seconds(called), self.state.cancelled
+                self.request.name,
+                called,
+                error,
+                self._attempt_seconds(called),
+                self.state.cancelled,
             )
 
     async def run_workflow(self, execution: ChildWorkflow) -> ToolResult:
@@ -238,12 +277,17 @@ class ForeignCall:
                 static_summary=call_summary(self.request),
             )
         except WorkflowAlreadyStartedError:
-            text = f"a workflow {id!r} is running, or has run and idReusePolicy is {called.id_reuse_policy}"
+            text = (
+                f"a workflow {id!r} is running, or has run and idReusePolicy is "
+                f"{called.id_reuse_policy}"
+            )
             return failure(self.request.name, text, kind="already_started")
         return await self._wait_for_result(handle, called)
 
     async def _wait_for_result(self, handle: Handle, called: WorkflowOptions) -> ToolResult:
-        """Wait for the child: first until the deadline for a worker to begin it, then until its time is over."""
+        """Wait for the child: first until the deadline for a worker to begin it, then until its
+        time is over.
+        """
         name, limit = self.request.name, self._workflow_seconds(called)
         started = workflow.time()
         wait = min(called.schedule_to_start_timeout, limit or called.schedule_to_start_timeout)
@@ -254,35 +298,51 @@ class ForeignCall:
                     await handle
                 queue = called.task_queue or workflow.info().task_queue
                 text = (
-                    f"no worker of the task queue {queue!r} has executed the workflow {called.workflow!r} in {wait:g} s"
+                    f"no worker of the task queue {queue!r} has executed the workflow "
+                    f"{called.workflow!r} in {wait:g} s"
                 )
-                return failure(name, f"{text}{unstarted.why and f': {unstarted.why}'}. It was ended", kind="no_worker")
+                return failure(
+                    name,
+                    f"{text}{unstarted.why and f': {unstarted.why}'}. It was ended",
+                    kind="no_worker",
+                )
             left = None if limit is None else started + limit - workflow.time()
             await self._wait_for(handle, left, "time-out of a child")
         is_over = not handle.done() and not self.state.cancelled
         try:
-            value = await child_result(handle, lambda: is_over or self.state.cancelled, grace=self._grace(is_over))
+            value = await child_result(
+                handle, lambda: is_over or self.state.cancelled, grace=self._grace(is_over)
+            )
         except ChildWorkflowError as error:
-            return child_failure(name, called, error, limit if is_over else None, self.state.cancelled)
+            return child_failure(
+                name, called, error, limit if is_over else None, self.state.cancelled
+            )
         except Cancelled:
             if not is_over:
                 return ToolResult.cancellation(outcome_unknown=True)
             text = (
-                f"timed out after {limit:g} seconds; the workflow {handle.id!r} was asked to end, and has not ended yet"
+                f"timed out after {limit:g} seconds; the workflow {handle.id!r} was asked to end, "
+                "and has not ended yet"
             )
             return failure(name, text, kind="timeout", status="timeout", outcome_unknown=True)
         return read_result(name, value, self.spec.max_result)
 
     async def _wait_for(self, handle: Handle, seconds: float | None, why: str) -> bool:
-        """Wait until the child has ended or the run is cancelled, and return whether that is so within that time."""
+        """Wait until the child has ended or the run is cancelled, and return whether that is so
+        within that time.
+        """
         left = None if seconds is None else max(seconds, 0.0)
         return await wait_until(lambda: handle.done() or self.state.cancelled, left, why)
 
     def _arguments(self, called: CallOptions) -> JsonObject:
-        """Return the arguments. Raises ValueError if they do not match, and if they exceed the size of one payload."""
+        """Return the arguments. Raises ValueError if they do not match, and if they exceed the size
+        of one payload.
+        """
         arguments = complete_arguments(called, self.request.arguments)
         if (size := uncompressed_bytes(arguments)) > MAX_ARGUMENT_BYTES:
-            raise InvalidArguments([f"they take {size:,} bytes together, at most {MAX_ARGUMENT_BYTES:,} are possible"])
+            raise InvalidArguments(
+                [f"they take {size:,} bytes together, at most {MAX_ARGUMENT_BYTES:,} are possible"]
+            )
         return arguments
 
     def _refusal(self, error: ValueError) -> ToolResult:
@@ -293,20 +353,30 @@ class ForeignCall:
         return 0.0 if is_over else self.state.options.cancel_grace
 
     def _attempt_seconds(self, called: ActivityOptions) -> float | None:
-        """Return the start-to-close time-out; None where the declaration only limits all attempts together."""
-        given = [limit for limit in (called.start_to_close_timeout, self.spec.timeout) if limit is not None]
+        """Return the start-to-close time-out; None where the declaration only limits all attempts
+        together.
+        """
+        given = [
+            limit
+            for limit in (called.start_to_close_timeout, self.spec.timeout)
+            if limit is not None
+        ]
         if not given and called.schedule_to_close_timeout is not None:
             return None
         return min(given, default=self.state.options.tool_timeout)
 
     def _workflow_seconds(self, called: WorkflowOptions) -> float | None:
-        """Return the seconds until the child is cancelled; None where Temporal ends it by the declared time-outs."""
+        """Return the seconds until the child is cancelled; None where Temporal ends it by the
+        declared time-outs.
+        """
         if called.execution_timeout is not None:
             return self.spec.timeout
         return self.spec.timeout or self.state.options.tool_timeout
 
     def _retry_policy(self, called: CallOptions) -> RetryPolicy:
-        """Return the retry policy: one attempt, unless the declaration sets a number or marks the tool idempotent."""
+        """Return the retry policy: one attempt, unless the declaration sets a number or marks the
+        tool idempotent.
+        """
         retries, default = called.retry_policy, TOOL_RETRIES if self.spec.idempotent else NO_RETRY
         if self.spec.retries:
             default = FAILED_RETRIES if not self.spec.idempotent else TOOL_RETRIES
@@ -323,10 +393,14 @@ class ForeignCall:
 
 
 async def _end_unstarted(handle: Handle) -> activities.Unstarted:
-    """End the child if no worker has begun it; an activity checks, because only the server knows."""
+    """End the child if no worker has begun it; an activity checks, because only the server
+    knows.
+    """
     found: activities.Unstarted = await workflow.execute_activity(
         activities.END_UNSTARTED,
-        activities.UnstartedInput(workflow_id=handle.id, run_id=handle.first_execution_run_id or ""),
+        activities.UnstartedInput(
+            workflow_id=handle.id, run_id=handle.first_execution_run_id or ""
+        ),
         result_type=activities.Unstarted,
         start_to_close_timeout=MARGIN,
         retry_policy=MOMENTARY_RETRIES,

@@ -1,4 +1,6 @@
-"""Decides when a run continues in a new link: after enough history, or with a new version of its workers."""
+"""Decides when a run continues in a new link: after enough history, or with a new version of its
+workers.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +28,18 @@ AMORTIZED = 4
 
 
 def is_behind() -> bool:
-    """Return whether a workflow pinned to one version of its workers' deployment should move to another one.
+    """Return whether a workflow pinned to one version of its workers' deployment should move to
+    another one.
 
-    The other one is the deployment's current version. A workflow learns of a change in its next task.
+    The other one is the deployment's current version. A workflow learns of a change in its next
+    task.
     """
     return workflow.info().is_target_worker_deployment_version_changed()
 
 
 def go_on_in_new_link(input: Any, handed_by: Agent | None = None) -> NoReturn:
-    """Close this link, and begin the next one, on the workers' current version where they are versioned.
+    """Close this link, and begin the next one, on the workers' current version where they are
+    versioned.
 
     Lists of runs keep showing the start of the first link, and show the new agent after a handoff.
     """
@@ -45,10 +50,14 @@ def go_on_in_new_link(input: Any, handed_by: Agent | None = None) -> NoReturn:
         name = shown_name(input.agent)
         memo |= {"agent": name, HANDED_BY: shown_name(handed_by)}
         if AGENT.name in input.search_attributes:
-            attributes = info.typed_search_attributes.updated(SearchAttributePair(AGENT, keyword(name)))
+            attributes = info.typed_search_attributes.updated(
+                SearchAttributePair(AGENT, keyword(name))
+            )
     is_pinned = info.get_current_deployment_version() is not None
     behavior = ContinueAsNewVersioningBehavior.AUTO_UPGRADE if is_pinned else None
-    workflow.continue_as_new(input, memo=memo, search_attributes=attributes, initial_versioning_behavior=behavior)
+    workflow.continue_as_new(
+        input, memo=memo, search_attributes=attributes, initial_versioning_behavior=behavior
+    )
 
 
 class Extent(NamedTuple):
@@ -59,7 +68,9 @@ class Extent(NamedTuple):
 
 
 class HistorySize:
-    """The growth of the history since this object was made, after the link loaded its conversation."""
+    """The growth of the history since this object was made, after the link loaded its
+    conversation.
+    """
 
     def __init__(self) -> None:
         self._info = workflow.info()
@@ -67,15 +78,18 @@ class HistorySize:
 
     def suggests_continuing(self, carried_bytes: int) -> bool:
         """Return whether Temporal suggests continue-as-new, and `has_grown_enough` agrees."""
-        return self._info.is_continue_as_new_suggested() and has_grown_enough(self._start, _now(), carried_bytes)
+        return self._info.is_continue_as_new_suggested() and has_grown_enough(
+            self._start, _now(), carried_bytes
+        )
 
 
 def has_grown_enough(start: Extent, now: Extent, carried_bytes: int) -> bool:
-    """Return whether a history that grew from `start` to `now` is long enough, once Temporal suggests a new link.
+    """Return whether a history that grew from `start` to `now` is long enough, once Temporal
+    suggests a new link.
 
-    `carried_bytes` is the uncompressed initial size of the next link's history. With links as short as Temporal
-    suggests, a run that never trims its conversation would record it too often: the histories would grow with the
-    square of the run's length.
+    `carried_bytes` is the uncompressed initial size of the next link's history. With links as short
+    as Temporal suggests, a run that never trims its conversation would record it too often: the
+    histories would grow with the square of the run's length.
     """
     if now.events - start.events >= MAX_EVENTS or now.bytes >= MAX_HISTORY_BYTES:
         return True

@@ -1,4 +1,6 @@
-"""Holds runs that would otherwise fail, until somebody releases them, possibly with other options."""
+"""Holds runs that would otherwise fail, until somebody releases them, possibly with other
+options.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,21 @@ from .received import Door
 MAX_WHY_BYTES = 8 * 1024
 
 
-REQUESTS = Door(GoOn, GO_ON_REFUSED, "options and by, each of which may be absent", is_optional=True)
+REQUESTS = Door(
+    GoOn, GO_ON_REFUSED, "options and by, each of which may be absent", is_optional=True
+)
 go_on_refusal = REQUESTS.refusal
 
 
 class Holds:
-    """The holds of one link: several tool calls of a round may be held at once, and are released together."""
+    """The holds of one link: several tool calls of a round may be held at once, and are released
+    together.
+    """
 
     def __init__(self, options: RunOptions, loop: LoopState) -> None:
-        """Both arguments belong to the run and change in place, so all their readers see the new values."""
+        """Both arguments belong to the run and change in place, so all their readers see the new
+        values.
+        """
         self._options = options
         self._loop = loop
         self.held: list[Held] = []
@@ -38,12 +46,16 @@ class Holds:
         self._since = 0.0
 
     def listen(self, listener: Callable[[], object]) -> None:
-        """Call `listener` when a hold begins or ends, in the workflow's thread. It must not raise."""
+        """Call `listener` when a hold begins or ends, in the workflow's thread. It must not
+        raise.
+        """
         self._listener = listener
 
     def begin(self, error: RunError, reason: HoldReason) -> Held:
         """Record that the run is held instead of failing with the error."""
-        option = error.option if isinstance(error, LimitExceededError | MaxIterationsError) else None
+        option = (
+            error.option if isinstance(error, LimitExceededError | MaxIterationsError) else None
+        )
         why = bounded_text(str(error), MAX_WHY_BYTES)
         held = Held(reason=reason, kind=error.kind, why=why, option=option, since=workflow.time())
         if not self.held:
@@ -79,7 +91,10 @@ class Holds:
         for held in self.held:
             if held.option and not self._is_raised(held.option, changed):
                 now = getattr(self._options, held.option)
-                text = f"{held.option} is used up ({now:g}): give a higher value, or the run would be held again"
+                text = (
+                    f"{held.option} is used up ({now:g}): give a higher value, or the run would be "
+                    "held again"
+                )
                 raise go_on_refusal("budget", text)
         return changed
 
@@ -91,13 +106,19 @@ class Holds:
 
 
 def _changed_options(go_on: GoOn) -> JsonObject:
-    """Return the fields of `RunOptions` with their values. Raises a refusal for a change that is not allowed."""
+    """Return the fields of `RunOptions` with their values. Raises a refusal for a change that is
+    not allowed.
+    """
     if wrong := [name for name in go_on.options if name not in CHANGED_BY_GO_ON]:
         known = ", ".join(CHANGED_BY_GO_ON)
-        raise go_on_refusal("options", f"{', '.join(map(one_line, wrong[:10]))} can't change now, only {known}")
+        raise go_on_refusal(
+            "options", f"{', '.join(map(one_line, wrong[:10]))} can't change now, only {known}"
+        )
     try:
         read = RunOptions.model_validate(go_on.options)
     except ValidationError as error:
-        problems = (f"{'.'.join(map(str, each['loc']))}: {fault_text(each)}" for each in error.errors())
+        problems = (
+            f"{'.'.join(map(str, each['loc']))}: {fault_text(each)}" for each in error.errors()
+        )
         raise go_on_refusal("options", "; ".join(problems)) from None
     return {name: getattr(read, name) for name in go_on.options}

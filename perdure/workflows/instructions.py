@@ -22,13 +22,16 @@ INSTRUCTIONS_FAILED = "instructions"
 async def instruct(state: RunState) -> None:
     """Add the instructions of a run, a turn or the next agent to the conversation.
 
-    A function's instructions are recorded. Raises ApplicationError after its last attempt has failed.
+    A function's instructions are recorded. Raises ApplicationError after its last attempt has
+    failed.
     """
     input, options, known = state.input, state.options, state.conversation.messages
     before = known[: count_of_instructions(known)]
     own = input.handoffs[input.handed_to] if input.carried is not None else before
     if (name := options.instructions_by) is not None:
-        own = with_instructions_by(name, await _text(state, name), own, replaced=options.instructions_replaced)
+        own = with_instructions_by(
+            name, await _text(state, name), own, replaced=options.instructions_replaced
+        )
     if own != before and not state.cancelled:
         state.instruct(own)
 

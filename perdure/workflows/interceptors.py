@@ -1,4 +1,6 @@
-"""Gives a worker or a replayer access to its workflow objects, and logs the start and end of runs."""
+"""Gives a worker or a replayer access to its workflow objects, and logs the start and end of
+runs.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ Observed = TypeVar("Observed", bound=AgentRun | Session)
 
 
 class RunObserver(Interceptor, Generic[Observed]):
-    """Observes the start of an agent's run and the stop of its execution, in the thread that executes the workflow."""
+    """Observes the start of an agent's run and the stop of its execution, in the thread that
+    executes the workflow.
+    """
 
     observed: tuple[type[Any], ...] = (AgentRun,)
     """The observed workflows."""
@@ -40,7 +44,9 @@ class RunObserver(Interceptor, Generic[Observed]):
         """Handle a run or a link that is about to take its first step. Must not raise."""
 
     def on_stop(self, run: Observed, info: workflow.Info) -> None:
-        """Handle a run that stopped here: it ended, continued as the next link, or was evicted. Must not raise."""
+        """Handle a run that stopped here: it ended, continued as the next link, or was evicted.
+        Must not raise.
+        """
 
     def workflow_interceptor_class(
         self, input: WorkflowInterceptorClassInput
@@ -65,8 +71,8 @@ class RunObserver(Interceptor, Generic[Observed]):
 class RunLogInterceptor(Interceptor):
     """Logs the start and end of an agent's run, and writes its current details on request.
 
-    The thread that executes a run calls `on_reader` with the run's id when a reader queries its events, and `on_cancel`
-    when the run is cancelled.
+    The thread that executes a run calls `on_reader` with the run's id when a reader queries its
+    events, and `on_cancel` when the run is cancelled.
     """
 
     def __init__(self, on_reader: Callable[[str], None], on_cancel: Callable[[str], None]) -> None:
@@ -108,7 +114,12 @@ class _Inbound(WorkflowInboundInterceptor):
                 log(logging.INFO, "is cancelled")
             raise
         except FailureError as error:
-            log(logging.WARNING, "failed (%s): %s", getattr(error, "type", None) or type(error).__name__, error.message)
+            log(
+                logging.WARNING,
+                "failed (%s): %s",
+                getattr(error, "type", None) or type(error).__name__,
+                error.message,
+            )
             raise
         except Exception as error:
             log(logging.ERROR, "can't go on: %s: %s", type(error).__name__, error)

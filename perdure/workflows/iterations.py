@@ -1,4 +1,6 @@
-"""The last iterations of a run, one line each: model, tokens, cost, and each tool call with its outcome."""
+"""The last iterations of a run, one line each: model, tokens, cost, and each tool call with its
+outcome.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from ..text import code, excerpt, format_usd, one_line, url_chars, url_part, vis
 
 MAX_LINES = 4
 MAX_URL_CHARS = 4000
-"""Limit for all lines together: Temporal's UI sends them in a URL, and some proxies limit URLs to 8 KB."""
+"""Limit for all lines together: Temporal's UI sends them in a URL, and some proxies limit URLs to 8
+KB."""
 MAX_CALLS = 5
 """Tool calls per line."""
 MAX_ARGUMENTS = 2000
@@ -27,7 +30,9 @@ _repr.maxlist = _repr.maxdict = 8
 
 
 def call_text(name: str, arguments: JsonObject | str) -> str:
-    """Return a tool call on one line, as `name(key=value)`; other arguments than a JSON object are shown unparsed."""
+    """Return a tool call on one line, as `name(key=value)`; other arguments than a JSON object are
+    shown unparsed.
+    """
     if isinstance(arguments, str):
         arguments = _parsed_arguments(arguments)
     if isinstance(arguments, str):
@@ -68,7 +73,9 @@ class Iteration:
                 is_stopped = data.get("isDenied") or data.get("isCancelled")
                 problem = self._problems.pop(entry.call_id, data["result"] if is_stopped else "")
                 why = problem.removeprefix(f"Error: Tool '{data['name']}' failed: ")
-                self.calls.append(f"✗ {_call(begun)} {code(why, 60)}" if why else f"✓ {_call(begun)}")
+                self.calls.append(
+                    f"✗ {_call(begun)} {code(why, 60)}" if why else f"✓ {_call(begun)}"
+                )
             case terminal if terminal in TERMINAL_EVENTS:
                 self.calls += [f"✗ {_call(begun)} has not ended" for begun in self.running.values()]
                 self.running.clear()

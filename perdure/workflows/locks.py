@@ -30,7 +30,9 @@ async def require_as_locked(state: RunState) -> None:
     if not state.inventory.asks_about_changes:
         raise ApplicationError(f"{text}\n{advice}", type=LOCK_ERROR, non_retryable=True)
     workflow.logger.warning("the run waits for a person: %s", text)
-    request = ToolRequest(call_id=ASKED, name=ASKED, arguments={"changes": changes}, iteration=0, index=0)
+    request = ToolRequest(
+        call_id=ASKED, name=ASKED, arguments={"changes": changes}, iteration=0, index=0
+    )
 
     async def no_checkpoint() -> None:
         """Do nothing: no iteration has begun."""

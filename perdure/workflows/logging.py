@@ -21,7 +21,9 @@ _log = get_logger("perdure.runs")
 
 
 def log(level: int, text: str, *values: object, **about: object) -> None:
-    """Log a line about the current run, except on replay; `about` holds the line's further fields."""
+    """Log a line about the current run, except on replay; `about` holds the line's further
+    fields.
+    """
     if workflow.unsafe.is_replaying() or not _log.isEnabledFor(level):
         return
     if getattr(workflow.instance(), "is_being_read", False):
@@ -42,7 +44,8 @@ def waits(request: ToolRequest, asked: Asked) -> None:
     """Log that the run waits for a person."""
     log(
         logging.INFO,
-        f"waits for {'an answer to' if asked.question else 'an approval of'} the call %s of tool %r",
+        f"waits for {'an answer to' if asked.question else 'an approval of'} the call %s of tool "
+        "%r",
         *(request.call_id, request.name),
         tool=request.name,
         call=request.call_id,
@@ -53,7 +56,11 @@ def waits(request: ToolRequest, asked: Asked) -> None:
 def goes_on(request: ToolRequest, asked: Asked, approval: Approval) -> None:
     """Log a person's decision."""
     word = ("answered" if asked.question else "approved") if approval.approved else "denied"
-    by = f" by {approval.by}{'' if isinstance(approval, Decided) else ' (claimed)'}" if approval.by else ""
+    by = (
+        f" by {approval.by}{'' if isinstance(approval, Decided) else ' (claimed)'}"
+        if approval.by
+        else ""
+    )
     reason = f": {one_line(approval.reason, 200)}" if approval.reason else ""
     log(
         logging.INFO,
@@ -68,7 +75,14 @@ def is_held(held: Held) -> None:
     """Log that the run is held until somebody releases it."""
     how = command_line("go-on", workflow.info().workflow_id)
     why = one_line(held.why, 500).rstrip(".")
-    log(logging.WARNING, "is held (%s): %s. Let it go on: %s", held.reason, why, how, reason=held.reason)
+    log(
+        logging.WARNING,
+        "is held (%s): %s. Let it go on: %s",
+        held.reason,
+        why,
+        how,
+        reason=held.reason,
+    )
 
 
 def has_slept(seconds: float, then: str) -> None:
@@ -79,7 +93,9 @@ def has_slept(seconds: float, then: str) -> None:
 def is_let_go_on(go_on: GoOn) -> None:
     """Log who released the run, and the changed options."""
     by = f", let go on by {one_line(go_on.by)}" if go_on.by else ""
-    changes = "".join(f", {one_line(name)} is {value!r:.80} now" for name, value in go_on.options.items())
+    changes = "".join(
+        f", {one_line(name)} is {value!r:.80} now" for name, value in go_on.options.items()
+    )
     log(logging.INFO, "goes on%s%s", by, changes)
 
 
@@ -98,7 +114,8 @@ def workers_were_lost(error: ActivityError) -> None:
     """Log that all attempts of a model call were lost with their workers, and that more follow."""
     log(
         logging.ERROR,
-        "starts a model call again: each worker that tried it was lost (%s). Read the logs of the workers: if this "
+        "starts a model call again: each worker that tried it was lost (%s). Read the logs of the "
+        "workers: if this "
         "call kills them, cancel the run",
         error.cause,
     )
@@ -123,28 +140,47 @@ WAIT_SECONDS = "perdure_person_wait_duration_seconds"
 
 def run_started(about: Mapping[str, str]) -> None:
     """Count a run that begins; `about` holds its labels."""
-    workflow.metric_meter().create_counter(RUNS_STARTED, "Runs that workers have begun with").add(1, about)
+    workflow.metric_meter().create_counter(RUNS_STARTED, "Runs that workers have begun with").add(
+        1, about
+    )
 
 
 def run_ended(about: Mapping[str, str], outcome: str, seconds: float) -> None:
-    """Count a run, all its links together; `outcome` is done, incomplete (at a limit), failed or cancelled."""
+    """Count a run, all its links together; `outcome` is done, incomplete (at a limit), failed or
+    cancelled.
+    """
     meter = workflow.metric_meter()
     meter.create_counter(RUNS_ENDED, "Runs that have ended").add(1, {**about, "outcome": outcome})
-    meter.create_histogram_float(AGENT_SECONDS, "From the start of a run to its end").record(max(seconds, 0.0), about)
+    meter.create_histogram_float(AGENT_SECONDS, "From the start of a run to its end").record(
+        max(seconds, 0.0), about
+    )
 
 
 def run_paid(about: Mapping[str, str], dollars: float) -> None:
     """Count the cost of a run, including its child runs, which are not counted separately."""
-    histogram = workflow.metric_meter().create_histogram_float(RUN_DOLLARS, "Cost of runs, in US dollars")
+    histogram = workflow.metric_meter().create_histogram_float(
+        RUN_DOLLARS, "Cost of runs, in US dollars"
+    )
     histogram.record(dollars, about)
 
 
-def person_waited_for(pending: PendingApproval, approval: Approval | None, *, cancelled: bool) -> None:
-    """Count a finished wait for a person; without an approval, the wait was given up or timed out."""
+def person_waited_for(
+    pending: PendingApproval, approval: Approval | None, *, cancelled: bool
+) -> None:
+    """Count a finished wait for a person; without an approval, the wait was given up or timed
+    out.
+    """
     given_up = "cancelled" if cancelled else "expired"
     outcome = given_up if approval is None else _decision(approval)
-    about = {**workflow.instance().labels, "kind": pending.kind, "gen_ai_tool_name": pending.name, "outcome": outcome}
-    histogram = workflow.metric_meter().create_histogram_float(WAIT_SECONDS, "How long calls have waited for a person")
+    about = {
+        **workflow.instance().labels,
+        "kind": pending.kind,
+        "gen_ai_tool_name": pending.name,
+        "outcome": outcome,
+    }
+    histogram = workflow.metric_meter().create_histogram_float(
+        WAIT_SECONDS, "How long calls have waited for a person"
+    )
     histogram.record(max(workflow.time() - pending.since, 0.0), about)
 
 

@@ -21,7 +21,15 @@ from ..protocol.outcome import Held
 from ..protocol.search_attributes import TENANT
 from ..text import bounded_text, one_line
 from ..tool_calls import PendingApproval
-from ..webhooks import PUSHED, NoticeInput, NoticeType, PushChange, PushTarget, Webhook, distinct_webhooks
+from ..webhooks import (
+    PUSHED,
+    NoticeInput,
+    NoticeType,
+    PushChange,
+    PushTarget,
+    Webhook,
+    distinct_webhooks,
+)
 from .policies import HEARTBEAT_TIMEOUT, MARGIN, MOMENTARY_RETRIES
 from .run_state import RunState
 
@@ -31,7 +39,11 @@ MAX_ERROR_BYTES = 1000
 """Limit of a failure's text in a notice."""
 SEND_SECONDS = timedelta(seconds=30)
 """Time-out of one attempt at one webhook."""
-_ENDS: dict[str, NoticeType] = {"done": "run.done", "failed": "run.failed", "cancelled": "run.cancelled"}
+_ENDS: dict[str, NoticeType] = {
+    "done": "run.done",
+    "failed": "run.failed",
+    "cancelled": "run.cancelled",
+}
 ATTEMPTS, LONGEST_PAUSE = 10, timedelta(hours=6)
 """Pauses of 5 s, 20 s, 80 s and so on, about 20 hours in total."""
 
@@ -53,7 +65,9 @@ class Notices:
         for pending in self.state.approvals.pending_approvals:
             if pending.digest not in self._known:
                 self._known.add(pending.digest)
-                self._tell("run.waiting", pending.digest, pending.since, {"call": _call_data(pending)})
+                self._tell(
+                    "run.waiting", pending.digest, pending.since, {"call": _call_data(pending)}
+                )
         for held in self.state.holds.held:
             if all(each is not held for each in self._holds):
                 self._holds.append(held)
@@ -61,24 +75,40 @@ class Notices:
                 self._tell("run.held", what, held.since, {"held": _hold_data(held)})
 
     def take(self, change: PushChange) -> None:
-        """Add or remove a push target of an A2A client; a new one receives notices of the current waits."""
+        """Add or remove a push target of an A2A client; a new one receives notices of the current
+        waits.
+        """
         push, target = self.state.push, change.target
         push.pop(change.removed, None)
         if target is None:
             return
         if target.id not in push and len(push) >= MAX_PUSH:
-            workflow.logger.warning("more than %d A2A clients ask for notifications: %r gets none", MAX_PUSH, target.id)
+            workflow.logger.warning(
+                "more than %d A2A clients ask for notifications: %r gets none", MAX_PUSH, target.id
+            )
             return
         push[target.id] = target
         for pending in self.state.approvals.pending_approvals:
-            self._note(self._input("run.waiting", f"{pending.digest} {target.id}", pending.since, {}), push=[target])
+            self._note(
+                self._input("run.waiting", f"{pending.digest} {target.id}", pending.since, {}),
+                push=[target],
+            )
 
-    async def tell_end(self, how: Literal["done", "failed", "cancelled"], error: RunError | None = None) -> None:
-        """Send notice of the run's end, except for a child run. Returns when the notice is recorded."""
+    async def tell_end(
+        self, how: Literal["done", "failed", "cancelled"], error: RunError | None = None
+    ) -> None:
+        """Send notice of the run's end, except for a child run. Returns when the notice is
+        recorded.
+        """
         if self.state.input.lineage is None:
             about: JsonObject = {}
             if error is not None:
-                about = {"error": {"kind": error.kind, "message": bounded_text(str(error), MAX_ERROR_BYTES)}}
+                about = {
+                    "error": {
+                        "kind": error.kind,
+                        "message": bounded_text(str(error), MAX_ERROR_BYTES),
+                    }
+                }
             self._tell(_ENDS[how], "", workflow.time(), about)
         await self.settle()
 
@@ -103,15 +133,21 @@ class Notices:
             first_pause=max(0.1, 2.5 * self.state.options.retry_base_seconds),
         )
 
-    def _note(self, input: NoticeInput, *, push: list[PushTarget], webhooks: Sequence[Webhook] = ()) -> None:
+    def _note(
+        self, input: NoticeInput, *, push: list[PushTarget], webhooks: Sequence[Webhook] = ()
+    ) -> None:
         if not (webhooks or push):
             return
-        task = asyncio.create_task(_start(input.model_copy(update={"webhooks": list(webhooks), "push": push})))
+        task = asyncio.create_task(
+            _start(input.model_copy(update={"webhooks": list(webhooks), "push": push}))
+        )
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 
     def _id(self, *what: str) -> str:
-        """Return an id that stays the same when another worker repeats a lost worker's task later."""
+        """Return an id that stays the same when another worker repeats a lost worker's task
+        later.
+        """
         info = workflow.info()
         place = (info.namespace, info.workflow_id, info.first_execution_run_id, *what)
         return f"msg_{blake2b(repr(place).encode(errors='replace'), digest_size=16).hexdigest()}"
@@ -139,7 +175,11 @@ def _call_data(pending: PendingApproval) -> JsonObject:
 
 
 def _hold_data(held: Held) -> JsonObject:
-    return {"reason": held.reason, "kind": held.kind, "why": bounded_text(held.why, MAX_ERROR_BYTES)}
+    return {
+        "reason": held.reason,
+        "kind": held.kind,
+        "why": bounded_text(held.why, MAX_ERROR_BYTES),
+    }
 
 
 async def _start(input: NoticeInput) -> None:
@@ -164,7 +204,12 @@ class Notice:
             raise ApplicationError("; ".join(failed), type="NoticeNotTaken", non_retryable=True)
 
     async def _send(
-        self, input: NoticeInput, url: str, *, webhooks: Sequence[Webhook] = (), push: Sequence[PushTarget] = ()
+        self,
+        input: NoticeInput,
+        url: str,
+        *,
+        webhooks: Sequence[Webhook] = (),
+        push: Sequence[PushTarget] = (),
     ) -> str:
         """Return the reason why the target did not accept the notice; "" if it did."""
         alone = input.model_copy(update={"webhooks": list(webhooks), "push": list(push)})

@@ -1,4 +1,6 @@
-"""Re-offers a task to other workers when this one lacks a tool, guardrails, a compactor or a feature."""
+"""Re-offers a task to other workers when this one lacks a tool, guardrails, a compactor or a
+feature.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ Result = TypeVar("Result")
 SECONDS_AFTER_A_HOLD = 10.0
 """After a hold, the missing thing is offered to all workers of the queue for at least this long."""
 NOBODY_ELSE = (
-    "Calls of {} cannot be approved: the decider must not be a requester of the run (notRequester), and no gateway has "
+    "Calls of {} cannot be approved: the decider must not be a requester of the run "
+    "(notRequester), and no gateway has "
     "verified its requesters. Start the run through a gateway"
 )
 Start = Callable[[Offer | None], Awaitable[Result]]
@@ -43,10 +46,11 @@ Start = Callable[[Offer | None], Awaitable[Result]]
 
 
 class Offers:
-    """Asks any worker first and, if that one lacks something, all workers of the queue for `missing_tool_grace`.
+    """Asks any worker first and, if that one lacks something, all workers of the queue for
+    `missing_tool_grace`.
 
-    The first attempt costs nothing extra. In the second one, a worker that also lacks it refuses, and Temporal gives
-    the activity to the next polling worker. That adds no event to the history.
+    The first attempt costs nothing extra. In the second one, a worker that also lacks it refuses,
+    and Temporal gives the activity to the next polling worker. That adds no event to the history.
     """
 
     def __init__(self, state: RunState, *, may_hold: bool = True) -> None:
@@ -56,10 +60,11 @@ class Offers:
         self._seconds = state.options.missing_tool_grace
 
     async def run(self, start: Start[Result], *, starts: int = 1) -> Result:
-        """Return the activity's result. `starts` limits how many lost workers may have begun it once it is offered.
+        """Return the activity's result. `starts` limits how many lost workers may have begun it
+        once it is offered.
 
-        Raises a `RunError` that names the missing thing when no worker has it, `ActivityError`, and `Cancelled` while
-        the run is paused.
+        Raises a `RunError` that names the missing thing when no worker has it, `ActivityError`, and
+        `Cancelled` while the run is paused.
         """
 
         while True:
@@ -74,15 +79,19 @@ class Offers:
                     raise
             await until_it_may_begin(self._state, unbegun)
 
-    async def run_elsewhere(self, error: FailureError, start: Start[Result], *, starts: int = 1) -> Result:
-        """Do the same after the first worker has failed. Raises as `run` does, and the error itself."""
+    async def run_elsewhere(
+        self, error: FailureError, start: Start[Result], *, starts: int = 1
+    ) -> Result:
+        """Do the same after the first worker has failed. Raises as `run` does, and the error
+        itself.
+        """
         if (lacking := _lack_in(error)) is None:
             raise error
         return await self.offer(lacking, start, starts=starts)
 
     async def offer(self, lacking: Lacking, start: Start[Result], *, starts: int = 1) -> Result:
-        """Return the same after the first worker was asked. Raises as `run` does, and `Cancelled` while the run is held
-        for the missing thing.
+        """Return the same after the first worker was asked. Raises as `run` does, and `Cancelled`
+        while the run is held for the missing thing.
         """
         while True:
             try:
@@ -103,7 +112,10 @@ class Offers:
                 still_lacking = _lack_in(error)
                 if still_lacking is None:
                     raise
-                text = f"No worker of the task queue {lacking.task_queue!r} had it for {self._seconds:g} s."
+                text = (
+                    f"No worker of the task queue {lacking.task_queue!r} had it for "
+                    f"{self._seconds:g} s."
+                )
                 raise _error(lacking, f"{still_lacking.text}. {text}") from error
 
     @contextmanager
@@ -113,7 +125,9 @@ class Offers:
         search = Missing(what=lacking.what, task_queue=queue, since=workflow.time())
         self._state.searches.append(search)
         log_lines.lacks(lacking, self._seconds)
-        self._state.emit_status(f"Waiting for a worker of the task queue {queue!r} that has {', '.join(lacking.what)}")
+        self._state.emit_status(
+            f"Waiting for a worker of the task queue {queue!r} that has {', '.join(lacking.what)}"
+        )
         try:
             yield
         finally:
@@ -121,12 +135,12 @@ class Offers:
 
 
 async def take_inventory(state: RunState) -> Inventory:
-    """Return a worker's inventory for the run's agent: tools, guardrails, compactor. Empty if the run is cancelled
-    meanwhile.
+    """Return a worker's inventory for the run's agent: tools, guardrails, compactor. Empty if the
+    run is cancelled meanwhile.
 
-    A local activity asks the worker that executes the workflow task. Ordinary activities follow only where that worker
-    lacks something, or a kind of tool must query a server for its offer. Raises an `ApplicationError` that names the
-    things missing on every worker, and `ActivityError`.
+    A local activity asks the worker that executes the workflow task. Ordinary activities follow
+    only where that worker lacks something, or a kind of tool must query a server for its offer.
+    Raises an `ApplicationError` that names the things missing on every worker, and `ActivityError`.
     """
     while True:
         try:
@@ -171,21 +185,27 @@ async def _whole_inventory(state: RunState, input: InventoryInput) -> Inventory:
     try:
         if inventory.lacking is None:
             inventory = await ask(None)
-        return inventory if inventory.lacking is None else await Offers(state).offer(inventory.lacking, ask)
+        return (
+            inventory
+            if inventory.lacking is None
+            else await Offers(state).offer(inventory.lacking, ask)
+        )
     except RunError as error:
         raise ApplicationError(str(error), type=error.kind) from error
 
 
 async def take_inventory_again(state: RunState) -> Inventory:
-    """Return the inventory of another version's worker for a run that continues there. If that worker lacks something
-    or cannot answer, return the run's previous inventory.
+    """Return the inventory of another version's worker for a run that continues there. If that
+    worker lacks something or cannot answer, return the run's previous inventory.
     """
     try:
         found = await _first_answer(InventoryInput())
         if found.unasked and found.lacking is None:
             found = await _ask(state, None)
     except FailureError as error:
-        workflow.logger.warning("the tools of this version's workers are unknown: %s", error.cause or error)
+        workflow.logger.warning(
+            "the tools of this version's workers are unknown: %s", error.cause or error
+        )
         return state.inventory
     return found if found.is_final and not found.lock_changes else state.inventory
 
@@ -224,8 +244,12 @@ async def _ask(state: RunState, offer: Offer | None) -> Inventory:
 
 def report_unavailable(state: RunState) -> None:
     """Emit the unavailable tools and further warnings about the run's tools."""
-    unavailable = [f"The model is not offered {tool.name}: {tool.why}" for tool in state.inventory.unavailable]
-    restricted = [tool.name for tool in state.inventory.tools if tool.deciders and tool.deciders.not_requester]
+    unavailable = [
+        f"The model is not offered {tool.name}: {tool.why}" for tool in state.inventory.unavailable
+    ]
+    restricted = [
+        tool.name for tool in state.inventory.tools if tool.deciders and tool.deciders.not_requester
+    ]
     is_unknown = restricted and state.requests is None
     undecidable = [NOBODY_ELSE.format(", ".join(restricted))] if is_unknown else []
     for text in [*unavailable, *state.inventory.notes, *undecidable]:
@@ -238,7 +262,9 @@ _UNREAD = (EncryptionError.__name__, ConfigurationError.__name__)
 
 def _lack_in(error: FailureError) -> Lacking | None:
     """Return the thing that the activity's worker lacks; None if it failed for another reason."""
-    cause = error.cause if isinstance(error, ActivityError) else error  # A local activity's error arrives unwrapped.
+    cause = (
+        error.cause if isinstance(error, ActivityError) else error
+    )  # A local activity's error arrives unwrapped.
     if isinstance(cause, ApplicationError) and cause.type == NOT_HERE and cause.details:
         return Lacking.model_validate(cause.details[0])
     unread = cause.cause if isinstance(cause, ApplicationError) and not cause.type else None
@@ -256,8 +282,9 @@ def _error(lacking: Lacking, text: str) -> RunError:
 class NewerRunError(Exception):
     """The run uses a newer loop than this worker has.
 
-    It fails the workflow task, not the run: it is not one of the workflow's `failure_exception_types`. Temporal then
-    offers the task again, until a newer worker takes it. The SDK logs the text as a warning.
+    It fails the workflow task, not the run: it is not one of the workflow's
+    `failure_exception_types`. Temporal then offers the task again, until a newer worker takes it.
+    The SDK logs the text as a warning.
     """
 
 
@@ -266,6 +293,7 @@ def require_version(needed: int, known: int) -> None:
     if needed > known:
         info = workflow.info()
         raise NewerRunError(
-            f"the run {info.workflow_id!r} (link {info.run_id}) needs version {needed} of the loop, and this worker "
+            f"the run {info.workflow_id!r} (link {info.run_id}) needs version {needed} of the "
+            "loop, and this worker "
             f"(perdure {__version__}) has version {known}: the run waits for a newer worker"
         )

@@ -25,9 +25,11 @@ from .waiting import give_up, wait_until
 Result = TypeVar("Result")
 
 FIRST_LOOK, LAST_LOOK = 5.0, 60.0
-"""Seconds until a run that waits for a permit checks for a worker that issues permits; the pause doubles."""
+"""Seconds until a run that waits for a permit checks for a worker that issues permits; the pause
+doubles."""
 UNPACED_SECONDS = 600.0
-"""Seconds that a run continues without permits after finding no issuer; then it requests one again."""
+"""Seconds that a run continues without permits after finding no issuer; then it requests one
+again."""
 ATTEMPTS = 10
 """Attempts at a model call whose workers are lost."""
 
@@ -44,10 +46,12 @@ class _Wait:
 
 
 class Pacing:
-    """Takes permits from rate queues, each of which issues a number per second to all runs together.
+    """Takes permits from rate queues, each of which issues a number per second to all runs
+    together.
 
-    A permit is an activity that does nothing. One timer per run checks its waits. If no worker polls the rate queue,
-    because none was started with this rate, the run reports that and continues without permits.
+    A permit is an activity that does nothing. One timer per run checks its waits. If no worker
+    polls the rate queue, because none was started with this rate, the run reports that and
+    continues without permits.
     """
 
     def __init__(self, state: RunState) -> None:
@@ -56,9 +60,11 @@ class Pacing:
         self._looking: asyncio.Task[None] | None = None
         self._unpaced_until = 0.0
 
-    async def call(self, start: Callable[[RetryPolicy], Awaitable[Result]], fallback: int = 0) -> Result:
-        """Return the result of a model call that takes a permit for each attempt. `start` begins an attempt and awaits
-        it.
+    async def call(
+        self, start: Callable[[RetryPolicy], Awaitable[Result]], fallback: int = 0
+    ) -> Result:
+        """Return the result of a model call that takes a permit for each attempt. `start` begins an
+        attempt and awaits it.
 
         Raises `ActivityError`, what `start` raises, and as `permit` does.
         """
@@ -68,7 +74,10 @@ class Pacing:
             try:
                 return await start(PACED_RETRIES)
             except ActivityError as error:
-                if attempts == ATTEMPTS or error.retry_state is not RetryState.MAXIMUM_ATTEMPTS_REACHED:
+                if (
+                    attempts == ATTEMPTS
+                    or error.retry_state is not RetryState.MAXIMUM_ATTEMPTS_REACHED
+                ):
                     raise
                 workflow.logger.info("a paced model call is made again: %s", error.cause)
         return await start(LOST_WORKER_RETRIES)
@@ -100,9 +109,13 @@ class Pacing:
     async def _wait_for_grant(self, handle: ActivityHandle[None], wait: _Wait) -> bool:
         deadline = self._state.deadline
         left = None if deadline is None else max(0.0, deadline - workflow.time())
-        if not await wait_until(lambda: handle.done() or self._state.cancelled or wait.is_over, left, "max_seconds"):
+        if not await wait_until(
+            lambda: handle.done() or self._state.cancelled or wait.is_over, left, "max_seconds"
+        ):
             await give_up(handle)
-            raise time_is_over(self._state.options, "it passed while a model call waited for a permit")
+            raise time_is_over(
+                self._state.options, "it passed while a model call waited for a permit"
+            )
         if not handle.done():
             await give_up(handle)
         if self._state.cancelled:
@@ -125,7 +138,9 @@ class Pacing:
         pause = FIRST_LOOK
         while self._wait is not None:
             self._state.ready_at = workflow.time() + pause
-            await workflow.sleep(timedelta(seconds=pause), summary="whether somebody gives out permits")
+            await workflow.sleep(
+                timedelta(seconds=pause), summary="whether somebody gives out permits"
+            )
             wait = self._wait
             if wait is None or workflow.time() - wait.since < FIRST_LOOK:
                 pause = FIRST_LOOK
@@ -135,23 +150,32 @@ class Pacing:
 
     async def _look_at(self, wait: _Wait) -> None:
         if not await _is_polled(wait.queue):
-            why = f"no worker polls the task queue {wait.queue!r}: start workers with that rate, or the run without"
+            why = (
+                f"no worker polls the task queue {wait.queue!r}: start workers with that rate, or "
+                "the run without"
+            )
             self._go_on_without(wait, why)
         elif not wait.is_told:
             wait.is_told = True
-            self._state.emit_status(f"Waiting for a permit to call {rate_of(wait.queue)}, whose rate is limited")
+            self._state.emit_status(
+                f"Waiting for a permit to call {rate_of(wait.queue)}, whose rate is limited"
+            )
 
     def _go_on_without(self, wait: _Wait, why: str) -> None:
         if wait is self._wait:
             wait.is_over = True
             self._unpaced_until = workflow.time() + UNPACED_SECONDS
             rate, seconds = rate_of(wait.queue), UNPACED_SECONDS
-            self._state.emit_status(f"Calls of {rate} go on without a rate for {seconds:g} s: {why}")
+            self._state.emit_status(
+                f"Calls of {rate} go on without a rate for {seconds:g} s: {why}"
+            )
 
 
 async def _is_polled(queue: str) -> bool:
     try:
         return await is_polled(queue)
     except ActivityError as error:
-        workflow.logger.warning("who polls the task queue %r can't be found out: %s", queue, error.cause)
+        workflow.logger.warning(
+            "who polls the task queue %r can't be found out: %s", queue, error.cause
+        )
         return True

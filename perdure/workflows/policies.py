@@ -28,15 +28,18 @@ from ..protocol.activities import (
 )
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=OWN_CADENCE.lost_worker_seconds)
-"""Temporal notices a lost worker this long after the last heartbeat of a short activity that costs nothing."""
+"""Temporal notices a lost worker this long after the last heartbeat of a short activity that costs
+nothing."""
 WORKFLOW_TASK_TIMEOUT = timedelta(seconds=8)
 """Temporal notices a worker lost during a workflow task after this time."""
 MARGIN = timedelta(seconds=15)
-"""Activities enforce their time-outs themselves. Temporal's time-outs come this much later, as a fallback."""
+"""Activities enforce their time-outs themselves. Temporal's time-outs come this much later, as a
+fallback."""
 
 
 START_TO_CLOSE = "TemporalTimeout:StartToClose"
-"""Temporal's error type of an activity that took too long on a live worker: a retry would take too long again."""
+"""Temporal's error type of an activity that took too long on a live worker: a retry would take too
+long again."""
 
 
 def _attempts(maximum: int, *, final: tuple[str, ...] = (START_TO_CLOSE,)) -> RetryPolicy:
@@ -50,8 +53,8 @@ def _attempts(maximum: int, *, final: tuple[str, ...] = (START_TO_CLOSE,)) -> Re
 
 
 LOST_WORKER_RETRIES = _attempts(10)
-"""For failures of the platform, such as a killed worker or a lost connection to the server. Temporal never retries
-after a provider's or a tool's answer: the loop decides about that.
+"""For failures of the platform, such as a killed worker or a lost connection to the server.
+Temporal never retries after a provider's or a tool's answer: the loop decides about that.
 """
 
 MOMENTARY_RETRIES = _attempts(10, final=())
@@ -61,22 +64,34 @@ PACED_RETRIES = _attempts(1)
 """For a model call with a permit: a further attempt takes another permit."""
 
 TOOL_RETRIES = _attempts(5)
-"""The same for repeatable calls that other workers execute: fewer, because the call itself may crash its workers."""
+"""The same for repeatable calls that other workers execute: fewer, because the call itself may
+crash its workers."""
 
 SUSPECT_RETRIES = _attempts(40)
-"""For a repeatable tool whose starts its workers count: the other attempts wait for a turn or follow a failure of the
-platform.
+"""For a repeatable tool whose starts its workers count: the other attempts wait for a turn or
+follow a failure of the platform.
 """
 
 COMPACTION_RETRIES = _attempts(3)
-"""For any failure of a compactor: after these attempts, the built-in summary replaces it (§13.3)."""
+"""For any failure of a compactor: after these attempts, the built-in summary replaces it
+(§13.3)."""
 
 OFFERED_RETRIES = _attempts(60)
-"""For an activity that is offered to other workers: most attempts are refusals, about 35 per minute."""
+"""For an activity that is offered to other workers: most attempts are refusals, about 35 per
+minute."""
 
 NO_RETRY = RetryPolicy(maximum_attempts=1)
 
-_BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
+_BUGS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NameError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 
 class _OfBugs(type):
@@ -86,13 +101,15 @@ class _OfBugs(type):
 
 
 class Bug(Exception, metaclass=_OfBugs):
-    """Matches any exception from a bug of perdure, and none that reports a value that this worker can't read."""
+    """Matches any exception from a bug of perdure, and none that reports a value that this worker
+    can't read.
+    """
 
 
 BUGS = (Bug,)
-"""Exceptions that fail the run, with their text. Any other exception, such as non-determinism after a bad deployment,
-or a value encrypted with a key that this worker lacks, fails only the workflow task: the run waits for a worker that
-can continue.
+"""Exceptions that fail the run, with their text. Any other exception, such as non-determinism after
+a bad deployment, or a value encrypted with a key that this worker lacks, fails only the workflow
+task: the run waits for a worker that can continue.
 """
 
 
@@ -102,11 +119,16 @@ class CompactionError(Exception):
 
 def timed_out(error: ActivityError) -> bool:
     """Return whether the activity took too long on a live worker."""
-    return isinstance(error.cause, TemporalTimeoutError) and error.cause.type == TimeoutType.START_TO_CLOSE
+    return (
+        isinstance(error.cause, TemporalTimeoutError)
+        and error.cause.type == TimeoutType.START_TO_CLOSE
+    )
 
 
 def worker_was_lost(error: ActivityError) -> bool:
-    """Return whether the activity ended without a result because each of its workers was lost or stopped."""
+    """Return whether the activity ended without a result because each of its workers was lost or
+    stopped.
+    """
     cause = error.cause
     if isinstance(cause, TemporalTimeoutError):
         return cause.type == TimeoutType.HEARTBEAT
@@ -114,7 +136,9 @@ def worker_was_lost(error: ActivityError) -> bool:
 
 
 def left_by(error: ActivityError, before: CallSoFar | None, attempts: int) -> CallSoFar | None:
-    """Return the state that a model call, lost after this many attempts, passes to the activity that repeats it."""
+    """Return the state that a model call, lost after this many attempts, passes to the activity
+    that repeats it.
+    """
     cause = error.cause
     details: Sequence[Any] = ()
     if isinstance(cause, TemporalTimeoutError):
@@ -126,7 +150,11 @@ def left_by(error: ActivityError, before: CallSoFar | None, attempts: int) -> Ca
 
 def left_in(details: Sequence[Any], before: CallSoFar | None, attempts: int) -> CallSoFar | None:
     """Return the same, given the heartbeat details of the last attempt."""
-    told = StreamedText.model_validate(details[0]) if details and isinstance(details[0], dict) else None
+    told = (
+        StreamedText.model_validate(details[0])
+        if details and isinstance(details[0], dict)
+        else None
+    )
     left = (told and told.so_far) or (before or CallSoFar()).model_copy(update={"attempt": 1})
     if left.response:
         return left
@@ -154,7 +182,9 @@ def model_error(error: ActivityError) -> ModelError | None:
     if isinstance(cause, ApplicationError) and cause.type == CONFIGURATION_ERROR:
         return ModelError(cause.message, kind="configuration", provider="perdure")
     if isinstance(cause, ApplicationError) and cause.type == NOT_STORED:
-        return ModelError(f"the model's answer is lost: {cause.message}", kind="server", provider="perdure")
+        return ModelError(
+            f"the model's answer is lost: {cause.message}", kind="server", provider="perdure"
+        )
     if timed_out(error):
         return ModelError("the model call timed out", kind="timeout", provider="perdure")
     return None
@@ -173,17 +203,25 @@ def failed_result(name: str, error: ActivityError, timeout: float) -> ToolResult
         return lost_tool(name)
     if isinstance(cause, ApplicationError):
         unknown = cause.type not in NOT_EXECUTED
-        return ToolResult.failure(f"{prefix} {cause.message}", kind=cause.type or "error", outcome_unknown=unknown)
+        return ToolResult.failure(
+            f"{prefix} {cause.message}", kind=cause.type or "error", outcome_unknown=unknown
+        )
     return ToolResult.failure(f"{prefix} {error}", kind="error", outcome_unknown=True)
 
 
 def describe_failure(error: BaseException) -> tuple[str, str]:
-    """Return the kind and the text of a `RunError` for the error; a failed activity has those of its cause."""
+    """Return the kind and the text of a `RunError` for the error; a failed activity has those of
+    its cause.
+    """
     cause = error.cause if isinstance(error, ActivityError) and error.cause else error
     if isinstance(cause, ApplicationError):
         return cause.type or INTERNAL_ERROR, cause.message
     if isinstance(error, ActivityError) and timed_out(error):
         return "timeout", f"{error.activity_type} took too long"
     if isinstance(error, ActivityError) and isinstance(cause, TemporalTimeoutError):
-        return WORKER_LOST, f"{error.activity_type} was given up: each worker that tried was lost, or did not answer"
+        return (
+            WORKER_LOST,
+            f"{error.activity_type} was given up: each worker that tried was lost, or did not "
+            "answer",
+        )
     return INTERNAL_ERROR, f"{type(cause).__name__}: {cause}"

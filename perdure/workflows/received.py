@@ -1,4 +1,6 @@
-"""Reads the values of signals and updates, which anybody may send and this worker may be unable to read."""
+"""Reads the values of signals and updates, which anybody may send and this worker may be unable to
+read.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ Value = TypeVar("Value", bound=BaseModel)
 Refused = Callable[[str, str], ApplicationError]
 MAX_SHOWN_PROBLEMS = 5
 POSTPONED_BYTES = 512 * 1024
-"""One workflow task reads this much of the postponed values, and at least one value. Changing it changes the commands
-of recorded histories.
+"""One workflow task reads this much of the postponed values, and at least one value. Changing it
+changes the commands of recorded histories.
 """
 MAX_POSTPONED_BYTES = 32 * 1024 * 1024
 """More than one turn adds to a conversation."""
@@ -36,12 +38,13 @@ PAUSE_SECONDS = 0.01
 class Received:
     """Reads the values of one workflow's signals and updates, which anybody may send.
 
-    A worker that lacks the key or the storage for a value drops it. Another worker may be able to read the value, and
-    must drop it too when it replays the history: a marker in the history records this. Without a marker, a worker has
-    read the value, and a worker that can't read it fails the task for another one.
+    A worker that lacks the key or the storage for a value drops it. Another worker may be able to
+    read the value, and must drop it too when it replays the history: a marker in the history
+    records this. Without a marker, a worker has read the value, and a worker that can't read it
+    fails the task for another one.
 
-    Values too large for one workflow task are dropped in the same way or postponed, each with a separate kind of
-    marker. A replay weighs nothing: a value without a marker was read.
+    Values too large for one workflow task are dropped in the same way or postponed, each with a
+    separate kind of marker. A replay weighs nothing: a value without a marker was read.
     """
 
     def __init__(self, part_bytes: int = 0) -> None:
@@ -59,17 +62,22 @@ class Received:
         return bool(self._postponed)
 
     def read_signal(self, arguments: Sequence[Any], type_: type[Value]) -> Value | None:
-        """Return the single value of a signal. For any other content, return None and log a warning.
+        """Return the single value of a signal. For any other content, return None and log a
+        warning.
 
-        Raises `ConfigurationError`, which fails the workflow task, for a value that only another worker can read.
+        Raises `ConfigurationError`, which fails the workflow task, for a value that only another
+        worker can read.
         """
         self._signals += 1
         if self._is_skipped(lambda: not self._has_room_for(arguments)):
             return None
         return self._value_now(arguments, type_)
 
-    def pass_on_signal(self, arguments: Sequence[Any], type_: type[Value], take: Callable[[Value], None]) -> None:
-        """Pass the result of `read_signal` to `take`: now or, if it is too large for this task, in a later one.
+    def pass_on_signal(
+        self, arguments: Sequence[Any], type_: type[Value], take: Callable[[Value], None]
+    ) -> None:
+        """Pass the result of `read_signal` to `take`: now or, if it is too large for this task, in
+        a later one.
 
         Keeps the order of the signals. Raises as `read_signal` does.
         """
@@ -103,11 +111,13 @@ class Received:
                 left -= size
 
     def read_update(self, arguments: Sequence[Any], refused: Refused) -> Sequence[Any]:
-        """Return the values of an update. Raises `refused`, called with a kind and a reason: `unreadable` for a value
-        that this worker can't read, `crowded` for one that it has no time to read now.
+        """Return the values of an update. Raises `refused`, called with a kind and a reason:
+        `unreadable` for a value that this worker can't read, `crowded` for one that it has no time
+        to read now.
 
-        On a replay raises `ConfigurationError`, which fails the workflow task: the worker that accepted the update
-        could read it. A value that a validator accepted is read, regardless of its weight.
+        On a replay raises `ConfigurationError`, which fails the workflow task: the worker that
+        accepted the update could read it. A value that a validator accepted is read, regardless of
+        its weight.
         """
         if workflow.unsafe.is_read_only() and not self._has_room_for(arguments):
             if self._weight_of(arguments, MAX_READ_WEIGHT) > MAX_READ_WEIGHT:
@@ -136,7 +146,10 @@ class Received:
     def _is_postponed(self, arguments: Sequence[Any]) -> bool:
         if not workflow.unsafe.is_replaying() and unread_in(arguments):
             return False
-        return is_recorded(postponed_signal(self._signals), lambda: self.is_behind or not self._has_room_for(arguments))
+        return is_recorded(
+            postponed_signal(self._signals),
+            lambda: self.is_behind or not self._has_room_for(arguments),
+        )
 
     def _value_now(self, arguments: Sequence[Any], type_: type[Value]) -> Value | None:
         parsed = _parsed(arguments)
@@ -146,7 +159,9 @@ class Received:
         unread = unread_in(parsed)
         if is_recorded(dropped_signal(self._count), lambda: unread is not None):
             why = unread or "the worker that got it could not read it"
-            workflow.logger.warning("a signal without a readable %s was dropped: %s", type_.__name__, why)
+            workflow.logger.warning(
+                "a signal without a readable %s was dropped: %s", type_.__name__, why
+            )
             return None
         if unread:
             raise unread
@@ -166,7 +181,9 @@ class Received:
         return has_room
 
     def _weight_of(self, arguments: Sequence[Any], limit: int) -> int:
-        return sum(reading_weight_of(payload, limit, self._part_bytes) for payload in _unparsed(arguments))
+        return sum(
+            reading_weight_of(payload, limit, self._part_bytes) for payload in _unparsed(arguments)
+        )
 
 
 def is_recorded(patch: str, happens: Callable[[], bool]) -> bool:
@@ -188,7 +205,9 @@ def _bytes_in(arguments: Sequence[Any]) -> int:
 
 
 def _parse(arguments: Sequence[Any]) -> list[Any]:
-    return [value.parse(value.payload) if isinstance(value, Unparsed) else value for value in arguments]
+    return [
+        value.parse(value.payload) if isinstance(value, Unparsed) else value for value in arguments
+    ]
 
 
 def _parsed(arguments: Sequence[Any]) -> list[Any] | None:
@@ -204,7 +223,9 @@ def _value(parsed: Sequence[Any], type_: type[Value]) -> Value | None:
         (value,) = parsed
         return type_.model_validate(value)
     except ValueError as error:
-        workflow.logger.warning("a signal without a %s was dropped: %s", type_.__name__, _problem(error))
+        workflow.logger.warning(
+            "a signal without a %s was dropped: %s", type_.__name__, _problem(error)
+        )
         return None
 
 
@@ -216,23 +237,38 @@ def _problem(error: ValueError) -> str:
 class Door(Generic[Value]):
     """Reads an update's value, or refuses it."""
 
-    def __init__(self, model: type[Value], refused: str, expected: str, *, is_optional: bool = False) -> None:
-        """`refused` is the error type of refusals; an update with `is_optional` may have no value."""
-        self._model, self._refused, self._expected, self._is_optional = model, refused, expected, is_optional
+    def __init__(
+        self, model: type[Value], refused: str, expected: str, *, is_optional: bool = False
+    ) -> None:
+        """`refused` is the error type of refusals; an update with `is_optional` may have no
+        value.
+        """
+        self._model, self._refused, self._expected, self._is_optional = (
+            model,
+            refused,
+            expected,
+            is_optional,
+        )
 
     def refusal(self, kind: str, text: str) -> ApplicationError:
         """Return the error of a refused update."""
         return ApplicationError(text, {"kind": kind}, type=self._refused, non_retryable=True)
 
     def read(self, arguments: Sequence[Any], received: Received | None) -> Value:
-        """Return the single value of an update; `received` in a workflow. Raises a refusal for any other content."""
+        """Return the single value of an update; `received` in a workflow. Raises a refusal for any
+        other content.
+        """
         arguments = received.read_update(arguments, self.refusal) if received else arguments
         try:
             (value,) = arguments or (({},) if self._is_optional else ())
             return self._model.model_validate(value)
-        except ValueError:  # No cause: it may list a hundred thousand parts, all of which would become text.
+        except (
+            ValueError
+        ):  # No cause: it may list a hundred thousand parts, all of which would become text.
             got = one_line(repr(arguments), 200)
-            raise self.refusal("unreadable", f"expected one object with {self._expected}, got {got}") from None
+            raise self.refusal(
+                "unreadable", f"expected one object with {self._expected}, got {got}"
+            ) from None
 
 
 def run_update(
@@ -242,9 +278,15 @@ def run_update(
     check: Callable[[Any, Value], object],
     take: Callable[[Any, Value], Awaitable[None] | None],
 ) -> Any:
-    """Return the handler of a run's update: `check` raises a refusal before it is recorded, `take` carries it out."""
+    """Return the handler of a run's update: `check` raises a refusal before it is recorded, `take`
+    carries it out.
+    """
 
-    @workflow.update(name=name, description=description, unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON)
+    @workflow.update(
+        name=name,
+        description=description,
+        unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON,
+    )
     async def handle(self: Any, *arguments: Any) -> None:
         self.state.approvals.updates += 1
         if (taking := take(self, door.read(arguments, self._received))) is not None:

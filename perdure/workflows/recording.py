@@ -24,8 +24,9 @@ CERTAIN_BYTES = 1536 * 1024
 async def record_ahead(conversation: Conversation) -> None:
     """Record enough of the conversation that the rest fits into the input of the next activity.
 
-    Temporal records an activity's input when it is scheduled, so each part is the input of an activity that does
-    nothing else. Raises `PayloadTooLargeError` for a message that no input can hold.
+    Temporal records an activity's input when it is scheduled, so each part is the input of an
+    activity that does nothing else. Raises `PayloadTooLargeError` for a message that no input can
+    hold.
     """
     for operation in conversation.unrecorded_operations:
         await _require_recordable(operation)
@@ -34,7 +35,9 @@ async def record_ahead(conversation: Conversation) -> None:
 
 
 async def record_all(conversation: Conversation) -> None:
-    """Record the unrecorded rest of the conversation. Raises `PayloadTooLargeError` like `record_ahead`."""
+    """Record the unrecorded rest of the conversation. Raises `PayloadTooLargeError` like
+    `record_ahead`.
+    """
     await record_ahead(conversation)
     if conversation.unrecorded_operations:
         await _record(conversation.ref())
@@ -57,8 +60,10 @@ async def _require_recordable(operation: Operation) -> None:
     size = await encoded_bytes(operation)
     if size > MAX_PAYLOAD_BYTES:
         raise PayloadTooLargeError(
-            f"A message of the conversation is too large to be recorded: {size} bytes after compression, at most "
-            f"{MAX_PAYLOAD_BYTES} are possible. Send less, or configure external storage (PERDURE_STORAGE) for "
+            f"A message of the conversation is too large to be recorded: {size} bytes after "
+            "compression, at most "
+            f"{MAX_PAYLOAD_BYTES} are possible. Send less, or configure external storage "
+            "(PERDURE_STORAGE) for "
             "clients and workers"
         )
 
@@ -77,8 +82,8 @@ async def load_beginning(input: RunInput, conversation: Conversation) -> None:
 async def load_messages(carried: CarriedConversation) -> list[Message]:
     """Return the conversation recorded in another link's history.
 
-    The pieces are loaded one after the other, because Temporal returns at most 2 MB of results to one workflow task.
-    The first one also updates the activities' copy of the conversation.
+    The pieces are loaded one after the other, because Temporal returns at most 2 MB of results to
+    one workflow task. The first one also updates the activities' copy of the conversation.
     """
     messages: list[Message] = []
     reference = carried.reference
@@ -109,7 +114,9 @@ def uncompressed_bytes(value: object) -> int:
 
 
 async def encoded_bytes(value: BaseModel) -> int:
-    """Return the size of the value's payload as sent. Recorded, because a replay might compress differently."""
+    """Return the size of the value's payload as sent. Recorded, because a replay might compress
+    differently.
+    """
     size: int = await workflow.execute_local_activity(
         activities.MEASURE,
         value,

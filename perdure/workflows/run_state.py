@@ -1,4 +1,6 @@
-"""The state of one link of a run: the loop's effects write it; the status query and Temporal's UI show it."""
+"""The state of one link of a run: the loop's effects write it; the status query and Temporal's UI
+show it.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ End = TypeVar("End", ToolResult, ChildEnd)
 
 @dataclass
 class DelegatedCall:
-    """A tool call executed elsewhere: by another agent's run, a child workflow or a foreign activity."""
+    """A tool call executed elsewhere: by another agent's run, a child workflow or a foreign
+    activity.
+    """
 
     request: ToolRequest
     since: float
@@ -80,7 +84,8 @@ class DelegatedCall:
 
 
 class RunState:
-    """The current state of one link: the same in the executing worker and in a replay of its history.
+    """The current state of one link: the same in the executing worker and in a replay of its
+    history.
 
     Signals and updates change it at any time; the loop reads new input at points of its choice.
     """
@@ -101,7 +106,8 @@ class RunState:
         self.steering = list(carried.steering) if carried else []
         """Messages that the loop has not read yet."""
         self.unread = 0
-        """The number of steering messages in the conversation that no model call has carried yet."""
+        """The number of steering messages in the conversation that no model call has carried
+        yet."""
         self.approvals = Approvals(carried.decided if carried else (), max_updates=max_updates)
         self.awaited = AwaitedCalls(carried.completed if carried else ())
         """The tool calls that other systems finish."""
@@ -125,7 +131,8 @@ class RunState:
         self.looks_at_brakes = 0
         """The number of times that the run has checked for a pause."""
         self.other_model: Model | None = None
-        """The model that replaces the input's model in this link, since the run was released with it."""
+        """The model that replaces the input's model in this link, since the run was released with
+        it."""
         self.models = [model.name for model in input.agent.models]
         """The agent's model and those of its `fallback`, as `PROVIDER/ID`."""
         self.children: list[str] = []
@@ -149,14 +156,19 @@ class RunState:
 
     @cached_property
     def offered_agent(self) -> Agent:
-        """The agent with the declarations offered to the model; valid once the inventory is known."""
+        """The agent with the declarations offered to the model; valid once the inventory is
+        known.
+        """
         return self.input.agent.with_declarations(self.inventory.offered)
 
     @cached_property
     def tools(self) -> dict[str, ToolSpec]:
         """The tools that the model may call, by name; valid once the inventory is known."""
         may_ask = "tool" in self.inventory.hooks
-        return {tool.name: tool.described(self.offered_agent, may_ask=may_ask) for tool in self.inventory.tools}
+        return {
+            tool.name: tool.described(self.offered_agent, may_ask=may_ask)
+            for tool in self.inventory.tools
+        }
 
     @cached_property
     def facts(self) -> RunFacts:
@@ -181,7 +193,9 @@ class RunState:
 
     @property
     def deadline(self) -> float | None:
-        """Return the time at which `max_seconds` ends the run's waits, in seconds since the epoch."""
+        """Return the time at which `max_seconds` ends the run's waits, in seconds since the
+        epoch.
+        """
         return deadline(self.options, self.loop)
 
     @property
@@ -240,20 +254,26 @@ class RunState:
     def is_held_for(self, reason: HoldReason) -> bool:
         """Return whether the run is held for this error instead of failing.
 
-        A child run's limit is a share of its caller's limit, so the caller receives the error. A run that waits for a
-        person, or continues after one, does not fail for a missing tool.
+        A child run's limit is a share of its caller's limit, so the caller receives the error. A
+        run that waits for a person, or continues after one, does not fail for a missing tool.
         """
         if reason == "budget" and self.input.lineage is not None:
             return False
         if (self.options.on_failure or self.inventory.on_failure) == "hold":
             return True
-        is_decided = self.approvals.pending_approvals or self.person_decided == self.loop.iteration > 0
+        is_decided = (
+            self.approvals.pending_approvals or self.person_decided == self.loop.iteration > 0
+        )
         return reason == "tool" and bool(is_decided)
 
     async def hold(self, error: RunError, reason: HoldReason) -> None:
-        """Hold the run instead of failing with the error, until somebody releases it. Raises `Cancelled`."""
+        """Hold the run instead of failing with the error, until somebody releases it. Raises
+        `Cancelled`.
+        """
         held = self.holds.begin(error, reason)
-        self.emit("held", HeldData(reason=reason, kind=held.kind, message=held.why, option=held.option))
+        self.emit(
+            "held", HeldData(reason=reason, kind=held.kind, message=held.why, option=held.option)
+        )
         is_held(held)
         await wait_until(lambda: self.cancelled or self.holds.is_over(held))
         self.ready_at = None
@@ -265,7 +285,9 @@ class RunState:
         """Release the held run. Raises as `Holds.require_possible` does."""
         self.holds.let_go_on(go_on)
         if go_on.model is not None:
-            agent = with_other_model(self.input.agent, ModelChoice(go_on.model.id, go_on.model.provider))
+            agent = with_other_model(
+                self.input.agent, ModelChoice(go_on.model.id, go_on.model.provider)
+            )
             self.input = self.input.model_copy(update={"agent": agent})
             self.other_model, self.loop.fallback = agent.models[0], 0
             self.models[0] = agent.models[0].name
@@ -279,8 +301,8 @@ class RunState:
     def freshness(self) -> Freshness | None:
         """Return the time without a worker after which the next call is not begun.
 
-        The time doubles after a call that was not begun, so that a run makes progress even if its calls always wait
-        long.
+        The time doubles after a call that was not begun, so that a run makes progress even if its
+        calls always wait long.
         """
         limit = self.options.stale_after
         if limit is None:
@@ -292,10 +314,11 @@ class RunState:
         self.ready_at, self._unbegun_after = ended_at, 0.0
 
     def note_unbegun(self, attempt: StaleAttempt) -> None:
-        """Record that no worker began a call for too long. Overlapping periods of several calls count once.
+        """Record that no worker began a call for too long. Overlapping periods of several calls
+        count once.
 
-        Does not read the workflow's clock: it may differ on a replay, if a query reaches the run while a worker begins
-        it (seen with the SDK 1.x).
+        Does not read the workflow's clock: it may differ on a replay, if a query reaches the run
+        while a worker begins it (seen with the SDK 1.x).
         """
         self._unbegun_after, self.ready_at = attempt.until - attempt.since, None
         seconds = attempt.until - max(attempt.since, self._awake_since)
@@ -303,7 +326,9 @@ class RunState:
         self._note_sleep(seconds)
 
     def note_sleep_of_called(self, seconds: float) -> None:
-        """Record how long a child run had no worker. A child run that asks a person does so itself."""
+        """Record how long a child run had no worker. A child run that asks a person does so
+        itself.
+        """
         if self.options.on_stale != "hold":
             self._note_sleep(seconds)
 
@@ -317,11 +342,14 @@ class RunState:
         has_slept(seconds, then)
 
     async def wake(self) -> None:
-        """Apply `on_stale`, once for each period without a worker. Raises the `RunError` of a run that fails, and
-        `Cancelled`.
+        """Apply `on_stale`, once for each period without a worker. Raises the `RunError` of a run
+        that fails, and `Cancelled`.
         """
         if self._slept and not self.cancelled:
-            error = RunError(f"No worker took the run up for {duration_text(self._slept)} (stale_after)", kind="stale")
+            error = RunError(
+                f"No worker took the run up for {duration_text(self._slept)} (stale_after)",
+                kind="stale",
+            )
             if self.options.on_stale == "fail":
                 raise error  # And again, in case a caller mistakes it for its own failure.
             if self.options.on_stale == "tell":
@@ -338,7 +366,9 @@ class RunState:
     def note_request(self, message: SteeringMessage) -> None:
         """Record the sender of a message to the run, while all senders so far are known."""
         if self.requests is not None:
-            self.requests = with_request(self.requests, request_received(message.requested_by, message.content))
+            self.requests = with_request(
+                self.requests, request_received(message.requested_by, message.content)
+            )
 
     def drain_steering(self) -> list[str]:
         """Take all steering messages in order of arrival; each is returned once."""

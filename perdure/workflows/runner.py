@@ -10,7 +10,11 @@ from itertools import groupby
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation, WorkflowActivationJob
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.worker import UnsandboxedWorkflowRunner
-from temporalio.worker._workflow_instance import WorkflowInstance, WorkflowInstanceDetails, _WorkflowInstanceImpl
+from temporalio.worker._workflow_instance import (
+    WorkflowInstance,
+    WorkflowInstanceDetails,
+    _WorkflowInstanceImpl,
+)
 
 from ..payloads.converter import DeferringConverter
 from ..redaction import get_logger
@@ -19,15 +23,19 @@ from .session.session import Session
 
 _log = get_logger("perdure.runs")
 DONE_FIRST = ("notify_has_patch", "update_random_seed")
-WORKER_FAILED = "a local activity was not executed, because its worker has failed: another worker goes on with the run"
+WORKER_FAILED = (
+    "a local activity was not executed, because its worker has failed: another worker goes on with "
+    "the run"
+)
 
 
 class _OwnInstance(_WorkflowInstanceImpl):
-    """The SDK's workflow instance, protected against running on two threads and against a failed worker's answers.
+    """The SDK's workflow instance, protected against running on two threads and against a failed
+    worker's answers.
 
-    When a workflow task exceeds the time of the SDK's deadlock detector, as on an overloaded machine, the SDK evicts
-    the workflow on another thread, even while the first one still runs it. A workflow that two threads have run can no
-    longer be evicted, and its worker would never stop.
+    When a workflow task exceeds the time of the SDK's deadlock detector, as on an overloaded
+    machine, the SDK evicts the workflow on another thread, even while the first one still runs it.
+    A workflow that two threads have run can no longer be evicted, and its worker would never stop.
     """
 
     def __init__(self, det: WorkflowInstanceDetails) -> None:
@@ -35,7 +43,9 @@ class _OwnInstance(_WorkflowInstanceImpl):
         self._turn = threading.Lock()
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
-        """Process the activation after other threads have finished; fail a task that a failed worker answers."""
+        """Process the activation after other threads have finished; fail a task that a failed
+        worker answers.
+        """
         if not act.is_replaying and any(map(_is_left_by_worker, act.jobs)):
             run = self._info.workflow_id
             _log.warning("Run %s: %s", run, WORKER_FAILED, extra={"run": run})
@@ -63,7 +73,8 @@ class _OwnInstance(_WorkflowInstanceImpl):
 def parts_of(jobs: Collection[WorkflowActivationJob]) -> list[list[WorkflowActivationJob]]:
     """Return the jobs of an activation in processing order, as at least one part.
 
-    Jobs that the SDK processes before all others, such as the notices of patches, come before the first part.
+    Jobs that the SDK processes before all others, such as the notices of patches, come before the
+    first part.
     """
     first = [job for job in jobs if job.WhichOneof("variant") in DONE_FIRST]
     others = [job for job in jobs if job.WhichOneof("variant") not in DONE_FIRST]
@@ -74,10 +85,11 @@ def parts_of(jobs: Collection[WorkflowActivationJob]) -> list[list[WorkflowActiv
 def _place(job: WorkflowActivationJob) -> int:
     """Return a job's place in the order of its activation, which is the same on any replay.
 
-    The SDK processes signals and updates first. If an update and an activity's result arrive together, a replay gets
-    both in one activation, while the first execution may get the update in a later one. So results come first. A signal
-    still precedes the results of the same activation, which may end the workflow. The result of a local activity
-    precedes it: a replay has that already in the previous task. A workflow begins with the signals of its start.
+    The SDK processes signals and updates first. If an update and an activity's result arrive
+    together, a replay gets both in one activation, while the first execution may get the update in
+    a later one. So results come first. A signal still precedes the results of the same activation,
+    which may end the workflow. The result of a local activity precedes it: a replay has that
+    already in the previous task. A workflow begins with the signals of its start.
     """
     match job.WhichOneof("variant"):
         case "resolve_activity" if job.resolve_activity.is_local:
@@ -90,11 +102,12 @@ def _place(job: WorkflowActivationJob) -> int:
 
 
 def _is_left_by_worker(job: WorkflowActivationJob) -> bool:
-    """Return whether the SDK answered for a local activity because the worker's activity part has failed.
+    """Return whether the SDK answered for a local activity because the worker's activity part has
+    failed.
 
-    The SDK's answer is a failure without a type, which no activity returns; nothing was executed. The run has not
-    failed, and failing the task keeps the answer out of the history. Histories of older workers contain it as the end
-    of their runs: these replay unchanged.
+    The SDK's answer is a failure without a type, which no activity returns; nothing was executed.
+    The run has not failed, and failing the task keeps the answer out of the history. Histories of
+    older workers contain it as the end of their runs: these replay unchanged.
     """
     if not job.HasField("resolve_activity") or not job.resolve_activity.is_local:
         return False
@@ -103,7 +116,9 @@ def _is_left_by_worker(job: WorkflowActivationJob) -> bool:
 
 
 class OwnWorkflowRunner(UnsandboxedWorkflowRunner):
-    """The SDK's runner without a sandbox, with a `DeferringConverter` for perdure's own workflows."""
+    """The SDK's runner without a sandbox, with a `DeferringConverter` for perdure's own
+    workflows.
+    """
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
         """Return the workflow's instance."""

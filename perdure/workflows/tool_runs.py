@@ -1,4 +1,6 @@
-"""Executes tool calls from the workflow: with an activity of perdure's worker, or as the tool's kind declares."""
+"""Executes tool calls from the workflow: with an activity of perdure's worker, or as the tool's
+kind declares.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,14 @@ from ..loop.limits import Allowance, ChildEnd
 from ..messages import Postponed, ToolResult
 from ..payloads.storage.files import NOT_STORED
 from ..protocol import activities
-from ..tool_calls import ChildRun, ChildWorkflow, ForeignActivity, PreparedRun, ToolRequest, ToolSpec
+from ..tool_calls import (
+    ChildRun,
+    ChildWorkflow,
+    ForeignActivity,
+    PreparedRun,
+    ToolRequest,
+    ToolSpec,
+)
 from ..unknown_outcomes import Reconciled, UnknownCall
 from . import logging as log_lines
 from .brakes import look_at_brakes
@@ -41,7 +50,13 @@ from .waiting import give_up, now, wait_until, wait_until_done
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds before a failed execution is repeated; the pause doubles each time."""
-NEVER_REPEATED = ("invalid_arguments", "configuration", "input_required", "auth_required", activities.WORKER_LOST)
+NEVER_REPEATED = (
+    "invalid_arguments",
+    "configuration",
+    "input_required",
+    "auth_required",
+    activities.WORKER_LOST,
+)
 """Kinds of errors that would recur, could crash further workers, or wait for an answer."""
 
 
@@ -56,7 +71,9 @@ class ToolRuns:
 
     async def run_agent(self, request: ToolRequest, allowance: Allowance) -> ChildEnd:
         """Return the outcome of another agent's run. Raises as `run` does."""
-        return await self._children.run(request, self._state.tools[request.name], allowance, self._run_activity)
+        return await self._children.run(
+            request, self._state.tools[request.name], allowance, self._run_activity
+        )
 
     async def run(self, request: ToolRequest) -> ToolResult:
         """Return the result of one call. Raises a `RunError` for a tool that no worker has."""
@@ -65,24 +82,38 @@ class ToolRuns:
             case None:
                 return await self._run_activity(request, spec)
             case ForeignActivity() as execution:
-                return await self._run_delegated(request, self._foreign(request, spec).run_activity(execution))
+                return await self._run_delegated(
+                    request, self._foreign(request, spec).run_activity(execution)
+                )
             case ChildWorkflow() as execution:
-                return await self._run_delegated(request, self._foreign(request, spec).run_workflow(execution))
+                return await self._run_delegated(
+                    request, self._foreign(request, spec).run_workflow(execution)
+                )
             case other:
-                text = f"Error: Tool '{request.name}' can't be executed: this version does not know {other.by!r}"
+                text = (
+                    f"Error: Tool '{request.name}' can't be executed: this version does not know "
+                    f"{other.by!r}"
+                )
                 return ToolResult.failure(text, kind="configuration")
 
     async def reconcile(self, request: ToolRequest, earlier: UnknownCall) -> Reconciled:
-        """Return the finding of the tool's reconcile function about an earlier call. Raises `Cancelled`, and a
-        `RunError` for a tool that no worker has.
+        """Return the finding of the tool's reconcile function about an earlier call. Raises
+        `Cancelled`, and a `RunError` for a tool that no worker has.
         """
-        state, timeout = self._state, self._state.tools[request.name].timeout or self._options.tool_timeout
+        state, timeout = (
+            self._state,
+            self._state.tools[request.name].timeout or self._options.tool_timeout,
+        )
 
         async def start(offer: activities.Offer | None) -> Reconciled:
             handle = workflow.start_activity(
                 activities.RECONCILE,
                 activities.ReconcileInput(
-                    request=request, idempotency_key=earlier.key, timeout=timeout, offer=offer, fresh=state.freshness
+                    request=request,
+                    idempotency_key=earlier.key,
+                    timeout=timeout,
+                    offer=offer,
+                    fresh=state.freshness,
                 ),
                 result_type=Reconciled,
                 start_to_close_timeout=timedelta(seconds=timeout) + MARGIN,
@@ -104,19 +135,26 @@ class ToolRuns:
     def _foreign(self, request: ToolRequest, spec: ToolSpec) -> ForeignCall:
         return ForeignCall(request, spec, self._state)
 
-    async def _run_delegated(self, request: ToolRequest, execution: Awaitable[ToolResult]) -> ToolResult:
+    async def _run_delegated(
+        self, request: ToolRequest, execution: Awaitable[ToolResult]
+    ) -> ToolResult:
         await look_at_brakes(self._state)
         call = DelegatedCall(request, now())
         self._state.delegated.append(call)
         return await call.wait_for(execution)
 
     async def _run_activity(self, request: ToolRequest, spec: ToolSpec) -> ToolResult:
-        """Return the result of the first successful execution, or of the last one that `ToolSpec.retries` allows."""
+        """Return the result of the first successful execution, or of the last one that
+        `ToolSpec.retries` allows.
+        """
         for earlier in range(spec.retries):
             result = await self._execute(request, spec, earlier)
             if self._state.cancelled or not may_be_repeated(result, spec):
                 return result
-            pause, why = min(FIRST_PAUSE * 2.0**earlier, LONGEST_PAUSE), f"{request.name} is executed again"
+            pause, why = (
+                min(FIRST_PAUSE * 2.0**earlier, LONGEST_PAUSE),
+                f"{request.name} is executed again",
+            )
             self._state.ready_at = now() + pause
             if await wait_until(lambda: self._state.cancelled, pause, why):
                 return result
@@ -128,10 +166,16 @@ class ToolRuns:
             result = await self._execute_now(request, spec, earlier)
         finally:
             self._state.awaited.executing -= 1
-        return result if result.later is None else await self._finished_elsewhere(request, result.later)
+        return (
+            result
+            if result.later is None
+            else await self._finished_elsewhere(request, result.later)
+        )
 
     async def _finished_elsewhere(self, request: ToolRequest, postponed: Postponed) -> ToolResult:
-        """Wait until another system finishes the call, without occupying a worker, and return the result."""
+        """Wait until another system finishes the call, without occupying a worker, and return the
+        result.
+        """
         state = self._state
         call = state.awaited.open(request, postponed)
         text = f"Tool {request.name!r} has returned: another system finishes its call"
@@ -144,12 +188,18 @@ class ToolRuns:
         )
         if call.completion is not None:
             state.awaited.close(call, "")
-            return await self._finish(activities.FinishInput(request=request, completion=call.completion))
+            return await self._finish(
+                activities.FinishInput(request=request, completion=call.completion)
+            )
         if state.cancelled:
             state.awaited.close(call, "the run was cancelled")
             return ToolResult.cancellation(outcome_unknown=True)
         is_late = min(ends) == call.shown.deadline
-        over = f"within {postponed.seconds:g} seconds" if is_late else "in the time of the run (max_seconds)"
+        over = (
+            f"within {postponed.seconds:g} seconds"
+            if is_late
+            else "in the time of the run (max_seconds)"
+        )
         state.awaited.close(call, f"no system had finished it {over}")
         text = f"Error: Tool '{request.name}' failed: no system has finished the call {over}"
         return ToolResult.failure(text, kind="timeout", status="timeout", outcome_unknown=True)
@@ -205,16 +255,22 @@ class ToolRuns:
                 )
                 return self._wait_within_grace(handle)
 
-            return on_tool_queue(self._state, spec.queue, begin) if spec.queue else begin(None, None)
+            return (
+                on_tool_queue(self._state, spec.queue, begin) if spec.queue else begin(None, None)
+            )
 
         try:
-            return await self._offers.run(start, starts=activities.TOOL_STARTS if spec.idempotent else 1)
+            return await self._offers.run(
+                start, starts=activities.TOOL_STARTS if spec.idempotent else 1
+            )
         except ActivityError as error:
             result = failed_result(request.name, error, timeout)
             if result.error_kind == NOT_STORED and self._state.is_held_for("server"):
                 await self._state.hold(RunError(result.text, kind=NOT_STORED), "server")
             if self._options.stale_after is not None and not spec.idempotent:
-                result.ended_at = latest  # The first attempt has ended by then: there was no second one.
+                result.ended_at = (
+                    latest  # The first attempt has ended by then: there was no second one.
+                )
             if result.outcome_unknown:
                 log_lines.outcome_is_unknown(request, error)
             return result
@@ -237,8 +293,8 @@ class ToolRuns:
 def may_be_repeated(result: ToolResult, spec: ToolSpec) -> bool:
     """Return whether the tool allows repeating an execution with this result.
 
-    Never after a mistake of the model. A tool that is not idempotent is repeated only if its code or its kind has
-    reported that it took no effect.
+    Never after a mistake of the model. A tool that is not idempotent is repeated only if its code
+    or its kind has reported that it took no effect.
     """
     if result.status not in ("error", "timeout") or result.error_kind in NEVER_REPEATED:
         return False

@@ -24,7 +24,9 @@ MAX_RESULT_BYTES = 256 * 1024
 
 
 class HandOver:
-    """Hands over by the run's result, or by signals where the additions do not fit into the result."""
+    """Hands over by the run's result, or by signals where the additions do not fit into the
+    result.
+    """
 
     def __init__(self, state: RunState, turn: TurnOf) -> None:
         self._state = state
@@ -43,15 +45,23 @@ class HandOver:
     @property
     def unread(self) -> int:
         """Return how many of the last messages no model call has carried."""
-        return len(self._conversation.messages) - self.refused.stop if self.refused else self._state.unread
+        return (
+            len(self._conversation.messages) - self.refused.stop
+            if self.refused
+            else self._state.unread
+        )
 
     @property
     def unchecked(self) -> int:
-        """Return how many of the last messages the input guardrail has neither accepted nor refused."""
+        """Return how many of the last messages the input guardrail has neither accepted nor
+        refused.
+        """
         return self.unread if self.refused else self._state.loop.unchecked + self._late
 
     def requesters(self, part: ConversationRef | None) -> Requesters | None:
-        """Return the requesters of this part, signed for the session; None if any of them is unknown."""
+        """Return the requesters of this part, signed for the session; None if any of them is
+        unknown.
+        """
         if part is None or self._state.requests is None:
             return None
         content = part_content(self._turn.turn, part, self._input.handed_to)
@@ -87,7 +97,9 @@ class HandOver:
             self._conversation.append(self._input.added_messages)
 
     def _read_late(self, *conversations: Conversation) -> bool:
-        """Add the steering messages received since the loop ended; the session's next turn reads them."""
+        """Add the steering messages received since the loop ended; the session's next turn reads
+        them.
+        """
         late = [Message.user(text) for text in self._state.drain_steering()]
         for conversation in conversations:
             conversation.append(late)
@@ -122,7 +134,9 @@ class HandOver:
 
     async def _send(self, part: HandedOver) -> None:
         try:
-            await workflow.get_external_workflow_handle(self._turn.session).signal(names.HAND_OVER, part)
+            await workflow.get_external_workflow_handle(self._turn.session).signal(
+                names.HAND_OVER, part
+            )
         except FailureError as error:
             log(
                 logging.WARNING,

@@ -1,4 +1,6 @@
-"""A run in Temporal's UI: its current details, its search attribute, a line for each activity and timer."""
+"""A run in Temporal's UI: its current details, its search attribute, a line for each activity and
+timer.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ MAX_LOOKED_AT = 300
 
 
 def bounded_summary(text: str) -> str:
-    """Return the text on one line, in at most `MAX_SUMMARY_BYTES` bytes, without active Markdown links."""
+    """Return the text on one line, in at most `MAX_SUMMARY_BYTES` bytes, without active Markdown
+    links.
+    """
     shown = inert(one_line(text[:2000], MAX_SUMMARY_BYTES))
     if utf8_bytes(shown) <= MAX_SUMMARY_BYTES:
         return shown
@@ -39,7 +43,9 @@ def call_summary(request: ToolRequest) -> str:
 
 
 def model_call_summary(label: str, model: str, tokens: int, tools: Sequence[str]) -> str:
-    """Return a model call: iteration, model, the run's usage so far, and the tools that have just answered."""
+    """Return a model call: iteration, model, the run's usage so far, and the tools that have just
+    answered.
+    """
     parts = [label, model, f"{tokens:,} tokens so far" if tokens else ""]
     if tools:
         parts.append(f"after {_names(tools)}")
@@ -48,20 +54,32 @@ def model_call_summary(label: str, model: str, tokens: int, tools: Sequence[str]
 
 def next_model_call(state: RunState) -> str:
     """Return the model calls of the iteration that is about to begin."""
-    model, label, loop = state.input.agent.model, state.label_of(state.loop.iteration + 1), state.loop
+    model, label, loop = (
+        state.input.agent.model,
+        state.label_of(state.loop.iteration + 1),
+        state.loop,
+    )
     recent: Any = state.events.entries(state.events.last_seq - MAX_LOOKED_AT)
-    names = [each.data["name"] for each in recent if (each.type, each.iteration) == ("tool_call_start", loop.iteration)]
+    names = [
+        each.data["name"]
+        for each in recent
+        if (each.type, each.iteration) == ("tool_call_start", loop.iteration)
+    ]
     return model_call_summary(label, (model and model.id) or "", loop.usage.total_tokens, names)
 
 
 def about_call(what: str, name: str, arguments: JsonObject) -> str:
-    """Return the summary of an activity about a tool call, such as a guardrail's verdict, other than its execution."""
+    """Return the summary of an activity about a tool call, such as a guardrail's verdict, other
+    than its execution.
+    """
     return bounded_summary(f"{what} · {call_text(name, arguments)}")
 
 
 def held_up_summary(label: str, why: str, kind: str, seconds: float) -> str:
     """Return the summary of a wait before the next attempt at a model call."""
-    return bounded_summary(f"{label} · {why} in {seconds:.3g} s" + (f", after {kind}" if kind else ""))
+    return bounded_summary(
+        f"{label} · {why} in {seconds:.3g} s" + (f", after {kind}" if kind else "")
+    )
 
 
 def _names(tools: Sequence[str]) -> str:
@@ -79,7 +97,8 @@ MAX_SHOWN = 5
 def show_status(state: RunState, status: ShownStatus) -> None:
     """Show the run's status as a search attribute: when it changes, not for each iteration.
 
-    Only if the run's start has set it: changing an unregistered attribute would block the run for ever.
+    Only if the run's start has set it: changing an unregistered attribute would block the run for
+    ever.
     """
     _upsert(_status_updates(state, status))
 
@@ -101,7 +120,11 @@ def show_end(state: RunState, status: ShownStatus) -> None:
 
 def _status_updates(state: RunState, status: ShownStatus) -> list[SearchAttributeUpdate[Any]]:
     is_new, state.shown_status = status != state.shown_status, status
-    return [STATUS.value_set(status)] if is_new and STATUS.name in state.input.search_attributes else []
+    return (
+        [STATUS.value_set(status)]
+        if is_new and STATUS.name in state.input.search_attributes
+        else []
+    )
 
 
 def _upsert(updates: Sequence[SearchAttributeUpdate[Any]]) -> None:
@@ -110,7 +133,8 @@ def _upsert(updates: Sequence[SearchAttributeUpdate[Any]]) -> None:
 
 
 def details(state: RunState) -> str:
-    """Return the current details, which are written only on request: they add no event to the history.
+    """Return the current details, which are written only on request: they add no event to the
+    history.
 
     They show the run's progress, its waits and its last iterations; "" before the first.
     """
@@ -134,24 +158,34 @@ def _state_lines(state: RunState, recent: Sequence[Iteration]) -> list[str]:
     pending = state.approvals.pending_approvals
     lines = [_approval_line(each, run_id) for each in pending[:MAX_SHOWN]]
     if len(pending) > MAX_SHOWN:
-        lines.append(f"- and {len(pending) - MAX_SHOWN} more: `perdure status {shlex.quote(run_id)}`")
+        lines.append(
+            f"- and {len(pending) - MAX_SHOWN} more: `perdure status {shlex.quote(run_id)}`"
+        )
     if missing := state.missing:
         what = ", ".join(map(code, missing.what[:MAX_SHOWN]))
         queue = code(missing.task_queue)
-        lines.append(f"- **waits for a worker** of the task queue {queue} that has {what}, {_since(missing.since)}")
+        lines.append(
+            f"- **waits for a worker** of the task queue {queue} that has {what}, "
+            f"{_since(missing.since)}"
+        )
     for call in state.awaited.open_calls[:MAX_SHOWN]:
         shown = code(call_text(call.name, call.arguments), 200)
         until = "" if call.deadline is None else f", until {moment(call.deadline)}"
         lines.append(f"- **another system finishes** {shown}, awaited {_since(call.since)}{until}")
     for held in state.holds.held[:MAX_SHOWN]:
         how = code(command_line("go-on", run_id), 400)
-        lines.append(f"- **is held** ({held.reason}) {_since(held.since)}: {code(held.why, 300)}. Type {how}")
+        lines.append(
+            f"- **is held** ({held.reason}) {_since(held.since)}: {code(held.why, 300)}. Type {how}"
+        )
     if state.cancelled:
         lines.append("- **is being cancelled**: running calls have their grace period")
     if state.waits_for_rate:
         lines.append(f"- **waits for a permit**: calls of {code(state.waits_for_rate)} have a rate")
     if retry := state.held_up:
-        why = f"model retry, after {code(retry.kind)} {code(retry.why, 200)}, until {moment(retry.until)}"
+        why = (
+            f"model retry, after {code(retry.kind)} {code(retry.why, 200)}, until "
+            f"{moment(retry.until)}"
+        )
         lines.append(f"- **is held up**: {why}")
     return lines or [f"- {_current_step(state, recent)}"]
 
@@ -171,11 +205,16 @@ def _totals(state: RunState) -> list[str]:
         f"- tokens: {usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out",
     ]
     if usage.lost_tokens:
-        lines.append(f"- of these about {usage.lost_tokens:,} in attempts that were lost and made again")
+        lines.append(
+            f"- of these about {usage.lost_tokens:,} in attempts that were lost and made again"
+        )
     if cost := format_usd(loop.cost_usd, unpriced=loop.unpriced_calls):
         lines.append(f"- cost: {cost}")
     if state.children and state.end is None:
-        links = [link(each, run_path(workflow.info().namespace, each)) for each in state.children[:MAX_SHOWN]]
+        links = [
+            link(each, run_path(workflow.info().namespace, each))
+            for each in state.children[:MAX_SHOWN]
+        ]
         lines.append(f"- runs of other agents under way: {', '.join(links)}")
     return lines
 
@@ -206,5 +245,7 @@ def _since(time: float) -> str:
 def _end_line(end: LogEntry) -> str:
     data: Any = end.data
     if end.type == "failed":
-        return f"- **failed** at {moment(end.time)}: {code(data['kind'])} {code(data['message'], 300)}"
+        return (
+            f"- **failed** at {moment(end.time)}: {code(data['kind'])} {code(data['message'], 300)}"
+        )
     return f"- **{'is done' if end.type == 'done' else 'was cancelled'}** at {moment(end.time)}"

@@ -1,4 +1,6 @@
-"""Waits in a workflow: for a condition, or for an activity until it is done, cancelled or out of grace."""
+"""Waits in a workflow: for a condition, or for an activity until it is done, cancelled or out of
+grace.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,18 @@ class Cancellable(Protocol):
 
 
 def now() -> float:
-    """Return the same as `workflow.time()`, without the detour through the SDK: the loop's clock is the workflow's."""
+    """Return the same as `workflow.time()`, without the detour through the SDK: the loop's clock is
+    the workflow's.
+    """
     return asyncio.get_running_loop().time()
 
 
-async def wait_until(condition: Callable[[], bool], seconds: float | None = None, why: str | None = None) -> bool:
-    """Wait until the condition holds, for at most `seconds`, and return whether it does; `why` is shown in the UI."""
+async def wait_until(
+    condition: Callable[[], bool], seconds: float | None = None, why: str | None = None
+) -> bool:
+    """Wait until the condition holds, for at most `seconds`, and return whether it does; `why` is
+    shown in the UI.
+    """
     try:
         await workflow.wait_condition(condition, timeout=seconds, timeout_summary=why)
     except TimeoutError:
@@ -31,7 +39,9 @@ async def wait_until(condition: Callable[[], bool], seconds: float | None = None
     return True
 
 
-async def wait_until_done(handle: asyncio.Task[Any], run: Cancellable, *, grace: float = 0.0, why: str = "") -> bool:
+async def wait_until_done(
+    handle: asyncio.Task[Any], run: Cancellable, *, grace: float = 0.0, why: str = ""
+) -> bool:
     """Wait until an activity is done or, after the run's cancellation, for another `grace` seconds.
 
     Returns whether it is done; if not, the caller cancels it.
@@ -41,7 +51,9 @@ async def wait_until_done(handle: asyncio.Task[Any], run: Cancellable, *, grace:
 
 
 async def wait_a_little(handle: asyncio.Task[Any], seconds: float, why: str) -> bool:
-    """Wait until it is done, for at most that long, and return whether it is; 0 checks without waiting."""
+    """Wait until it is done, for at most that long, and return whether it is; 0 checks without
+    waiting.
+    """
     if seconds and not handle.done() and not await wait_until(handle.done, seconds, why):
         workflow.logger.info("not done after %g s: %s", seconds, why)
     return handle.done()

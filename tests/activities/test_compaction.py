@@ -77,7 +77,9 @@ async def test_on_a_worker(
     check(model, summarist)
 
 
-async def test_in_one_call(client: Client, scripted: Scripted, summarist: ScriptedModel, compactor: Path) -> None:
+async def test_in_one_call(
+    client: Client, scripted: Scripted, summarist: ScriptedModel, compactor: Path
+) -> None:
     model = scripted([says("done")])
     options = {"messages": LONG, "context_budget": 1000, "compactor": compactor, "client": client}
     assert await perdure.invoke_agent_async(scripted_agent(model), {}, **options) == "done"  # type: ignore[arg-type]
@@ -87,9 +89,14 @@ async def test_in_one_call(client: Client, scripted: Scripted, summarist: Script
 async def test_on_the_worker_of_a_command(
     stage: Stage, cli: Cli, scripted: Scripted, summarist: ScriptedModel, compactor: Path
 ) -> None:
-    cli.environment |= {"TEST_SHORT_ENDPOINT": summarist.anthropic_endpoint, "TEST_SHORT_KEY": "sk-short"}
+    cli.environment |= {
+        "TEST_SHORT_ENDPOINT": summarist.anthropic_endpoint,
+        "TEST_SHORT_KEY": "sk-short",
+    }
     model = scripted([says("done")])
-    worker = await cli.start("worker", "--compactor", str(compactor), "--task-queue", stage.task_queue)
+    worker = await cli.start(
+        "worker", "--compactor", str(compactor), "--task-queue", stage.task_queue
+    )
     run = await stage.start(scripted_agent(model), LONG, context_budget=1000, compactor="shorter")
     assert (await run.result()).output == "done"
     check(model, summarist)
@@ -103,7 +110,9 @@ async def test_a_file_that_is_none_is_refused(cli: Cli, tmp_path: Path) -> None:
     assert "Prompty file not found" in refused.stderr.replace("\n", " ")
 
 
-async def test_in_this_process(scripted: Scripted, summarist: ScriptedModel, compactor: Path) -> None:
+async def test_in_this_process(
+    scripted: Scripted, summarist: ScriptedModel, compactor: Path
+) -> None:
     asked: list[str] = []
 
     def model(agent: Agent, messages: list[Message]) -> ScriptedReply:
@@ -112,6 +121,8 @@ async def test_in_this_process(scripted: Scripted, summarist: ScriptedModel, com
         return says("They said x." if agent.name == "shorter" else "done")
 
     options = perdure.RunOptions(context_budget=1000)
-    run = InProcessRun(scripted_agent(summarist), model=model, messages=LONG, options=options, compactor=compactor)
+    run = InProcessRun(
+        scripted_agent(summarist), model=model, messages=LONG, options=options, compactor=compactor
+    )
     assert (await run.run()).messages[0].text == "[Context summary: They said x.]"
     assert asked == ["anthropic", "openai"]

@@ -1,4 +1,6 @@
-"""A credential is named by its id in what is recorded, and its secret is sent to the provider and to tools alone."""
+"""A credential is named by its id in what is recorded, and its secret is sent to the provider and
+to tools alone.
+"""
 
 from __future__ import annotations
 
@@ -35,17 +37,27 @@ Scripted = Callable[[Script], ScriptedModel]
 MODEL_SECRET, TOOL_SECRET = "the-models-own-word-7391", "pass/word+of the crm=0042"
 SECRETS = {"model": MODEL_SECRET, 42: TOOL_SECRET}
 KEY = "${credential:model}"
-EXPIRED = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": "the token has expired"}}
+EXPIRED = {
+    "jsonrpc": "2.0",
+    "id": None,
+    "error": {"code": -32000, "message": "the token has expired"},
+}
 """As some servers write it: in the form of an answer."""
 
 
 def demanding(replies: list[ScriptedReply], secret: str = MODEL_SECRET) -> Script:
-    """A provider that answers to nobody without the secret, and repeats what it was sent instead."""
+    """A provider that answers to nobody without the secret, and repeats what it was sent
+    instead.
+    """
 
     def reply(request: ScriptedRequest) -> ScriptedReply:
-        sent = request.headers.get("x-api-key") or request.headers.get("authorization", "").removeprefix("Bearer ")
+        sent = request.headers.get("x-api-key") or request.headers.get(
+            "authorization", ""
+        ).removeprefix("Bearer ")
         if sent != secret:
-            return ScriptedReply(status=401, error={"error": {"message": f"no: {sent}", "type": "authentication"}})
+            return ScriptedReply(
+                status=401, error={"error": {"message": f"no: {sent}", "type": "authentication"}}
+            )
         return replies[request.step]
 
     return reply
@@ -65,7 +77,9 @@ def guarded(app: ASGIApp, seen: list[str]) -> ASGIApp:
 
 
 def no_secret_in(said: str) -> bool:
-    return not any(secret in said or json.dumps(secret)[1:-1] in said for secret in (MODEL_SECRET, TOOL_SECRET))
+    return not any(
+        secret in said or json.dumps(secret)[1:-1] in said for secret in (MODEL_SECRET, TOOL_SECRET)
+    )
 
 
 def tool_texts(result: RunResult[Any]) -> list[str]:
@@ -73,7 +87,9 @@ def tool_texts(result: RunResult[Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_the_provider_gets_the_secret_and_the_history_its_id(stage: Stage, scripted: Scripted, wire: str) -> None:
+async def test_the_provider_gets_the_secret_and_the_history_its_id(
+    stage: Stage, scripted: Scripted, wire: str
+) -> None:
     model = scripted(demanding([says(f"You sent {MODEL_SECRET}.")]))
     async with stage.worker(credentials=SECRETS):
         run = await stage.start(scripted_agent(model, wire=wire, api_key=KEY))
@@ -83,12 +99,25 @@ async def test_the_provider_gets_the_secret_and_the_history_its_id(stage: Stage,
     assert no_secret_in(said.replace(f"You sent {MODEL_SECRET}.", ""))
 
 
-async def test_octopus_servers_are_tools_with_a_bearer_token(stage: Stage, scripted: Scripted) -> None:
+async def test_octopus_servers_are_tools_with_a_bearer_token(
+    stage: Stage, scripted: Scripted
+) -> None:
     seen: list[str] = []
     with serving(guarded(make_server().streamable_http_app(), seen)) as url:
         servers = [
-            {"name": "crm", "baseUrl": f"{url}/mcp", "credentialId": 42, "timeoutMs": 20000, "toolFilter": ["echo"]},
-            {"name": "off", "baseUrl": "http://127.0.0.1:9/mcp", "credentialId": 7, "enabled": False},
+            {
+                "name": "crm",
+                "baseUrl": f"{url}/mcp",
+                "credentialId": 42,
+                "timeoutMs": 20000,
+                "toolFilter": ["echo"],
+            },
+            {
+                "name": "off",
+                "baseUrl": "http://127.0.0.1:9/mcp",
+                "credentialId": 7,
+                "enabled": False,
+            },
         ]
         model = scripted(demanding([asks(call("echo", text=f"a {TOOL_SECRET}")), says("done")]))
         data = scripted_agent(model, api_key=KEY).model_dump(by_alias=True, exclude_none=True)
@@ -103,7 +132,9 @@ async def test_octopus_servers_are_tools_with_a_bearer_token(stage: Stage, scrip
     said = await everything_said(stage.client, run)
     assert "${credential:42}" in said
     asked = json.dumps({"text": f"a {TOOL_SECRET}"})
-    assert no_secret_in(said.replace(asked, "").replace(json.dumps(asked)[1:-1], "").replace(f"a {TOOL_SECRET}", ""))
+    assert no_secret_in(
+        said.replace(asked, "").replace(json.dumps(asked)[1:-1], "").replace(f"a {TOOL_SECRET}", "")
+    )
 
 
 async def test_each_hook_is_asked_once_for_many_calls(stage: Stage, scripted: Scripted) -> None:
@@ -121,25 +152,35 @@ async def test_each_hook_is_asked_once_for_many_calls(stage: Stage, scripted: Sc
     for source in (vault, plain):
         model = scripted(demanding(replies))
         async with stage.worker({"note": lambda text: text}, credentials=source):
-            runs = [await stage.start(scripted_agent(model, ["note"], api_key=KEY)) for _ in range(3)]
+            runs = [
+                await stage.start(scripted_agent(model, ["note"], api_key=KEY)) for _ in range(3)
+            ]
             assert [(await run.result()).output for run in runs] == ["done"] * 3
     assert asked == ["model"]
 
 
-async def test_a_credential_that_was_exchanged_is_asked_for_again(stage: Stage, scripted: Scripted) -> None:
+async def test_a_credential_that_was_exchanged_is_asked_for_again(
+    stage: Stage, scripted: Scripted
+) -> None:
     current = ["an-old-secret-of-yesterday"]
     model = scripted(lambda request: demanding([says("one")], current[0])(request))
     async with stage.worker(credentials=lambda id: current[0]):
-        assert (await (await stage.start(scripted_agent(model, api_key=KEY))).result()).output == "one"
+        assert (
+            await (await stage.start(scripted_agent(model, api_key=KEY))).result()
+        ).output == "one"
         current[0] = "the-new-secret-of-today"
-        assert (await (await stage.start(scripted_agent(model, api_key=KEY))).result()).output == "one"
+        assert (
+            await (await stage.start(scripted_agent(model, api_key=KEY))).result()
+        ).output == "one"
     assert len(model.requests) == 3
 
 
 async def test_a_tool_is_called_once_more_with_the_token_that_follows_one_that_has_ended(
     stage: Stage, scripted: Scripted
 ) -> None:
-    """Three tokens of two requests each: no call is lost, none executed twice, and the vault is asked once for each."""
+    """Three tokens of two requests each: no call is lost, none executed twice, and the vault is
+    asked once for each.
+    """
     asked: list[str] = []
     accepted: dict[str, int] = {}
     refused: list[str] = []
@@ -164,9 +205,14 @@ async def test_a_tool_is_called_once_more_with_the_token_that_follows_one_that_h
     with serving(guard) as url:
         connection = {"kind": "key", "endpoint": f"{url}/mcp", "apiKey": "${credential:crm}"}
         tool = {"name": "crm", "kind": "mcp", "connection": connection, "allowedTools": ["echo"]}
-        turns = [asks(*(call("echo", f"{turn}{each}", text=f"{turn}{each}") for each in "ab")) for turn in range(3)]
+        turns = [
+            asks(*(call("echo", f"{turn}{each}", text=f"{turn}{each}") for each in "ab"))
+            for turn in range(3)
+        ]
         async with stage.worker(credentials=vault):
-            run = await stage.start(scripted_agent(scripted([*turns, says("done")]), [tool]), parallel_tool_calls=True)
+            run = await stage.start(
+                scripted_agent(scripted([*turns, says("done")]), [tool]), parallel_tool_calls=True
+            )
             texts = tool_texts(await run.result())
     assert texts == [f"{turn}{each}" for turn in range(3) for each in "ab"]
     assert written.count("tools/call") == 6
@@ -174,7 +220,9 @@ async def test_a_tool_is_called_once_more_with_the_token_that_follows_one_that_h
     assert len(asked) == len(accepted)
 
 
-async def test_a_tool_that_refuses_each_token_is_called_twice(stage: Stage, scripted: Scripted) -> None:
+async def test_a_tool_that_refuses_each_token_is_called_twice(
+    stage: Stage, scripted: Scripted
+) -> None:
     """And not once more where the vault gives the same token as before."""
     tokens = iter(["the-same-token", "the-same-token", "another-token", "a-third-token"])
     asked: list[str] = []
@@ -188,9 +236,13 @@ async def test_a_tool_that_refuses_each_token_is_called_twice(stage: Stage, scri
         connection = {"kind": "key", "endpoint": f"{url}/mcp", "apiKey": "${credential:crm}"}
         model = scripted([asks(call("hello")), asks(call("hello")), says("done")])
         async with stage.worker(credentials=vault):
-            run = await stage.start(scripted_agent(model, [{"name": "crm", "kind": "mcp", "connection": connection}]))
+            run = await stage.start(
+                scripted_agent(model, [{"name": "crm", "kind": "mcp", "connection": connection}])
+            )
             texts = tool_texts(await run.result())
-    assert all("it answered HTTP 401 Unauthorized" in text and "was not executed" in text for text in texts)
+    assert all(
+        "it answered HTTP 401 Unauthorized" in text and "was not executed" in text for text in texts
+    )
     assert len(server.calls) == 3
     assert asked == ["the-same-token", "the-same-token", "another-token"]
 
@@ -204,10 +256,22 @@ def _number(id: str) -> Any:
 
 
 MISSING = {
-    "no credentials at all": (None, r"names the credential 'model', which this worker does not have \(it has none\)"),
-    "another id": ({"crm": "x" * 20}, r"it has: crm\): give it to the workers by create_worker\(credentials=…\)"),
-    "unknown to the function": (lambda id: None, r"its function knows no such id\).*perdure worker --credentials"),
-    "raised": (_raises, r"credentials failed for 'model': ConnectionError: the vault with .* is closed"),
+    "no credentials at all": (
+        None,
+        r"names the credential 'model', which this worker does not have \(it has none\)",
+    ),
+    "another id": (
+        {"crm": "x" * 20},
+        r"it has: crm\): give it to the workers by create_worker\(credentials=…\)",
+    ),
+    "unknown to the function": (
+        lambda id: None,
+        r"its function knows no such id\).*perdure worker --credentials",
+    ),
+    "raised": (
+        _raises,
+        r"credentials failed for 'model': ConnectionError: the vault with .* is closed",
+    ),
     "no text": (_number, r"credentials gave int for 'model': expected its secret as a text"),
     "empty": ({"model": " "}, r"credentials gave an empty text for 'model'"),
 }
@@ -233,7 +297,9 @@ async def test_a_function_that_hangs_is_given_up() -> None:
         await asyncio.Event().wait()
         return ""
 
-    with pytest.raises(CredentialError, match=r"gave no answer within 0\.05 s for 'model'") as failed:
+    with pytest.raises(
+        CredentialError, match=r"gave no answer within 0\.05 s for 'model'"
+    ) as failed:
         await Credentials(vault, ThisLoop(), seconds=0.05).for_compactor(_agent())
     assert failed.value.is_late
 
@@ -254,7 +320,10 @@ def _fails(id: str) -> str:
 
 @pytest.mark.parametrize(
     ("source", "why"),
-    [(_Unreadable(), "failed for 'model': OSError: the vault is away"), (_fails, "failed for 'model': _Wordless")],
+    [
+        (_Unreadable(), "failed for 'model': OSError: the vault is away"),
+        (_fails, "failed for 'model': _Wordless"),
+    ],
 )
 async def test_whatever_fails_is_an_error_of_credentials(source: Any, why: str) -> None:
     with pytest.raises(CredentialError, match=why):
@@ -293,13 +362,17 @@ async def test_a_function_that_fails_in_the_middle(stage: Stage, scripted: Scrip
         async with stage.worker(credentials=vault):
             await run.approve("c")
             [text] = tool_texts(await run.result())
-    assert text.startswith("Error: Tool 'echo' failed: The worker's credentials failed for '42': ConnectionError")
+    assert text.startswith(
+        "Error: Tool 'echo' failed: The worker's credentials failed for '42': ConnectionError"
+    )
     said = await everything_said(stage.client, run)
     assert "LLM call failed, retrying (attempt 2/3)" in said
     assert no_secret_in(said)
 
 
-async def test_a_call_is_left_to_a_worker_that_has_the_credential(stage: Stage, scripted: Scripted) -> None:
+async def test_a_call_is_left_to_a_worker_that_has_the_credential(
+    stage: Stage, scripted: Scripted
+) -> None:
     model = scripted(demanding([asks(call("note", "c", text="x")), says("done")]))
     note = {"name": "note", "kind": "function", "perdure": {"approval": "always"}}
     tools = {"note": lambda: "noted"}
@@ -330,5 +403,7 @@ async def _waiting(run: RunHandle) -> bool:
 
 
 def test_what_can_have_no_secrets(client: Any) -> None:
-    with pytest.raises(ConfigurationError, match="credentials is list: expected a mapping from ids to secrets"):
+    with pytest.raises(
+        ConfigurationError, match="credentials is list: expected a mapping from ids to secrets"
+    ):
         create_worker(client, credentials=["a"])  # type: ignore[arg-type]

@@ -20,11 +20,24 @@ def leaving(error: Exception) -> ApplicationError:
 
 def test_a_model_error_carries_what_the_loop_decides_by() -> None:
     error = leaving(
-        ModelError("slow down", kind="rate_limit", provider="openai", status=429, request_id="r1", retry_after=2.5)
+        ModelError(
+            "slow down",
+            kind="rate_limit",
+            provider="openai",
+            status=429,
+            request_id="r1",
+            retry_after=2.5,
+        )
     )
-    assert (error.type, error.message, error.non_retryable) == (activities.MODEL_ERROR, "slow down", True)
+    assert (error.type, error.message, error.non_retryable) == (
+        activities.MODEL_ERROR,
+        "slow down",
+        True,
+    )
     assert error.details == (
-        activities.ModelFailure(kind="rate_limit", provider="openai", status=429, request_id="r1", retry_after=2.5),
+        activities.ModelFailure(
+            kind="rate_limit", provider="openai", status=429, request_id="r1", retry_after=2.5
+        ),
     )
     assert error.category == ApplicationErrorCategory.BENIGN
     assert error.cause is None
@@ -43,7 +56,9 @@ def test_what_another_attempt_would_not_cure_is_not_retried(error: Exception, ty
     assert (leaving(error).type, leaving(error).non_retryable) == (type, True)
 
 
-@pytest.mark.parametrize("error", [RPCError("away", RPCStatusCode.UNAVAILABLE, b""), DigestMismatchError("behind")])
+@pytest.mark.parametrize(
+    "error", [RPCError("away", RPCStatusCode.UNAVAILABLE, b""), DigestMismatchError("behind")]
+)
 def test_what_the_platform_broke_is_left_to_be_retried(error: Exception) -> None:
     with pytest.raises(type(error)), typed_failures():
         raise error

@@ -28,7 +28,12 @@ async def test_only_one_suspect_is_executed_and_others_beside_it(client: Client)
     async def work() -> None:
         suspects = Suspects()
         late = replace(suspect, since=1.0)
-        async with suspects.alone(Starts()), suspects.alone(Starts(3)), suspects.alone(suspect), suspects.alone(late):
+        async with (
+            suspects.alone(Starts()),
+            suspects.alone(Starts(3)),
+            suspects.alone(suspect),
+            suspects.alone(late),
+        ):
             # That it was lost is recorded before it waits; no server knows this activity.
             with pytest.raises(RPCError):
                 async with suspects.alone(suspect):
@@ -67,7 +72,12 @@ def test_starts_are_counted_apart_from_attempts(
 
 @pytest.mark.parametrize(
     ("starts", "most", "are_used_up"),
-    [(Starts(1), 1, True), (Starts(0), 1, False), (Starts(9, 1), 2, False), (Starts(2, 2), 2, True)],
+    [
+        (Starts(1), 1, True),
+        (Starts(0), 1, False),
+        (Starts(9, 1), 2, False),
+        (Starts(2, 2), 2, True),
+    ],
 )
 def test_a_call_that_two_workers_were_lost_with_is_not_started_again(
     starts: Starts, most: int, are_used_up: bool

@@ -1,4 +1,6 @@
-"""Heartbeats: only when they are needed, with what is said where somebody reads it, and no cancellation is lost."""
+"""Heartbeats: only when they are needed, with what is said where somebody reads it, and no
+cancellation is lost.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def readers() -> Readers:
     return readers
 
 
-async def test_what_is_done_at_once_never_beats(environment: ActivityEnvironment, beats: list[tuple[Any, ...]]) -> None:
+async def test_what_is_done_at_once_never_beats(
+    environment: ActivityEnvironment, beats: list[tuple[Any, ...]]
+) -> None:
     async def work() -> None:
         async with heartbeats():
             await asyncio.sleep(0.05)
@@ -135,7 +139,9 @@ async def test_a_worker_finds_those_who_poll_the_queue_for_readers(
     client: Client, environment: ActivityEnvironment, beats: list[tuple[Any, ...]]
 ) -> None:
     queue = f"test-{uuid.uuid4()}"
-    environment.info = replace(environment.info, task_queue=queue, heartbeat_timeout=timedelta(seconds=60))
+    environment.info = replace(
+        environment.info, task_queue=queue, heartbeat_timeout=timedelta(seconds=60)
+    )
 
     async def speak() -> None:
         async with heartbeats() as heart:
@@ -235,7 +241,9 @@ async def test_a_cancellation_is_an_end_of_its_own_when_the_run_is_over(run_is_o
 
     running = asyncio.create_task(environment.run(work))
     await started.wait()
-    environment.cancel(ActivityCancellationDetails(not_found=run_is_over, cancel_requested=not run_is_over))
+    environment.cancel(
+        ActivityCancellationDetails(not_found=run_is_over, cancel_requested=not run_is_over)
+    )
     with pytest.raises(ApplicationError if run_is_over else asyncio.CancelledError):
         await running
     assert not activity.in_activity()

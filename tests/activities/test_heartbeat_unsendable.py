@@ -24,7 +24,13 @@ def unsendable() -> dict[str, Any]:
     deep: list[Any] = []
     for _ in range(5000):
         deep = [deep]
-    return {"object": object(), "half": "\ud800", "circle": circle, "deep": deep, "function": unsendable}
+    return {
+        "object": object(),
+        "half": "\ud800",
+        "circle": circle,
+        "deep": deep,
+        "function": unsendable,
+    }
 
 
 async def test_details_that_can_not_be_sent(stage: Stage, scripted: Scripted) -> None:
@@ -43,15 +49,23 @@ async def test_details_that_can_not_be_sent(stage: Stage, scripted: Scripted) ->
 
     tools = {"with_context": with_context, "by_the_sdk": by_the_sdk}
     declared = [
-        {"name": name, "kind": "function", "parameters": [{"name": "what", "kind": "string", "required": True}]}
+        {
+            "name": name,
+            "kind": "function",
+            "parameters": [{"name": "what", "kind": "string", "required": True}],
+        }
         for name in tools
     ]
-    model = scripted([asks(*(call(name, what=what) for name in tools for what in unsendable())), says("done")])
+    model = scripted(
+        [asks(*(call(name, what=what) for name in tools for what in unsendable())), says("done")]
+    )
     async with stage.worker(tools):
         run = await stage.start(scripted_agent(model, declared), parallel_tool_calls=True)
         result = await run.result()
     texts = [message.text for message in result.messages if message.role == "tool"]
     assert len(texts) == 10
-    assert all("failed: TypeError: heartbeat details need a JSON form" in text for text in texts[:5]), texts
+    assert all(
+        "failed: TypeError: heartbeat details need a JSON form" in text for text in texts[:5]
+    ), texts
     assert all("failed: " in text and "went on" not in text for text in texts[5:]), texts
     assert sorted(executions) == sorted([*unsendable(), *(f"sdk {what}" for what in unsendable())])

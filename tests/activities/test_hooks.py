@@ -48,7 +48,8 @@ def test_plain_and_async_callbacks_are_told_apart() -> None:
 def test_a_name_that_nobody_registered(option: str) -> None:
     given: dict[str, Any] = {option: "yours"}
     with pytest.raises(
-        ConfigurationError, match=rf"no {option} named 'yours' .*--{option} .*create_worker\({option}s?="
+        ConfigurationError,
+        match=rf"no {option} named 'yours' .*--{option} .*create_worker\({option}s?=",
     ):
         hooks(Guardrails()).kinds(RunOptions(**given))
 
@@ -63,7 +64,10 @@ def test_a_name_that_nobody_registered(option: str) -> None:
     ],
 )
 async def test_what_a_guardrail_may_give(verdict: Any, expected: GuardrailResult) -> None:
-    assert await hooks(Guardrails(input=lambda messages: verdict)).judge("mine", "input", []) == expected
+    assert (
+        await hooks(Guardrails(input=lambda messages: verdict)).judge("mine", "input", [])
+        == expected
+    )
 
 
 @pytest.mark.parametrize("in_threads", [True, False])
@@ -71,8 +75,12 @@ async def test_a_guardrail_that_fails_denies(in_threads: bool) -> None:
     def broken(messages: list[Message]) -> GuardrailResult:
         raise LookupError("nothing there")
 
-    verdict = await hooks(Guardrails(input=broken), in_threads=in_threads).judge("mine", "input", [])
-    assert verdict == GuardrailResult(allowed=False, reason="the input guardrail failed: LookupError: nothing there")
+    verdict = await hooks(Guardrails(input=broken), in_threads=in_threads).judge(
+        "mine", "input", []
+    )
+    assert verdict == GuardrailResult(
+        allowed=False, reason="the input guardrail failed: LookupError: nothing there"
+    )
 
 
 async def test_a_guardrail_that_gives_something_else_denies() -> None:
@@ -92,8 +100,12 @@ async def leave_async(messages: list[Message]) -> GuardrailResult:
 @pytest.mark.parametrize("in_threads", [True, False])
 @pytest.mark.parametrize("ending", [leave, leave_async])
 async def test_a_guardrail_that_ends_the_process_only_denies(ending: Any, in_threads: bool) -> None:
-    verdict = await hooks(Guardrails(input=ending), in_threads=in_threads).judge("mine", "input", [])
-    assert verdict == GuardrailResult(allowed=False, reason="the input guardrail failed: RuntimeError: SystemExit 3")
+    verdict = await hooks(Guardrails(input=ending), in_threads=in_threads).judge(
+        "mine", "input", []
+    )
+    assert verdict == GuardrailResult(
+        allowed=False, reason="the input guardrail failed: RuntimeError: SystemExit 3"
+    )
 
 
 async def test_a_plain_guardrail_does_not_stop_the_event_loop() -> None:
@@ -115,7 +127,9 @@ async def test_a_plain_compactor_does_not_stop_the_event_loop() -> None:
         time.sleep(0.2)
         return f"{len(messages)} messages"
 
-    compacting = asyncio.create_task(Hooks({}, {"mine": compact}, in_threads=True).call(compact, [Message.user("a")]))
+    compacting = asyncio.create_task(
+        Hooks({}, {"mine": compact}, in_threads=True).call(compact, [Message.user("a")])
+    )
     await asyncio.sleep(0.05)
     assert not compacting.done()
     assert await compacting == "1 messages"

@@ -1,4 +1,6 @@
-"""Output validators: a function that is given the answer's value, and sends it back or changes it."""
+"""Output validators: a function that is given the answer's value, and sends it back or changes
+it.
+"""
 
 from __future__ import annotations
 
@@ -57,14 +59,20 @@ def refund(euros: int) -> Any:
 
 
 def desk(validator: Any, **more: Any) -> Any:
-    return agent("openai/gpt-5", name="desk", output_validator=validator, **{"output_type": Refund, **more})
+    return agent(
+        "openai/gpt-5", name="desk", output_validator=validator, **{"output_type": Refund, **more}
+    )
 
 
 def test_what_it_refuses_goes_back_to_the_model() -> None:
-    result = run_in_process(desk(within), model=[refund(9), refund(4)], inputs="?", deps=Limits(euros=5))
+    result = run_in_process(
+        desk(within), model=[refund(9), refund(4)], inputs="?", deps=Limits(euros=5)
+    )
     assert (result.output, result.iterations) == (Refund(euros=4), 2)
     assert "- at most 5 euros\n" in result.messages[-2].text
-    assert result.messages[-1].text == '{"euros": 4, "note": null}', "what is not changed stays as it was written"
+    assert result.messages[-1].text == '{"euros": 4, "note": null}', (
+        "what is not changed stays as it was written"
+    )
     with pytest.raises(OutputError, match="at most 5 euros"):
         run_in_process(desk(within), model=[refund(9)] * 3, inputs="?", deps=Limits(euros=5))
 
@@ -79,7 +87,9 @@ async def test_it_may_change_the_value() -> None:
     for validator, expected in ((rounded, Refund(euros=5)), (upper, Refund(euros=9, note="seen"))):
         result = run_in_process(desk(validator), model=[refund(9)], inputs="?")
         assert result.output == expected
-    assert run_in_process(desk(lambda value: None), model=[refund(9)], inputs="?").output == Refund(euros=9)
+    assert run_in_process(desk(lambda value: None), model=[refund(9)], inputs="?").output == Refund(
+        euros=9
+    )
 
 
 def test_a_changed_value_must_fit() -> None:
@@ -93,7 +103,9 @@ def test_texts_and_plain_values() -> None:
             raise ValueError("at most 5 characters")
         return text.upper()
 
-    result = run_in_process(desk(short, output_type=None), model=[says("much too long"), says("short")], inputs="?")
+    result = run_in_process(
+        desk(short, output_type=None), model=[says("much too long"), says("short")], inputs="?"
+    )
     assert result.output == "SHORT"
     assert result.messages[2].text.endswith("- at most 5 characters\nAnswer again.")
     doubled = desk(lambda number: number * 2, output_type=int)
@@ -113,7 +125,9 @@ def test_one_that_fails_ends_the_run() -> None:
     def broken(value: Any) -> None:
         raise RuntimeError("no database")
 
-    with pytest.raises(GuardrailError, match="the output validator failed: RuntimeError: no database"):
+    with pytest.raises(
+        GuardrailError, match="the output validator failed: RuntimeError: no database"
+    ):
         run_in_process(desk(broken), model=[refund(9)], inputs="?")
 
 
@@ -121,13 +135,20 @@ def test_the_context_may_come_first() -> None:
     def limited(context: ToolContext[Limits], value: Refund) -> Refund:
         return within(value, context)
 
-    assert run_in_process(desk(limited), model=[refund(9), refund(4)], inputs="?", deps=Limits(euros=5)).iterations == 2
+    assert (
+        run_in_process(
+            desk(limited), model=[refund(9), refund(4)], inputs="?", deps=Limits(euros=5)
+        ).iterations
+        == 2
+    )
 
 
 async def test_deps_that_it_does_not_expect_are_no_fault_of_the_model(client: Client) -> None:
     with ScriptedModel([refund(4)]) as model:
         clerk = desk(within, connection={"endpoint": model.openai_endpoint})
-        with pytest.raises(RunError, match="output validator: the run's deps are not of the type Limits") as refused:
+        with pytest.raises(
+            RunError, match="output validator: the run's deps are not of the type Limits"
+        ) as refused:
             await invoke_agent_async(clerk, "?", client=client)
     assert (refused.value.kind, model.requests) == ("configuration", [])
     with pytest.raises(GuardrailError, match="the output validator failed: UnfitDepsError"):
@@ -145,7 +166,13 @@ async def test_an_agent_that_takes_over_has_its_own(client: Client) -> None:
     with ScriptedModel([asks("transfer_to_desk", reason="money"), refund(9), refund(4)]) as model:
         endpoint = {"endpoint": model.openai_endpoint}
         payer = desk(within, connection=endpoint)
-        front = agent("openai/gpt-5", name="front", connection=endpoint, handoffs=[payer], output_validator=refuse)
+        front = agent(
+            "openai/gpt-5",
+            name="front",
+            connection=endpoint,
+            handoffs=[payer],
+            output_validator=refuse,
+        )
         paid = await invoke_agent_async(front, "?", client=client, deps=Limits(euros=5))
     assert paid == Refund(euros=4)
 
@@ -159,7 +186,11 @@ async def test_a_worker_has_it_by_the_agent_and_a_file_by_its_name(client: Clien
         guardrails = {"strict": Guardrails(validator=modest)}
         async with create_worker(client, task_queue=queue, tools=[clerk], guardrails=guardrails):
             by_agent = await start_run(client, clerk, "?", task_queue=queue, deps=Limits(euros=5))
-            more: Any = {"messages": QUESTION, "options": {"guardrails": "strict"}, "deps": Limits(euros=3)}
+            more: Any = {
+                "messages": QUESTION,
+                "options": {"guardrails": "strict"},
+                "deps": Limits(euros=3),
+            }
             by_name = await start_run(client, file, task_queue=queue, **more)
             assert (await by_agent.result()).output == Refund(euros=4)
             with pytest.raises(OutputError, match="at most 3 euros"):
@@ -175,17 +206,24 @@ async def test_nobody_sees_a_text_that_a_guardrail_has_not_judged(client: Client
     replies = [asks(call("look"), text="a secret beside a call"), says("the secret")]
     with ScriptedModel(replies[1:]) as model:
         desk = agent("openai/gpt-5", name="desk", connection={"endpoint": model.openai_endpoint})
-        async with create_worker(client, task_queue="unseen", guardrails={"strict": Guardrails(output=no_secret)}):
+        async with create_worker(
+            client, task_queue="unseen", guardrails={"strict": Guardrails(output=no_secret)}
+        ):
             options: Any = {"guardrails": "strict", "stream": True}
             run = await start_run(client, desk, "?", task_queue="unseen", options=options)
             events = [event async for event in run.stream()]
     assert events[-1].data["kind"] == "guardrail_denied"
     assert "secret" not in repr(events)
     heard: list[Any] = []
-    checked: Any = {"guardrails": Guardrails(output=no_secret), "on_event": lambda *event: heard.append(event)}
+    checked: Any = {
+        "guardrails": Guardrails(output=no_secret),
+        "on_event": lambda *event: heard.append(event),
+    }
     for reply in replies:
         with pytest.raises(GuardrailError):
-            run_in_process(desk, model=[reply], inputs="?", options=RunOptions(stream=True), **checked)
+            run_in_process(
+                desk, model=[reply], inputs="?", options=RunOptions(stream=True), **checked
+            )
     assert "secret" not in repr([event for event in heard if event[0] != "messages_updated"])
 
 

@@ -14,21 +14,35 @@ from perdure.arguments import dotted_path
 from perdure.errors import ConfigurationError
 from perdure.worker_limits import OPEN, VARIABLES, WorkerLimits
 
-OWN = {"OPENAI_API_KEY": "sk-owner", "ANTHROPIC_API_KEY": "sk-owner", "CRM_KEY": "k", "CRM_URL": "https://crm.example"}
+OWN = {
+    "OPENAI_API_KEY": "sk-owner",
+    "ANTHROPIC_API_KEY": "sk-owner",
+    "CRM_KEY": "k",
+    "CRM_URL": "https://crm.example",
+}
 EVIL = "https://evil.example/v1"
 
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (*VARIABLES.values(), "OPENAI_BASE_URL", "AZURE_OPENAI_ENDPOINT", "ANTHROPIC_BASE_URL"):
+    for name in (
+        *VARIABLES.values(),
+        "OPENAI_BASE_URL",
+        "AZURE_OPENAI_ENDPOINT",
+        "ANTHROPIC_BASE_URL",
+    ):
         monkeypatch.delenv(name, raising=False)
     for name, value in OWN.items():
         monkeypatch.setenv(name, value)
 
 
-def model(endpoint: str | None = None, key: str | None = None, provider: str = "openai") -> dict[str, Any]:
+def model(
+    endpoint: str | None = None, key: str | None = None, provider: str = "openai"
+) -> dict[str, Any]:
     connection = {"kind": "key", "endpoint": endpoint, "apiKey": key}
-    return {"model": {"provider": provider, "connection": {k: v for k, v in connection.items() if v}}}
+    return {
+        "model": {"provider": provider, "connection": {k: v for k, v in connection.items() if v}}
+    }
 
 
 def tool(kind: str = "mcp", **fields: Any) -> dict[str, Any]:
@@ -42,7 +56,9 @@ def at(endpoint: str, key: str = "", **options: Any) -> dict[str, Any]:
 def calling(url: str, key: str) -> dict[str, Any]:
     """A server that the provider calls, declared among the model's own parameters."""
     server = {"type": "mcp", "server_url": url, "headers": {"Authorization": key}}
-    return {"model": {"provider": "openai", "options": {"additionalProperties": {"tools": [server]}}}}
+    return {
+        "model": {"provider": "openai", "options": {"additionalProperties": {"tools": [server]}}}
+    }
 
 
 def refused(document: dict[str, Any], **limits: Any) -> list[str]:
@@ -61,7 +77,10 @@ FINE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         model("https://gateway.example/v1", "${env:OPENAI_API_KEY}"),
         {"hosts": ["gateway.example"]},
     ),
-    "the provider, beside listed hosts": (model("https://api.openai.com/v1"), {"hosts": ["crm.example"]}),
+    "the provider, beside listed hosts": (
+        model("https://api.openai.com/v1"),
+        {"hosts": ["crm.example"]},
+    ),
     "a tool elsewhere, without a key": (at(EVIL), {}),
     "a listed variable at a listed host": (
         at("https://crm.example/mcp", "${env:CRM_KEY}"),
@@ -71,17 +90,32 @@ FINE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         at("${env:CRM_URL}", "${env:CRM_KEY}"),
         {"env": ["CRM_KEY", "CRM_URL"]},
     ),
-    "a credential at a listed host": (at("https://crm.example", "${credential:7}"), {"hosts": ["crm.example:443"]}),
+    "a credential at a listed host": (
+        at("https://crm.example", "${credential:7}"),
+        {"hosts": ["crm.example:443"]},
+    ),
     "a listed variable at a listed host that the provider calls": (
         calling("https://crm.example/mcp", "${env:CRM_KEY}"),
         {"env": ["CRM_KEY"], "hosts": ["crm.example"]},
     ),
-    "an address among the model's parameters, without a key": (calling(EVIL, "none"), {"hosts": ["crm.example"]}),
-    "a listed command": (tool(options={"command": "npx", "args": ["http://x"]}), {"commands": ["npx"]}),
+    "an address among the model's parameters, without a key": (
+        calling(EVIL, "none"),
+        {"hosts": ["crm.example"]},
+    ),
+    "a listed command": (
+        tool(options={"command": "npx", "args": ["http://x"]}),
+        {"commands": ["npx"]},
+    ),
     "a listed kind": (tool("openapi"), {"kinds": ["openapi"]}),
     "a function": (tool("function"), {"kinds": ["openapi"]}),
-    "a text that looks like a reference": ({"instructions": "${env:CRM_KEY}", "description": "${env:CRM_KEY}"}, {}),
-    "an address that is none": (at("https://crm.example", headers={"Referer": EVIL}), {"hosts": ["crm.example"]}),
+    "a text that looks like a reference": (
+        {"instructions": "${env:CRM_KEY}", "description": "${env:CRM_KEY}"},
+        {},
+    ),
+    "an address that is none": (
+        at("https://crm.example", headers={"Referer": EVIL}),
+        {"hosts": ["crm.example"]},
+    ),
 }
 
 
@@ -93,7 +127,11 @@ def test_what_is_allowed(name: str) -> None:
 
 KEY, ENDPOINT = "tools[0].connection.apiKey env", "tools[0].connection.endpoint hosts"
 REFUSED: dict[str, tuple[dict[str, Any], Iterable[str], dict[str, Any]]] = {
-    "a provider's key elsewhere": (model(EVIL, "${env:OPENAI_API_KEY}"), ["model.connection.apiKey hosts"], {}),
+    "a provider's key elsewhere": (
+        model(EVIL, "${env:OPENAI_API_KEY}"),
+        ["model.connection.apiKey hosts"],
+        {},
+    ),
     "… of another provider": (
         model("https://api.openai.com/v1", "${env:ANTHROPIC_API_KEY}"),
         ["model.connection.apiKey hosts"],
@@ -118,7 +156,11 @@ REFUSED: dict[str, tuple[dict[str, Any], Iterable[str], dict[str, Any]]] = {
         ["tools[0].options.headers.X env", ENDPOINT],
         {},
     ),
-    "… in metadata": ({"metadata": {"x": {"apiKey": "${env:CRM_KEY}"}}}, ["metadata.x.apiKey env"], {}),
+    "… in metadata": (
+        {"metadata": {"x": {"apiKey": "${env:CRM_KEY}"}}},
+        ["metadata.x.apiKey env"],
+        {},
+    ),
     "… for a command": (
         tool(options={"command": "npx", "env": {"A": "${env:HOME}"}}),
         ["tools[0].options.env.A env"],
@@ -144,7 +186,11 @@ REFUSED: dict[str, tuple[dict[str, Any], Iterable[str], dict[str, Any]]] = {
         ["model.options.additionalProperties.tools[0].server_url hosts"],
         {"env": ["CRM_KEY"], "hosts": ["crm.example"]},
     ),
-    "a credential elsewhere": (at(EVIL, "${credential:7}"), ["tools[0].connection.endpoint hosts"], {}),
+    "a credential elsewhere": (
+        at(EVIL, "${credential:7}"),
+        ["tools[0].connection.endpoint hosts"],
+        {},
+    ),
     "… of the model": (model(EVIL, "${credential:7}"), ["model.connection.endpoint hosts"], {}),
     "… to a token server": (
         tool(
@@ -181,9 +227,21 @@ REFUSED: dict[str, tuple[dict[str, Any], Iterable[str], dict[str, Any]]] = {
         {},
     ),
     "… in other letters": (model("http://0xa9fea9fe/v1"), ["model.connection.endpoint hosts"], {}),
-    "… in IPv6": (at("http://[::ffff:169.254.169.254]/"), ["tools[0].connection.endpoint hosts"], {}),
-    "… by name": (at("http://metadata.google.internal/"), ["tools[0].connection.endpoint hosts"], {}),
-    "a command": (tool(options={"command": "sh"}), ["tools[0].options.command commands"], {"commands": ["npx"]}),
+    "… in IPv6": (
+        at("http://[::ffff:169.254.169.254]/"),
+        ["tools[0].connection.endpoint hosts"],
+        {},
+    ),
+    "… by name": (
+        at("http://metadata.google.internal/"),
+        ["tools[0].connection.endpoint hosts"],
+        {},
+    ),
+    "a command": (
+        tool(options={"command": "sh"}),
+        ["tools[0].options.command commands"],
+        {"commands": ["npx"]},
+    ),
     "… from a variable": (
         tool(options={"command": "${env:SHELL:sh}"}),
         ["tools[0].options.command commands", "tools[0].options.command env"],
@@ -234,12 +292,16 @@ def test_no_spelling_leads_to_where_a_cloud_gives_out_credentials(host: str) -> 
         assert not WorkerLimits(hosts=["*"]).refusal_of_url(url, with_secret=True)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost.", "[::1]", "[::ffff:10.0.0.1]", "x.metadata.io"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost.", "[::1]", "[::ffff:10.0.0.1]", "x.metadata.io"]
+)
 def test_other_addresses_in_any_spelling_are_called(host: str) -> None:
     assert refused(at(f"http://{host}:9/")) == []
 
 
-@pytest.mark.parametrize("url", ["https://crm.example@evil.example", "https://evil.example\\.crm.example", "HTTP:evil"])
+@pytest.mark.parametrize(
+    "url", ["https://crm.example@evil.example", "https://evil.example\\.crm.example", "HTTP:evil"]
+)
 def test_an_address_that_can_be_read_in_two_ways(url: str) -> None:
     [found] = refusals(at(url), WorkerLimits(hosts=["crm.example"]))
     assert "this worker only calls plain URLs of servers" in str(found.refused)
@@ -270,9 +332,15 @@ def test_other_models_are_held_to_the_same() -> None:
         return {"model": {**model()["model"], "fallback": [other["model"] for other in others]}}
 
     key = "${env:OPENAI_API_KEY}"
-    assert refused(also(model("https://api.openai.com/v1", key), model("http://localhost:1/v1"))) == []
-    assert refused(also(model(), model(EVIL, key)))[0].startswith("model.fallback[1].connection.apiKey hosts")
-    assert refused(also(model(EVIL)), hosts=["crm.example"]) == ["model.fallback[0].connection.endpoint hosts"]
+    assert (
+        refused(also(model("https://api.openai.com/v1", key), model("http://localhost:1/v1"))) == []
+    )
+    assert refused(also(model(), model(EVIL, key)))[0].startswith(
+        "model.fallback[1].connection.apiKey hosts"
+    )
+    assert refused(also(model(EVIL)), hosts=["crm.example"]) == [
+        "model.fallback[0].connection.endpoint hosts"
+    ]
     assert refused(also(model(EVIL, "${env:CRM_KEY}")), env=["CRM_KEY"]) != []
 
 
@@ -280,7 +348,11 @@ def test_everything_is_told_at_once_with_one_command_that_allows_it() -> None:
     document: dict[str, Any] = model("http://127.0.0.1:18415/v1", "${env:STOCK_LLM_KEY}")
     document["tools"] = [
         {"name": "a", "kind": "mcp", "options": {"command": "/opt/my tools/x"}},
-        {"name": "b", "kind": "mcp", "connection": {"kind": "key", "endpoint": "https://mcp.example"}},
+        {
+            "name": "b",
+            "kind": "mcp",
+            "connection": {"kind": "key", "endpoint": "https://mcp.example"},
+        },
     ]
     limits = WorkerLimits(env=["OTHER"])
     assert refused(document, env=["OTHER"]) == [
@@ -289,10 +361,17 @@ def test_everything_is_told_at_once_with_one_command_that_allows_it() -> None:
         "model.connection.endpoint hosts",
     ]
     text = remedy(document, limits)
-    assert "with --allow-hosts, agents call no other host than those and the model's own provider" in text
+    assert (
+        "with --allow-hosts, agents call no other host than those and the model's own provider"
+        in text
+    )
     options = "--allow-commands '/opt/my tools/x' --allow-env OTHER,STOCK_LLM_KEY"
     assert text.endswith(f"\nperdure worker {options} --allow-hosts 127.0.0.1:18415,mcp.example")
-    given = {"commands": ["/opt/my tools/x"], "env": ["OTHER,STOCK_LLM_KEY"], "hosts": ["127.0.0.1:18415,mcp.example"]}
+    given = {
+        "commands": ["/opt/my tools/x"],
+        "env": ["OTHER,STOCK_LLM_KEY"],
+        "hosts": ["127.0.0.1:18415,mcp.example"],
+    }
     assert not refusals(document, WorkerLimits().with_names(given))
     with pytest.raises(ConfigurationError) as caught:
         require_allowed(Agent.model_validate({"name": "a", **document}), limits)
@@ -303,6 +382,11 @@ def test_everything_is_told_at_once_with_one_command_that_allows_it() -> None:
 @pytest.mark.parametrize("name", REFUSED)
 def test_the_command_allows_what_is_refused(name: str) -> None:
     document, _, given = REFUSED[name]
-    words = shlex.split(remedy(document, limits := WorkerLimits(**given)).rpartition("\nperdure worker ")[2])
-    options = {name.removeprefix("--allow-"): [text] for name, text in zip(words[::2], words[1::2], strict=True)}
+    words = shlex.split(
+        remedy(document, limits := WorkerLimits(**given)).rpartition("\nperdure worker ")[2]
+    )
+    options = {
+        name.removeprefix("--allow-"): [text]
+        for name, text in zip(words[::2], words[1::2], strict=True)
+    }
     assert not refusals(document, limits.with_names(options))

@@ -1,4 +1,6 @@
-"""Whatever a provider answers, and whatever durations a caller asks for: a reply or a typed error, never a bug."""
+"""Whatever a provider answers, and whatever durations a caller asks for: a reply or a typed error,
+never a bug.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,24 @@ from ..support.wild_provider import APIS, answer, asking, events, stream
 
 DEEP = json.loads("[" * 210 + "]" * 210)
 ODD = st.sampled_from(
-    [None, True, 3, -7, 1.5, 10**30, 1e308, math.nan, math.inf, "", "text", "\ud83d", "x\ude00", [], [None], {}]
+    [
+        None,
+        True,
+        3,
+        -7,
+        1.5,
+        10**30,
+        1e308,
+        math.nan,
+        math.inf,
+        "",
+        "text",
+        "\ud83d",
+        "x\ude00",
+        [],
+        [None],
+        {},
+    ]
     + [{"\ud83d": "\ude00"}, [{"type": "text"}], {"type": "tool_use", "name": 5}, DEEP]
 )
 TOOL_CALL = {"id": "c", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}}
@@ -43,7 +62,9 @@ async def wild() -> AsyncIterator[RecordedServer]:
 
 @pytest.fixture(scope="module")
 def ask() -> Iterator[Callable[[Recorded, str, bool], ModelReply]]:
-    """Asks a model that gives this answer, as an activity does, in an event loop that outlives the examples."""
+    """Asks a model that gives this answer, as an activity does, in an event loop that outlives the
+    examples.
+    """
     with asyncio.Runner() as runner:
         context = recorded_server()
         server: RecordedServer = runner.run(_entered(context))
@@ -71,7 +92,13 @@ async def _left(context: Any) -> None:
 
 def places(value: Any) -> list[list[Any]]:
     """The paths to everything in a JSON value."""
-    inner = list(value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else [])
+    inner = list(
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else []
+    )
     return [[]] + [[key, *rest] for key, item in inner for rest in places(item)]
 
 
@@ -92,7 +119,12 @@ def damaged(draw: st.DrawFn, value: Any) -> Any:
 
 def whole(api: str) -> dict[str, Any]:
     """An answer with everything that a format has."""
-    usage = {"prompt_tokens": 1, "input_tokens": 1, "output_tokens": 2, "prompt_tokens_details": {"cached_tokens": 1}}
+    usage = {
+        "prompt_tokens": 1,
+        "input_tokens": 1,
+        "output_tokens": 2,
+        "prompt_tokens_details": {"cached_tokens": 1},
+    }
     said = answer(api, '{"a": "text"}') | {"usage": usage, "model": "m", "id": "i"}
     match api:
         case "chat":
@@ -111,7 +143,10 @@ def whole(api: str) -> dict[str, Any]:
 def streamed(api: str) -> list[dict[str, Any]]:
     sent = events(api, ["so ", "it is"], thinking=["hm"])
     if api == "chat":
-        call = {"choices": [{"delta": {"tool_calls": [{"index": 0, **TOOL_CALL}]}}], "usage": {"prompt_tokens": 1}}
+        call = {
+            "choices": [{"delta": {"tool_calls": [{"index": 0, **TOOL_CALL}]}}],
+            "usage": {"prompt_tokens": 1},
+        }
         sent.insert(1, call)
     return sent
 
@@ -144,7 +179,9 @@ def test_any_answer(ask: Callable[[Recorded, str, bool], ModelReply], data: st.D
 @pytest.mark.trial
 @given(st.data())
 @settings(max_examples=5000, deadline=None)
-def test_any_answer_many_times(ask: Callable[[Recorded, str, bool], ModelReply], data: st.DataObject) -> None:
+def test_any_answer_many_times(
+    ask: Callable[[Recorded, str, bool], ModelReply], data: st.DataObject
+) -> None:
     attack(data, ask)
 
 
@@ -156,18 +193,27 @@ async def test_deltas_whose_text_is_none(stage: Stage, wild: RecordedServer, api
         with pytest.raises(ExecuteError, match="Unexpected response format") as caught:
             await run.result()
     assert caught.value.reason == "invalid_response"
-    assert len(wild.received) == 3, "a broken answer is asked for again, as often as docs/providers.md says"
+    assert len(wild.received) == 3, (
+        "a broken answer is asked for again, as often as docs/providers.md says"
+    )
 
 
 async def test_an_odd_usage_costs_no_answer(stage: Stage, wild: RecordedServer) -> None:
-    usage = {"prompt_tokens": -5, "completion_tokens": 2.0, "total_tokens": 1e300, "prompt_tokens_details": [1]}
+    usage = {
+        "prompt_tokens": -5,
+        "completion_tokens": 2.0,
+        "total_tokens": 1e300,
+        "prompt_tokens_details": [1],
+    }
     wild.answers(Recorded.of_json(answer("chat", "fine") | {"usage": usage}))
     async with stage.worker():
         run = await stage.start(asking(wild))
         result = await run.result()
     assert (result.output, result.usage.output_tokens, result.usage.total_tokens) == ("fine", 2, 2)
     [remark] = [event.data["message"] for event in await run.events() if event.type == "status"]
-    assert remark.startswith("The provider reports an impossible usage, which is not counted: {'prompt_tokens': -5")
+    assert remark.startswith(
+        "The provider reports an impossible usage, which is not counted: {'prompt_tokens': -5"
+    )
 
 
 @pytest.mark.parametrize("usage", [None, True, "7", math.nan, math.inf, -1, [], {"n": {}}, 10**13])
@@ -186,7 +232,9 @@ NOT_JSON = {
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("sent", NOT_JSON)
-async def test_what_is_not_json_is_tried_again(stage: Stage, wild: RecordedServer, sent: str, streams: bool) -> None:
+async def test_what_is_not_json_is_tried_again(
+    stage: Stage, wild: RecordedServer, sent: str, streams: bool
+) -> None:
     wild.answers(NOT_JSON[sent], Recorded.of_json(answer("chat", "at last")))
     async with stage.worker():
         result = await (await stage.start(asking(wild), stream=streams)).result()
@@ -198,12 +246,21 @@ async def test_html_for_ever(stage: Stage, wild: RecordedServer) -> None:
     wild.answers(NOT_JSON["html"])
     async with stage.worker():
         run = await stage.start(asking(wild))
-        with pytest.raises(ExecuteError, match=r"after 2 retries: Unexpected.*Bad gateway.*status 200"):
+        with pytest.raises(
+            ExecuteError, match=r"after 2 retries: Unexpected.*Bad gateway.*status 200"
+        ):
             await run.result()
     assert len(wild.received) == 3
 
 
-DURATIONS = ["tool_timeout", "llm_timeout", "retry_base_seconds", "rate_limit_seconds", "cancel_grace", "max_seconds"]
+DURATIONS = [
+    "tool_timeout",
+    "llm_timeout",
+    "retry_base_seconds",
+    "rate_limit_seconds",
+    "cancel_grace",
+    "max_seconds",
+]
 
 
 @pytest.mark.parametrize("name", DURATIONS)

@@ -28,7 +28,11 @@ def refused(cause: ResourceExhaustedCause.ValueType, status: RPCStatusCode) -> R
     ("cause", "status", "quota"),
     [
         ("RPS_LIMIT", RPCStatusCode.RESOURCE_EXHAUSTED, "RPS limit: namespace rate limit exceeded"),
-        ("CONCURRENT_LIMIT", RPCStatusCode.RESOURCE_EXHAUSTED, "concurrent limit: namespace rate limit exceeded"),
+        (
+            "CONCURRENT_LIMIT",
+            RPCStatusCode.RESOURCE_EXHAUSTED,
+            "concurrent limit: namespace rate limit exceeded",
+        ),
         ("BUSY_WORKFLOW", RPCStatusCode.RESOURCE_EXHAUSTED, ""),
         ("RPS_LIMIT", RPCStatusCode.UNAVAILABLE, ""),
     ],

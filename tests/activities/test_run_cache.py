@@ -1,4 +1,6 @@
-"""What a worker keeps of runs is bounded in bytes; the runs that were used last are those that stay."""
+"""What a worker keeps of runs is bounded in bytes; the runs that were used last are those that
+stay.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def cache_for(conversations: int) -> RunCache:
 
 def add(cache: RunCache, workflow_id: str, size: int, *, run_id: str = FIRST_LINK) -> None:
     """Add a run whose conversation takes somewhat more than `size` bytes of memory."""
-    cache.add(workflow_id, KnownRun(run_id, RunInput(agent=Agent(), messages=[])), _conversation(size))
+    cache.add(
+        workflow_id, KnownRun(run_id, RunInput(agent=Agent(), messages=[])), _conversation(size)
+    )
 
 
 def _conversation(size: int) -> Conversation:

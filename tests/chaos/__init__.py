@@ -1,1 +1,3 @@
-"""Long tests of what SIGKILL does, again and again; `make chaos` runs them, the default run leaves them out."""
+"""Long tests of what SIGKILL does, again and again; `make chaos` runs them, the default run leaves
+them out.
+"""

@@ -1,4 +1,6 @@
-"""A hundred workers are killed in the middle of responses that the provider makes in the background."""
+"""A hundred workers are killed in the middle of responses that the provider makes in the
+background.
+"""
 
 from __future__ import annotations
 
@@ -30,5 +32,8 @@ async def test_100_kills(client: Client, nursery: Nursery, tmp_path: Path) -> No
         runs, kills, responses = runs + AT_ONCE, kills + batch.kills, responses + batch.responses
         lost, paid = lost + batch.lost_attempts, paid + batch.paid
         assert not any(each.resets for each in batch.heard)
-    print(f"{runs} runs, {kills} workers killed, {responses} responses, {paid} tokens paid, {lost} attempts lost")
+    print(
+        f"{runs} runs, {kills} workers killed, {responses} responses, {paid} tokens paid, {lost} "
+        "attempts lost"
+    )
     assert (responses, lost, paid) == (runs, 0, runs * SECONDS / 0.1)

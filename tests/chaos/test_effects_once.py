@@ -21,20 +21,28 @@ RUNS, AT_ONCE = 200, 25
 
 @pytest.mark.timeout(900)
 async def test_200_runs(client: Client, nursery: Nursery, tmp_path: Path) -> None:
-    crowd = Crowd(client, nursery, tmp_path, client.service_client.config.target_host, f"once-{uuid.uuid4()}")
+    crowd = Crowd(
+        client, nursery, tmp_path, client.service_client.config.target_host, f"once-{uuid.uuid4()}"
+    )
     ids = [f"{crowd.queue}-{number}" for number in range(RUNS)]
     with ExitStack() as models, ledger() as kept:
         async with crowd.killing(3, (0.5, 2.0)) as kills:
             for first in range(0, RUNS, AT_ONCE):
                 batch = ids[first : first + AT_ONCE]
                 scripts = [models.enter_context(ScriptedModel(conversation(id))) for id in batch]
-                runs = [await crowd.start(model, kept, id) for model, id in zip(scripts, batch, strict=True)]
+                runs = [
+                    await crowd.start(model, kept, id)
+                    for model, id in zip(scripts, batch, strict=True)
+                ]
                 for ended in await asyncio.gather(*(run.result() for run in runs)):
                     assert ended.output == "All done."
                     assert results(ended.messages) == 16
                 models.close()
         check(crowd, kept, ids)
-        print(f"{RUNS} runs, {len(kills)} workers killed, {sum(kept.added.values())} entries, none twice")
+        print(
+            f"{RUNS} runs, {len(kills)} workers killed, {sum(kept.added.values())} entries, none "
+            "twice"
+        )
         assert len(kills) > 20
 
 
@@ -43,7 +51,9 @@ KILLS = 200
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", KINDS)
-async def test_200_kills_of_workers_that_call(kind: str, client: Client, nursery: Nursery, tmp_path: Path) -> None:
+async def test_200_kills_of_workers_that_call(
+    kind: str, client: Client, nursery: Nursery, tmp_path: Path
+) -> None:
     address = client.service_client.config.target_host
     crowd = Crowd(client, nursery, tmp_path, address, f"once-{uuid.uuid4()}")
     effects = await play(crowd, [kind], kills=KILLS, at_once=10, rounds=8, pauses=(1.0, 3.0))

@@ -1,4 +1,6 @@
-"""100 MCP tasks while gateway and worker are killed again and again: none is lost, none is started twice."""
+"""100 MCP tasks while gateway and worker are killed again and again: none is lost, none is started
+twice.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,11 @@ TASKS = 100
 
 
 @pytest.mark.timeout(900)
-async def test_100_tasks_over_kills(client: Client, cli: Cli, nursery: Nursery, tmp_path: Path) -> None:
-    kills = await tasks_over_kills(cli, nursery, client, tmp_path, tasks=TASKS, at_once=10, pauses=(1.0, 3.0))
+async def test_100_tasks_over_kills(
+    client: Client, cli: Cli, nursery: Nursery, tmp_path: Path
+) -> None:
+    kills = await tasks_over_kills(
+        cli, nursery, client, tmp_path, tasks=TASKS, at_once=10, pauses=(1.0, 3.0)
+    )
     print(f"{TASKS} tasks, killed: {kills}")
     assert min(kills.values()) >= 5

@@ -25,27 +25,37 @@ SECONDS_BETWEEN_KILLS = (1.0, 4.0)
 
 
 def unhurried() -> list[ScriptedReply]:
-    return [reply.model_copy(update={"delay": 0.5}) for reply in conversation(5) if isinstance(reply, ScriptedReply)]
+    return [
+        reply.model_copy(update={"delay": 0.5})
+        for reply in conversation(5)
+        if isinstance(reply, ScriptedReply)
+    ]
 
 
 @asynccontextmanager
-async def runs(client: Client, nursery: Nursery, folder: Path, address: str) -> AsyncIterator[list[Scene]]:
+async def runs(
+    client: Client, nursery: Nursery, folder: Path, address: str
+) -> AsyncIterator[list[Scene]]:
     """Runs on one queue, all under way; at the end, each has ended as if nothing had happened."""
     with ExitStack() as models:
         scenes = [
-            Scene(client, nursery, models.enter_context(ScriptedModel(unhurried())), folder, address)
+            Scene(
+                client, nursery, models.enter_context(ScriptedModel(unhurried())), folder, address
+            )
             for _ in range(RUNS)
         ]
         for scene in scenes:
-            await scene.start(scripted_agent(scene.model, ["step"]), task_queue=scenes[0].id, max_llm_retries=10)
+            await scene.start(
+                scripted_agent(scene.model, ["step"]), task_queue=scenes[0].id, max_llm_retries=10
+            )
         yield scenes
         outcomes = await asyncio.gather(*[scene.outcome() for scene in scenes])
         for outcome in outcomes:
             assert outcome.result.output == "All done."
             assert outcome.result.messages == outcomes[0].result.messages
-            assert [message.text for message in outcome.result.messages if message.role == "tool"] == [
-                f"step {number} done" for number in range(1, 6)
-            ]
+            assert [
+                message.text for message in outcome.result.messages if message.role == "tool"
+            ] == [f"step {number} done" for number in range(1, 6)]
 
 
 def pause() -> float:

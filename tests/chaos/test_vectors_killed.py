@@ -1,4 +1,6 @@
-"""Every upstream vector, with its worker killed after each completed activity: the same outcome, nothing twice."""
+"""Every upstream vector, with its worker killed after each completed activity: the same outcome,
+nothing twice.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""On a terminal, the command that watches a run asks the person who sits there; `ls --waiting` tells of the others."""
+"""On a terminal, the command that watches a run asks the person who sits there; `ls --waiting`
+tells of the others.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,16 @@ def run_id() -> str:
 
 
 def paying(run_id: str) -> tuple[str, ...]:
-    return ("run", "pay.prompty", "--tools", "paying.py", "--scripted", "paying.py:script", "--id", run_id)
+    return (
+        "run",
+        "pay.prompty",
+        "--tools",
+        "paying.py",
+        "--scripted",
+        "paying.py:script",
+        "--id",
+        run_id,
+    )
 
 
 async def test_run_asks_and_takes_the_answer(tmux: Tmux, client: Client, run_id: str) -> None:
@@ -36,19 +47,29 @@ async def test_run_asks_and_takes_the_answer(tmux: Tmux, client: Client, run_id:
     await pane.ends()
     assert 'with {"amount": 5}' in pane.text
     assert "\npaid 5\n" in pane.text
-    completed = [event for event in await get_run(client, run_id).events() if event.type == "permission_completed"]
-    assert [(event.data["approved"], event.data["arguments"]) for event in completed] == [(True, {"amount": 5})]
+    completed = [
+        event
+        for event in await get_run(client, run_id).events()
+        if event.type == "permission_completed"
+    ]
+    assert [(event.data["approved"], event.data["arguments"]) for event in completed] == [
+        (True, {"amount": 5})
+    ]
     assert completed[0].data["by"], "the system's user"
 
 
-async def test_result_asks_too_and_withdraws_what_is_decided_elsewhere(cli: Cli, tmux: Tmux, run_id: str) -> None:
+async def test_result_asks_too_and_withdraws_what_is_decided_elsewhere(
+    cli: Cli, tmux: Tmux, run_id: str
+) -> None:
     running = await cli.start(*paying(run_id))
     await running.says("perdure approve")
     pane = await tmux.perdure("result", "-f", run_id, folder=AGENT, columns=120)
     await pane.shows("e JSON = yes")
     as_json, status = await asyncio.gather(cli("ls", "--waiting", "--json"), cli("status", run_id))
     [mine] = [row for row in json.loads(as_json.stdout) if row["id"] == run_id]
-    assert [(each["name"], each["arguments"]) for each in mine["pending"]] == [("pay", {"amount": 7})]
+    assert [(each["name"], each["arguments"]) for each in mine["pending"]] == [
+        ("pay", {"amount": 7})
+    ]
     assert 'pay({"amount": 7}) waits for approval since 20' in status.stdout
     assert (await cli("deny", run_id, "--reason", "too much", "--by", "ann")).code == 0
     await pane.ends()
@@ -70,7 +91,8 @@ async def test_a_refusal_says_what_waits(cli: Cli, client: Client, run_id: str) 
     await running.says("perdure approve")
     await wait_for(lambda: _pending(client, run_id))
     unknown, unfit = await asyncio.gather(
-        cli("approve", run_id, "nothing"), cli("approve", run_id, "--arguments", '{"amount": "much"}')
+        cli("approve", run_id, "nothing"),
+        cli("approve", run_id, "--arguments", '{"amount": "much"}'),
     )
     assert (unknown.code, unfit.code) == (1, 1)
     assert "no tool call 'nothing' waits" in unknown.stderr

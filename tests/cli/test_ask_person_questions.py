@@ -1,4 +1,6 @@
-"""A question of the model's on the command line: on the terminal that watches the run, and in another one."""
+"""A question of the model's on the command line: on the terminal that watches the run, and in
+another one.
+"""
 
 from __future__ import annotations
 

@@ -84,7 +84,15 @@ async def test_runs_that_would_break_are_named(
         for run in (one, two):
             await wait_for(partial(waits, run))
         (tmp_path / "new.py").write_text(NEW)
-        where = ("--address", address, "check", "--json", "--task-queue", stage.task_queue, "--tools")
+        where = (
+            "--address",
+            address,
+            "check",
+            "--json",
+            "--task-queue",
+            stage.task_queue,
+            "--tools",
+        )
         told = await cli(*where, str(tmp_path / "new.py"))
         assert told.code == 1
         answer = json.loads(told.stdout)
@@ -119,26 +127,47 @@ async def test_kinds_guardrails_compactors_and_sessions(
 ) -> None:
     model = scripted([asks(call("pay", euros=1.0)), says("hello")])
     agent = scripted_agent(model, [PAY, {"name": "notes", "kind": "noting"}])
-    needs: dict[str, Any] = {"guardrails": "careful", "compactor": "short", "context_budget": 100_000}
-    has: dict[str, Any] = {"tool_kinds": {"noting": Noting()}, "guardrails": {"careful": Guardrails()}}
+    needs: dict[str, Any] = {
+        "guardrails": "careful",
+        "compactor": "short",
+        "context_budget": 100_000,
+    }
+    has: dict[str, Any] = {
+        "tool_kinds": {"noting": Noting()},
+        "guardrails": {"careful": Guardrails()},
+    }
     async with stage.worker({"pay": pay, "look": look}, **has, compactors={"short": shorten}):
         run = await stage.start(agent, id="needy", **needs)
         await wait_for(partial(waits, run))
-        talk = session(stage.client, scripted_agent(model, ["look"]), "talks", task_queue=stage.task_queue)
+        talk = session(
+            stage.client, scripted_agent(model, ["look"]), "talks", task_queue=stage.task_queue
+        )
         await (await talk.send("hi")).result()
         (tmp_path / "all.py").write_text(ALL)
         (tmp_path / "less.py").write_text(ALL.replace("def look", "def glance"))
-        where = ("--address", address, "check", "--json", "--task-queue", stage.task_queue, "--tools")
+        where = (
+            "--address",
+            address,
+            "check",
+            "--json",
+            "--task-queue",
+            stage.task_queue,
+            "--tools",
+        )
         told = await cli(*where, str(tmp_path / "less.py"))
         assert told.code == 1, told.stderr
-        assert sorted((each["run"], each["why"], each["tool"]) for each in json.loads(told.stdout)["breaks"]) == [
+        assert sorted(
+            (each["run"], each["why"], each["tool"]) for each in json.loads(told.stdout)["breaks"]
+        ) == [
             ("needy", "compactor", ""),
             ("needy", "guardrails", ""),
             ("needy", "kind", "notes"),
             ("talks", "missing", "look"),
         ]
         code = str(tmp_path / "all.py")
-        told = await cli(*where, code, "--guardrails", f"{code}:careful", "--compactor", f"{code}:short")
+        told = await cli(
+            *where, code, "--guardrails", f"{code}:careful", "--compactor", f"{code}:short"
+        )
         assert [each["why"] for each in json.loads(told.stdout)["breaks"]] == ["kind"], told.stdout
         await run.cancel()
         await talk.close()
@@ -146,17 +175,32 @@ async def test_kinds_guardrails_compactors_and_sessions(
 
 def test_the_agents_that_a_run_may_hand_over_to_need_their_tools_and_guardrails() -> None:
     careful = {"perdure": {"guardrails": "careful"}}
-    billing = perdure.agent("openai/b", name="billing", tools=[look], handoffs=["triage"], metadata=careful)
+    billing = perdure.agent(
+        "openai/b", name="billing", tools=[look], handoffs=["triage"], metadata=careful
+    )
     triage = perdure.agent("openai/t", name="triage", tools=[pay], handoffs=[billing])
     later = later_needs("run-1", new_run(triage, {"question": "?"}, None, None))
-    found = [each for need in later for each in breaks(need, load_user_code(()), ToolBox({}, registered=False))]
-    assert [each.text for each in found] == ["the tool 'look' is missing", "the guardrails 'careful' are missing"]
+    found = [
+        each
+        for need in later
+        for each in breaks(need, load_user_code(()), ToolBox({}, registered=False))
+    ]
+    assert [each.text for each in found] == [
+        "the tool 'look' is missing",
+        "the guardrails 'careful' are missing",
+    ]
 
 
 def test_functions_that_a_run_names_need_their_decorator() -> None:
     options = RunOptions(instructions_by="about", prepare_tools="first")
     need = Need("run-1", perdure.agent("openai/t"), {}, options)
-    assert [(each.why, each.text) for each in breaks(need, load_user_code(()), ToolBox({}, registered=False))] == [
+    assert [
+        (each.why, each.text)
+        for each in breaks(need, load_user_code(()), ToolBox({}, registered=False))
+    ] == [
         ("instructions", "no function 'about' of --tools has the decorator @perdure.instructions"),
-        ("prepare_tools", "no function 'first' of --tools has the decorator @perdure.prepare_tools"),
+        (
+            "prepare_tools",
+            "no function 'first' of --tools has the decorator @perdure.prepare_tools",
+        ),
     ]

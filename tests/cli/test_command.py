@@ -31,7 +31,10 @@ except typer.Exit as end:
 @pytest.mark.parametrize(("kind", "code"), [("plain", 130), ("cleaning", 1), ("thread", 1)])
 def test_a_command_ends_after_sigterm_whatever_it_waits_for(kind: str, code: int) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-c", STUCK.format(kind=kind)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", STUCK.format(kind=kind)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"

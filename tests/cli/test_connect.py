@@ -40,14 +40,21 @@ def declared(both: Authority, folder: Path, connection: str = "kind: oauth") -> 
 async def test_a_url(embedded: Cli, both: Authority) -> None:
     finished, page = await granted(embedded, both.mcp)
     assert (finished.code, page) == (0, "You may close this window.\n"), finished.stderr
-    assert f"{both.mcp}: connected. The token is in {embedded.environment['PERDURE_HOME']}/oauth/" in finished.stderr
-    assert not [token for token in ("access-", "refresh-") if token in finished.stdout + finished.stderr]
+    assert (
+        f"{both.mcp}: connected. The token is in {embedded.environment['PERDURE_HOME']}/oauth/"
+        in finished.stderr
+    )
+    assert not [
+        token for token in ("access-", "refresh-") if token in finished.stdout + finished.stderr
+    ]
 
 
 async def test_a_file_whose_agent_then_runs(embedded: Cli, both: Authority, tmp_path: Path) -> None:
     file = declared(both, tmp_path)
     script = tmp_path / "script.json"
-    script.write_text('[{"tool_calls": [{"name": "echo", "arguments": {"text": "höre"}}]}, {"text": "done"}]')
+    script.write_text(
+        '[{"tool_calls": [{"name": "echo", "arguments": {"text": "höre"}}]}, {"text": "done"}]'
+    )
     run = ("run", str(file), "--scripted", str(script), "--yes")
     before = await embedded(*run)
     assert before.code != 0
@@ -69,7 +76,10 @@ async def test_a_person_who_says_no(embedded: Cli, both: Authority) -> None:
 
 async def test_what_else_goes_wrong(embedded: Cli, both: Authority, tmp_path: Path) -> None:
     """Each in a sentence, without a traceback."""
-    robot = "kind: oauth, authenticationMode: user, clientId: robot, clientSecret: '${env:ROBOT}', issuer: 'https://a'"
+    robot = (
+        "kind: oauth, authenticationMode: user, clientId: robot, clientSecret: '${env:ROBOT}', "
+        "issuer: 'https://a'"
+    )
     plain = tmp_path / "plain.prompty"
     plain.write_text("---\nname: a\nmodel: m\n---\nuser:\nhi\n")
     failures = {

@@ -37,7 +37,9 @@ def test_a_decision(data: dict[str, Any], said: str) -> None:
 @pytest.mark.parametrize(("type", "waits"), [("perdure.tool.pay", True), ("chargeCard", False)])
 def test_an_activity_of_others_is_no_lack_of_a_worker(type: str, waits: bool) -> None:
     described = DescribeWorkflowExecutionResponse()
-    pending = described.pending_activities.add(state=PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED)
+    pending = described.pending_activities.add(
+        state=PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
+    )
     pending.activity_type.name = type
     pending.scheduled_time.FromSeconds(int(time.time()) - 60)
     run: Any = SimpleNamespace(raw_description=described)

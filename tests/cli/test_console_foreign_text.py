@@ -1,4 +1,6 @@
-"""What models, tools and strangers write does nothing to the terminal, nor to the shell into which it is pasted."""
+"""What models, tools and strangers write does nothing to the terminal, nor to the shell into which
+it is pasted.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +56,18 @@ async def waiting(cli: Cli) -> AsyncIterator[str]:
     [
         *("watch -- ID", "watch --json -- ID", "result --json -- ID", "show -- ID"),
         *("show --json -- ID", "status -- ID", "status --json -- ID", "events -- ID"),
-        *("events --json -- ID", "messages -- ID", "messages --json -- ID", "export -- ID", "trace -- ID"),
-        *("trace --json --content -- ID", "result --call=CALL --json -- ID", "result --call none -- ID"),
+        *(
+            "events --json -- ID",
+            "messages -- ID",
+            "messages --json -- ID",
+            "export -- ID",
+            "trace -- ID",
+        ),
+        *(
+            "trace --json --content -- ID",
+            "result --call=CALL --json -- ID",
+            "result --call none -- ID",
+        ),
         *(
             "steer -- ID TEXT",
             "cancel -- ID",
@@ -63,8 +75,20 @@ async def waiting(cli: Cli) -> AsyncIterator[str]:
             "resume -- ID",
             "fork --at 9 -- ID",
         ),
-        *("approve -- ID", "deny -- ID CALL", "answer -- ID CALL TEXT", "ls --limit 100", "ls --limit 100 --json"),
-        *("ls --sessions", "chat --session=ID -m TEXT", "fork --steer=TEXT -d -- ID", "run -- ID", "export -- noneID"),
+        *(
+            "approve -- ID",
+            "deny -- ID CALL",
+            "answer -- ID CALL TEXT",
+            "ls --limit 100",
+            "ls --limit 100 --json",
+        ),
+        *(
+            "ls --sessions",
+            "chat --session=ID -m TEXT",
+            "fork --steer=TEXT -d -- ID",
+            "run -- ID",
+            "export -- noneID",
+        ),
         *("validate hostile.prompty", "validate hostile.prompty --show-request"),
         *("schedule show -- ID", "worker --tools TEXT"),
     ],
@@ -77,7 +101,13 @@ async def test_commands_about_a_run_that_has_ended(cli: Cli, done: str, command:
     "command",
     [
         *("status -- ID", "status --json -- ID", "show -- ID", "show --json -- ID", "events -- ID"),
-        *("trace -- ID", "messages -- ID", "ls --waiting", "ls --waiting --json", "approve -- ID none"),
+        *(
+            "trace -- ID",
+            "messages -- ID",
+            "ls --waiting",
+            "ls --waiting --json",
+            "approve -- ID none",
+        ),
     ],
 )
 async def test_commands_about_a_run_that_waits(cli: Cli, waiting: str, command: str) -> None:
@@ -85,7 +115,9 @@ async def test_commands_about_a_run_that_waits(cli: Cli, waiting: str, command: 
 
 
 async def _acts_on_nothing(cli: Cli, run_id: str, command: str) -> None:
-    """What the command prints has no control character, but for the exact answer, which is for pipes."""
+    """What the command prints has no control character, but for the exact answer, which is for
+    pipes.
+    """
     words = {"ID": run_id, "CALL": f"a{ACTS}", "TEXT": f"text {ACTS}"}
     filled = [re.sub("ID|CALL|TEXT", lambda name: words[name[0]], word) for word in command.split()]
     finished = await cli(*filled)
@@ -96,14 +128,25 @@ async def _acts_on_nothing(cli: Cli, run_id: str, command: str) -> None:
 
 
 def test_a_command_gets_what_it_names() -> None:
-    for arguments in (["a b", "c'd"], ["$(touch owned)", "`x`"], ["\x1b[2J\u202e", "é\\n\n\t'"], ["-x", "--by=me"]):
+    for arguments in (
+        ["a b", "c'd"],
+        ["$(touch owned)", "`x`"],
+        ["\x1b[2J\u202e", "é\\n\n\t'"],
+        ["-x", "--by=me"],
+    ):
         line = command_line("approve", *arguments, more="--reason …")
         assert not ACTING.search(line)
         script = (
-            f"perdure() {{ {sys.executable} -c 'import json, sys; print(json.dumps(sys.argv[1:]))' \"$@\"; }}; {line}"
+            f"perdure() {{ {sys.executable} -c 'import json, sys; print(json.dumps(sys.argv[1:]))' "
+            f'"$@"; }}; {line}'
         )
-        got = json.loads(subprocess.run(["bash", "-c", script], capture_output=True, check=True).stdout)
-        assert [word for word in got if word not in ("--", "--reason", "…")] == ["approve", *arguments]
+        got = json.loads(
+            subprocess.run(["bash", "-c", script], capture_output=True, check=True).stdout
+        )
+        assert [word for word in got if word not in ("--", "--reason", "…")] == [
+            "approve",
+            *arguments,
+        ]
 
 
 @pytest.mark.parametrize("formatter", [TextFormatter("%(message)s"), JsonFormatter()])

@@ -30,7 +30,10 @@ async def test_approved(cli: Cli, run_id: str, waiting: Started) -> None:
     finished = await waiting.finish()
     assert (finished.code, finished.stdout) == (0, "paid 7\n")
     late = await cli("approve", run_id)
-    assert (late.code, late.stderr.count(f"run {run_id} has ended, so nothing waits there")) == (1, 1), late.stderr
+    assert (late.code, late.stderr.count(f"run {run_id} has ended, so nothing waits there")) == (
+        1,
+        1,
+    ), late.stderr
 
 
 async def test_approved_with_other_arguments(cli: Cli, run_id: str, waiting: Started) -> None:
@@ -51,7 +54,16 @@ async def test_a_call_that_does_not_wait(cli: Cli, run_id: str, waiting: Started
 
 
 async def test_a_shown_command_counts_for_the_call_that_was_shown(cli: Cli, run_id: str) -> None:
-    run = await cli.start("run", "pay.prompty", "--tools", "paying.py", "--scripted", "paying.py:twice", "--id", run_id)
+    run = await cli.start(
+        "run",
+        "pay.prompty",
+        "--tools",
+        "paying.py",
+        "--scripted",
+        "paying.py:twice",
+        "--id",
+        run_id,
+    )
     shown = shlex.split(await run.says("perdure approve"))
     assert shown[:4] == ["perdure", "approve", run_id, "c 1;x"]
     assert (await cli(*shown[1:])).code == 0
@@ -61,7 +73,11 @@ async def test_a_shown_command_counts_for_the_call_that_was_shown(cli: Cli, run_
 
     late = await cli(*shown[1:])  # A repetition succeeds, and changes nothing.
     assert "Approved an earlier call 'c 1;x'" in late.stderr
-    for told in (await cli("status", run_id), await cli("ls", "--waiting"), await cli("show", run_id)):
+    for told in (
+        await cli("status", run_id),
+        await cli("ls", "--waiting"),
+        await cli("show", run_id),
+    ):
         lines = told.stdout.splitlines()
         [line] = [each for each in lines if run_id in each and "999999" in each]
         assert f"--digest {denial[denial.index('--digest') + 1]}" in line

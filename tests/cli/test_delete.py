@@ -47,11 +47,22 @@ async def test_it_asks_refuses_what_is_under_way_and_reports(cli: Cli, name: str
     assert "Delete 2 runs for good? Expected --yes" in asked.stderr
     refused = await cli("delete", "--tenant", name, "--yes", "--json")
     report = json.loads(refused.stdout)
-    assert (refused.code, report["done"], {each["id"] for each in report["failed"]}) == (1, [], set(ids))
-    assert all("is under way: end it first (perdure cancel)" in each["error"] for each in report["failed"])
+    assert (refused.code, report["done"], {each["id"] for each in report["failed"]}) == (
+        1,
+        [],
+        set(ids),
+    )
+    assert all(
+        "is under way: end it first (perdure cancel)" in each["error"] for each in report["failed"]
+    )
     done = await cli("delete", *ids, "--force", "--yes", "--no-wait", "--json")
     report = json.loads(done.stdout)
-    assert (done.code, set(report["done"]), report["histories"], report["failed"]) == (0, set(ids), 2, [])
+    assert (done.code, set(report["done"]), report["histories"], report["failed"]) == (
+        0,
+        set(ids),
+        2,
+        [],
+    )
     assert "Logs, traces, exports, backups" in done.stderr
 
 
@@ -66,7 +77,10 @@ async def test_what_is_not_there(cli: Cli) -> None:
 
 async def test_a_sweep(cli: Cli, tmp_path: Path) -> None:
     missing = await cli("sweep")
-    assert (missing.code, "there is no storage to sweep: set PERDURE_STORAGE" in missing.stderr) == (1, True)
+    assert (
+        missing.code,
+        "there is no storage to sweep: set PERDURE_STORAGE" in missing.stderr,
+    ) == (1, True)
     young = await cli("sweep", "--older-than", "10min")
     assert (young.code, "expected 1h at least" in young.stderr) == (2, True)
     storing = Cli({**cli.environment, "PERDURE_STORAGE": tmp_path.as_uri()})
@@ -75,16 +89,32 @@ async def test_a_sweep(cli: Cli, tmp_path: Path) -> None:
     away = Cli({**cli.environment, "PERDURE_STORAGE": (tmp_path / "away").as_uri()})
     unread = await away("sweep", "--yes")
     assert (unread.code, unread.stderr.splitlines()) == (1, [unread.stderr.strip()])
-    assert f"the storage {str(tmp_path / 'away')!r} is not there: expected the folder of the workers" in unread.stderr
+    assert (
+        f"the storage {str(tmp_path / 'away')!r} is not there: expected the folder of the workers"
+        in unread.stderr
+    )
     await asyncio.gather(storing.close(), away.close())
 
 
 @pytest.mark.trial
-async def test_the_journal_of_the_embedded_server_that_the_environment_names(embedded: Cli, tmp_path: Path) -> None:
-    """A minute later, when the server has deleted it, neither the database nor its journal has what was said."""
+async def test_the_journal_of_the_embedded_server_that_the_environment_names(
+    embedded: Cli, tmp_path: Path
+) -> None:
+    """A minute later, when the server has deleted it, neither the database nor its journal has what
+    was said.
+    """
     server = await embedded.start("server")
     await server.says("Temporal UI:")
-    talker = ("run", "talker.prompty", "--tools", "talking.py", "--scripted", "talking.py:script", "--id", "talks")
+    talker = (
+        "run",
+        "talker.prompty",
+        "--tools",
+        "talking.py",
+        "--scripted",
+        "talking.py:script",
+        "--id",
+        "talks",
+    )
     assert (await embedded(*talker, "-i", f"said={MARKER}")).code == 0
     assert files_with_marker(tmp_path)
     state = read_state(tmp_path)
@@ -98,4 +128,8 @@ async def test_the_journal_of_the_embedded_server_that_the_environment_names(emb
 
 
 def files_with_marker(folder: Path) -> list[str]:
-    return [path.name for path in folder.rglob("*") if path.is_file() and MARKER.encode() in path.read_bytes()]
+    return [
+        path.name
+        for path in folder.rglob("*")
+        if path.is_file() and MARKER.encode() in path.read_bytes()
+    ]

@@ -17,7 +17,15 @@ from perdure.payloads.encryption.keys import new_key
 
 from ..support.command_line import Cli
 
-AGES = ("ages.prompty", "--tools", "tools.py", "--scripted", "tools.py:script", "--input", "person=Ann")
+AGES = (
+    "ages.prompty",
+    "--tools",
+    "tools.py",
+    "--scripted",
+    "tools.py:script",
+    "--input",
+    "person=Ann",
+)
 
 
 async def test_who_lacks_the_key_is_told_which(cli: Cli, tmp_path: Path) -> None:
@@ -31,7 +39,9 @@ async def test_who_lacks_the_key_is_told_which(cli: Cli, tmp_path: Path) -> None
     listed = await cli("ls", "--limit", "1000")
     [row] = [line for line in listed.stdout.splitlines() if line.startswith(id)]
     assert "completed, encrypted (key k1)" in row
-    assert "can't be read: encrypted (key k1): PERDURE_ENCRYPTION_KEY lacks it here" in listed.stderr
+    assert (
+        "can't be read: encrypted (key k1): PERDURE_ENCRYPTION_KEY lacks it here" in listed.stderr
+    )
     status = await cli("status", id, "--json")
     assert status.code == 0, status.stderr
     shown = json.loads(status.stdout)
@@ -48,7 +58,10 @@ async def test_who_lacks_the_key_is_told_which(cli: Cli, tmp_path: Path) -> None
 
 async def test_the_codec_server_decrypts_for_whom_its_token_lets_in(embedded: Cli) -> None:
     key = new_key("k1")
-    embedded.environment |= {"PERDURE_ENCRYPTION_KEY": key, "PERDURE_CODEC_TOKEN": "a token of the test"}
+    embedded.environment |= {
+        "PERDURE_ENCRYPTION_KEY": key,
+        "PERDURE_CODEC_TOKEN": "a token of the test",
+    }
     server = await embedded.start("codec-server", "--port", "0")
     endpoint = (await server.says("Codec server:")).partition("Codec server: ")[2].split()[0]
     [payload] = await data_converter(encryption=key).encode(["hello"])
@@ -76,7 +89,9 @@ async def test_the_embedded_ui_shows_it_decrypted(embedded: Cli) -> None:
     async with httpx.AsyncClient() as http:
         settings = (await http.get(f"{ui}/api/v1/settings")).json()
         body = MessageToDict(Payloads(payloads=[payload]))
-        shown = await http.post(f"{endpoint}/decode", json=body, headers={"Origin": ui, "X-Namespace": "default"})
+        shown = await http.post(
+            f"{endpoint}/decode", json=body, headers={"Origin": ui, "X-Namespace": "default"}
+        )
     assert settings["Codec"]["Endpoint"] == endpoint
     assert shown.headers["access-control-allow-origin"] == ui
     assert ParseDict(shown.json(), Payloads()).payloads[0].data == b'"hello"'

@@ -23,7 +23,9 @@ AGES = ("run", "ages.prompty", "--tools", "tools.py", "--scripted", "tools.py:sc
 
 def python_m_perdure(*arguments: str, **environment: str) -> str:
     command = [sys.executable, "-m", "perdure", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=60)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -42,7 +44,11 @@ async def test_h_is_help(cli: Cli, command: tuple[str, ...]) -> None:
 def test_shells_complete_commands_and_options() -> None:
     def completed(line: str) -> list[str]:
         words = line.split(" ")
-        asked = {"_PERDURE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+        asked = {
+            "_PERDURE_COMPLETE": "complete_bash",
+            "COMP_WORDS": line,
+            "COMP_CWORD": str(len(words) - 1),
+        }
         return python_m_perdure(**asked).split()
 
     assert sorted(completed("perdure re")) == ["rerun", "restore", "result", "resume"]
@@ -93,7 +99,9 @@ main()
 """
 
 
-@pytest.mark.parametrize("at", ["perdure.cli.entry", "perdure.errors", "typer", "perdure.cli.ls", "temporalio.client"])
+@pytest.mark.parametrize(
+    "at", ["perdure.cli.entry", "perdure.errors", "typer", "perdure.cli.ls", "temporalio.client"]
+)
 def test_an_interrupt_while_it_imports_is_no_traceback(at: str) -> None:
     command = [sys.executable, "-c", INTERRUPTED_AT_AN_IMPORT, at, "ls"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)

@@ -12,7 +12,15 @@ async def test_a_held_run_is_shown_and_let_go_on(cli: Cli) -> None:
     run_id = f"pay-{uuid.uuid4()}"
     held = ("--on-failure", "hold", "--max-iterations", "1")
     run = await cli.start(
-        "run", "pay.prompty", "--tools", "paying.py", "--scripted", "paying.py:script", "--id", run_id, *held
+        "run",
+        "pay.prompty",
+        "--tools",
+        "paying.py",
+        "--scripted",
+        "paying.py:script",
+        "--id",
+        run_id,
+        *held,
     )
     await run.says("waits for approval")
     assert (await cli("go-on", run_id)).stderr.startswith(f"perdure: run {run_id} is not held")
@@ -23,12 +31,19 @@ async def test_a_held_run_is_shown_and_let_go_on(cli: Cli) -> None:
     assert status.startswith("held, iteration 2")
     assert "held (budget) since" in status
     assert f"perdure go-on {run_id}" in status
-    [row] = json.loads((await cli("ls", "--status", "held", "--where", f"WorkflowId = '{run_id}'", "--json")).stdout)
+    [row] = json.loads(
+        (
+            await cli("ls", "--status", "held", "--where", f"WorkflowId = '{run_id}'", "--json")
+        ).stdout
+    )
     assert (row["id"], row["held"], row["waiting"]) == (run_id, True, False)
     waiting = await cli.start("result", run_id)
     await waiting.says("is held (budget): Agent loop exceeded 1 iterations")
     refused = await cli("go-on", run_id)
-    assert (refused.code, f"Type: perdure go-on {run_id} --max-iterations" in refused.stderr) == (1, True)
+    assert (refused.code, f"Type: perdure go-on {run_id} --max-iterations" in refused.stderr) == (
+        1,
+        True,
+    )
     let = await cli("go-on", run_id, "--max-iterations", "3", "--json")
     assert json.loads(let.stdout)["runs"] == [run_id]
     assert (await waiting.finish()).stdout == "paid 7\n"

@@ -1,4 +1,6 @@
-"""Runs that nobody waits for, and runs that others have called, are held: what commands say, and how they go on."""
+"""Runs that nobody waits for, and runs that others have called, are held: what commands say, and
+how they go on.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +45,15 @@ async def test_detached_scheduled_and_called_runs_go_on_by_one_command_each(
     model = scripted(provider)
     clerk = write_agent(tmp_path, "clerk.prompty", model)
     chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
-    detached, caller, name = (f"{word}-{stage.task_queue}" for word in ("detached", "caller", "weekly"))
+    detached, caller, name = (
+        f"{word}-{stage.task_queue}" for word in ("detached", "caller", "weekly")
+    )
     for run_id, file in ((detached, clerk), (caller, chief)):
         started = await cli("run", str(file), "--detach", "--id", run_id, *queue)
         assert started.code == 0, started.stderr
-    made = await cli("schedule", "create", name, str(clerk), "--cron", "0 7 * * 1", "--paused", *queue)
+    made = await cli(
+        "schedule", "create", name, str(clerk), "--cron", "0 7 * * 1", "--paused", *queue
+    )
     assert made.code == 0, made.stderr
     assert (await cli("schedule", "run", name)).code == 0
     async with stage.worker():
@@ -71,4 +77,7 @@ async def test_detached_scheduled_and_called_runs_go_on_by_one_command_each(
             result = await get_run(stage.client, run_id).result()
             assert result.output == ("all done" if run_id == caller else "done")
     assert (await cli("schedule", "delete", name)).code == 0
-    assert [request.step for request in model.requests if request.body["model"] == "chief"] == [0, 1]
+    assert [request.step for request in model.requests if request.body["model"] == "chief"] == [
+        0,
+        1,
+    ]

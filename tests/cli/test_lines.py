@@ -1,4 +1,6 @@
-"""What is said of a run's events, and what is under way meanwhile: nothing of what a model wrote acts on a terminal."""
+"""What is said of a run's events, and what is under way meanwhile: nothing of what a model wrote
+acts on a terminal.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,13 @@ from perdure.events import RunEvent
 EVIL = "\x1b[2J\x1b]0;owned\x07\r\u202e"
 
 
-def event(type: Any, time: float = 0.0, *, iteration: int = 1, call: str | None = None, **data: Any) -> RunEvent:
+def event(
+    type: Any, time: float = 0.0, *, iteration: int = 1, call: str | None = None, **data: Any
+) -> RunEvent:
     run_id = data.pop("of", None)
-    return RunEvent(seq=1, type=type, iteration=iteration, data=data, time=time, call_id=call, run_id=run_id)
+    return RunEvent(
+        seq=1, type=type, iteration=iteration, data=data, time=time, call_id=call, run_id=run_id
+    )
 
 
 def written(*events: RunEvent) -> list[str]:
@@ -27,7 +33,12 @@ def written(*events: RunEvent) -> list[str]:
 
 def test_what_was_streamed_begins_anew_with_a_retry() -> None:
     progress = Progress("r")
-    for each in (event("llm_start"), event("token", token="Hal"), event("text_reset"), event("token", token="Hi")):
+    for each in (
+        event("llm_start"),
+        event("token", token="Hal"),
+        event("text_reset"),
+        event("token", token="Hi"),
+    ):
         progress.show(each)
     assert progress.streamed_text == "Hi"
 
@@ -80,7 +91,9 @@ def test_what_is_under_way() -> None:
         event("tool_call_start", call="a", name="look", arguments="{}"),
         event("tool_progress", call="a", name="look", done=1, total=3, text="far"),
         event("tool_call_start", call="b", name="pay", arguments="{}"),
-        event("permission_requested", call="b", name="pay", arguments={}, digest="d", kind="approval"),
+        event(
+            "permission_requested", call="b", name="pay", arguments={}, digest="d", kind="approval"
+        ),
     ):
         list(story.lines(each))
     first, second = (line.text for line in story.under_way())
@@ -93,8 +106,24 @@ def test_what_is_under_way() -> None:
 def test_waiting_for_a_person_is_no_time_of_the_tool() -> None:
     lines = written(
         event("tool_call_start", 1, call="a", name="pay", arguments="{}"),
-        event("permission_requested", 1, call="a", name="pay", arguments={}, digest="d", kind="approval"),
-        event("permission_completed", 61, call="a", name="pay", arguments=None, approved=True, by="ann"),
+        event(
+            "permission_requested",
+            1,
+            call="a",
+            name="pay",
+            arguments={},
+            digest="d",
+            kind="approval",
+        ),
+        event(
+            "permission_completed",
+            61,
+            call="a",
+            name="pay",
+            arguments=None,
+            approved=True,
+            by="ann",
+        ),
         event("tool_result", 62, call="a", name="pay", result="paid"),
     )
     assert lines == [
@@ -112,7 +141,14 @@ def test_nothing_acts_on_the_terminal() -> None:
         event("child_started", call="a", name=EVIL, run_id=EVIL, first_run_id="x"),
         event("tool_result", call="a", name=EVIL, result=EVIL),
         event("status", message=EVIL),
-        event("permission_requested", call="a", name=EVIL, arguments={"x": EVIL}, digest="d", reason=EVIL),
+        event(
+            "permission_requested",
+            call="a",
+            name=EVIL,
+            arguments={"x": EVIL},
+            digest="d",
+            reason=EVIL,
+        ),
         event("permission_completed", call="a", name=EVIL, approved=False, reason=EVIL, by=EVIL),
     )
     said = "".join(styled(line, "plain") for line in lines)

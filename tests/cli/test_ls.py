@@ -25,9 +25,15 @@ from ..support.waiting import wait_for
 @pytest.fixture
 async def run_id(client: Client) -> str:
     """A run that no worker takes up, on behalf of a tenant with a name that must be quoted."""
-    agent = {"name": "o'brien & sons", "model": {"id": "m", "provider": "openai"}, "tools": [declared("note")]}
+    agent = {
+        "name": "o'brien & sons",
+        "model": {"id": "m", "provider": "openai"},
+        "tools": [declared("note")],
+    }
     id = f"listed-{uuid.uuid4()}"
-    await start_run(client, Agent.model_validate(agent), messages=QUESTION, id=id, task_queue=id, tenant="ac'me")
+    await start_run(
+        client, Agent.model_validate(agent), messages=QUESTION, id=id, task_queue=id, tenant="ac'me"
+    )
     return id
 
 
@@ -36,14 +42,24 @@ async def found(client: Client, **filters: object) -> set[str]:
 
 
 async def test_filters_find_what_fits(client: Client, run_id: str) -> None:
-    mine = {"agent": "o'brien & sons", "tenant": "ac'me", "where": f"WorkflowId = '{run_id}' OR WorkflowId = 'x'"}
+    mine = {
+        "agent": "o'brien & sons",
+        "tenant": "ac'me",
+        "where": f"WorkflowId = '{run_id}' OR WorkflowId = 'x'",
+    }
 
     async def listed() -> bool:
         return await found(client, **mine) == {run_id}
 
     await wait_for(listed)
     assert await found(client, **mine, since="1h", older_than="0s", status="running") == {run_id}
-    for other in ({"since": "0s"}, {"older_than": "1h"}, {"status": "waiting"}, {"session": "none"}, {"min_cost": 0.5}):
+    for other in (
+        {"since": "0s"},
+        {"older_than": "1h"},
+        {"status": "waiting"},
+        {"session": "none"},
+        {"min_cost": 0.5},
+    ):
         assert await found(client, **mine, **other) == set()
     assert await found(client, **{**mine, "tenant": "acme"}) == set()
 
@@ -59,13 +75,16 @@ async def test_what_has_just_failed_is_above_runs_that_have_been_open_for_longer
 
     async def listed() -> bool:
         return (
-            len(await found(client, where=where)) == 3 and len(await found(client, where=where, status="running")) == 2
+            len(await found(client, where=where)) == 3
+            and len(await found(client, where=where, status="running")) == 2
         )
 
     await wait_for(listed)
     for count in ("1", "3"):
         shown = await cli("ls", "--where", where, "-n", count, "--json")
-        assert [row["id"] for row in json.loads(shown.stdout)] == [last, first, run_id][: int(count)]
+        assert [row["id"] for row in json.loads(shown.stdout)] == [last, first, run_id][
+            : int(count)
+        ]
 
 
 async def test_the_shell_completes_ids(cli: Cli, client: Client, run_id: str) -> None:
@@ -73,7 +92,11 @@ async def test_the_shell_completes_ids(cli: Cli, client: Client, run_id: str) ->
         return run_id in await found(client, where=f"WorkflowId = '{run_id}'")
 
     await wait_for(listed)
-    words = {"_PERDURE_COMPLETE": "complete_bash", "COMP_WORDS": f"perdure show {run_id[:20]}", "COMP_CWORD": "2"}
+    words = {
+        "_PERDURE_COMPLETE": "complete_bash",
+        "COMP_WORDS": f"perdure show {run_id[:20]}",
+        "COMP_CWORD": "2",
+    }
     shell = Cli({**cli.environment, **words})
 
     async def completed() -> str:
@@ -91,11 +114,17 @@ def test_an_age_that_is_none(age: str) -> None:
 
 
 def test_a_time_is_an_age_too() -> None:
-    assert Filters(since="2030-01-31T08:00+00:00").query().endswith("StartTime >= '2030-01-31T08:00:00+00:00'")
+    assert (
+        Filters(since="2030-01-31T08:00+00:00")
+        .query()
+        .endswith("StartTime >= '2030-01-31T08:00:00+00:00'")
+    )
 
 
 def test_what_the_server_does_not_know_is_explained() -> None:
-    unknown = query_problem("invalid query: invalid search attribute: PerdureTenant", Filters(tenant="acme"))
+    unknown = query_problem(
+        "invalid query: invalid search attribute: PerdureTenant", Filters(tenant="acme")
+    )
     assert isinstance(unknown, Failure)
     assert "`perdure setup` registers it" in str(unknown)
     own = query_problem("invalid query: invalid search attribute: Nope", Filters(where="Nope = 3"))
@@ -104,5 +133,10 @@ def test_what_the_server_does_not_know_is_explained() -> None:
 
 
 def test_ages_are_in_their_largest_unit() -> None:
-    ages = [timedelta(seconds=3), timedelta(seconds=42), timedelta(hours=2, minutes=59), timedelta(days=400)]
+    ages = [
+        timedelta(seconds=3),
+        timedelta(seconds=42),
+        timedelta(hours=2, minutes=59),
+        timedelta(days=400),
+    ]
     assert [describe_age(age.total_seconds()) for age in ages] == ["now", "42 s", "2 h", "400 d"]

@@ -1,4 +1,6 @@
-"""`perdure ls --waiting` and `perdure status`: what runs wait for, and who is to take up their next step."""
+"""`perdure ls --waiting` and `perdure status`: what runs wait for, and who is to take up their next
+step.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ async def test_a_run_that_can_t_be_read_hides_no_other(
 ) -> None:
     queue = stage.task_queue
     async with stage.worker([pay]):
-        run = await stage.start(scripted_agent(scripted([asks("pay", text="x"), says("paid")]), ["pay"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks("pay", text="x"), says("paid")]), ["pay"])
+        )
 
         async def waits() -> bool:
             return bool((await run.status()).pending_approvals)
@@ -45,7 +49,10 @@ async def test_a_run_that_can_t_be_read_hides_no_other(
         await wait_for(waits)
         waiting = TypedSearchAttributes([SearchAttributePair(STATUS, "waiting")])
         strange = await client.start_workflow(
-            *(WORKFLOW, {"agent": 7}), id=f"strange-{queue}", task_queue=f"no-{queue}", search_attributes=waiting
+            *(WORKFLOW, {"agent": 7}),
+            id=f"strange-{queue}",
+            task_queue=f"no-{queue}",
+            search_attributes=waiting,
         )
         where = f"WorkflowId IN ('{run.id}', '{strange.id}')"
 
@@ -73,13 +80,17 @@ async def test_a_queue_whose_workers_are_busy_is_told_from_one_without(
         free.wait(60)
         return text
 
-    agent = scripted_agent(scripted(lambda request: says("done") if request.step else asks("wait", text="x")), ["wait"])
+    agent = scripted_agent(
+        scripted(lambda request: says("done") if request.step else asks("wait", text="x")), ["wait"]
+    )
     async with stage.worker({"wait": wait}, max_concurrent_activities=1, tool_loop=None):
         runs = [await stage.start(agent) for _ in range(2)]
 
         async def busy() -> list[str]:
             found = await asyncio.gather(*(run.status() for run in runs))
-            return [run.id for run, status in zip(runs, found, strict=True) if status.workers_are_busy]
+            return [
+                run.id for run, status in zip(runs, found, strict=True) if status.workers_are_busy
+            ]
 
         try:
             [run_id] = await wait_for(busy)
@@ -99,7 +110,9 @@ async def test_where_only_a_gateway_decides_no_command_is_offered(
     policy = {"approval": {"by": ["finance", "board"], "count": 2}}
     guarded = {"name": "pay", "kind": "function", "perdure": policy}
     async with stage.worker([pay]):
-        run = await stage.start(scripted_agent(scripted([asks("pay", text="x"), says("paid")]), [guarded]))
+        run = await stage.start(
+            scripted_agent(scripted([asks("pay", text="x"), says("paid")]), [guarded])
+        )
 
         async def pending() -> str:
             return "".join(each.digest for each in (await run.status()).pending_approvals)
@@ -112,7 +125,12 @@ async def test_where_only_a_gateway_decides_no_command_is_offered(
 
         listed = await wait_for(is_listed)
         watching = await cli.start("watch", run.id)
-        watched = "".join([await watching.says("waits for approval"), await watching.says("only through a gateway")])
+        watched = "".join(
+            [
+                await watching.says("waits for approval"),
+                await watching.says("only through a gateway"),
+            ]
+        )
         said = [(await cli(name, run.id)).stdout for name in ("status", "show")]
         await run.cancel()
         await watching.finish()

@@ -21,23 +21,62 @@ ANN = ("--input", "person=Ann")
     ("arguments", "text"),
     [
         (("run",), "Missing argument 'AGENT.prompty'"),
-        (("ls", "--namespace", "x"), "--namespace goes before the command: perdure --namespace … ls"),
+        (
+            ("ls", "--namespace", "x"),
+            "--namespace goes before the command: perdure --namespace … ls",
+        ),
         (("run", "nobody.prompty"), "there is no file 'nobody.prompty'"),
         (("run", "nobody.prompty"), "here: ages.prompty"),
         (("run", "ages.prompty"), "the agent 'ages' needs person. Type: --input person=…"),
-        (("run", "ages.prompty", "--input", "person"), "expected name=value or name=@file, such as person=…"),
-        (("run", "ages.prompty", "--input", "age=3"), "the agent has no input 'age', only person, wait"),
-        (("run", "ages.prompty", *ANN, "--input", "wait=long"), "expected a value of kind float as JSON"),
-        (("run", "ages.prompty", "--input", "person=@none.txt"), "'person=@none.txt': the file can't be read"),
-        (("run", "ages.prompty", "--inputs-json", "tools.py"), "--inputs-json 'tools.py': not valid JSON"),
-        (("run", "ages.prompty", *ANN, "--tools", "nowhere:a"), "--tools: Can't load 'nowhere': no module 'nowhere'"),
+        (
+            ("run", "ages.prompty", "--input", "person"),
+            "expected name=value or name=@file, such as person=…",
+        ),
+        (
+            ("run", "ages.prompty", "--input", "age=3"),
+            "the agent has no input 'age', only person, wait",
+        ),
+        (
+            ("run", "ages.prompty", *ANN, "--input", "wait=long"),
+            "expected a value of kind float as JSON",
+        ),
+        (
+            ("run", "ages.prompty", "--input", "person=@none.txt"),
+            "'person=@none.txt': the file can't be read",
+        ),
+        (
+            ("run", "ages.prompty", "--inputs-json", "tools.py"),
+            "--inputs-json 'tools.py': not valid JSON",
+        ),
+        (
+            ("run", "ages.prompty", *ANN, "--tools", "nowhere:a"),
+            "--tools: Can't load 'nowhere': no module 'nowhere'",
+        ),
         (("run", "ages.prompty", *ANN, "--tools", "tools.py:b"), "No function 'b' in 'tools.py'"),
-        (("run", "ages.prompty", *ANN, "--guardrails", "tools.py"), "expected a name in it, too: tools.py:name"),
-        (("run", "ages.prompty", *ANN, "--guardrails", "tools.py:script"), "NAME = Guardrails(tool=function)"),
-        (("run", "ages.prompty", *ANN, "--scripted", "tools.py:x"), "--scripted: No 'x' in 'tools.py'"),
-        (("run", "ages.prompty", *ANN, "--scripted", "none.json"), "expected a JSON list of replies"),
-        (("run", "ages.prompty", *ANN, "--detach", "--scripted", "tools.py:script"), "exclude each other"),
-        (("approve", "x", "--arguments", "[]"), "expected a JSON object of arguments by name, got list"),
+        (
+            ("run", "ages.prompty", *ANN, "--guardrails", "tools.py"),
+            "expected a name in it, too: tools.py:name",
+        ),
+        (
+            ("run", "ages.prompty", *ANN, "--guardrails", "tools.py:script"),
+            "NAME = Guardrails(tool=function)",
+        ),
+        (
+            ("run", "ages.prompty", *ANN, "--scripted", "tools.py:x"),
+            "--scripted: No 'x' in 'tools.py'",
+        ),
+        (
+            ("run", "ages.prompty", *ANN, "--scripted", "none.json"),
+            "expected a JSON list of replies",
+        ),
+        (
+            ("run", "ages.prompty", *ANN, "--detach", "--scripted", "tools.py:script"),
+            "exclude each other",
+        ),
+        (
+            ("approve", "x", "--arguments", "[]"),
+            "expected a JSON object of arguments by name, got list",
+        ),
         (("ls", "--status", "happy"), "'happy' is not one of"),
     ],
 )
@@ -80,7 +119,16 @@ async def test_an_unknown_run(cli: Cli) -> None:
 
 
 async def test_an_id_that_is_taken(cli: Cli) -> None:
-    detached = ("run", "ages.prompty", *ANN, "--detach", "--id", "taken", "--task-queue", "nobody-polls")
+    detached = (
+        "run",
+        "ages.prompty",
+        *ANN,
+        "--detach",
+        "--id",
+        "taken",
+        "--task-queue",
+        "nobody-polls",
+    )
     assert (await cli(*detached)).code == 0
     again = await cli(*detached)
     assert again.code == 1
@@ -88,7 +136,9 @@ async def test_an_id_that_is_taken(cli: Cli) -> None:
     assert "perdure watch taken" in again.stderr
 
 
-def test_who_interrupts_the_start_of_a_run_is_told_its_id(capsys: pytest.CaptureFixture[str]) -> None:
+def test_who_interrupts_the_start_of_a_run_is_told_its_id(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with pytest.raises(asyncio.CancelledError), telling_if_interrupted("run-7"):
         raise asyncio.CancelledError
     assert "perdure status run-7" in capsys.readouterr().err
@@ -103,10 +153,17 @@ async def test_a_namespace_that_does_not_exist(cli: Cli) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [("worker", "--tools", "nowhere:a"), ("worker", "--rate", "x"), ("run", "none.prompty"), ("status", "none")],
+    [
+        ("worker", "--tools", "nowhere:a"),
+        ("worker", "--rate", "x"),
+        ("run", "none.prompty"),
+        ("status", "none"),
+    ],
     ids=" ".join,
 )
-async def test_what_ends_a_command_is_an_error_in_a_log_of_json(cli: Cli, command: tuple[str, ...]) -> None:
+async def test_what_ends_a_command_is_an_error_in_a_log_of_json(
+    cli: Cli, command: tuple[str, ...]
+) -> None:
     variables = {**cli.environment, "PERDURE_LOG_FORMAT": "json"}
     finished = await Cli(variables)(*command)
     assert finished.code

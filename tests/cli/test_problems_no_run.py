@@ -44,8 +44,14 @@ async def start(client: Client, type: str, *given: Any) -> str:
 async def test_a_workflow_of_another_type(cli: Cli, client: Client) -> None:
     id = await start(client, "Theirs", 7)
     for name, ended in (await all_of(cli, id, "result", "cancel")).items():
-        text = f"perdure: '{id}' is the id of a workflow of the type 'Theirs', not of a run: expected an id that"
-        assert (ended.code, ended.stdout, ended.stderr.startswith(text)) == (1, "", True), (name, ended)
+        text = (
+            f"perdure: '{id}' is the id of a workflow of the type 'Theirs', not of a run: expected "
+            "an id that"
+        )
+        assert (ended.code, ended.stdout, ended.stderr.startswith(text)) == (1, "", True), (
+            name,
+            ended,
+        )
         assert len(ended.stderr.splitlines()) == 1, (name, ended)
 
 
@@ -57,7 +63,10 @@ async def test_a_run_of_another_input(cli: Cli, client: Client, given: list[Any]
     id = await start(client, WORKFLOW, *given)
     for name, ended in (await all_of(cli, id)).items():
         text = f"perdure: the workflow '{id}' was started as a run, but its input is none: {why}."
-        assert (ended.code, ended.stdout, ended.stderr.startswith(text)) == (1, "", True), (name, ended)
+        assert (ended.code, ended.stdout, ended.stderr.startswith(text)) == (1, "", True), (
+            name,
+            ended,
+        )
         assert len(ended.stderr.splitlines()) == 1, (name, ended)
 
 
@@ -65,7 +74,15 @@ async def test_a_run_without_its_key(cli: Cli) -> None:
     id = f"sealed-{uuid.uuid4()}"
     keyed = Cli({**cli.environment, "PERDURE_ENCRYPTION_KEY": new_key("k1")})
     try:
-        ages = ("ages.prompty", "--tools", "tools.py", "--scripted", "tools.py:script", "--input", "person=Ann")
+        ages = (
+            "ages.prompty",
+            "--tools",
+            "tools.py",
+            "--scripted",
+            "tools.py:script",
+            "--input",
+            "person=Ann",
+        )
         ran = await keyed("run", *ages, "--id", id, "--quiet")
         assert ran.code == 0, ran.stderr
     finally:

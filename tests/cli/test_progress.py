@@ -12,7 +12,14 @@ from perdure.events import RunEvent
 
 
 def told(done: float, call: str = "c1", **more: Any) -> RunEvent:
-    data = {"name": "work", "callId": call, "done": done, "total": 2000, "text": "step\nby step", **more}
+    data = {
+        "name": "work",
+        "callId": call,
+        "done": done,
+        "total": 2000,
+        "text": "step\nby step",
+        **more,
+    }
     return RunEvent(seq=2, type="tool_progress", iteration=1, data=data, call_id=call)
 
 
@@ -20,18 +27,26 @@ def test_a_line_for_each_call_and_second(capsys: pytest.CaptureFixture[str]) -> 
     progress = Progress("r")
     for seq, call in enumerate(("c1", "c2")):
         data = {"name": "work", "arguments": "{}"}
-        progress.show(RunEvent(seq=seq, type="tool_call_start", iteration=1, data=data, call_id=call))
+        progress.show(
+            RunEvent(seq=seq, type="tool_call_start", iteration=1, data=data, call_id=call)
+        )
     capsys.readouterr()
     for event in (told(1), told(2), told(0.5, "c2", total=None, text="")):
         progress.show(event)
-    assert capsys.readouterr().err.split("\n") == ["    work: 1/2,000 step by step", "    work: 0.5", ""]
+    assert capsys.readouterr().err.split("\n") == [
+        "    work: 1/2,000 step by step",
+        "    work: 0.5",
+        "",
+    ]
 
 
 def test_a_failure_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     progress, text = Progress("r"), "Error: Tool 'work' failed"
     progress.show(RunEvent(seq=1, type="error", iteration=1, data={"message": text}, call_id="c1"))
     for seq in (2, 3):
-        progress.show(RunEvent(seq=seq, type="tool_result", iteration=1, data={"result": text}, call_id="c1"))
+        progress.show(
+            RunEvent(seq=seq, type="tool_result", iteration=1, data={"result": text}, call_id="c1")
+        )
     assert capsys.readouterr().err == 2 * f"    → {text}\n"
 
 
@@ -72,6 +87,12 @@ def test_a_limit_that_lasts_is_told_once(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_a_step(capsys: pytest.CaptureFixture[str]) -> None:
-    data = {"type": "progress", "step": 2, "max_steps": 5, "action": "delegate", "target": "researcher"}
+    data = {
+        "type": "progress",
+        "step": 2,
+        "max_steps": 5,
+        "action": "delegate",
+        "target": "researcher",
+    }
     Progress("r").show(RunEvent(seq=1, type="progress", iteration=2, data=data, call_id="c1"))
     assert capsys.readouterr().err == "    step 2 of 5\n"

@@ -10,7 +10,16 @@ import pytest
 
 from ..support.command_line import Cli
 
-AGES = ("run", "ages.prompty", "--tools", "tools.py", "--scripted", "tools.py:script", "--input", "person=Ann")
+AGES = (
+    "run",
+    "ages.prompty",
+    "--tools",
+    "tools.py",
+    "--scripted",
+    "tools.py:script",
+    "--input",
+    "person=Ann",
+)
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +63,13 @@ async def test_the_result_of_a_tool_call(cli: Cli, done: str) -> None:
         if event["type"] == "tool_result"
     ]
     assert (await cli("result", done, "--call", asked)).stdout == "Ann is 30\n"
-    whole = json.loads((await cli("result", done, "--call", asked, "--iteration", "1", "--json")).stdout)
-    assert (whole["parts"], whole["status"]) == ([{"kind": "text", "value": "Ann is 30"}], "success")
+    whole = json.loads(
+        (await cli("result", done, "--call", asked, "--iteration", "1", "--json")).stdout
+    )
+    assert (whole["parts"], whole["status"]) == (
+        [{"kind": "text", "value": "Ann is 30"}],
+        "success",
+    )
     unknown = await cli("result", done, "--call", "none")
     assert unknown.code == 1
     assert "no tool call 'none' has a result in this run: there are " in unknown.stderr
@@ -66,14 +80,21 @@ async def test_events(cli: Cli, done: str) -> None:
     finished = await cli("events", done)
     assert finished.code == 0
     lines = finished.stdout.splitlines()
-    assert any("tool_call_start" in line and 'look_up_age({"person": "Ann"})' in line for line in lines)
+    assert any(
+        "tool_call_start" in line and 'look_up_age({"person": "Ann"})' in line for line in lines
+    )
     assert "done" in lines[-1]
 
 
 async def test_events_as_json(cli: Cli, done: str) -> None:
-    events = [json.loads(line) for line in (await cli("events", done, "--json")).stdout.splitlines()]
+    events = [
+        json.loads(line) for line in (await cli("events", done, "--json")).stdout.splitlines()
+    ]
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
-    later = [json.loads(line) for line in (await cli("events", done, "--json", "--after", "3")).stdout.splitlines()]
+    later = [
+        json.loads(line)
+        for line in (await cli("events", done, "--json", "--after", "3")).stdout.splitlines()
+    ]
     assert later == events[3:]
 
 
@@ -82,7 +103,13 @@ async def test_messages(cli: Cli, done: str) -> None:
     assert "[user] How old is Ann?" in finished.stdout
     assert '→ look_up_age({"person": "Ann"})' in finished.stdout
     said = json.loads((await cli("messages", done, "--json")).stdout)
-    assert [message["role"] for message in said] == ["system", "user", "assistant", "tool", "assistant"]
+    assert [message["role"] for message in said] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
 
 
 async def test_status(cli: Cli, done: str) -> None:

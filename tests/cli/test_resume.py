@@ -43,9 +43,15 @@ async def elsewhere(cli: Cli, tmp_path: Path) -> AsyncIterator[Cli]:
     await commands.close()
 
 
-async def test_a_killed_command_is_resumed(cli: Cli, elsewhere: Cli, client: Client, run_id: str) -> None:
+async def test_a_killed_command_is_resumed(
+    cli: Cli, elsewhere: Cli, client: Client, run_id: str
+) -> None:
     killed = await cli.start(
-        "run", "pay.prompty", *("--tools", "paying.py", "--scripted", "paying.py:script"), "--id", run_id
+        "run",
+        "pay.prompty",
+        *("--tools", "paying.py", "--scripted", "paying.py:script"),
+        "--id",
+        run_id,
     )
     await killed.says("waits for approval")
     killed.process.kill()
@@ -66,10 +72,14 @@ async def test_a_killed_command_is_resumed(cli: Cli, elsewhere: Cli, client: Cli
     assert (finished.code, finished.stdout) == (0, "paid 7\n"), finished.stderr
 
 
-async def test_a_killed_invoke_agent_is_resumed(cli: Cli, elsewhere: Cli, client: Client, run_id: str) -> None:
+async def test_a_killed_invoke_agent_is_resumed(
+    cli: Cli, elsewhere: Cli, client: Client, run_id: str
+) -> None:
     with ScriptedModel([asks(call("pay", amount=7)), says("done")]) as model:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", INVOKING, run_id, model.openai_endpoint), cwd=AGENT, env=cli.environment
+            *(sys.executable, "-c", INVOKING, run_id, model.openai_endpoint),
+            cwd=AGENT,
+            env=cli.environment,
         )
 
         async def waits() -> bool:
@@ -78,14 +88,19 @@ async def test_a_killed_invoke_agent_is_resumed(cli: Cli, elsewhere: Cli, client
             return False
 
         await wait_for(waits)
-        listed, shown = await asyncio.gather(cli("ls", "--json", "--limit", "1000"), cli("status", run_id))
+        listed, shown = await asyncio.gather(
+            cli("ls", "--json", "--limit", "1000"), cli("status", run_id)
+        )
         assert run_id in [row["id"] for row in json.loads(listed.stdout)]
         assert "waiting" in shown.stdout
         process.kill()
         await process.wait()
         refused = await elsewhere("resume", run_id)
         assert (refused.code, refused.stdout) == (2, "")
-        assert f"needs pay, expected their functions. Type: perdure resume {run_id} --tools" in refused.stderr
+        assert (
+            f"needs pay, expected their functions. Type: perdure resume {run_id} --tools"
+            in refused.stderr
+        )
         resumed = await elsewhere.start("resume", run_id, "--tools", str(AGENT / "paying.py"))
         await resumed.says("tools: pay")
         assert (await cli("approve", run_id)).code == 0
@@ -115,10 +130,14 @@ async def test_tools_that_have_moved(cli: Cli, elsewhere: Cli, tmp_path: Path, r
     assert (await cli("cancel", run_id)).code == 0
 
 
-async def test_whoever_looks_for_a_run_without_a_worker_hears_of_resume(cli: Cli, run_id: str) -> None:
+async def test_whoever_looks_for_a_run_without_a_worker_hears_of_resume(
+    cli: Cli, run_id: str
+) -> None:
     queue = f"nobody-{run_id}"
     detached = await cli(
-        "run", "pay.prompty", *("--tools", "paying.py", "--detach", "--id", run_id, "--task-queue", queue)
+        "run",
+        "pay.prompty",
+        *("--tools", "paying.py", "--detach", "--id", run_id, "--task-queue", queue),
     )
     both = f"perdure resume {run_id}, or perdure worker --task-queue {queue} --tools paying.py"
     assert both in detached.stderr
@@ -127,7 +146,10 @@ async def test_whoever_looks_for_a_run_without_a_worker_hears_of_resume(cli: Cli
         *(cli("status", run_id), cli("ls"), cli("ls", "--json")),
         watched.says(f"perdure resume {run_id} (with its own tools)"),
     )
-    assert f"perdure resume {run_id} (with its own tools), or perdure worker --task-queue {queue}" in shown.stdout
+    assert (
+        f"perdure resume {run_id} (with its own tools), or perdure worker --task-queue {queue}"
+        in shown.stdout
+    )
     assert f"no worker on {queue!r}: perdure resume {run_id} " in listed.stdout
     row = next(row for row in json.loads(as_json.stdout) if row["id"] == run_id)
     assert row["resume"] == f"perdure resume {run_id}"

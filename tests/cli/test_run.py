@@ -33,8 +33,14 @@ async def test_what_happens_is_on_stderr(cli: Cli) -> None:
     assert "Run shown: scripted model (tools.py:script), the server at" in finished.stderr
     assert 'look_up_age({"person": "Ann"})' in finished.stderr
     assert "→ Ann is 30" in finished.stderr
-    assert re.search(r"^  model: \d+ tokens in, \d+ out, \$0\.000\d+$", finished.stderr, re.MULTILINE)
-    assert re.search(r"^Run shown is done: 2 model calls, [\d,]+ tokens, \$0\.00\d+$", finished.stderr, re.MULTILINE)
+    assert re.search(
+        r"^  model: \d+ tokens in, \d+ out, \$0\.000\d+$", finished.stderr, re.MULTILINE
+    )
+    assert re.search(
+        r"^Run shown is done: 2 model calls, [\d,]+ tokens, \$0\.00\d+$",
+        finished.stderr,
+        re.MULTILINE,
+    )
     assert "\x1b[" not in finished.stderr, "colour without a terminal"
 
 
@@ -46,9 +52,20 @@ async def test_quiet_says_nothing(cli: Cli) -> None:
 async def test_json_holds_everything(cli: Cli) -> None:
     finished = await cli(*AGES, "--input", "person=Ann", "--id", "as-json", "--json")
     said = json.loads(finished.stdout)
-    assert (said["id"], said["status"], said["output"], said["iterations"]) == ("as-json", "done", "Ann is 30.", 2)
+    assert (said["id"], said["status"], said["output"], said["iterations"]) == (
+        "as-json",
+        "done",
+        "Ann is 30.",
+        2,
+    )
     assert 0 < said["cost_usd"] < 1
-    assert [message["role"] for message in said["messages"]] == ["system", "user", "assistant", "tool", "assistant"]
+    assert [message["role"] for message in said["messages"]] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
 
 
 async def test_the_embedded_server_and_a_worker_inside(embedded: Cli) -> None:
@@ -68,25 +85,35 @@ async def test_ctrl_c_leaves_the_run_to_another_worker(cli: Cli, client: Client)
     assert finished.stdout == ""
     assert "go on: perdure resume left" in finished.stderr
     assert "perdure cancel left" in finished.stderr
-    assert (await client.get_workflow_handle("left").describe()).status is WorkflowExecutionStatus.RUNNING
+    assert (
+        await client.get_workflow_handle("left").describe()
+    ).status is WorkflowExecutionStatus.RUNNING
 
 
 async def test_detached_runs_wait_for_workers(cli: Cli) -> None:
     queue = f"queue-{uuid.uuid4()}"
-    started = await cli("run", "ages.prompty", "--input", "person=Ann", "--detach", "--task-queue", queue)
+    started = await cli(
+        "run", "ages.prompty", "--input", "person=Ann", "--detach", "--task-queue", queue
+    )
     assert started.code == 0
-    assert f"No worker polls the task queue '{queue}' yet. Start one: perdure worker --task-queue {queue}" in (
-        started.stderr
+    assert (
+        f"No worker polls the task queue '{queue}' yet. Start one: perdure worker --task-queue "
+        f"{queue}" in (started.stderr)
     )
     waiting = await cli.start("result", started.stdout.strip())
     await waiting.says("waits: a worker on the task queue")
 
 
 async def test_a_failed_run_ends_with_1_and_says_what_to_type(cli: Cli) -> None:
-    finished = await cli("run", "ages.prompty", "--input", "person=Ann", "--tools", "tools.py", "--id", "keyless")
+    finished = await cli(
+        "run", "ages.prompty", "--input", "person=Ann", "--tools", "tools.py", "--id", "keyless"
+    )
     assert finished.code == 1
     assert finished.stdout == ""
-    assert "Run keyless ended without a result (execute: configuration): LLM call failed: No API key" in finished.stderr
+    assert (
+        "Run keyless ended without a result (execute: configuration): LLM call failed: No API key"
+        in finished.stderr
+    )
     assert "perdure show keyless" in finished.stderr
     status = (await cli("status", "keyless")).stdout.splitlines()
     assert status[0].startswith("failed, ")
@@ -95,7 +122,9 @@ async def test_a_failed_run_ends_with_1_and_says_what_to_type(cli: Cli) -> None:
     assert status[3].startswith("  its steps: perdure show keyless ")
 
 
-async def test_a_run_that_fails_after_a_paid_call_says_how_to_go_on(cli: Cli, tmp_path: Path) -> None:
+async def test_a_run_that_fails_after_a_paid_call_says_how_to_go_on(
+    cli: Cli, tmp_path: Path
+) -> None:
     asked = {"id": "c1", "name": "look_up_age", "arguments": '{"person": "Ann"}'}
     (tmp_path / "paid.json").write_text(json.dumps([{"tool_calls": [asked]}, {"status": 401}]))
     script = ("--tools", "tools.py", "--scripted", str(tmp_path / "paid.json"))
@@ -106,13 +135,17 @@ async def test_a_run_that_fails_after_a_paid_call_says_how_to_go_on(cli: Cli, tm
 
 
 async def test_a_failed_run_as_json(cli: Cli) -> None:
-    finished = await cli("run", "ages.prompty", "--input", "person=Ann", "--tools", "tools.py", "--json")
+    finished = await cli(
+        "run", "ages.prompty", "--input", "person=Ann", "--tools", "tools.py", "--json"
+    )
     said = json.loads(finished.stdout)
     assert (finished.code, said["status"], said["kind"]) == (1, "failed", "execute")
 
 
 async def test_a_declared_tool_without_handler(cli: Cli) -> None:
-    finished = await cli("run", "ages.prompty", "--input", "person=Ann", "--scripted", "silent.json")
+    finished = await cli(
+        "run", "ages.prompty", "--input", "person=Ann", "--scripted", "silent.json"
+    )
     assert finished.code == 1
     assert "No handler registered for tool: look_up_age" in finished.stderr
     assert "--tools" in finished.stderr
@@ -120,5 +153,10 @@ async def test_a_declared_tool_without_handler(cli: Cli) -> None:
 
 async def test_the_help_names_options_that_there_are(cli: Cli) -> None:
     text = (await cli("chat", "--help")).stdout
-    declared = {name for line in text.splitlines() if line.startswith("  -") for name in re.findall(r"--[a-z-]+", line)}
+    declared = {
+        name
+        for line in text.splitlines()
+        if line.startswith("  -")
+        for name in re.findall(r"--[a-z-]+", line)
+    }
     assert set(re.findall(r"--[a-z-]+[a-z]", text)) <= declared

@@ -13,7 +13,16 @@ from perdure.client import RunOptions
 
 from ..support.command_line import Cli
 
-AGES = ("run", "ages.prompty", "--tools", "tools.py", "--scripted", "tools.py:script", "--input", "person=Ann")
+AGES = (
+    "run",
+    "ages.prompty",
+    "--tools",
+    "tools.py",
+    "--scripted",
+    "tools.py:script",
+    "--input",
+    "person=Ann",
+)
 
 
 @pytest.fixture
@@ -28,7 +37,13 @@ async def test_a_run_that_a_limit_ended_goes_on(cli: Cli, run_id: str) -> None:
     went_on = await cli("fork", run_id, "--max-iterations", "2", "--steer", "go on", "--json")
     assert went_on.code == 0, went_on.stderr
     said = json.loads(went_on.stdout)
-    assert [message["role"] for message in said["messages"]][:5] == ["system", "user", "assistant", "tool", "user"]
+    assert [message["role"] for message in said["messages"]][:5] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "user",
+    ]
     assert said["output"] == "go on."
 
 
@@ -38,23 +53,46 @@ async def test_a_budget_is_named_with_its_option(cli: Cli, run_id: str) -> None:
 
 
 async def test_a_run_that_was_terminated_goes_on(cli: Cli, run_id: str) -> None:
-    await cli("run", "ages.prompty", "--input", "person=Ann", "--detach", "--id", run_id, "--task-queue", run_id)
+    await cli(
+        "run",
+        "ages.prompty",
+        "--input",
+        "person=Ann",
+        "--detach",
+        "--id",
+        run_id,
+        "--task-queue",
+        run_id,
+    )
     from temporalio.client import Client
 
     client = await Client.connect(cli.environment["TEMPORAL_ADDRESS"])
     await client.get_workflow_handle(run_id).terminate()
-    went_on = await cli("fork", run_id, "--steer", "go on", "--tools", "tools.py", "--scripted", "tools.py:script")
+    went_on = await cli(
+        "fork", run_id, "--steer", "go on", "--tools", "tools.py", "--scripted", "tools.py:script"
+    )
     assert (went_on.code, went_on.stdout) == (0, "go on is 50.\n"), went_on.stderr
 
 
 async def test_every_option_of_a_run_can_be_typed(cli: Cli) -> None:
     help = (await cli("run", "--help")).stdout
-    titles = ["Arguments", "Options", "The model", "Code", "What is shown", "Limits and time-outs", "How the run works"]
-    assert [line[:-1] for line in help.splitlines() if line.endswith(":") and line[0] != " "] == titles
+    titles = [
+        "Arguments",
+        "Options",
+        "The model",
+        "Code",
+        "What is shown",
+        "Limits and time-outs",
+        "How the run works",
+    ]
+    assert [
+        line[:-1] for line in help.splitlines() if line.endswith(":") and line[0] != " "
+    ] == titles
     for field, info in RunOptions.model_fields.items():
-        assert f"{option_name(field) if field not in BY_CODE else '--' + field}" in help.replace(",", " ").split(), (
-            field
-        )
+        assert (
+            f"{option_name(field) if field not in BY_CODE else '--' + field}"
+            in help.replace(",", " ").split()
+        ), field
         if field not in BY_CODE and info.default not in (None, False):
             assert f"[default: {info.default}]" in " ".join(help.split()), field
 

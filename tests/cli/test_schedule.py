@@ -16,7 +16,16 @@ from ..support.command_line import Cli
 
 async def test_a_schedule_is_made_and_deleted(cli: Cli) -> None:
     name = f"weekly-{uuid.uuid4()}"
-    options = ("--cron", "0 7 * * 1", "--timezone", "Europe/Berlin", "--paused", "--task-queue", name, "--json")
+    options = (
+        "--cron",
+        "0 7 * * 1",
+        "--timezone",
+        "Europe/Berlin",
+        "--paused",
+        "--task-queue",
+        name,
+        "--json",
+    )
     made = await cli("schedule", "create", name, *options, "ages.prompty", "--input", "person=Ann")
     assert made.code == 0, made.stderr
     shown = json.loads(made.stdout)

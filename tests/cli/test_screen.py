@@ -23,7 +23,16 @@ def run_id() -> str:
 
 
 def paying(run_id: str) -> tuple[str, ...]:
-    return ("run", "pay.prompty", "--tools", "paying.py", "--scripted", "paying.py:script", "--id", run_id)
+    return (
+        "run",
+        "pay.prompty",
+        "--tools",
+        "paying.py",
+        "--scripted",
+        "paying.py:script",
+        "--id",
+        run_id,
+    )
 
 
 def slow(run_id: str, seconds: int) -> tuple[str, ...]:
@@ -60,7 +69,15 @@ async def test_what_waits_is_approved_from_a_second_terminal(tmux: Tmux, run_id:
 
 
 def talking(*arguments: str) -> tuple[str, ...]:
-    return ("run", "talker.prompty", "--tools", "talking.py", "--scripted", "talking.py:script", *arguments)
+    return (
+        "run",
+        "talker.prompty",
+        "--tools",
+        "talking.py",
+        "--scripted",
+        "talking.py:script",
+        *arguments,
+    )
 
 
 async def test_streamed_text_is_the_answer(tmux: Tmux) -> None:
@@ -71,13 +88,17 @@ async def test_streamed_text_is_the_answer(tmux: Tmux) -> None:
 
 async def test_an_answer_other_than_what_was_streamed_is_printed(tmux: Tmux) -> None:
     guarded = ("--guardrails", "talking.py:polite")
-    pane = await tmux.perdure(*talking("-i", "said=hello", "--stream", *guarded), folder=AGENT, columns=100)
+    pane = await tmux.perdure(
+        *talking("-i", "said=hello", "--stream", *guarded), folder=AGENT, columns=100
+    )
     await pane.ends()
     assert "\nThe answer differs from the streamed text:\nPlease: Heard: hello.\n" in pane.text
     assert pane.text.count("Heard: hello.") == 2
 
 
-async def test_ctrl_c_steers_and_cancels_on_a_narrow_terminal(tmux: Tmux, client: Client, run_id: str) -> None:
+async def test_ctrl_c_steers_and_cancels_on_a_narrow_terminal(
+    tmux: Tmux, client: Client, run_id: str
+) -> None:
     pane = await tmux.perdure(*slow(run_id, 600), folder=AGENT, columns=40)
     await pane.shows("[.0-9]+ s look_up_age")
     pane.press("C-c")
@@ -97,7 +118,9 @@ async def test_ctrl_c_steers_and_cancels_on_a_narrow_terminal(tmux: Tmux, client
 
 
 @pytest.mark.trial
-async def test_a_second_ctrl_c_detaches_and_loses_nothing(tmux: Tmux, client: Client, run_id: str) -> None:
+async def test_a_second_ctrl_c_detaches_and_loses_nothing(
+    tmux: Tmux, client: Client, run_id: str
+) -> None:
     pane = await tmux.perdure(*slow(run_id, 3), folder=AGENT, columns=200)
     await pane.shows("[.0-9]+ s look_up_age")
     pane.press("C-c")

@@ -31,9 +31,13 @@ async def test_a_worker_does_the_work(cli: Cli) -> None:
     queue = f"queue-{uuid.uuid4()}"
     worker = await cli.start("worker", "--tools", "tools.py", "--task-queue", queue)
     assert "tools: look_up_age" in await worker.says("Worker on the server")
-    started = await cli("run", "ages.prompty", *PERSON, "--detach", "--task-queue", queue, "--on-failure", "fail")
+    started = await cli(
+        "run", "ages.prompty", *PERSON, "--detach", "--task-queue", queue, "--on-failure", "fail"
+    )
     finished = await cli("result", started.stdout.strip())
-    assert "No API key for 'openai'" in finished.stderr, "the worker took it up, and has no model to call"
+    assert "No API key for 'openai'" in finished.stderr, (
+        "the worker took it up, and has no model to call"
+    )
     assert (await worker.finish(signal.SIGTERM)).code == 0
 
 
@@ -51,7 +55,8 @@ async def test_a_worker_starts_no_command_of_a_strangers_file_and_perdure_run_do
     assert (await worker.finish(signal.SIGTERM)).code == 0
     warned = (await cli("validate", str(file))).stderr
     assert (
-        "a.prompty:4: warning: tools[0].options.command: `perdure run` and `dev` allow this; a worker starts" in warned
+        "a.prompty:4: warning: tools[0].options.command: `perdure run` and `dev` allow this; a "
+        "worker starts" in warned
     )
     assert "this worker" not in warned
     assert "\nperdure worker --allow-commands sh\n" in warned
@@ -75,8 +80,12 @@ async def test_server_prints_where_it_is(embedded: Cli) -> None:
 
 
 async def test_dev_serves_runs_of_other_terminals(embedded: Cli) -> None:
-    dev = await embedded.start("dev", "--tools", "tools.py", "--serve", "ages.prompty", "--serve-port", "0")
-    address = (await dev.says("Temporal server: 127.0.0.1:")).partition("Temporal server: ")[2].split()[0]
+    dev = await embedded.start(
+        "dev", "--tools", "tools.py", "--serve", "ages.prompty", "--serve-port", "0"
+    )
+    address = (
+        (await dev.says("Temporal server: 127.0.0.1:")).partition("Temporal server: ")[2].split()[0]
+    )
     await dev.says("tools: look_up_age")
     if not any("Gateway: " in line for line in dev.lines):  # Both start at the same time.
         await dev.says("Gateway: http://127.0.0.1:")
@@ -88,14 +97,25 @@ async def test_dev_serves_runs_of_other_terminals(embedded: Cli) -> None:
     assert (await dev.finish(signal.SIGTERM)).code == 0
 
 
-async def test_a_reloading_worker_survives_a_broken_file_and_being_killed(cli: Cli, tmp_path: Path) -> None:
+async def test_a_reloading_worker_survives_a_broken_file_and_being_killed(
+    cli: Cli, tmp_path: Path
+) -> None:
     tools = tmp_path / "tools.py"
     tools.write_text((AGENT / "tools.py").read_text())
-    arguments = ("--tools", str(tools), "--watch", str(tmp_path), "--task-queue", f"queue-{uuid.uuid4()}")
+    arguments = (
+        "--tools",
+        str(tools),
+        "--watch",
+        str(tmp_path),
+        "--task-queue",
+        f"queue-{uuid.uuid4()}",
+    )
     worker = await cli.start("worker", "--reload", *arguments)
     await worker.says("tools: look_up_age")
     tools.write_text("this is not Python")
-    await worker.says("The worker ended (exit code 2). It starts again when a watched file changes.")
+    await worker.says(
+        "The worker ended (exit code 2). It starts again when a watched file changes."
+    )
     tools.write_text("from perdure.tools import tool\n\n@tool\ndef another(): ...\n")
     await worker.says("tools: another")
     kill_child(worker.process.pid)
@@ -116,7 +136,11 @@ async def test_a_process_that_dies_again_and_again_starts_after_growing_pauses(
     await process.start()
     try:
         for pause in (1, 2):
-            await wait_for(partial(is_said, f"The worker ended with exit code 0. It starts again in {pause} s."))
+            await wait_for(
+                partial(
+                    is_said, f"The worker ended with exit code 0. It starts again in {pause} s."
+                )
+            )
     finally:
         await process.end()
 
@@ -131,6 +155,9 @@ async def test_a_run_needs_no_worker_that_has_ended(embedded: Cli, tmp_path: Pat
     assert "No API key for 'openai'" in (await embedded("run", str(agent))).stderr
     await worker.finish(signal.SIGKILL)
     finished = await embedded("run", str(agent), "--id", "alone")
-    assert "this command executes run alone" in finished.stderr or "worker in this process" in finished.stderr
+    assert (
+        "this command executes run alone" in finished.stderr
+        or "worker in this process" in finished.stderr
+    )
     assert "No API key for 'openai'" in finished.stderr
     assert (await server.finish(signal.SIGTERM)).code == 0

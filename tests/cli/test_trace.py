@@ -19,7 +19,11 @@ from ..trace.test_environment_sending import collector
 
 Scripted = Callable[[Script], ScriptedModel]
 KEY, PASSWORD = "sk-test1234567890abcdef", "hunter2 hunter2"
-LOGIN = {"name": "login", "kind": "function", "parameters": [{"name": "password", "kind": "string"}]}
+LOGIN = {
+    "name": "login",
+    "kind": "function",
+    "parameters": [{"name": "password", "kind": "string"}],
+}
 
 
 def login(password: str) -> str:
@@ -39,7 +43,16 @@ async def run_id(stage: Stage, scripted: Scripted) -> str:
 async def test_every_form_of_one_trace(cli: Cli, run_id: str, tmp_path: Path) -> None:
     page = tmp_path / "trace.html"
     with collector() as server:
-        outputs = ("--json", "--html", str(page), "--tracy", f"{tmp_path}/frames/", "--send", server.url, "--content")
+        outputs = (
+            "--json",
+            "--html",
+            str(page),
+            "--tracy",
+            f"{tmp_path}/frames/",
+            "--send",
+            server.url,
+            "--content",
+        )
         finished = await cli("trace", run_id, *outputs)
     assert finished.code == 0, finished.stderr
     names = ["invoke_agent tested", "chat scripted", "execute_tool login", "chat scripted"]
@@ -48,14 +61,17 @@ async def test_every_form_of_one_trace(cli: Cli, run_id: str, tmp_path: Path) ->
     assert len(json.loads(tracy.read_text())["trace"]["__frames"]) == 3
     assert f"4 spans: {page}" in finished.stderr
     assert f"4 spans sent to {server.url}/v1/traces" in finished.stderr
-    sent = b"".join(request.SerializeToString() for request in server.requests).decode(errors="replace")
+    sent = b"".join(request.SerializeToString() for request in server.requests).decode(
+        errors="replace"
+    )
     for form in (finished.stdout, page.read_text(), tracy.read_text(), sent):
         assert "logged in" in form
         assert KEY not in form
         assert PASSWORD not in form
 
 
-@pytest.mark.trial  # what it looks at has tests in tests/trace; two more processes are for the exit code
+# what it looks at has tests in tests/trace; two more processes are for the exit code
+@pytest.mark.trial
 async def test_the_tree_and_a_collector_that_refuses(cli: Cli, run_id: str) -> None:
     with collector(status=401) as server:
         finished = await cli("trace", "--send", server.url, run_id)

@@ -29,7 +29,10 @@ Say hello
 TOOLS = """def echo(text: str) -> str:
     return text
 """
-ANSWERS = r'["{\"tool\": \"echo\", \"arguments\": {\"text\": \"hello\"}}", "{}", "The echo returned: hello"]'
+ANSWERS = (
+    r'["{\"tool\": \"echo\", \"arguments\": {\"text\": \"hello\"}}", "{}", "The echo returned: '
+    r'hello"]'
+)
 
 
 async def test_run_takes_them_with_a_worker_of_its_own(cli: Cli, tmp_path: Path) -> None:
@@ -37,7 +40,9 @@ async def test_run_takes_them_with_a_worker_of_its_own(cli: Cli, tmp_path: Path)
     (tmp_path / "tools.py").write_text(TOOLS)
     commands = Cli({**cli.environment, "DEBUG_MOCK_RESPONSES": ANSWERS}, tmp_path)
     run_id = f"mocked-{uuid.uuid4()}"
-    finished = await commands("run", "mocked.prompty", "--mock", "--tools", "tools.py:echo", "--id", run_id)
+    finished = await commands(
+        "run", "mocked.prompty", "--mock", "--tools", "tools.py:echo", "--id", run_id
+    )
     assert finished.stdout == "The echo returned: hello\n", finished.stderr
     assert "KEY_OF_NO_MODEL" not in finished.stderr, "no model is asked"
     assert f"Run {run_id}: mock answers (DEBUG_MOCK_RESPONSES), " in finished.stderr
@@ -52,7 +57,9 @@ async def test_a_conversation_goes_on_with_them(cli: Cli, tmp_path: Path) -> Non
     (tmp_path / "tools.py").write_text(TOOLS)
     id = f"mocked-{uuid.uuid4().hex[:8]}"
     commands = Cli({**cli.environment, "DEBUG_MOCK_RESPONSES": ANSWERS}, tmp_path)
-    begun = await commands("chat", "mocked.prompty", "--mock", "--tools", "tools.py:echo", "--session", id, "-m", "Hi")
+    begun = await commands(
+        "chat", "mocked.prompty", "--mock", "--tools", "tools.py:echo", "--session", id, "-m", "Hi"
+    )
     assert begun.stdout == "The echo returned: hello\n", begun.stderr
     commands = Cli({**cli.environment, "DEBUG_MOCK_RESPONSES": '["{}", "Again"]'}, tmp_path)
     more = await commands("chat", "--session", id, "-m", "Hi", "--yes")
@@ -61,7 +68,9 @@ async def test_a_conversation_goes_on_with_them(cli: Cli, tmp_path: Path) -> Non
 
 def test_without_answers_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DEBUG_MOCK_RESPONSES", raising=False)
-    with pytest.raises(UsageProblem, match="DEBUG_MOCK_RESPONSES is not set. Expected a JSON list of answers"):
+    with pytest.raises(
+        UsageProblem, match="DEBUG_MOCK_RESPONSES is not set. Expected a JSON list of answers"
+    ):
         require_mocks(asked=True, scripted=None, quiet=False)
     with pytest.raises(UsageProblem, match="--mock and --scripted exclude each other"):
         require_mocks(asked=True, scripted="tools.py:script", quiet=False)
@@ -79,7 +88,10 @@ def test_answers_without_effect_are_mentioned(
     assert capsys.readouterr().err == ""
     monkeypatch.delenv("DEBUG_MOCK_RESPONSES_RESEARCHER")
     say_mocks(honoured=True)
-    assert "DEBUG_MOCK_RESPONSES is not set: models are asked, in spite of --mock" in capsys.readouterr().err
+    assert (
+        "DEBUG_MOCK_RESPONSES is not set: models are asked, in spite of --mock"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_supervised_worker_is_started_so() -> None:

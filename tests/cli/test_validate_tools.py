@@ -80,19 +80,26 @@ def test_without_tools_nothing_is_compared(folder: Path) -> None:
 def test_with_strict_a_warning_is_an_error(folder: Path) -> None:
     misspelt = AGENT.replace("---\nname", "---\ndescripton: finds books\nname", 1) % ""
     (folder / "agent.prompty").write_text(misspelt)
-    lenient, strict = (CliRunner().invoke(app, ["validate", "agent.prompty", *more]) for more in ([], ["--strict"]))
+    lenient, strict = (
+        CliRunner().invoke(app, ["validate", "agent.prompty", *more]) for more in ([], ["--strict"])
+    )
     assert (lenient.exit_code, strict.exit_code) == (0, 1)
     assert "agent.prompty:2: warning: descripton: unknown property" in lenient.stderr
     assert "agent.prompty:2: error: descripton: unknown property" in strict.stderr
 
 
-def test_a_right_file_is_right_with_strict_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_right_file_is_right_with_strict_too(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "a-key-that-opens-nothing")
     code, _, stderr = validate(folder, "", "--strict", "--tools", "tools.py")
     assert (code, stderr) == (0, "agent.prompty: no problems found\n")
     monkeypatch.delenv("OPENAI_API_KEY")
     code, _, stderr = validate(folder, "", "--strict", "--tools", "tools.py")
-    assert (code, stderr.splitlines()[0]) == (0, "OPENAI_API_KEY is not set here: a worker needs it for openai")
+    assert (code, stderr.splitlines()[0]) == (
+        0,
+        "OPENAI_API_KEY is not set here: a worker needs it for openai",
+    )
 
 
 def test_a_spoiled_lock_is_an_error(folder: Path) -> None:
@@ -105,20 +112,29 @@ def test_a_spoiled_lock_is_an_error(folder: Path) -> None:
 
 def test_a_function_that_no_tool_declares_is_named_with_the_nearest(folder: Path) -> None:
     (folder / "tools.py").write_text(TOOLS.replace("find_books", "find_book"))
-    assert "function 'find_book', which the agent does not declare (did you mean 'find_books'?)" in "".join(
-        validate(folder, "", "--tools", "tools.py")[1:]
+    assert (
+        "function 'find_book', which the agent does not declare (did you mean 'find_books'?)"
+        in "".join(validate(folder, "", "--tools", "tools.py")[1:])
     )
     (folder / "tools.py").write_text(f"{TOOLS}\n\n@tool\ndef lend() -> None:\n    'Lends.'\n")
     code, _, stderr = validate(folder, "", "--tools", "tools.py")
     assert code == 0
-    assert "warning: tools: --tools has a function 'lend', which the agent does not declare. The model is not" in stderr
+    assert (
+        "warning: tools: --tools has a function 'lend', which the agent does not declare. The "
+        "model is not" in stderr
+    )
 
 
 def test_the_functions_that_an_agent_names_are_looked_for_in_tools(folder: Path) -> None:
     settings = "metadata: {perdure: {instructionsBy: about}}\n"
-    missing = "no function of --tools named 'about' has the decorator that instructionsBy needs; there: "
+    missing = (
+        "no function of --tools named 'about' has the decorator that instructionsBy needs; there: "
+    )
     assert missing in validate(folder, settings, "--tools", "tools.py")[2]
-    about = "import perdure\n\n\n@perdure.instructions\ndef about() -> str:\n    return 'Books are in Oslo.'\n"
+    about = (
+        "import perdure\n\n\n@perdure.instructions\ndef about() -> str:\n    return 'Books are in "
+        "Oslo.'\n"
+    )
     (folder / "tools.py").write_text(about + TOOLS)
     code, _, stderr = validate(folder, settings, "--tools", "tools.py")
     instruct_functions.pop("about")
@@ -127,7 +143,10 @@ def test_the_functions_that_an_agent_names_are_looked_for_in_tools(folder: Path)
 
 def test_a_webhook_without_its_secret(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = "metadata: {perdure: {webhooks: ['https://example.com/x']}}\n"
-    why = "nobody will be notified: the variable PERDURE_WEBHOOK_SECRET has no secret: expected `whsec_`"
+    why = (
+        "nobody will be notified: the variable PERDURE_WEBHOOK_SECRET has no secret: expected "
+        "`whsec_`"
+    )
     assert why in validate(folder, settings)[2]
     monkeypatch.setenv("PERDURE_WEBHOOK_SECRET", "whsec_" + "A" * 32)
     assert why not in validate(folder, settings)[2]
@@ -135,7 +154,9 @@ def test_a_webhook_without_its_secret(folder: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_handoff_to_a_file_above_says_where_to_begin(folder: Path) -> None:
     (folder / "team").mkdir()
-    (folder / "triage.prompty").write_text(AGENT % "metadata: {perdure: {handoffs: [team/billing.prompty]}}\n")
+    (folder / "triage.prompty").write_text(
+        AGENT % "metadata: {perdure: {handoffs: [team/billing.prompty]}}\n"
+    )
     billing = AGENT % "metadata: {perdure: {handoffs: [../triage.prompty]}}\n"
     (folder / "team" / "billing.prompty").write_text(billing)
     alone, both = (
@@ -143,4 +164,7 @@ def test_a_handoff_to_a_file_above_says_where_to_begin(folder: Path) -> None:
         for name in ("team/billing.prompty", "triage.prompty")
     )
     assert (alone.exit_code, both.exit_code) == (1, 0), both.stderr
-    assert f"Begin with an agent above both: `perdure validate {folder}/triage.prompty`" in alone.stderr
+    assert (
+        f"Begin with an agent above both: `perdure validate {folder}/triage.prompty`"
+        in alone.stderr
+    )

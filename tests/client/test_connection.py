@@ -11,14 +11,25 @@ from temporalio.client import Client
 from temporalio.runtime import Runtime
 from temporalio.service import GrpcCompression
 
-from perdure.client.connection import connect, connect_locally, environment_names_a_server, is_on_this_machine
+from perdure.client.connection import (
+    connect,
+    connect_locally,
+    environment_names_a_server,
+    is_on_this_machine,
+)
 from perdure.errors import ConfigurationError
 
 
 @pytest.fixture(autouse=True)
 def empty_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No Temporal configuration, whatever the machine has."""
-    for name in ("TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE", "TEMPORAL_API_KEY", "TEMPORAL_TLS", "TEMPORAL_PROFILE"):
+    for name in (
+        "TEMPORAL_ADDRESS",
+        "TEMPORAL_NAMESPACE",
+        "TEMPORAL_API_KEY",
+        "TEMPORAL_TLS",
+        "TEMPORAL_PROFILE",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TEMPORAL_CONFIG_FILE", str(tmp_path / "temporal.toml"))
 
@@ -41,7 +52,9 @@ async def test_the_address_comes_from_the_environment(
 
 
 async def test_the_address_comes_from_temporal_toml(address: str, tmp_path: Path) -> None:
-    (tmp_path / "temporal.toml").write_text(f'[profile.default]\naddress = "{address}"\nnamespace = "elsewhere"\n')
+    (tmp_path / "temporal.toml").write_text(
+        f'[profile.default]\naddress = "{address}"\nnamespace = "elsewhere"\n'
+    )
     connected = await connect()
     assert connected.service_client.config.target_host == address
     assert connected.namespace == "elsewhere"
@@ -94,13 +107,17 @@ async def test_an_unreachable_server_of_the_environment_is_started_or_no_longer_
 ) -> None:
     address = f"127.0.0.1:{closed_port}"
     monkeypatch.setenv("TEMPORAL_ADDRESS", address)
-    said = "host:port: start that server, or unset TEMPORAL_ADDRESS and type `perdure dev` for an embedded one, or"
+    said = (
+        "host:port: start that server, or unset TEMPORAL_ADDRESS and type `perdure dev` for an "
+        "embedded one, or"
+    )
     with pytest.raises(ConfigurationError, match=said):
         await connect()
     monkeypatch.delenv("TEMPORAL_ADDRESS")
     (tmp_path / "temporal.toml").write_text(f'[profile.default]\naddress = "{address}"\n')
     with pytest.raises(
-        ConfigurationError, match="or take it out of the profile of temporal.toml and type `perdure dev`"
+        ConfigurationError,
+        match="or take it out of the profile of temporal.toml and type `perdure dev`",
     ):
         await connect()
 

@@ -25,10 +25,15 @@ async def test_a_clock_that_is_off_tells_the_server_s_time(client: Client, hours
 
 
 async def test_ages_are_by_the_time_that_is_given(client: Client) -> None:
-    started = await client.start_workflow(WORKFLOW, {}, id=str(uuid.uuid4()), task_queue=f"none-{uuid.uuid4()}")
+    started = await client.start_workflow(
+        WORKFLOW, {}, id=str(uuid.uuid4()), task_queue=f"none-{uuid.uuid4()}"
+    )
     described = await started.describe()
     row = row_of(
-        described, ShownRun("a", described.start_time), CommandMemo(), described.start_time + timedelta(seconds=90)
+        described,
+        ShownRun("a", described.start_time),
+        CommandMemo(),
+        described.start_time + timedelta(seconds=90),
     )
     await started.terminate()
     assert (row["age"], row["seconds"]) == (90, 90)

@@ -1,4 +1,6 @@
-"""Mistakes in the settings of a connection, each explained in its own words: a real server, behind a proxy with TLS."""
+"""Mistakes in the settings of a connection, each explained in its own words: a real server, behind
+a proxy with TLS.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,17 @@ class Authority:
         self._folder = folder
         for name in ("ca", "other-ca"):
             self._openssl(
-                *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}"),
+                *(
+                    "req",
+                    "-x509",
+                    "-newkey",
+                    "rsa:2048",
+                    "-nodes",
+                    "-days",
+                    "2",
+                    "-subj",
+                    f"/CN={name}",
+                ),
                 *("-keyout", f"{name}.key", "-out", f"{name}.pem"),
             )
 
@@ -40,7 +52,17 @@ class Authority:
         )
         (self._folder / f"{name}.ext").write_text(f"subjectAltName={alternative}")
         self._openssl(
-            *("x509", "-req", "-in", f"{name}.csr", "-CA", f"{by}.pem", "-CAkey", f"{by}.key", "-CAcreateserial"),
+            *(
+                "x509",
+                "-req",
+                "-in",
+                f"{name}.csr",
+                "-CA",
+                f"{by}.pem",
+                "-CAkey",
+                f"{by}.key",
+                "-CAcreateserial",
+            ),
             *("-out", f"{name}.pem", "-days", str(days), "-extfile", f"{name}.ext"),
         )
 
@@ -66,10 +88,14 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @asynccontextmanager
-async def behind_tls(address: str, authority: Authority, certificate: str, *, mutual: bool) -> AsyncIterator[str]:
+async def behind_tls(
+    address: str, authority: Authority, certificate: str, *, mutual: bool
+) -> AsyncIterator[str]:
     """Yield the address of a proxy that speaks TLS in front of the server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(authority.path(f"{certificate}.pem"), authority.path(f"{certificate}.key"))
+    context.load_cert_chain(
+        authority.path(f"{certificate}.pem"), authority.path(f"{certificate}.key")
+    )
     context.set_alpn_protocols(["h2"])
     if mutual:
         context.load_verify_locations(authority.path("ca.pem"))
@@ -106,11 +132,35 @@ def _settings(authority: Authority, *, ca: str = "ca", cert: str = "", key: str 
 
 MISTAKES: dict[str, tuple[str, bool, dict[str, Any] | None, str, str]] = {
     "no TLS": ("server", False, None, "it may speak TLS only", "TEMPORAL_TLS=true"),
-    "another authority": ("server", False, {"ca": "other-ca"}, "not trusted", "TEMPORAL_TLS_SERVER_CA_CERT_PATH"),
-    "another name": ("elsewhere", False, {}, f"expected {NAME}, it has other.example", "TEMPORAL_TLS_SERVER_NAME"),
+    "another authority": (
+        "server",
+        False,
+        {"ca": "other-ca"},
+        "not trusted",
+        "TEMPORAL_TLS_SERVER_CA_CERT_PATH",
+    ),
+    "another name": (
+        "elsewhere",
+        False,
+        {},
+        f"expected {NAME}, it has other.example",
+        "TEMPORAL_TLS_SERVER_NAME",
+    ),
     "expired": ("expired", False, {}, "has expired", "renew"),
-    "no client certificate": ("server", True, {}, "closes each connection", "TEMPORAL_TLS_CLIENT_CERT_PATH"),
-    "a stranger": ("server", True, {"cert": "stranger"}, "closes each connection", "TEMPORAL_TLS_CLIENT_CERT_PATH"),
+    "no client certificate": (
+        "server",
+        True,
+        {},
+        "closes each connection",
+        "TEMPORAL_TLS_CLIENT_CERT_PATH",
+    ),
+    "a stranger": (
+        "server",
+        True,
+        {"cert": "stranger"},
+        "closes each connection",
+        "TEMPORAL_TLS_CLIENT_CERT_PATH",
+    ),
     "another key": (
         "server",
         True,
@@ -122,7 +172,9 @@ MISTAKES: dict[str, tuple[str, bool, dict[str, Any] | None, str, str]] = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-async def test_a_mistake_with_tls_is_explained(address: str, authority: Authority, mistake: str) -> None:
+async def test_a_mistake_with_tls_is_explained(
+    address: str, authority: Authority, mistake: str
+) -> None:
     certificate, mutual, settings, text, remedy = MISTAKES[mistake]
     tls = {} if settings is None else {"tls": _settings(authority, **settings)}
     async with behind_tls(address, authority, certificate, mutual=mutual) as proxy:
@@ -154,4 +206,7 @@ async def test_a_namespace_that_the_server_lacks(cli: Cli) -> None:
     finished = await elsewhere("ls")
     await elsewhere.close()
     assert (finished.code, finished.stdout) == (1, "")
-    assert "the server has no namespace 'nope': expected the name of one in TEMPORAL_NAMESPACE" in finished.stderr
+    assert (
+        "the server has no namespace 'nope': expected the name of one in TEMPORAL_NAMESPACE"
+        in finished.stderr
+    )

@@ -7,11 +7,19 @@ from uuid import uuid4
 
 import pytest
 from temporalio.api.enums.v1 import IndexedValueType
-from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
+from temporalio.api.operatorservice.v1 import (
+    AddSearchAttributesRequest,
+    ListSearchAttributesRequest,
+)
 from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client
 
-from perdure.client.connection import Registration, command, register_search_attributes, set_up_namespace
+from perdure.client.connection import (
+    Registration,
+    command,
+    register_search_attributes,
+    set_up_namespace,
+)
 from perdure.protocol.search_attributes import ALL
 
 from ..support.waiting import wait_for
@@ -30,7 +38,9 @@ async def bare(client: Client) -> Client:
 
     async def knows_none() -> bool:
         request = ListSearchAttributesRequest(namespace=name)
-        return not (await bare.operator_service.list_search_attributes(request, retry=True)).custom_attributes
+        return not (
+            await bare.operator_service.list_search_attributes(request, retry=True)
+        ).custom_attributes
 
     await wait_for(knows_none)
     return bare
@@ -52,7 +62,9 @@ async def test_an_attribute_of_another_type_is_told_and_the_rest_is_added(bare: 
     request.search_attributes["PerdureAgent"] = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
     await bare.operator_service.add_search_attributes(request, retry=True)
     rest = [name for name in NAMES if name not in ("PerdureCost", "PerdureAgent")]
-    expected = Registration(existing=["PerdureAgent"], added=rest, mismatched={"PerdureCost": "Keyword"})
+    expected = Registration(
+        existing=["PerdureAgent"], added=rest, mismatched={"PerdureCost": "Keyword"}
+    )
     assert await set_up_namespace(bare) == expected
 
 

@@ -21,8 +21,12 @@ from ..support.waiting import wait_for
 Scripted = Callable[[Script], ScriptedModel]
 
 
-async def test_a_run_without_a_worker_names_its_queue(stage: Stage, scripted: Scripted, cli: Cli) -> None:
-    """One whose worker is gone, and one that no worker has ever seen: to the latter the queue is new."""
+async def test_a_run_without_a_worker_names_its_queue(
+    stage: Stage, scripted: Scripted, cli: Cli
+) -> None:
+    """One whose worker is gone, and one that no worker has ever seen: to the latter the queue is
+    new.
+    """
     gate, nobody = Gate(), Stage(stage.client, f"{stage.task_queue}-nobody")
     model = scripted([asks(call("gate")), says("done")])
     old = await stage.start(scripted_agent(model, ["gate"]))
@@ -39,7 +43,10 @@ async def test_a_run_without_a_worker_names_its_queue(stage: Stage, scripted: Sc
         cli("ls", "--json", "--limit", "10"),
         watched.says(f"on the task queue {stage.task_queue!r}"),
     )
-    assert (of_old.queue_without_worker, of_fresh.queue_without_worker) == (stage.task_queue, nobody.task_queue)
+    assert (of_old.queue_without_worker, of_fresh.queue_without_worker) == (
+        stage.task_queue,
+        nobody.task_queue,
+    )
     assert f"a worker on the task queue '{nobody.task_queue}' is missing" in shown.stdout
     row = next(row for row in json.loads(listed.stdout) if row["id"] == fresh.id)
     assert row["queueWithoutWorker"] == nobody.task_queue

@@ -1,4 +1,6 @@
-"""Runs, sessions and schedules are deleted with what they alone have in storage, and nothing else."""
+"""Runs, sessions and schedules are deleted with what they alone have in storage, and nothing
+else.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,15 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from perdure.agents import Agent
-from perdure.client import RunHandle, delete_run, delete_tenant, get_run, session, start_run, sweep_storage
+from perdure.client import (
+    RunHandle,
+    delete_run,
+    delete_tenant,
+    get_run,
+    session,
+    start_run,
+    sweep_storage,
+)
 from perdure.client.deletion import Deletions, DeletionTarget
 from perdure.client.embedded.backup import forget_deleted
 from perdure.client.schedules import create_schedule, list_schedules, run_schedule
@@ -40,8 +50,12 @@ from ..support.stage import Stage
 from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
-QUICK = [f'history.{queue}ProcessorUpdateAckInterval="100ms"' for queue in ("transfer", "timer", "visibility")]
-"""Dynamic configuration: a server deletes a run that has ended just now at once, not a minute later."""
+QUICK = [
+    f'history.{queue}ProcessorUpdateAckInterval="100ms"'
+    for queue in ("transfer", "timer", "visibility")
+]
+"""Dynamic configuration: a server deletes a run that has ended just now at once, not a minute
+later."""
 SHORT_HISTORY = "limit.historyCount.suggestContinueAsNew=40"
 LARGE = 400_000
 
@@ -69,7 +83,11 @@ def files(folder: Path) -> list[Path]:
 
 def holders(folder: Path, text: str) -> list[str]:
     """The files in which the text is."""
-    return [str(path.relative_to(folder)) for path in files(folder) if text.encode() in path.read_bytes()]
+    return [
+        str(path.relative_to(folder))
+        for path in files(folder)
+        if text.encode() in path.read_bytes()
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -109,14 +127,20 @@ async def are_gone(client: Client, *ids: str) -> bool:
 def one_tool(request: ScriptedRequest) -> ScriptedReply:
     """Asks for a large drawing with the mark of the question, then answers with it."""
     mark = next(message.text for message in request.messages if message.role == "user").split()[0]
-    return says(f"{mark} it is") if request.messages[-1].role == "tool" else asks(call("draw", "drawn", text=mark))
+    return (
+        says(f"{mark} it is")
+        if request.messages[-1].role == "tool"
+        else asks(call("draw", "drawn", text=mark))
+    )
 
 
 async def drawing(stage: Stage, agent: Agent, mark: str, **more: Any) -> RunHandle:
     return await stage.start(agent, [Message.user(f"{mark} {noise(mark, 1000)}")], **more)
 
 
-@pytest.mark.parametrize("count", [3, pytest.param(300, marks=[pytest.mark.trial, pytest.mark.timeout(900)])])
+@pytest.mark.parametrize(
+    "count", [3, pytest.param(300, marks=[pytest.mark.trial, pytest.mark.timeout(900)])]
+)
 async def test_nothing_of_a_tenant_is_left(
     database: tuple[Path, Client],
     stage: Stage,
@@ -134,28 +158,44 @@ async def test_nothing_of_a_tenant_is_left(
     agent = scripted_agent(model, ["draw"])
     replies = {"chief": [asks(call("clerk", q=mark)), says(mark)], "clerk": [says(f"clerk {mark}")]}
     family = scripted(family_script(replies))
-    chief = write_agent(tmp_path, "chief.prompty", family, tools=[calls("clerk.prompty")], prompt=f"user:\n{mark}")
+    chief = write_agent(
+        tmp_path, "chief.prompty", family, tools=[calls("clerk.prompty")], prompt=f"user:\n{mark}"
+    )
     write_agent(tmp_path, "clerk.prompty", family, prompt=f"user:\n{mark} {noise(mark)}")
     async with stage.worker([draw]):
         other = await drawing(stage, agent, "other", tenant=f"not-{tenant}")
-        talk = session(client, agent, f"session-{uuid.uuid4()}", task_queue=stage.task_queue, tenant=tenant)
+        talk = session(
+            client, agent, f"session-{uuid.uuid4()}", task_queue=stage.task_queue, tenant=tenant
+        )
         turn = await talk.send(f"{mark} hello")
         await turn.result()
         runs: list[RunHandle] = []
         while len(runs) < count:
-            runs += [await drawing(stage, agent, mark, tenant=tenant) for _ in range(min(20, count - len(runs)))]
+            runs += [
+                await drawing(stage, agent, mark, tenant=tenant)
+                for _ in range(min(20, count - len(runs)))
+            ]
             await runs[-1].result()
         caller = await start_run(client, load(chief), task_queue=stage.task_queue, tenant=tenant)
         name = f"schedule-{uuid.uuid4()}"
         seed = [Message.user(f"{mark} {noise(mark)}")]
         await create_schedule(
-            client, name, agent, messages=seed, every=3600, task_queue=stage.task_queue, tenant=tenant
+            client,
+            name,
+            agent,
+            messages=seed,
+            every=3600,
+            task_queue=stage.task_queue,
+            tenant=tenant,
         )
         await run_schedule(client, name)
         for run in [*runs, caller, other]:
             await run.result()
         await wait_for(lambda: _scheduled_has_ended(client, name))
-        with pytest.raises(DeletionError, match=f"is open: close it first .perdure chat --session {talk.id} --close"):
+        with pytest.raises(
+            DeletionError,
+            match=f"is open: close it first .perdure chat --session {talk.id} --close",
+        ):
             await delete_run(client, talk.id)
         await talk.close()
         assert holders(folder, mark)
@@ -192,7 +232,9 @@ async def _scheduled_has_ended(client: Client, name: str) -> bool:
     return (await client.count_workflows(query)).count == 1
 
 
-async def test_what_is_under_way_is_refused_unless_it_is_ended(stage: Stage, scripted: Scripted, storage: Path) -> None:
+async def test_what_is_under_way_is_refused_unless_it_is_ended(
+    stage: Stage, scripted: Scripted, storage: Path
+) -> None:
     rounds = [asks(call("draw", text=f"{number}")) for number in range(5)]
     agent = scripted_agent(scripted([*rounds, says("late", delay=60)]), ["draw"])
     async with stage.worker([draw]):
@@ -202,12 +244,19 @@ async def test_what_is_under_way_is_refused_unless_it_is_ended(stage: Stage, scr
             return (await run.status()).iteration == 6
 
         await wait_for(has_gone_on)
-        with pytest.raises(DeletionError, match="is under way: end it first .perdure cancel") as refused:
+        with pytest.raises(
+            DeletionError, match="is under way: end it first .perdure cancel"
+        ) as refused:
             await delete_run(stage.client, run.id)
         assert refused.value.kind == "open"
         assert files(storage)
         deleted = await delete_run(stage.client, run.id, force=True)
-        assert (deleted.runs, deleted.histories > 1, deleted.values >= 5, deleted.left) == ([run.id], True, True, [])
+        assert (deleted.runs, deleted.histories > 1, deleted.values >= 5, deleted.left) == (
+            [run.id],
+            True,
+            True,
+            [],
+        )
         await wait_for(lambda: are_gone(stage.client, run.id))
         assert files(storage) == []
         again = await delete_run(stage.client, run.id)
@@ -230,7 +279,9 @@ async def test_an_open_session_goes_with_its_turns(stage: Stage, scripted: Scrip
         await wait_for(lambda: are_gone(stage.client, turn.id, f"{talk.id}/2"))
 
 
-async def test_a_called_run_alone_leaves_its_caller_whole(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+async def test_a_called_run_alone_leaves_its_caller_whole(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
     answer = noise("answer")
     replies = {"chief": [asks(call("clerk", "clerked")), says("done")], "clerk": [says(answer)]}
     model = scripted(family_script(replies))
@@ -251,7 +302,10 @@ async def test_a_called_run_alone_leaves_its_caller_whole(stage: Stage, scripted
 async def test_a_fork_is_waited_for_until_it_has_loaded_its_conversation(
     stage: Stage, scripted: Scripted, storage: Path
 ) -> None:
-    rounds = [asks(*[call("sketch", text=f"{number}{index}") for index in range(9)]) for number in range(4)]
+    rounds = [
+        asks(*[call("sketch", text=f"{number}{index}") for index in range(9)])
+        for number in range(4)
+    ]
     agent = scripted_agent(scripted([*rounds, says("done"), says("gone on")]), ["sketch"])
     async with stage.worker([sketch]):
         run = await stage.start(agent, max_iterations=20)
@@ -275,7 +329,9 @@ async def test_a_fork_is_waited_for_until_it_has_loaded_its_conversation(
     assert files(storage) == []
 
 
-async def test_of_an_id_that_was_used_twice_one_run_goes(stage: Stage, scripted: Scripted, storage: Path) -> None:
+async def test_of_an_id_that_was_used_twice_one_run_goes(
+    stage: Stage, scripted: Scripted, storage: Path
+) -> None:
     agent, id = scripted_agent(scripted(one_tool), ["draw"]), f"twice-{uuid.uuid4()}"
     async with stage.worker([draw]):
         first = await drawing(stage, agent, "one", id=id)
@@ -298,7 +354,9 @@ async def test_of_an_id_that_was_used_twice_one_run_goes(stage: Stage, scripted:
 async def test_a_storage_that_refuses_leaves_the_run_for_the_next_try(
     stage: Stage, scripted: Scripted, storage: Path
 ) -> None:
-    agent = scripted_agent(scripted([asks(call("draw", text="a"), call("draw", text="b")), says("done")]), ["draw"])
+    agent = scripted_agent(
+        scripted([asks(call("draw", text="a"), call("draw", text="b")), says("done")]), ["draw"]
+    )
     async with stage.worker([draw]):
         run = await stage.start(agent)
         await run.result()
@@ -334,14 +392,22 @@ async def test_a_command_that_is_killed_again_and_again_ends_with_nothing_left(
 ) -> None:
     agent, tenant = scripted_agent(scripted(one_tool), ["draw"]), f"tenant-{uuid.uuid4()}"
     async with stage.worker([draw]):
-        runs = [await drawing(stage, agent, f"killed{number}", tenant=tenant) for number in range(40)]
+        runs = [
+            await drawing(stage, agent, f"killed{number}", tenant=tenant) for number in range(40)
+        ]
         for run in runs:
             await run.result()
     address = stage.client.service_client.config.target_host
-    environment = {**clean_environment(tmp_path), "TEMPORAL_ADDRESS": address, "PERDURE_STORAGE": storage.as_uri()}
+    environment = {
+        **clean_environment(tmp_path),
+        "TEMPORAL_ADDRESS": address,
+        "PERDURE_STORAGE": storage.as_uri(),
+    }
     commands, patience, kills = Cli(environment), 2.0, 0
     while True:
-        command = await commands.start("delete", "--tenant", tenant, "--yes", "--no-wait", anew=True)
+        command = await commands.start(
+            "delete", "--tenant", tenant, "--yes", "--no-wait", anew=True
+        )
         ending = asyncio.ensure_future(command.finish())
         if (await asyncio.wait([ending], timeout=patience))[0]:
             break
@@ -357,9 +423,13 @@ async def test_a_command_that_is_killed_again_and_again_ends_with_nothing_left(
 
 @pytest.mark.trial
 @pytest.mark.timeout(900)
-async def test_runs_that_are_started_meanwhile(stage: Stage, scripted: Scripted, storage: Path) -> None:
+async def test_runs_that_are_started_meanwhile(
+    stage: Stage, scripted: Scripted, storage: Path
+) -> None:
     agent, tenant = scripted_agent(scripted(one_tool), ["draw"]), f"tenant-{uuid.uuid4()}"
-    talk = session(stage.client, agent, f"session-{uuid.uuid4()}", task_queue=stage.task_queue, tenant=tenant)
+    talk = session(
+        stage.client, agent, f"session-{uuid.uuid4()}", task_queue=stage.task_queue, tenant=tenant
+    )
     started: list[RunHandle] = []
 
     async def start() -> None:
@@ -399,17 +469,24 @@ async def test_a_workflow_of_others_is_left_alone(stage: Stage) -> None:
     await stage.client.get_workflow_handle(id).terminate()
 
 
-async def test_a_sweep_removes_what_no_run_refers_to(stage: Stage, scripted: Scripted, storage: Path) -> None:
+async def test_a_sweep_removes_what_no_run_refers_to(
+    stage: Stage, scripted: Scripted, storage: Path
+) -> None:
     agent = scripted_agent(scripted(one_tool), ["draw"])
     async with stage.worker([draw]):
         run = await drawing(stage, agent, "kept")
         await run.result()
     name = f"schedule-{uuid.uuid4()}"
     seed = [Message.user(noise("seed"))]
-    await create_schedule(stage.client, name, agent, messages=seed, every=3600, task_queue=stage.task_queue)
+    await create_schedule(
+        stage.client, name, agent, messages=seed, every=3600, task_queue=stage.task_queue
+    )
     kept = files(storage)
     assert len(kept) == 2
-    orphan, young = kept[0].parents[1] / ("0" * 32) / ("a" * 64), kept[0].parents[1] / ("1" * 32) / ("b" * 64)
+    orphan, young = (
+        kept[0].parents[1] / ("0" * 32) / ("a" * 64),
+        kept[0].parents[1] / ("1" * 32) / ("b" * 64),
+    )
     shared = storage / "cc" / ("c" * 64)
     moved = kept[0].parents[1] / ("2" * 32) / kept[0].name
     for path in (orphan, young, shared, moved):
@@ -423,7 +500,9 @@ async def test_a_sweep_removes_what_no_run_refers_to(stage: Stage, scripted: Scr
     assert orphan.exists()
     assert (await sweep_storage(stage.client)).removed == dry.removed
     assert sorted(files(storage)) == sorted([*kept, young, shared, moved])
-    assert (await sweep_storage(stage.client, shared=True)).removed == [str(shared.relative_to(storage))]
+    assert (await sweep_storage(stage.client, shared=True)).removed == [
+        str(shared.relative_to(storage))
+    ]
     with pytest.raises(ValueError, match="3600 seconds at least"):
         await sweep_storage(stage.client, older_than=60)
     await delete_run(stage.client, f"schedule:{name}")
@@ -433,10 +512,14 @@ async def test_a_sweep_removes_what_no_run_refers_to(stage: Stage, scripted: Scr
     assert files(storage) == []
 
 
-async def test_what_goes_on_from_a_run_that_is_named_as_a_schedule_stays(stage: Stage, scripted: Scripted) -> None:
+async def test_what_goes_on_from_a_run_that_is_named_as_a_schedule_stays(
+    stage: Stage, scripted: Scripted
+) -> None:
     name, agent = f"schedule-{uuid.uuid4()}", scripted_agent(scripted(lambda request: says("over")))
     seed = [Message.user("Hi")]
-    await create_schedule(stage.client, name, agent, messages=seed, every=3600, task_queue=stage.task_queue)
+    await create_schedule(
+        stage.client, name, agent, messages=seed, every=3600, task_queue=stage.task_queue
+    )
     async with stage.worker():
         await run_schedule(stage.client, name)
         run = await stage.start(agent, id=f"schedule:{name}")
@@ -459,11 +542,16 @@ async def test_what_goes_on_from_a_run_that_is_named_as_a_schedule_stays(stage: 
     await delete_run(stage.client, fork.id)
 
 
-async def test_a_value_that_is_stored_again_while_it_is_removed_stays(storage: Path, tmp_path: Path) -> None:
+async def test_a_value_that_is_stored_again_while_it_is_removed_stays(
+    storage: Path, tmp_path: Path
+) -> None:
     from perdure.payloads.storage import values_of
 
     converter = data_converter(storage=tmp_path.as_uri())
-    payloads, values = await converter.encode([noise("again")]), values_of(converter.external_storage)
+    payloads, values = (
+        await converter.encode([noise("again")]),
+        values_of(converter.external_storage),
+    )
     assert values is not None
     [listed] = [each async for each in values.values("default")]
     os.utime(tmp_path / listed.key, (1, 1))

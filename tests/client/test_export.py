@@ -66,7 +66,10 @@ def conversation(lines: list[dict[str, Any]]) -> list[Message]:
 async def test_everything_of_a_run(stage: Stage, scripted: Scripted) -> None:
     model = scripted(
         [
-            [ScriptedReply(status=503), asks(call("echo", "a", text="one"), call("fail", "b"), call("nothing", "c"))],
+            [
+                ScriptedReply(status=503),
+                asks(call("echo", "a", text="one"), call("fail", "b"), call("nothing", "c")),
+            ],
             asks(call("look", "d", text="sky"), call("pay", "e", text="much"), text="Paying."),
             says("done", input_tokens=7, output_tokens=2),
         ]
@@ -82,7 +85,11 @@ async def test_everything_of_a_run(stage: Stage, scripted: Scripted) -> None:
     assert [line["kind"] for line in lines][:2] == ["export", "run"]
     assert lines[-1]["kind"] == "end"
     started, end = lines[1], lines[-1]
-    assert (started["status"], started["agent"]["name"], started["options"]["max_iterations"]) == ("done", "tested", 10)
+    assert (started["status"], started["agent"]["name"], started["options"]["max_iterations"]) == (
+        "done",
+        "tested",
+        10,
+    )
     assert [tool["name"] for tool in started["tools"]] == ["echo", "fail", "look", "pay"]
     assert (end["status"], end["modelCalls"], end["result"]["output"]) == ("done", 3, "done")
     assert end["usage"]["total_tokens"] == result.usage.total_tokens
@@ -118,7 +125,10 @@ async def test_everything_of_a_run(stage: Stage, scripted: Scripted) -> None:
 
     assert open_lines[1]["status"] == "running"
     assert open_lines[-1]["status"] == "waiting_for_approval"
-    assert [line["status"] for line in open_lines if line["kind"] == "tool_call"][3:] == ["success", "running"]
+    assert [line["status"] for line in open_lines if line["kind"] == "tool_call"][3:] == [
+        "success",
+        "running",
+    ]
     assert [line["kind"] for line in await lines_of(run, events=False)].count("event") == 0
 
 
@@ -138,7 +148,8 @@ async def test_steering_cancellation_and_what_is_secret(
         await run.cancel("enough")
         gate.open.set()
         await wait_for(lambda: _ended(run))
-    # What becomes known as a secret later is none of the export's business, but does not leave by it either.
+    # What becomes known as a secret later is none of the export's business, but does not leave by
+    # it either.
     monkeypatch.setenv("SOME_API_KEY", "swordfish-and-more-of-it")
     lines = await lines_of(run)
     assert "swordfish" not in json.dumps(lines)
@@ -153,7 +164,9 @@ async def _ended(run: RunHandle) -> bool:
     return (await run.status()).status == "cancelled"
 
 
-async def test_encrypted_runs_are_exported_and_forked(client: Client, task_queue: str, scripted: Scripted) -> None:
+async def test_encrypted_runs_are_exported_and_forked(
+    client: Client, task_queue: str, scripted: Scripted
+) -> None:
     converter = data_converter(encryption=f"k1:{base64.b64encode(b'k' * 32).decode()}")
     sealed = Client(**{**client.config(), "data_converter": converter})
     stage = Stage(sealed, task_queue)
@@ -164,9 +177,11 @@ async def test_encrypted_runs_are_exported_and_forked(client: Client, task_queue
             await run.result()
         lines = await lines_of(run)
         assert "401" in lines[-1]["failure"]["message"]
-        assert [line["failure"]["status"] for line in lines if line["kind"] == "model_call" and line["failure"]] == [
-            401
-        ]
+        assert [
+            line["failure"]["status"]
+            for line in lines
+            if line["kind"] == "model_call" and line["failure"]
+        ] == [401]
         [called] = [line for line in lines if line["kind"] == "tool_call"]
         assert called["result"]["parts"][0]["value"] == "echo of one"
         fork = await run.fork(2, steer="Again.")

@@ -1,4 +1,6 @@
-"""Runs that call others: exported with them, played again without them, and forked like any other."""
+"""Runs that call others: exported with them, played again without them, and forked like any
+other.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +47,18 @@ async def test_exported_played_and_forked(stage: Stage, scripted: Scripted, tmp_
     tools = [calls("clerk.prompty"), foreign_tools.activity("weigh", queue, "name:string!")]
     chief = write_agent(tmp_path, "chief.prompty", model, tools=tools)
     reads = {**calls("reader.prompty"), "mode": "single"}
-    write_agent(tmp_path, "clerk.prompty", model, tools=[reads], inputs=takes("topic"), prompt="user:\n{{topic}}.")
+    write_agent(
+        tmp_path,
+        "clerk.prompty",
+        model,
+        tools=[reads],
+        inputs=takes("topic"),
+        prompt="user:\n{{topic}}.",
+    )
     inputs = [{"name": "page", "kind": "integer", "required": True}]
-    write_agent(tmp_path, "reader.prompty", model, inputs=inputs, prompt="user:\nRead page {{page}}.")
+    write_agent(
+        tmp_path, "reader.prompty", model, inputs=inputs, prompt="user:\nRead page {{page}}."
+    )
     async with stage.worker(), Worker(stage.client, task_queue=queue, activities=[weigh]):
         run = await stage.start(load(chief))
         result = await run.result()
@@ -59,7 +70,9 @@ async def test_exported_played_and_forked(stage: Stage, scripted: Scripted, tmp_
         own = [line for line in lines if line["run"] == run.id]
         assert conversation(own) == result.messages
         called = {line["name"]: line for line in lines if line["kind"] == "tool_call"}
-        assert [(called[name]["by"], called[name]["status"]) for name in ("clerk", "weigh", "reader")] == [
+        assert [
+            (called[name]["by"], called[name]["status"]) for name in ("clerk", "weigh", "reader")
+        ] == [
             ("agent", "success"),
             ("other", "success"),
             ("agent", "success"),
@@ -67,7 +80,9 @@ async def test_exported_played_and_forked(stage: Stage, scripted: Scripted, tmp_
         assert called["clerk"]["childRun"]["id"] == clerk
         assert called["clerk"]["arguments"] == {"topic": "ships"}
         assert called["weigh"]["result"]["parts"][0]["value"] == '{"kilos":4}'
-        [parent] = [line["parent"] for line in lines if line["kind"] == "run" and line["run"] == clerk]
+        [parent] = [
+            line["parent"] for line in lines if line["kind"] == "run" and line["run"] == clerk
+        ]
         assert parent["parent"] == run.id
         assert [line for line in await lines_of(run, children=False) if line["run"] != run.id] == []
 
@@ -84,7 +99,13 @@ async def test_exported_played_and_forked(stage: Stage, scripted: Scripted, tmp_
         assert [line["parent"] for line in await lines_of(fork) if line["kind"] == "run"] == [None]
 
 
-NO_EXPORTS: list[list[Any]] = [[], [{}], [1], [{"kind": "run"}], [{"kind": "run", "run": "a", "agent": {"model": 3}}]]
+NO_EXPORTS: list[list[Any]] = [
+    [],
+    [{}],
+    [1],
+    [{"kind": "run"}],
+    [{"kind": "run", "run": "a", "agent": {"model": 3}}],
+]
 
 
 @pytest.mark.parametrize("lines", NO_EXPORTS)

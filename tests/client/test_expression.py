@@ -59,10 +59,17 @@ def test_it_is_the_same_agent_as_that_of_a_file(tmp_path: Path) -> None:
 
 
 async def test_it_brings_its_functions_and_its_type(client: Client) -> None:
-    with ScriptedModel([asks("look", place="Oslo"), says('{"degrees": -100}'), says('{"degrees": 7}')]) as model:
+    with ScriptedModel(
+        [asks("look", place="Oslo"), says('{"degrees": -100}'), says('{"degrees": 7}')]
+    ) as model:
         agent = made(model, instructions="Tell the weather.", output_type=Weather)
-        assert await perdure.invoke_agent_async(agent, "How is Oslo?", client=client) == Weather(degrees=7)
-    assert [message.text for message in model.requests[0].messages] == ["Tell the weather.", "How is Oslo?"]
+        assert await perdure.invoke_agent_async(agent, "How is Oslo?", client=client) == Weather(
+            degrees=7
+        )
+    assert [message.text for message in model.requests[0].messages] == [
+        "Tell the weather.",
+        "How is Oslo?",
+    ]
     assert model.requests[1].messages[-1].text == "blue in Oslo"
 
 
@@ -79,14 +86,21 @@ async def test_a_worker_has_its_functions_by_the_agent(client: Client) -> None:
 
 def test_in_process() -> None:
     agent = made(output_type=Weather)
-    result = run_in_process(agent, model=[asks("look", place="Oslo"), says('{"degrees": 1}')], inputs="How is Oslo?")
+    result = run_in_process(
+        agent, model=[asks("look", place="Oslo"), says('{"degrees": 1}')], inputs="How is Oslo?"
+    )
     assert result.output == Weather(degrees=1)
     assert [message.text for message in result.messages][:2] == ["How is Oslo?", ""]
 
 
 def test_other_tools_are_declared_as_in_files() -> None:
-    agent = perdure.agent({"id": "m", "provider": "anthropic"}, tools=[look, {"name": "ask_user", "kind": "builtin"}])
-    assert [(tool.name, tool.kind) for tool in agent.tools or ()] == [("ask_user", "builtin"), ("look", "function")]
+    agent = perdure.agent(
+        {"id": "m", "provider": "anthropic"}, tools=[look, {"name": "ask_user", "kind": "builtin"}]
+    )
+    assert [(tool.name, tool.kind) for tool in agent.tools or ()] == [
+        ("ask_user", "builtin"),
+        ("look", "function"),
+    ]
     assert agent.model is not None
     assert agent.model.provider == "anthropic"
     named = perdure.agent("meta-llama/Llama-3", instructions="user:\nHello.").model
@@ -95,15 +109,24 @@ def test_other_tools_are_declared_as_in_files() -> None:
 
 
 def test_the_class_makes_the_same_agent() -> None:
-    parts: dict[str, Any] = {"instructions": "You are in {{place}}.", "tools": [look], "output_type": Weather}
+    parts: dict[str, Any] = {
+        "instructions": "You are in {{place}}.",
+        "tools": [look],
+        "output_type": Weather,
+    }
     by_function = perdure.agent("openai/gpt-5", **parts)
-    for by_class in (perdure.Agent("openai/gpt-5", **parts), perdure.Agent(**{"model": "openai/gpt-5", **parts})):
+    for by_class in (
+        perdure.Agent("openai/gpt-5", **parts),
+        perdure.Agent(**{"model": "openai/gpt-5", **parts}),
+    ):
         assert by_class == by_function
         assert isinstance(by_class, perdure.Agent)
         assert run_in_process(
             by_class, model=[says('{"degrees": 1}')], inputs={"place": "Oslo", "question": "?"}
         ).output
-    assert perdure.Agent.model_validate({"model": {"id": "gpt-5"}}) == perdure.Agent(model=Model(id="gpt-5"))
+    assert perdure.Agent.model_validate({"model": {"id": "gpt-5"}}) == perdure.Agent(
+        model=Model(id="gpt-5")
+    )
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'model'"):
         perdure.Agent(tools=[look])
 
@@ -123,7 +146,10 @@ def test_arguments_of_another_type_are_named(given: dict[str, Any], said: str) -
 
 @pytest.mark.parametrize("model", ["", " ", "openai/", "anthropic/", {"provider": "openai"}])
 def test_a_model_without_an_id_is_refused(model: Any) -> None:
-    with pytest.raises(perdure.LoadError, match=r"model\.id: is missing: expected a model's id, such as gpt-4\.1-mini"):
+    with pytest.raises(
+        perdure.LoadError,
+        match=r"model\.id: is missing: expected a model's id, such as gpt-4\.1-mini",
+    ):
         perdure.agent(model)
 
 
@@ -137,8 +163,13 @@ def test_a_text_alone_is_the_only_input() -> None:
         run_in_process(agent, model=[says("")], inputs="How is Oslo?")
 
 
-@pytest.mark.parametrize("before", ["", "import perdure.agents", "from perdure.agents import Agent", "perdure.load"])
+@pytest.mark.parametrize(
+    "before", ["", "import perdure.agents", "from perdure.agents import Agent", "perdure.load"]
+)
 def test_the_function_is_there_whatever_was_imported_before(before: str) -> None:
-    code = f"import perdure; {before}\nprint(perdure.agent('openai/gpt-5').model.id)\nfrom perdure.agent import Agent"
+    code = (
+        f"import perdure; {before}\nprint(perdure.agent('openai/gpt-5').model.id)\nfrom "
+        "perdure.agent import Agent"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "gpt-5\n", done.stderr

@@ -1,4 +1,6 @@
-"""A fork begins with the conversation as it stood, repeats nothing, and knows where it comes from."""
+"""A fork begins with the conversation as it stood, repeats nothing, and knows where it comes
+from.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,13 @@ async def test_of_a_run_that_is_done(stage: Stage, scripted: Scripted) -> None:
         original = await run.result()
         fork = await forked(stage, run, 2, steer="in French, please", options={"max_iterations": 5})
         result = await fork.result()
-        assert texts(result.messages)[:5] == ["You are helpful.", "What is it?", "", "noted one", "in French, please"]
+        assert texts(result.messages)[:5] == [
+            "You are helpful.",
+            "What is it?",
+            "",
+            "noted one",
+            "in French, please",
+        ]
         assert texts(model.requests[3].messages) == texts(result.messages)[:5]
         assert result.messages[:4] == original.messages[:4]
         assert executed == ["one", "two", "two"]
@@ -85,7 +93,9 @@ async def test_what_it_takes_over(stage: Stage, scripted: Scripted) -> None:
         "tenant_weight": 2.0,
         "priority": 2,
     }
-    run = await start_run(stage.client, agent, memo=memo, options=RunOptions(max_llm_retries=2), **inputs)
+    run = await start_run(
+        stage.client, agent, memo=memo, options=RunOptions(max_llm_retries=2), **inputs
+    )
     async with stage.worker():
         await run.result()
         fork = await forked(stage, run, 1, options={"max_iterations": 3}, id=f"{run.id}-b")
@@ -100,7 +110,11 @@ async def test_what_it_takes_over(stage: Stage, scripted: Scripted) -> None:
         assert described.typed_search_attributes.get(TENANT) == "t1"
         assert described.typed_search_attributes.get(ORIGIN) == origin.id
         priority = described.raw_description.workflow_execution_info.priority
-        assert (priority.priority_key, priority.fairness_key, priority.fairness_weight) == (2, "t1", 2.0)
+        assert (priority.priority_key, priority.fairness_key, priority.fairness_weight) == (
+            2,
+            "t1",
+            2.0,
+        )
         [started] = [line async for line in each.export() if line["kind"] == "run"]
         assert started["options"]["max_llm_retries"] == 2
         assert started["options"]["max_iterations"] == 3
@@ -108,7 +122,9 @@ async def test_what_it_takes_over(stage: Stage, scripted: Scripted) -> None:
 
 
 async def test_steering_and_answers_that_did_not_fit(stage: Stage, scripted: Scripted) -> None:
-    """What iteration 2 has read itself is not in a fork before it; the correction of iteration 1 is."""
+    """What iteration 2 has read itself is not in a fork before it; the correction of iteration 1
+    is.
+    """
     model = scripted([says("no JSON"), says('{"age": 3}')])
     agent = scripted_agent(model, outputs=[{"name": "age", "kind": "integer", "required": True}])
     run = await stage.start(agent)
@@ -131,7 +147,9 @@ async def test_of_open_cancelled_and_failed_runs(stage: Stage, scripted: Scripte
     async with stage.worker({"echo": echo, "wait": gate}):
         run = await stage.start(scripted_agent(model, ["echo", "wait"]), cancel_grace=0)
         await gate.reached.wait()
-        with pytest.raises(ValueError, match="is at iteration 2; expected an iteration from 1 to 2"):
+        with pytest.raises(
+            ValueError, match="is at iteration 2; expected an iteration from 1 to 2"
+        ):
             await run.fork(3)
         fork = await forked(stage, run, 2, model="another", options={"max_iterations": 1})
         await run.cancel()
@@ -150,7 +168,9 @@ async def test_of_open_cancelled_and_failed_runs(stage: Stage, scripted: Scripte
 
 async def test_another_agent(stage: Stage, scripted: Scripted) -> None:
     model = scripted([asks("echo", text="a"), says("done")])
-    agent = scripted_agent(model, ["echo"], instructions="system:\nYou are helpful.\nuser:\n{{question}}")
+    agent = scripted_agent(
+        model, ["echo"], instructions="system:\nYou are helpful.\nuser:\n{{question}}"
+    )
     inputs = [{"name": "question", "kind": "string"}]
     prompt = "system:\nYou are brief.\nuser:\nQ: {{question}}"
     changed = scripted_agent(model, ["echo"], instructions=prompt, inputs=inputs)

@@ -1,4 +1,6 @@
-"""Reading a run: status, events, messages and stream, open and closed, with a worker and without."""
+"""Reading a run: status, events, messages and stream, open and closed, with a worker and
+without.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def kinds(events: list[RunEvent]) -> list[tuple[str, int]]:
 
 
 def without_time(events: list[RunEvent]) -> list[RunEvent]:
-    """A worker that replays a run moves the clock a little after a local activity; nothing else may differ."""
+    """A worker that replays a run moves the clock a little after a local activity; nothing else may
+    differ.
+    """
     return [event.model_copy(update={"time": 0.0}) for event in events]
 
 
@@ -51,12 +55,16 @@ def gate() -> Gate:
 async def finished(stage: Stage, scripted: Scripted, gate: Gate) -> RunHandle:
     gate.open.set()
     async with stage.worker({"gate": gate}):
-        run = await stage.start(scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"])
+        )
         await run.result()
     return get_run(stage.client, run.id)
 
 
-async def test_events_of_a_closed_run_without_a_worker(stage: Stage, scripted: Scripted, gate: Gate) -> None:
+async def test_events_of_a_closed_run_without_a_worker(
+    stage: Stage, scripted: Scripted, gate: Gate
+) -> None:
     run = await finished(stage, scripted, gate)
     events = await run.events()
     assert kinds(events) == WHOLE
@@ -70,21 +78,32 @@ async def test_events_of_a_closed_run_without_a_worker(stage: Stage, scripted: S
     assert await run.events(after=7) == events[7:]
 
 
-async def test_a_stream_of_a_closed_run_is_its_events(stage: Stage, scripted: Scripted, gate: Gate) -> None:
+async def test_a_stream_of_a_closed_run_is_its_events(
+    stage: Stage, scripted: Scripted, gate: Gate
+) -> None:
     run = await finished(stage, scripted, gate)
     assert [event async for event in run.stream()] == await run.events()
     assert kinds([event async for event in run.stream(after=7)]) == WHOLE[7:]
 
 
-async def test_messages_and_status_of_a_closed_run(stage: Stage, scripted: Scripted, gate: Gate) -> None:
+async def test_messages_and_status_of_a_closed_run(
+    stage: Stage, scripted: Scripted, gate: Gate
+) -> None:
     run = await finished(stage, scripted, gate)
     assert await run.messages() == (await run.result()).messages
     status = await run.status()
-    assert (status.status, status.iteration, status.model_calls, status.last_seq) == ("done", 2, 2, 9)
+    assert (status.status, status.iteration, status.model_calls, status.last_seq) == (
+        "done",
+        2,
+        2,
+        9,
+    )
     assert status.usage == (await run.result()).usage
 
 
-async def test_what_is_read_live_is_what_is_read_later(stage: Stage, scripted: Scripted, gate: Gate) -> None:
+async def test_what_is_read_live_is_what_is_read_later(
+    stage: Stage, scripted: Scripted, gate: Gate
+) -> None:
     live: list[RunEvent] = []
 
     async def watch(run: RunHandle) -> None:
@@ -92,7 +111,9 @@ async def test_what_is_read_live_is_what_is_read_later(stage: Stage, scripted: S
             live.append(event)
 
     async with stage.worker({"gate": gate}):
-        run = await stage.start(scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"])
+        )
         watching = asyncio.create_task(watch(get_run(stage.client, run.id)))
         await gate.reached.wait()
         await wait_for(lambda: seen(live, 3))
@@ -116,7 +137,9 @@ async def test_an_open_run_without_a_worker(stage: Stage, scripted: Scripted, ga
         await gate.reached.wait()
     readers = [get_run(stage.client, run.id) for _ in range(4)]
     streaming = asyncio.create_task(first(3, readers[3]))
-    status, events, messages = await asyncio.gather(readers[0].status(), readers[1].events(), readers[2].messages())
+    status, events, messages = await asyncio.gather(
+        readers[0].status(), readers[1].events(), readers[2].messages()
+    )
     assert (status.status, status.iteration, status.model_calls) == ("running", 1, 1)
     assert kinds(events) == WHOLE[:3]
     assert await asyncio.wait_for(streaming, 10) == events
@@ -139,7 +162,9 @@ async def first(count: int, run: RunHandle) -> list[RunEvent]:
 async def test_a_run_that_no_worker_ever_took_up(stage: Stage, scripted: Scripted) -> None:
     run = await stage.start(scripted_agent(scripted([says("done")])), [Message.user("hi")])
     readers = [get_run(stage.client, run.id) for _ in range(3)]
-    status, events, messages = await asyncio.gather(readers[0].status(), readers[1].events(), readers[2].messages())
+    status, events, messages = await asyncio.gather(
+        readers[0].status(), readers[1].events(), readers[2].messages()
+    )
     assert (status.status, status.iteration) == ("running", 0)
     assert events == []
     assert messages == [Message.user("hi")]
@@ -164,7 +189,9 @@ async def test_many_watchers_of_one_run(stage: Stage, scripted: Scripted, gate: 
         return [event async for event in run.stream()]
 
     async with stage.worker({"gate": gate}):
-        run = await stage.start(scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"])
+        )
         watching = [asyncio.create_task(watch(get_run(stage.client, run.id))) for _ in range(5)]
         await gate.reached.wait()
         gate.open.set()
@@ -177,7 +204,9 @@ async def test_a_slow_watcher_misses_nothing_that_another_of_the_same_handle_has
     stage: Stage, scripted: Scripted, gate: Gate
 ) -> None:
     async with stage.worker({"gate": gate}):
-        run = await stage.start(scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"])
+        )
         await gate.reached.wait()
         slow = run.stream()
         events = [await anext(slow)]

@@ -26,7 +26,9 @@ Scripted = Callable[[Script], ScriptedModel]
 __all__ = ["short_histories"]
 
 
-async def test_an_id_used_again_leaves_the_first_handle_alone(stage: Stage, scripted: Scripted) -> None:
+async def test_an_id_used_again_leaves_the_first_handle_alone(
+    stage: Stage, scripted: Scripted
+) -> None:
     gate = Gate()
     async with stage.worker({"gate": gate}):
         first = await stage.start(scripted_agent(scripted([says("first")])))
@@ -34,7 +36,9 @@ async def test_an_id_used_again_leaves_the_first_handle_alone(stage: Stage, scri
         assert (await found.status()).status in ("running", "done")
         assert (await first.result()).output == "first"
         agent = scripted_agent(scripted([asks(call("gate")), says("second")]), ["gate"])
-        second = await start_run(stage.client, agent, messages=QUESTION, task_queue=stage.task_queue, id=first.id)
+        second = await start_run(
+            stage.client, agent, messages=QUESTION, task_queue=stage.task_queue, id=first.id
+        )
         await gate.reached.wait()
         for handle in (first, found):
             await speaks_of_the_first(handle)
@@ -66,7 +70,9 @@ async def test_all_links_belong_to_a_run_and_those_of_a_later_run_do_not(
     agent = scripted_agent(scripted([*rounds, says("first")]), ["echo"])
     async with stage.worker({"echo": echo}):
         first = await stage.start(agent)
-        unasked = RunHandle(stage.client, first.id, origin=await Chain(stage.client, first.id).origin())
+        unasked = RunHandle(
+            stage.client, first.id, origin=await Chain(stage.client, first.id).origin()
+        )
         result = await first.result()
         second = await stage.start(scripted_agent(scripted([says("second")])), id=first.id)
         assert (await second.result()).output == "second"
@@ -85,13 +91,17 @@ async def test_a_run_that_does_not_exist(stage: Stage) -> None:
     run = get_run(stage.client, "no such run")
     calls = (run.status, run.events, run.messages, run.result, run.cancel, lambda: run.steer("hi"))
     for each in calls:
-        with pytest.raises(RunNotFound, match="there is no run 'no such run' in the namespace 'default'"):
+        with pytest.raises(
+            RunNotFound, match="there is no run 'no such run' in the namespace 'default'"
+        ):
             await each()
     with pytest.raises(RunNotFound):
         await anext(run.stream())
 
 
-async def test_an_approval_that_was_decided_is_not_asked_for_again(stage: Stage, scripted: Scripted, cli: Cli) -> None:
+async def test_an_approval_that_was_decided_is_not_asked_for_again(
+    stage: Stage, scripted: Scripted, cli: Cli
+) -> None:
     @tool(needs_approval=True)
     def refund(text: str = "") -> str:
         return "refunded"

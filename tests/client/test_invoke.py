@@ -64,7 +64,9 @@ def agent(tmp_path: Path) -> Path:
     return path
 
 
-async def test_returns_the_result_and_delivers_every_event(client: Client, model: ScriptedModel, agent: Path) -> None:
+async def test_returns_the_result_and_delivers_every_event(
+    client: Client, model: ScriptedModel, agent: Path
+) -> None:
     events: list[tuple[str, dict[str, Any]]] = []
     result = await perdure.invoke_agent_async(
         agent,
@@ -104,7 +106,9 @@ async def test_a_token_cancelled_before_the_call_means_no_model_call(
     token = CancellationToken()
     token.cancel()
     with pytest.raises(perdure.RunCancelled) as caught:
-        await perdure.invoke_agent_async(agent, {"question": "?"}, [get_weather], cancel=token, client=client)
+        await perdure.invoke_agent_async(
+            agent, {"question": "?"}, [get_weather], cancel=token, client=client
+        )
     assert caught.value.iterations == 0
     assert model.requests == []
 
@@ -118,11 +122,19 @@ async def test_a_token_cancelled_from_another_thread_ends_the_run(
         if type == "tool_result":
             threading.Thread(target=token.cancel).start()
 
-    with ScriptedModel([ASK, says("late", delay=30)]) as slow, pytest.MonkeyPatch.context() as patch:
+    with (
+        ScriptedModel([ASK, says("late", delay=30)]) as slow,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         patch.setenv("TEST_ENDPOINT", slow.openai_endpoint)
         with pytest.raises(perdure.RunCancelled) as caught:
             await perdure.invoke_agent_async(
-                agent, {"question": "?"}, [get_weather], cancel=token, on_event=on_event, client=client
+                agent,
+                {"question": "?"},
+                [get_weather],
+                cancel=token,
+                on_event=on_event,
+                client=client,
             )
     assert caught.value.messages[-1].role == "tool"
     assert caught.value.reason == "the caller's CancellationToken"
@@ -134,12 +146,16 @@ async def test_steering_sent_before_the_call_comes_before_the_first_iteration(
     steering = Steering()
     steering.send("in Celsius, please")
     assert steering.has_pending
-    await perdure.invoke_agent_async(agent, {"question": "?"}, [get_weather], steering=steering, client=client)
+    await perdure.invoke_agent_async(
+        agent, {"question": "?"}, [get_weather], steering=steering, client=client
+    )
     assert not steering.has_pending
     assert model.requests[0].messages[-1].text == "in Celsius, please"
 
 
-async def test_guardrails_of_the_call_are_asked(client: Client, model: ScriptedModel, agent: Path) -> None:
+async def test_guardrails_of_the_call_are_asked(
+    client: Client, model: ScriptedModel, agent: Path
+) -> None:
     def no_paris(name: str, arguments: dict[str, Any]) -> GuardrailResult:
         return GuardrailResult(allowed=False, reason="not Paris")
 
@@ -155,7 +171,9 @@ def test_without_a_server_the_embedded_one_is_used(
     monkeypatch.delenv("TEMPORAL_ADDRESS", raising=False)
     monkeypatch.setenv("PERDURE_HOME", str(tmp_path / "home"))
     for _ in range(2):
-        assert perdure.invoke_agent(agent, {"question": "?"}, [get_weather]) == "It is sunny in Paris."
+        assert (
+            perdure.invoke_agent(agent, {"question": "?"}, [get_weather]) == "It is sunny in Paris."
+        )
 
 
 async def test_the_plain_form_works_inside_a_running_loop(
@@ -166,10 +184,19 @@ async def test_the_plain_form_works_inside_a_running_loop(
     await asyncio.sleep(0)
 
 
-async def test_what_the_call_does_not_say_the_file_does(client: Client, model: ScriptedModel, agent: Path) -> None:
-    agent.write_text(agent.read_text().replace("tools:\n", "metadata: {perdure: {maxIterations: 1}}\ntools:\n", 1))
+async def test_what_the_call_does_not_say_the_file_does(
+    client: Client, model: ScriptedModel, agent: Path
+) -> None:
+    agent.write_text(
+        agent.read_text().replace(
+            "tools:\n", "metadata: {perdure: {maxIterations: 1}}\ntools:\n", 1
+        )
+    )
     call = {"client": client, "inputs": {"question": "How is the weather?"}, "tools": [get_weather]}
     with pytest.raises(perdure.MaxIterationsError):
         await perdure.invoke_agent_async(agent, **call)
     model.requests.clear()
-    assert await perdure.invoke_agent_async(agent, max_iterations=10, **call) == "It is sunny in Paris."
+    assert (
+        await perdure.invoke_agent_async(agent, max_iterations=10, **call)
+        == "It is sunny in Paris."
+    )

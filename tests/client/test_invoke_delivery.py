@@ -1,4 +1,6 @@
-"""What a caller says inside a tool of `invoke_agent` reaches the run before anything else happens there."""
+"""What a caller says inside a tool of `invoke_agent` reaches the run before anything else happens
+there.
+"""
 
 from __future__ import annotations
 
@@ -55,12 +57,16 @@ async def steered_in_a_tool(client: Client, scripted: Scripted) -> list[str]:
         return "spoken"
 
     model = scripted([asks(call("speaks")), says("done"), says("once more")])
-    await invoke_agent_async(scripted_agent(model, ["speaks"]), {}, [speaks], steering=steering, client=client)
+    await invoke_agent_async(
+        scripted_agent(model, ["speaks"]), {}, [speaks], steering=steering, client=client
+    )
     return [message.text for message in model.requests[1].messages[-3:]]
 
 
 async def steered_at_done(client: Client, scripted: Scripted) -> list[str]:
-    """What the next run that is given the steering would get, when a message comes with the last event."""
+    """What the next run that is given the steering would get, when a message comes with the last
+    event.
+    """
     steering = Steering()
 
     async def on_event(type: str, data: dict[str, Any]) -> None:
@@ -76,7 +82,9 @@ async def steered_at_done(client: Client, scripted: Scripted) -> list[str]:
 
 
 async def steered_too_late(client: Client, scripted: Scripted) -> list[str]:
-    """What the next run would get, when the run may not call its model any more after the message."""
+    """What the next run would get, when the run may not call its model any more after the
+    message.
+    """
     steering = Steering()
 
     def speaks(text: str = "") -> str:
@@ -91,7 +99,9 @@ async def steered_too_late(client: Client, scripted: Scripted) -> list[str]:
 
 
 async def steered_too_much_at_once(client: Client, scripted: Scripted) -> list[Any]:
-    """What the call after the tool is sent, and what comes back, when one of three messages is too large to be sent."""
+    """What the call after the tool is sent, and what comes back, when one of three messages is too
+    large to be sent.
+    """
     steering = Steering()
     too_large = noise(4_000_000)
 
@@ -101,8 +111,12 @@ async def steered_too_much_at_once(client: Client, scripted: Scripted) -> list[A
         return "spoken"
 
     model = scripted([asks(call("speaks")), says("done"), says("once more")])
-    await invoke_agent_async(scripted_agent(model, ["speaks"]), {}, [speaks], steering=steering, client=client)
-    return [message.text for message in model.requests[1].messages[-3:]] + [steering.drain() == [too_large]]
+    await invoke_agent_async(
+        scripted_agent(model, ["speaks"]), {}, [speaks], steering=steering, client=client
+    )
+    return [message.text for message in model.requests[1].messages[-3:]] + [
+        steering.drain() == [too_large]
+    ]
 
 
 SAID = [
@@ -129,7 +143,9 @@ async def test_only_what_is_too_large_comes_back(client: Client, scripted: Scrip
     assert await steered_too_much_at_once(client, scripted) == ["spoken", "one", "two", True]
 
 
-async def test_the_result_names_what_was_not_read(client: Client, task_queue: str, scripted: Scripted) -> None:
+async def test_the_result_names_what_was_not_read(
+    client: Client, task_queue: str, scripted: Scripted
+) -> None:
     async def speaks(text: str = "") -> str:
         await run.steer(["one", "two"])
         return "spoken"
@@ -139,10 +155,16 @@ async def test_the_result_names_what_was_not_read(client: Client, task_queue: st
     async with create_worker(client, task_queue=task_queue, tools=[speaks]):
         run = await start_run(client, agent, {}, task_queue=task_queue, options=options)
         result = await run.result()
-    assert result.unread_steering == [message.text for message in result.messages[-2:]] == ["one", "two"]
+    assert (
+        result.unread_steering
+        == [message.text for message in result.messages[-2:]]
+        == ["one", "two"]
+    )
 
 
 @pytest.mark.trial
 @pytest.mark.parametrize(("attempt", "expected"), SAID)
-async def test_in_two_hundred_tries(client: Client, scripted: Scripted, attempt: Try, expected: Any) -> None:
+async def test_in_two_hundred_tries(
+    client: Client, scripted: Scripted, attempt: Try, expected: Any
+) -> None:
     assert await outcomes(attempt, client, scripted, MANY) == [expected] * MANY

@@ -1,4 +1,6 @@
-"""The code that docs/python.md shows: its names exist, and its first call is made as it stands there."""
+"""The code that docs/python.md shows: its names exist, and its first call is made as it stands
+there.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ user:
 
 @pytest.fixture
 def model(tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedModel]:
-    """A model for the page's agent, in whose folder the test is; the environment names the session's server."""
+    """A model for the page's agent, in whose folder the test is; the environment names the
+    session's server.
+    """
     (tmp_path / "weather.prompty").write_text(AGENT)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TEMPORAL_ADDRESS", address)

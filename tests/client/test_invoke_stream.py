@@ -1,4 +1,6 @@
-"""`stream=True` gives the final answer's text while it is written, and nothing of the rounds with tools (§9.3)."""
+"""`stream=True` gives the final answer's text while it is written, and nothing of the rounds with
+tools (§9.3).
+"""
 
 from __future__ import annotations
 
@@ -37,26 +39,40 @@ def joined(seen: list[tuple[float, str]]) -> str:
 
 async def test_the_answer_comes_while_it_is_written(client: Client, scripted: Scripted) -> None:
     model = scripted([says(TEXT, chunk_delay=0.06)])
-    seen = await pieces(await perdure.invoke_agent_async(scripted_agent(model), {}, client=client, stream=True))
+    seen = await pieces(
+        await perdure.invoke_agent_async(scripted_agent(model), {}, client=client, stream=True)
+    )
     assert joined(seen) == TEXT
     assert model.requests[-1].finished_at is not None
     assert seen[0][0] < model.requests[-1].finished_at
 
 
 @pytest.mark.parametrize("preamble", ["Let me see. " * 6, LONG.upper()], ids=["short", "long"])
-async def test_rounds_with_tools_are_not_shown(client: Client, scripted: Scripted, preamble: str) -> None:
+async def test_rounds_with_tools_are_not_shown(
+    client: Client, scripted: Scripted, preamble: str
+) -> None:
     model = scripted([asks(call("echo"), text=preamble, chunk_delay=0.01), says(LONG)])
     events: list[str] = []
-    options: dict[str, Any] = {"client": client, "stream": True, "on_event": lambda type, data: events.append(type)}
-    seen = await pieces(await perdure.invoke_agent_async(scripted_agent(model, ["echo"]), {}, [echo], **options))
+    options: dict[str, Any] = {
+        "client": client,
+        "stream": True,
+        "on_event": lambda type, data: events.append(type),
+    }
+    seen = await pieces(
+        await perdure.invoke_agent_async(scripted_agent(model, ["echo"]), {}, [echo], **options)
+    )
     assert joined(seen) == LONG
     assert events[-1] == "done"
 
 
-async def test_early_text_is_shown_to_those_who_prefer_it(client: Client, scripted: Scripted) -> None:
+async def test_early_text_is_shown_to_those_who_prefer_it(
+    client: Client, scripted: Scripted
+) -> None:
     async def streamed(after: int) -> list[tuple[float, str]]:
         options: dict[str, Any] = {"client": client, "stream": True, "stream_after": after}
-        return await pieces(await perdure.invoke_agent_async(scripted_agent(model, ["echo"]), {}, [echo], **options))
+        return await pieces(
+            await perdure.invoke_agent_async(scripted_agent(model, ["echo"]), {}, [echo], **options)
+        )
 
     model = scripted([asks(call("echo"), text="Let me see. " * 6), says(LONG, chunk_delay=0.02)])
     seen = await streamed(100)
@@ -73,7 +89,9 @@ async def test_early_text_is_shown_to_those_who_prefer_it(client: Client, script
 
 async def test_an_error_comes_at_the_end(client: Client, scripted: Scripted) -> None:
     model = scripted([asks(call("echo")), ScriptedReply(status=400)])
-    texts = await perdure.invoke_agent_async(scripted_agent(model, ["echo"]), {}, [echo], client=client, stream=True)
+    texts = await perdure.invoke_agent_async(
+        scripted_agent(model, ["echo"]), {}, [echo], client=client, stream=True
+    )
     with pytest.raises(ExecuteError):
         await pieces(texts)
 
@@ -81,7 +99,9 @@ async def test_an_error_comes_at_the_end(client: Client, scripted: Scripted) -> 
 async def test_a_reader_that_leaves_ends_the_run(client: Client, scripted: Scripted) -> None:
     model = scripted([says(LONG, chunk_delay=0.2)])
     run_id = f"left-{time.monotonic_ns()}"
-    texts = await perdure.invoke_agent_async(scripted_agent(model), {}, client=client, id=run_id, stream=True)
+    texts = await perdure.invoke_agent_async(
+        scripted_agent(model), {}, client=client, id=run_id, stream=True
+    )
     assert LONG.startswith(await anext(texts))
     await texts.aclose()
     assert (await get_run(client, run_id).status()).status == "cancelled"
@@ -104,6 +124,9 @@ def test_the_plain_form_gives_a_plain_iterator(
 ) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", address)
     texts: Iterator[str] = perdure.invoke_agent(
-        scripted_agent(scripted([asks(call("echo")), says(TEXT)]), ["echo"]), {}, [echo], stream=True
+        scripted_agent(scripted([asks(call("echo")), says(TEXT)]), ["echo"]),
+        {},
+        [echo],
+        stream=True,
     )
     assert "".join(texts) == TEXT

@@ -76,11 +76,14 @@ def sample(tmp_path: Path) -> Path:
 
 
 def test_mypy_sees_every_parameter(sample: Path) -> None:
-    # What is wrong in perdure itself, `make check` says: what it has cached is used, else declarations alone are read.
+    # What is wrong in perdure itself, `make check` says: what it has cached is used, else
+    # declarations alone are read.
     follow = [] if (ROOT / ".mypy_cache").exists() else ["--follow-imports=silent"]
     command = [sys.executable, "-m", "mypy", "--strict", "--no-pretty", *follow, str(sample)]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110).stdout
-    assert sorted({int(line) for line in re.findall(r"sample\.py:(\d+): error", said)}) == WRONG, said
+    assert sorted({int(line) for line in re.findall(r"sample\.py:(\d+): error", said)}) == WRONG, (
+        said
+    )
     assert re.findall('Revealed type is "(.*)"', said) == [
         "Any",
         "sample.City",
@@ -132,7 +135,9 @@ def test_the_defaults_are_those_of_the_run_options() -> None:
     fields = perdure.RunOptions.model_fields
     parameters = inspect.signature(perdure.invoke_agent).parameters
     shared = [name for name in parameters if name in fields]
-    assert {name: parameters[name].default for name in shared} == {name: fields[name].default for name in shared}
+    assert {name: parameters[name].default for name in shared} == {
+        name: fields[name].default for name in shared
+    }
     assert len(shared) >= 7
 
 

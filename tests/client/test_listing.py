@@ -31,9 +31,16 @@ async def test_runs_are_listed_newest_first(client: Client) -> None:
         return [run.status for run in found] == ["running", "done", "done"]
 
     await wait_for(all_are_listed)
-    found = [run async for run in list_runs(client, where=f"{where} OR TaskQueue = 'none'", limit=2)]
+    found = [
+        run async for run in list_runs(client, where=f"{where} OR TaskQueue = 'none'", limit=2)
+    ]
     assert [run.id for run in found] == [open_run.id, ids[1]]
-    assert (found[1].agent, found[1].tenant, found[1].origin, found[1].task_queue) == ("clerk", "acme", "direct", queue)
+    assert (found[1].agent, found[1].tenant, found[1].origin, found[1].task_queue) == (
+        "clerk",
+        "acme",
+        "direct",
+        queue,
+    )
     assert found[0].ended is None
     assert found[1].ended is not None
     assert found[1].started < found[1].ended

@@ -52,7 +52,9 @@ TOLD = "- $.city: write it in capitals\n- $.degrees: Input should be greater tha
 async def test_invoke_agent_tells_the_model(client: Client) -> None:
     with ScriptedModel([WRONG, RIGHT]) as model:
         agent = scripted_agent(model)
-        place = await perdure.invoke_agent_async(agent, messages=QUESTION, client=client, output_type=Place)
+        place = await perdure.invoke_agent_async(
+            agent, messages=QUESTION, client=client, output_type=Place
+        )
     assert place == Place(city="PARIS", degrees=20)
     assert TOLD in model.requests[1].messages[-1].text
 

@@ -1,4 +1,6 @@
-"""A Python type as the form of the answer: asked of the model, checked in the run, given to the caller."""
+"""A Python type as the form of the answer: asked of the model, checked in the run, given to the
+caller.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,10 @@ class Found(typing.TypedDict):
     degrees: int
 
 
-OUTPUTS = [{"name": "city", "kind": "string"}, {"name": "degrees", "kind": "integer", "description": "in Celsius"}]
+OUTPUTS = [
+    {"name": "city", "kind": "string"},
+    {"name": "degrees", "kind": "integer", "description": "in Celsius"},
+]
 GOOD = '{"city": "Paris", "degrees": 31}'
 
 
@@ -67,7 +72,12 @@ async def started(stage: Stage, agent: Agent, output_type: Any, **options: Any) 
 
 
 async def test_a_type_stands_in_for_outputs(stage: Stage, scripted: Scripted) -> None:
-    right = {"city": "Paris", "sky": "clear", "days": [{"high": "HIGH", "rain": None}], "note": None}
+    right = {
+        "city": "Paris",
+        "sky": "clear",
+        "days": [{"high": "HIGH", "rain": None}],
+        "note": None,
+    }
     text = json.dumps(right).replace('"HIGH"', "31.1")
     wrong = json.dumps({**right, "sky": "green"})
     model = scripted([says(wrong), says(text.replace('"rain": null', '"rain": true'))])
@@ -85,7 +95,9 @@ async def test_a_type_stands_in_for_outputs(stage: Stage, scripted: Scripted) ->
 
 
 @pytest.mark.parametrize("output_type", [Place, Found])
-async def test_a_dataclass_and_a_typed_dict(stage: Stage, scripted: Scripted, output_type: Any) -> None:
+async def test_a_dataclass_and_a_typed_dict(
+    stage: Stage, scripted: Scripted, output_type: Any
+) -> None:
     model = scripted([says('{"city": "Paris"}'), says(GOOD)])
     async with stage.worker():
         run = await started(stage, scripted_agent(model, outputs=OUTPUTS), output_type)
@@ -101,7 +113,9 @@ async def test_a_dataclass_and_a_typed_dict(stage: Stage, scripted: Scripted, ou
 async def test_invoke_agent_gives_the_type(client: Client, scripted: Scripted) -> None:
     async def ask(output_type: type[T], *texts: str) -> T:
         agent = scripted_agent(scripted([says(text) for text in texts]))
-        return await invoke_agent_async(agent, messages=QUESTION, client=client, output_type=output_type)
+        return await invoke_agent_async(
+            agent, messages=QUESTION, client=client, output_type=output_type
+        )
 
     assert await ask(Place, "?", GOOD) == Place("Paris", 31)
     assert await ask(str, "Blue") == "Blue"
@@ -158,7 +172,9 @@ class Other(BaseModel):
         (Client, None, "no JSON form"),
     ],
 )
-async def test_what_can_not_be_asked_is_refused(client: Client, output_type: Any, outputs: Any, told: str) -> None:
+async def test_what_can_not_be_asked_is_refused(
+    client: Client, output_type: Any, outputs: Any, told: str
+) -> None:
     agent = Agent.model_validate({"name": "w", "model": {"id": "m"}, "outputs": outputs})
     with pytest.raises(ConfigurationError, match=told):
         await start_run(client, agent, messages=QUESTION, output_type=output_type)

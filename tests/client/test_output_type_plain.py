@@ -1,4 +1,6 @@
-"""Answers that are not one object with members: unions, lists, dicts and plain values, from a type and from a file."""
+"""Answers that are not one object with members: unions, lists, dicts and plain values, from a type
+and from a file.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,14 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 import perdure
-from perdure import GuardrailResult, Guardrails, LoadError, agent_to_dict, load_dict, process_response
+from perdure import (
+    GuardrailResult,
+    Guardrails,
+    LoadError,
+    agent_to_dict,
+    load_dict,
+    process_response,
+)
 from perdure.client.output_type import outputs_of
 from perdure.schema import STRICT_ANSWER, answer_schema
 from perdure.testing import ScriptedModel, run_in_process, says
@@ -56,7 +65,11 @@ REFUND = '{"kind": "refund", "euros": 5, "note": null}'
     ("output_type", "text", "expected"),
     [
         (Refund | Question, f'{{"answer": {REFUND}}}', Refund(euros=5)),
-        (Refund | Question, '{"answer": {"kind": "question", "text": "Why?"}}', Question(text="Why?")),
+        (
+            Refund | Question,
+            '{"answer": {"kind": "question", "text": "Why?"}}',
+            Question(text="Why?"),
+        ),
         (Told, '{"answer": {"kind": "question", "text": "Why?"}}', Question(text="Why?")),
         (Refund | str, '{"answer": "Nothing to refund."}', "Nothing to refund."),
         (Refund | str, "Nothing to refund.", "Nothing to refund."),
@@ -76,7 +89,9 @@ REFUND = '{"kind": "refund", "euros": 5, "note": null}'
 )
 def test_the_answer_has_the_type(output_type: Any, text: str, expected: Any) -> None:
     events: dict[str, Any] = {}
-    result = run_in_process(AGENT, model=[says(text)], output_type=output_type, on_event=events.__setitem__)
+    result = run_in_process(
+        AGENT, model=[says(text)], output_type=output_type, on_event=events.__setitem__
+    )
     assert result.output == expected
     assert type(result.output) is type(expected)
     assert result.iterations == 1
@@ -86,22 +101,42 @@ def test_the_answer_has_the_type(output_type: Any, text: str, expected: Any) -> 
 @pytest.mark.parametrize(
     ("output_type", "text", "told"),
     [
-        (Refund | Question, '{"answer": {"kind": "refund", "euros": "x"}}', "$.answer.euros (as Refund): 'x' is not"),
-        (list[Refund], '{"answer": [{"euros": true}]}', "$.answer[0].euros: True is not of type 'integer'"),
-        (dict[str, int], '{"answer": [{"key": "a", "value": "x"}]}', "$.answer.a: 'x' is not of type 'integer'"),
-        (set[Annotated[int, Field(le=9)]], "[10]", "$.answer[0]: Input should be less than or equal to 9"),
+        (
+            Refund | Question,
+            '{"answer": {"kind": "refund", "euros": "x"}}',
+            "$.answer.euros (as Refund): 'x' is not",
+        ),
+        (
+            list[Refund],
+            '{"answer": [{"euros": true}]}',
+            "$.answer[0].euros: True is not of type 'integer'",
+        ),
+        (
+            dict[str, int],
+            '{"answer": [{"key": "a", "value": "x"}]}',
+            "$.answer.a: 'x' is not of type 'integer'",
+        ),
+        (
+            set[Annotated[int, Field(le=9)]],
+            "[10]",
+            "$.answer[0]: Input should be less than or equal to 9",
+        ),
         (Literal["yes", "no"], "maybe", "$.answer: 'maybe' is not one of ['yes', 'no']"),
         (int, "It is hot.", "$.answer: 'It is hot.' is not of type 'integer'"),
     ],
 )
 def test_the_model_is_told_what_is_wrong(output_type: Any, text: str, told: str) -> None:
     with pytest.raises(perdure.OutputError) as raised:
-        run_in_process(AGENT, model=[says(text)] * 2, output_type=output_type, options={"output_retries": 1})
+        run_in_process(
+            AGENT, model=[says(text)] * 2, output_type=output_type, options={"output_retries": 1}
+        )
     assert told in str(raised.value)
     assert told in raised.value.messages[-2].text
 
 
-@pytest.mark.parametrize("output_type", [Refund | Question, Told, list[Refund], dict[str, Refund], int, Mood, Stock])
+@pytest.mark.parametrize(
+    "output_type", [Refund | Question, Told, list[Refund], dict[str, Refund], int, Mood, Stock]
+)
 def test_the_schema_is_one_that_strict_apis_take(output_type: Any) -> None:
     schema = answer_schema(outputs_of(output_type), STRICT_ANSWER)
     assert schema["type"] == "object"
@@ -110,11 +145,16 @@ def test_the_schema_is_one_that_strict_apis_take(output_type: Any) -> None:
     assert text.count('"type": "object"') == text.count('"additionalProperties": false')
 
 
-OUTPUT = {"kind": "array", "items": {"kind": "object", "properties": {"city": {"kind": "string", "required": True}}}}
+OUTPUT = {
+    "kind": "array",
+    "items": {"kind": "object", "properties": {"city": {"kind": "string", "required": True}}},
+}
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_from_a_file(stage: Stage, scripted: Callable[[Any], ScriptedModel], wire: Any) -> None:
+async def test_from_a_file(
+    stage: Stage, scripted: Callable[[Any], ScriptedModel], wire: Any
+) -> None:
     model = scripted([says('{"answer": [{"town": 1}]}'), says('{"answer": [{"city": "Oslo"}]}')])
     metadata = {"perdure": {"output": OUTPUT}}
     agent = load_dict(agent_to_dict(scripted_agent(model, wire=wire)) | {"metadata": metadata})
@@ -130,24 +170,36 @@ async def test_from_a_file(stage: Stage, scripted: Callable[[Any], ScriptedModel
 
 
 def test_a_file_has_one_answer() -> None:
-    with pytest.raises(LoadError, match=r"metadata\.perdure\.output: declares an answer, and so does `outputs`"):
-        load_dict({"metadata": {"perdure": {"output": OUTPUT}}, "outputs": {"city": {"kind": "string"}}})
+    with pytest.raises(
+        LoadError, match=r"metadata\.perdure\.output: declares an answer, and so does `outputs`"
+    ):
+        load_dict(
+            {"metadata": {"perdure": {"output": OUTPUT}}, "outputs": {"city": {"kind": "string"}}}
+        )
     with pytest.raises(LoadError, match=r"metadata\.perdure\.output\.kind"):
         load_dict({"metadata": {"perdure": {"output": {"kind": "nonsense"}}}})
     with pytest.raises(LoadError, match=r"metadata\.perdure\.output: 'list': expected a property"):
-        perdure.run_input(load_dict({"metadata": {"perdure": {"output": "list"}}}), messages=[{"role": "user"}])
+        perdure.run_input(
+            load_dict({"metadata": {"perdure": {"output": "list"}}}), messages=[{"role": "user"}]
+        )
 
 
 def test_a_guardrail_may_rewrite_it() -> None:
     def judge(message: perdure.Message) -> GuardrailResult:
-        return GuardrailResult(allowed=True, rewrite={"answer": [*json.loads(message.text)["answer"], 3]})
+        return GuardrailResult(
+            allowed=True, rewrite={"answer": [*json.loads(message.text)["answer"], 3]}
+        )
 
     guardrails = Guardrails(output=judge)
-    result = run_in_process(AGENT, model=[says('{"answer": [1]}')], output_type=list[int], guardrails=guardrails)
+    result = run_in_process(
+        AGENT, model=[says('{"answer": [1]}')], output_type=list[int], guardrails=guardrails
+    )
     assert (result.output, result.messages[-1].text) == ([1, 3], "[1, 3]")
 
 
 def test_a_response_is_read_without_a_run() -> None:
     agent = load_dict({"model": "m", "metadata": {"perdure": {"output": OUTPUT}}})
-    response = {"choices": [{"message": {"role": "assistant", "content": '{"answer": [{"city": "Oslo"}]}'}}]}
+    response = {
+        "choices": [{"message": {"role": "assistant", "content": '{"answer": [{"city": "Oslo"}]}'}}]
+    }
     assert process_response(agent, response) == [{"city": "Oslo"}]

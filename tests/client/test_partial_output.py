@@ -49,9 +49,13 @@ def test_the_beginning_of_an_answer(output_type: Any, text: str, seen: Any) -> N
     assert partial_value(text, outputs_of(output_type)) == seen
 
 
-async def test_it_comes_while_it_is_written(client: Client, scripted: Callable[[Script], ScriptedModel]) -> None:
+async def test_it_comes_while_it_is_written(
+    client: Client, scripted: Callable[[Script], ScriptedModel]
+) -> None:
     wrong = says('{"title": "South", "cities": 1, "days": []}', chunk_delay=0.05)
-    model = scripted([asks("look", text="Let me see."), wrong, says(json.dumps(TRIP), chunk_delay=0.08)])
+    model = scripted(
+        [asks("look", text="Let me see."), wrong, says(json.dumps(TRIP), chunk_delay=0.08)]
+    )
     queue = f"test-{uuid4()}"
     async with create_worker(client, task_queue=queue, tools={"look": lambda text="": "fine"}):
         run = await start_run(

@@ -1,4 +1,6 @@
-"""`invoke_agent(approve=…, answer=…)`: the caller's functions are asked about what waits for a person."""
+"""`invoke_agent(approve=…, answer=…)`: the caller's functions are asked about what waits for a
+person.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +124,10 @@ async def test_what_approve_returns_decides(
 async def test_async_functions_are_called_on_the_callers_loop(
     client: Client, agent: Path, script: Callable[..., ScriptedModel]
 ) -> None:
-    model, here = script(PAY, asks("ask_user", question="Which?", choices=["a", "b"]), DONE), asyncio.get_running_loop()
+    model, here = (
+        script(PAY, asks("ask_user", question="Which?", choices=["a", "b"]), DONE),
+        asyncio.get_running_loop(),
+    )
 
     async def approve(pending: PendingApproval) -> bool:
         return asyncio.get_running_loop() is here
@@ -131,19 +136,28 @@ async def test_async_functions_are_called_on_the_callers_loop(
         return f"{pending.question} {pending.choices[1]}"
 
     assert await invoke(client, agent, approve=approve, answer=answer) == "Done."
-    assert [each.text for each in model.requests[-1].messages if each.role == "tool"] == ["paid 5", "Which? b"]
+    assert [each.text for each in model.requests[-1].messages if each.role == "tool"] == [
+        "paid 5",
+        "Which? b",
+    ]
 
 
 async def test_a_called_agents_call_is_asked_about_too(
     client: Client, agent: Path, script: Callable[..., ScriptedModel]
 ) -> None:
     model = script(asks("cashier"), DONE, cashier=[PAY, says("Paid.")])
-    assert await invoke(client, agent.parent / "caller.prompty", approve=lambda pending: True) == "Done."
+    assert (
+        await invoke(client, agent.parent / "caller.prompty", approve=lambda pending: True)
+        == "Done."
+    )
     assert model.requests[2].messages[-1].text == "paid 5"
 
 
 async def test_where_nobody_can_be_asked_the_log_has_the_command(
-    client: Client, agent: Path, script: Callable[..., ScriptedModel], caplog: pytest.LogCaptureFixture
+    client: Client,
+    agent: Path,
+    script: Callable[..., ScriptedModel],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     script(PAY, DONE)
     caplog.set_level(logging.WARNING, "perdure")
@@ -151,17 +165,26 @@ async def test_where_nobody_can_be_asked_the_log_has_the_command(
     async with asyncio.timeout(20):
         while "perdure approve" not in caplog.text:
             await asyncio.sleep(0.01)
-    [said] = [record.getMessage() for record in caplog.records if "waits until a person" in record.getMessage()]
+    [said] = [
+        record.getMessage()
+        for record in caplog.records
+        if "waits until a person" in record.getMessage()
+    ]
     assert 'pay with {"euros": 5}' in said
     assert "invoke_agent(approve=…)" in said
-    [command] = [line.strip() for line in said.splitlines() if line.strip().startswith("perdure approve")]
+    [command] = [
+        line.strip() for line in said.splitlines() if line.strip().startswith("perdure approve")
+    ]
     _, _, run, call, _, digest = shlex.split(command)
     await get_run(client, run).approve(call, digest=digest)
     assert await calling == "Done."
 
 
 async def test_none_leaves_the_call_to_somebody_else(
-    client: Client, agent: Path, script: Callable[..., ScriptedModel], caplog: pytest.LogCaptureFixture
+    client: Client,
+    agent: Path,
+    script: Callable[..., ScriptedModel],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     model, asked = script(PAY, DONE), asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -177,8 +200,12 @@ async def test_none_leaves_the_call_to_somebody_else(
     assert model.requests[-1].messages[-1].text == "Tool denied: not today"
 
 
-async def test_tools_share_resources(client: Client, agent: Path, script: Callable[..., ScriptedModel]) -> None:
+async def test_tools_share_resources(
+    client: Client, agent: Path, script: Callable[..., ScriptedModel]
+) -> None:
     model = script(asks("look"), DONE)
-    said = await perdure.invoke_agent_async(agent, tools=[look, pay], client=client, resources={Till: Till})
+    said = await perdure.invoke_agent_async(
+        agent, tools=[look, pay], client=client, resources={Till: Till}
+    )
     assert said == "Done."
     assert model.requests[-1].messages[-1].text == "7 in the till"

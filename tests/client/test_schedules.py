@@ -63,7 +63,12 @@ async def test_a_schedule_and_its_runs(stage: Stage, scripted: Scripted, name: s
         options=RunOptions(max_iterations=3), memo={"note": "weekly"},
     )  # fmt: skip
     assert (made.agent, made.cron, made.timezone) == ("tested", [MONDAYS], "Europe/Berlin")
-    assert (made.paused, made.overlap, made.task_queue, made.started) == (False, "skip", stage.task_queue, 0)
+    assert (made.paused, made.overlap, made.task_queue, made.started) == (
+        False,
+        "skip",
+        stage.task_queue,
+        0,
+    )
     assert [when.weekday() for when in made.next] == [0] * 5
     await wait_for(lambda: is_listed(client, name))
     await run_schedule(client, name)
@@ -73,7 +78,11 @@ async def test_a_schedule_and_its_runs(stage: Stage, scripted: Scripted, name: s
         assert (await get_run(client, run_id).result()).output == "done"
     run = await client.get_workflow_handle(run_id).describe()
     attributes = run.typed_search_attributes
-    assert [attributes.get(key) for key in (AGENT, ORIGIN, TENANT)] == ["tested", f"schedule:{name}", "acme"]
+    assert [attributes.get(key) for key in (AGENT, ORIGIN, TENANT)] == [
+        "tested",
+        f"schedule:{name}",
+        "acme",
+    ]
     assert await run.static_summary() == "tested: What is it?"
     assert "Reports." in (await run.static_details() or "")
     assert await run.memo() == {"agent": "tested", "note": "weekly"}
@@ -99,7 +108,9 @@ async def test_pause_resume_replace_delete(client: Client, scripted: Scripted, n
     with pytest.raises(ScheduleError, match="there is a schedule 'weekly-.*--replace"):
         await created(client, name, agent)
     other = agent.model_copy(update={"name": "other"})
-    replaced = await created(client, name, other, cron=(), every=timedelta(hours=1), replace=True, overlap="buffer")
+    replaced = await created(
+        client, name, other, cron=(), every=timedelta(hours=1), replace=True, overlap="buffer"
+    )
     assert (replaced.agent, replaced.every, replaced.cron) == ("other", 3600.0, [])
     assert (replaced.paused, replaced.overlap) == (True, "buffer_one")
     await resume_schedule(client, name)
@@ -110,7 +121,9 @@ async def test_pause_resume_replace_delete(client: Client, scripted: Scripted, n
             await change(client, name)
 
 
-async def test_those_that_are_deleted_meanwhile_are_left_out(client: Client, scripted: Scripted, name: str) -> None:
+async def test_those_that_are_deleted_meanwhile_are_left_out(
+    client: Client, scripted: Scripted, name: str
+) -> None:
     names = [f"{name}-{number}" for number in range(8)]
     for each in names:
         await created(client, each, scripted_agent(scripted([])))
@@ -130,7 +143,9 @@ async def test_those_that_are_deleted_meanwhile_are_left_out(client: Client, scr
     await deleting
 
 
-UNKNOWN = TypedSearchAttributes([SearchAttributePair(SearchAttributeKey.for_keyword("Unheard"), "x")])
+UNKNOWN = TypedSearchAttributes(
+    [SearchAttributePair(SearchAttributeKey.for_keyword("Unheard"), "x")]
+)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +182,9 @@ async def test_what_cannot_be_scheduled(
 async def test_an_encrypted_schedule(client: Client, scripted: Scripted, name: str) -> None:
     sealed = with_key(client, new_key("test"))
     agent = scripted_agent(scripted([]), description="unspeakable")
-    await created(sealed, name, agent, messages=[Message.user("unspeakable")], memo={"note": "unspeakable"})
+    await created(
+        sealed, name, agent, messages=[Message.user("unspeakable")], memo={"note": "unspeakable"}
+    )
     found = await client.get_schedule_handle(name).describe()
     assert "unspeakable" not in " ".join(texts_in(found.raw_description))
     here = await get_schedule(client, name)

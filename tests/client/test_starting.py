@@ -9,7 +9,13 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from temporalio.client import Client, Schedule, ScheduleActionStartWorkflow, ScheduleSpec, WorkflowExecution
+from temporalio.client import (
+    Client,
+    Schedule,
+    ScheduleActionStartWorkflow,
+    ScheduleSpec,
+    WorkflowExecution,
+)
 from temporalio.common import (
     SearchAttributePair,
     TypedSearchAttributes,
@@ -40,7 +46,9 @@ async def test_a_run_as_a_child(client: Client, stage: Stage, agent: Agent) -> N
     own = f"own-{uuid4()}"
     async with stage.worker(), Worker(client, task_queue=own, workflows=[Parent, Author]):
         argument = run_input(agent, messages=QUESTION)
-        answer = await client.execute_workflow(Parent.run, args=[argument, stage.task_queue], id=own, task_queue=own)
+        answer = await client.execute_workflow(
+            Parent.run, args=[argument, stage.task_queue], id=own, task_queue=own
+        )
         child = get_run(client, f"{own}-child")
         assert (answer["output"], (await child.result()).output) == ("hello", "hello")
         assert (await child.events())[-1].type == "done"
@@ -51,11 +59,15 @@ async def test_a_run_as_a_child(client: Client, stage: Stage, agent: Agent) -> N
         assert made["output"] == "hello"
 
 
-async def test_a_run_from_a_schedule(address: str, client: Client, stage: Stage, agent: Agent) -> None:
+async def test_a_run_from_a_schedule(
+    address: str, client: Client, stage: Stage, agent: Agent
+) -> None:
     plain = await Client.connect(address)
     id = f"nightly-{uuid4()}"
     argument = json.loads(json.dumps(run_input(agent, messages=QUESTION)))
-    action = ScheduleActionStartWorkflow("perdure.AgentRun", argument, id=id, task_queue=stage.task_queue)
+    action = ScheduleActionStartWorkflow(
+        "perdure.AgentRun", argument, id=id, task_queue=stage.task_queue
+    )
     schedule = await plain.create_schedule(id, Schedule(action=action, spec=ScheduleSpec()))
     async with stage.worker():
         await schedule.trigger()
@@ -69,7 +81,9 @@ async def test_a_run_from_a_schedule(address: str, client: Client, stage: Stage,
     await schedule.delete()
 
 
-async def test_what_start_run_sends_is_what_run_input_says(client: Client, stage: Stage, agent: Agent) -> None:
+async def test_what_start_run_sends_is_what_run_input_says(
+    client: Client, stage: Stage, agent: Agent
+) -> None:
     run = await stage.start(agent)
     async with stage.worker():
         await run.result()
@@ -78,10 +92,14 @@ async def test_what_start_run_sends_is_what_run_input_says(client: Client, stage
         break
     sent = json.loads(payload.data)
     said = run_input(agent, messages=QUESTION, options=RunOptions(retry_base_seconds=0.0))
-    assert {**sent, "search_attributes": []} == said, "only what the namespace knows is found out at the start"
+    assert {**sent, "search_attributes": []} == said, (
+        "only what the namespace knows is found out at the start"
+    )
 
 
-async def test_all_that_temporal_offers_for_a_start(client: Client, task_queue: str, agent: Agent) -> None:
+async def test_all_that_temporal_offers_for_a_start(
+    client: Client, task_queue: str, agent: Agent
+) -> None:
     id = f"offered-{uuid4()}"
     run = await start_run(
         client,
@@ -101,13 +119,17 @@ async def test_all_that_temporal_offers_for_a_start(client: Client, task_queue: 
     assert (info.priority.priority_key, info.priority.fairness_key) == (1, "acme")
     assert await description.memo() == {"agent": "tested", "ticket": 7}
     again = {"messages": QUESTION, "task_queue": task_queue, "id": id}
-    joined = await start_run(client, agent, id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING, **again)
+    joined = await start_run(
+        client, agent, id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING, **again
+    )
     assert joined.id == run.id
     with pytest.raises(RunError) as ended:
         await run.result()
     assert ended.value.kind == "timed_out"
     with pytest.raises(WorkflowAlreadyStartedError):
-        await start_run(client, agent, id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE, **again)
+        await start_run(
+            client, agent, id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE, **again
+        )
     assert isinstance(await _listed(client, id), WorkflowExecution)
 
 
@@ -123,4 +145,6 @@ async def _listed(client: Client, id: str) -> WorkflowExecution:
 @pytest.mark.parametrize("wrong", [{"priority": 9}, {"tenant": ""}, {"tenant": "x" * 65}])
 async def test_a_start_that_cannot_be(client: Client, agent: Agent, wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="expected a"):
-        await start_run(client, agent, messages=QUESTION, execution_timeout=timedelta(seconds=1), **wrong)
+        await start_run(
+            client, agent, messages=QUESTION, execution_timeout=timedelta(seconds=1), **wrong
+        )

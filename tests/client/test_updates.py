@@ -1,4 +1,6 @@
-"""Approvals are answered at once: accepted, or refused with the reason, and then the call goes on waiting."""
+"""Approvals are answered at once: accepted, or refused with the reason, and then the call goes on
+waiting.
+"""
 
 from __future__ import annotations
 
@@ -93,19 +95,31 @@ async def test_a_decision_for_a_run_that_was_cancelled_names_its_status_as_all_o
     stage: Stage, scripted: Scripted
 ) -> None:
     async with stage.worker([pay]):
-        run = await stage.start(scripted_agent(scripted([asks(call("pay", amount=7)), says("done")]), [PAY]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("pay", amount=7)), says("done")]), [PAY])
+        )
         await waiting(run)
         await run.cancel()
         with pytest.raises(perdure.RunCancelled):
             await run.result()
-        assert (await refused(run.approve("call_pay"), "ended")).startswith(f"run {run.id!r} is cancelled: ")
+        assert (await refused(run.approve("call_pay"), "ended")).startswith(
+            f"run {run.id!r} is cancelled: "
+        )
 
 
-async def test_what_can_not_be_accepted_is_refused_at_once(stage: Stage, scripted: Scripted) -> None:
+async def test_what_can_not_be_accepted_is_refused_at_once(
+    stage: Stage, scripted: Scripted
+) -> None:
     async with stage.worker([pay]):
-        run = await stage.start(scripted_agent(scripted([asks(call("pay", amount=7)), says("done")]), [PAY]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("pay", amount=7)), says("done")]), [PAY])
+        )
         pending = await waiting(run)
-        assert (pending.kind, pending.description, pending.schema) == ("approval", "Pays an amount.", SCHEMA)
+        assert (pending.kind, pending.description, pending.schema) == (
+            "approval",
+            "Pays an amount.",
+            SCHEMA,
+        )
         assert pending.since > 1e9
         with pytest.raises(
             ApprovalError, match="no tool call 'call_x' waits for approval. Waiting: 'call_pay'"
@@ -116,7 +130,9 @@ async def test_what_can_not_be_accepted_is_refused_at_once(stage: Stage, scripte
         assert "'amount' must be integer, got \"much\"" in await refused(
             run.approve("call_pay", arguments={"amount": "much"}), "arguments"
         )
-        assert "'amount' is required" in await refused(run.approve("call_pay", arguments={}), "arguments")
+        assert "'amount' is required" in await refused(
+            run.approve("call_pay", arguments={}), "arguments"
+        )
         assert "unknown argument 'sum'" in await refused(
             run.approve("call_pay", arguments={"amount": 1, "sum": 2}), "arguments"
         )
@@ -124,7 +140,9 @@ async def test_what_can_not_be_accepted_is_refused_at_once(stage: Stage, scripte
         assert paid == []
         await run.approve("call_pay", digest=pending.digest, by="ann")
         await run.result()
-        assert (await refused(run.approve("call_pay"), "ended")).startswith(f"run {run.id!r} is done: ")
+        assert (await refused(run.approve("call_pay"), "ended")).startswith(
+            f"run {run.id!r} is done: "
+        )
     assert paid == [7]
     assert permissions(await run.events()) == {
         "permission_requested": {
@@ -150,7 +168,9 @@ async def test_what_can_not_be_accepted_is_refused_at_once(stage: Stage, scripte
     }
 
 
-async def test_a_repeated_decision_succeeds_and_a_different_one_is_refused(stage: Stage, scripted: Scripted) -> None:
+async def test_a_repeated_decision_succeeds_and_a_different_one_is_refused(
+    stage: Stage, scripted: Scripted
+) -> None:
     gate = asyncio.Event()
 
     @tool(needs_approval=True)
@@ -160,11 +180,15 @@ async def test_a_repeated_decision_succeeds_and_a_different_one_is_refused(stage
         return "done"
 
     async with stage.worker([slow]):
-        run = await stage.start(scripted_agent(scripted([asks(call("slow")), says("done")]), ["slow"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("slow")), says("done")]), ["slow"])
+        )
         pending = await waiting(run)
         await asyncio.gather(*[run.approve("call_slow", by="ann") for _ in range(5)])
         await run.approve("call_slow", digest=pending.digest)
-        assert "was approved by ann (claimed) already" in await refused(run.deny("call_slow", "no"), "decided")
+        assert "was approved by ann (claimed) already" in await refused(
+            run.deny("call_slow", "no"), "decided"
+        )
         assert "was approved by ann (claimed) already" in await refused(
             run.approve("call_slow", arguments={"text": "x"}), "decided"
         )
@@ -173,18 +197,25 @@ async def test_a_repeated_decision_succeeds_and_a_different_one_is_refused(stage
     assert [event.type for event in await run.events()].count("permission_completed") == 1
 
 
-async def test_one_of_two_different_decisions_at_once_is_accepted(stage: Stage, scripted: Scripted) -> None:
+async def test_one_of_two_different_decisions_at_once_is_accepted(
+    stage: Stage, scripted: Scripted
+) -> None:
     async with stage.worker([pay], guardrails={"cap": Guardrails(tool=cap_slowly)}):
         model = scripted([asks(call("pay", amount=30)), says("done")])
         run = await stage.start(scripted_agent(model, [PAY]), guardrails="cap")
         await waiting(run)
-        decisions = [run.approve("call_pay", arguments={"amount": 10 * number}) for number in range(1, 5)]
+        decisions = [
+            run.approve("call_pay", arguments={"amount": 10 * number}) for number in range(1, 5)
+        ]
         outcomes = await asyncio.gather(*decisions, return_exceptions=True)
         await run.result()
     accepted = [number for number, outcome in enumerate(outcomes, 1) if outcome is None]
     assert paid == [10 * number for number in accepted]
     assert len(accepted) == 1
-    assert {outcome.kind for outcome in outcomes if isinstance(outcome, ApprovalError)} <= {"decided", "ended"}
+    assert {outcome.kind for outcome in outcomes if isinstance(outcome, ApprovalError)} <= {
+        "decided",
+        "ended",
+    }
 
 
 @pytest.mark.parametrize("guardrail", [cap, cap_slowly], ids=["plain", "async"])
@@ -195,7 +226,9 @@ async def test_the_tool_guardrail_judges_edited_arguments(
         model = scripted([asks(call("pay", amount=7)), says("done")])
         run = await stage.start(scripted_agent(model, [PAY]), guardrails="cap")
         pending = await waiting(run)
-        assert "at most 50" in await refused(run.approve("call_pay", arguments={"amount": 700}), "guardrail")
+        assert "at most 50" in await refused(
+            run.approve("call_pay", arguments={"amount": 700}), "guardrail"
+        )
         assert (await waiting(run)).digest == pending.digest
         await run.approve("call_pay", arguments={"amount": 48})
         await run.result()
@@ -215,10 +248,14 @@ async def test_the_model_is_told_what_ran(stage: Stage, scripted: Scripted, wire
     assert told == '[executed with arguments that a person edited: {"amount": 5}]\npaid 5'
     assert [message.text for message in result.messages if message.role == "tool"] == [told]
     [asked] = result.messages[2].tool_calls
-    assert json.loads(asked.arguments) == {"amount": 7}, "the model's own message stays as it wrote it"
+    assert json.loads(asked.arguments) == {"amount": 7}, (
+        "the model's own message stays as it wrote it"
+    )
 
 
-async def test_a_tool_that_is_written_once_is_described_too(stage: Stage, scripted: Scripted) -> None:
+async def test_a_tool_that_is_written_once_is_described_too(
+    stage: Stage, scripted: Scripted
+) -> None:
     async with stage.worker([pay]):
         model = scripted([asks(call("pay", amount=7)), says("done")])
         run = await stage.start(scripted_agent(model, [{"name": "pay", "kind": "function"}]))
@@ -234,12 +271,18 @@ async def test_a_tool_that_is_written_once_is_described_too(stage: Stage, script
 
 async def test_a_denial_says_who_and_why(stage: Stage, scripted: Scripted) -> None:
     async with stage.worker([pay]):
-        run = await stage.start(scripted_agent(scripted([asks(call("pay", amount=7)), says("done")]), [PAY]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("pay", amount=7)), says("done")]), [PAY])
+        )
         await waiting(run)
         await run.deny("call_pay", "too much", by="ann")
         await run.result()
     completed = permissions(await run.events())["permission_completed"]
-    assert (completed["approved"], completed["by"], completed["reason"]) == (False, "ann", "too much")
+    assert (completed["approved"], completed["by"], completed["reason"]) == (
+        False,
+        "ann",
+        "too much",
+    )
 
 
 async def test_without_a_worker_a_decision_is_unconfirmed(stage: Stage, scripted: Scripted) -> None:
@@ -247,7 +290,9 @@ async def test_without_a_worker_a_decision_is_unconfirmed(stage: Stage, scripted
     async with stage.worker([pay]):
         run = await stage.start(scripted_agent(model, [PAY]))
         await waiting(run)
-    decision = Decision(Chain(stage.client, run.id), CallApproval(call_id="call_pay", approved=True, id="once"))
+    decision = Decision(
+        Chain(stage.client, run.id), CallApproval(call_id="call_pay", approved=True, id="once")
+    )
     text = await refused(decision.send(patience=0.5), "unconfirmed")
     assert stage.task_queue in text
     async with stage.worker([pay]):
@@ -257,7 +302,9 @@ async def test_without_a_worker_a_decision_is_unconfirmed(stage: Stage, scripted
 
 
 @pytest.mark.trial
-async def test_without_a_worker_a_decision_is_unconfirmed_after_ten_seconds(stage: Stage, scripted: Scripted) -> None:
+async def test_without_a_worker_a_decision_is_unconfirmed_after_ten_seconds(
+    stage: Stage, scripted: Scripted
+) -> None:
     run = await stage.start(scripted_agent(scripted([])))
     async with asyncio.timeout(13):
         assert "within 10 s" in await refused(run.approve("call_pay"), "unconfirmed")
@@ -303,7 +350,9 @@ async def test_the_status_shows_that_a_run_waits(stage: Stage, scripted: Scripte
         with pytest.raises(perdure.ExecuteError):
             await failing.result()
         assert await shown(failing) == "failed"
-        cancelled = await stage.start(scripted_agent(scripted([asks(call("pay", amount=7))]), [PAY]))
+        cancelled = await stage.start(
+            scripted_agent(scripted([asks(call("pay", amount=7))]), [PAY])
+        )
         await waiting(cancelled)
         await cancelled.cancel()
         with pytest.raises(perdure.RunCancelled):
@@ -312,5 +361,7 @@ async def test_the_status_shows_that_a_run_waits(stage: Stage, scripted: Scripte
 
 
 async def _current_details(handle: Any) -> str:
-    metadata: WorkflowMetadata = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+    metadata: WorkflowMetadata = await handle.query(
+        "__temporal_workflow_metadata", result_type=WorkflowMetadata
+    )
     return metadata.current_details

@@ -1,4 +1,6 @@
-"""Who reads a history where no worker is sees what the workflow has not taken up yet, and may answer that."""
+"""Who reads a history where no worker is sees what the workflow has not taken up yet, and may
+answer that.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class ActivitiesAlone(PerdurePlugin):
 async def not_taken_up(
     stage: Stage, gate: GatedReplies, run: Callable[[], Awaitable[RunHandle]]
 ) -> AsyncIterator[RunHandle]:
-    """A run whose first model call has ended, which its workflow does not know: no worker takes its next task."""
+    """A run whose first model call has ended, which its workflow does not know: no worker takes its
+    next task.
+    """
     other = await Client.connect(
         stage.client.service_client.config.target_host, data_converter=stage.client.data_converter
     )
@@ -81,14 +85,18 @@ async def test_a_decision_that_comes_with_what_made_the_call_wait(
         await until(run, lambda status: status.pending_approvals)
         assert "waits for an approval" not in caplog.text, "who reads a history logs nothing"
         approving = asyncio.create_task(run.approve("call_pay"))
-        await asyncio.sleep(0.3)  # On its way, before a worker comes; should it come later, nothing is shown by this.
+        await asyncio.sleep(
+            0.3
+        )  # On its way, before a worker comes; should it come later, nothing is shown by this.
         async with stage.worker([pay]):
             await approving
             assert (await run.result()).output == "done"
     assert paid == [""]
 
 
-async def test_a_held_run_that_is_to_go_on_before_it_knows_that_it_is_held(stage: Stage, scripted: Scripted) -> None:
+async def test_a_held_run_that_is_to_go_on_before_it_knows_that_it_is_held(
+    stage: Stage, scripted: Scripted
+) -> None:
     gate = GatedReplies([ScriptedReply(status=401), says("done")])
     agent = scripted_agent(scripted(gate))
     async with not_taken_up(stage, gate, lambda: stage.start(agent, on_failure="hold")) as run:

@@ -1,4 +1,6 @@
-"""A decision that can't be taken is refused or unconfirmed with what stands in the way; the call goes on waiting."""
+"""A decision that can't be taken is refused or unconfirmed with what stands in the way; the call
+goes on waiting.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,10 @@ def _nothing_paid() -> None:
 
 @pytest.mark.parametrize("guardrail", [cap, cap_slowly], ids=["plain", "async"])
 async def test_edited_arguments_that_no_worker_can_judge(
-    stage: Stage, scripted: Scripted, guardrail: Callable[..., Any], caplog: pytest.LogCaptureFixture
+    stage: Stage,
+    scripted: Scripted,
+    guardrail: Callable[..., Any],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def dropped() -> bool:
         return "an approval was dropped" in caplog.text
@@ -58,7 +63,9 @@ async def test_edited_arguments_that_no_worker_can_judge(
     hooks = {"cap": Guardrails(tool=guardrail)}
     model = scripted([asks(call("pay", amount=7)), says("done")])
     async with stage.worker([pay], guardrails=hooks):
-        run = await stage.start(scripted_agent(model, [PAY]), guardrails="cap", missing_tool_grace=0.2)
+        run = await stage.start(
+            scripted_agent(model, [PAY]), guardrails="cap", missing_tool_grace=0.2
+        )
         pending = await waiting(run)
     async with stage.worker([pay]):
         text = await refused(run.approve("call_pay", arguments={"amount": 5}), "guardrail")
@@ -72,7 +79,9 @@ async def test_edited_arguments_that_no_worker_can_judge(
     assert paid == [5]
 
 
-async def test_an_unconfirmed_decision_says_what_the_run_waits_for(stage: Stage, scripted: Scripted) -> None:
+async def test_an_unconfirmed_decision_says_what_the_run_waits_for(
+    stage: Stage, scripted: Scripted
+) -> None:
     hooks = {"cap": Guardrails(tool=cap)}
     model = scripted([asks(call("pay", amount=7)), says("done")])
     async with stage.worker([pay], guardrails=hooks):
@@ -81,7 +90,10 @@ async def test_an_unconfirmed_decision_says_what_the_run_waits_for(stage: Stage,
     decision = Decision(Chain(stage.client, run.id), EDITED)
     async with stage.worker([pay]):
         text = await refused(decision.send(patience=1), "unconfirmed")
-        assert f"still waits for a worker of the task queue {stage.task_queue!r} that has guardrails 'cap'" in text
+        assert (
+            f"still waits for a worker of the task queue {stage.task_queue!r} that has guardrails "
+            "'cap'" in text
+        )
         async with stage.another_worker([pay], guardrails=hooks):
             await decision.send()
             await run.result()
@@ -95,13 +107,18 @@ async def test_a_run_whose_workflow_task_fails(stage: Stage, scripted: Scripted)
         run = await stage.start(scripted_agent(model, [PAY]))
         await waiting(run)
     handle = stage.client.get_workflow_handle(run.id)
-    decision = Decision(Chain(stage.client, run.id), CallApproval(call_id="call_pay", approved=True, id="once"))
+    decision = Decision(
+        Chain(stage.client, run.id), CallApproval(call_id="call_pay", approved=True, id="once")
+    )
 
     async def fails_on() -> bool:
         return (await handle.describe()).raw_description.pending_workflow_task.attempt > 2
 
     unfit = Worker(
-        stage.client, task_queue=stage.task_queue, workflows=[Unfit], workflow_runner=UnsandboxedWorkflowRunner()
+        stage.client,
+        task_queue=stage.task_queue,
+        workflows=[Unfit],
+        workflow_runner=UnsandboxedWorkflowRunner(),
     )
     async with unfit:
         await handle.signal("anything")

@@ -39,19 +39,24 @@ ROOT = Path(__file__).parents[2]
 RULES = ROOT / "docs/alerts.yml"
 UNIT_TESTS = Path(__file__).parent / "alerts_test.yml"
 DASHBOARD: dict[str, Any] = json.loads((ROOT / "docs/dashboard.json").read_text())
-EVERY_RULE = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+EVERY_RULE = [
+    rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]
+]
 ALERTS = [rule for rule in EVERY_RULE if "alert" in rule]
 GROUPING = re.compile(r"\bby \([^)]*\)|\{[^}]*\}")
 METRIC = re.compile(r"\b(?:perdure|gen_ai|temporal)_\w+")
 FAILING_RUNS = 4
 FROM_NOTHING = " fires from nothing"
 WITH_FIRST = {"temporal_workflow_task_execution_failed_total", "temporal_sticky_cache_miss_total"}
-"""Begin with the first failure, and the first run that was evicted, which this test does not bring about."""
+"""Begin with the first failure, and the first run that was evicted, which this test does not bring
+about."""
 
 
 def test_each_alert_fires_when_it_should_and_only_then() -> None:
     promtool = program("promtool", package="prometheus")
-    done = subprocess.run([promtool, "test", "rules", str(UNIT_TESTS)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [promtool, "test", "rules", str(UNIT_TESTS)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -63,8 +68,14 @@ def test_each_alert_has_both_tests() -> None:
 
 def test_alerts_that_count_fire_for_a_series_that_begins_with_all_of_its_events() -> None:
     tested = [test["name"] for test in yaml.safe_load(UNIT_TESTS.read_text())["tests"]]
-    counting = {rule["alert"] for rule in ALERTS if "increase(" in rule["expr"] or "perdure:" in rule["expr"]}
-    assert {name.removesuffix(FROM_NOTHING) for name in tested if name.endswith(FROM_NOTHING)} == counting
+    counting = {
+        rule["alert"]
+        for rule in ALERTS
+        if "increase(" in rule["expr"] or "perdure:" in rule["expr"]
+    }
+    assert {
+        name.removesuffix(FROM_NOTHING) for name in tested if name.endswith(FROM_NOTHING)
+    } == counting
 
 
 def test_panels_lie_beside_each_other() -> None:
@@ -86,7 +97,9 @@ def _queries() -> Iterator[str]:
         for target in panel.get("targets", ()):
             yield _with_values(target["expr"])
     for variable in DASHBOARD["templating"]["list"]:
-        if found := re.fullmatch(r"label_values\((.*), \w+\)", str(variable["query"] and variable.get("definition"))):
+        if found := re.fullmatch(
+            r"label_values\((.*), \w+\)", str(variable["query"] and variable.get("definition"))
+        ):
             yield _with_values(found[1])
 
 
@@ -132,19 +145,27 @@ def _price(model: str, provider: str, usage: Usage) -> float | None:
 
 
 async def _work(stage: Stage, scripted: Scripted) -> None:
-    """Have a run that ends well, after everything that is measured, and some that fail, all before anybody measures."""
+    """Have a run that ends well, after everything that is measured, and some that fail, all before
+    anybody measures.
+    """
     asked = asks(call("look", "1", text="a"), call("pay", "2", text="b"), input_tokens=900)
-    run = await stage.start(scripted_agent(scripted([asked, says("done")]), ["look", "pay"]), stream=True)
+    run = await stage.start(
+        scripted_agent(scripted([asked, says("done")]), ["look", "pay"]), stream=True
+    )
     [pending] = await wait_for(lambda: _pending(run))
     await run.approve(pending.call_id)
     await run.result()
     for _ in range(FAILING_RUNS):
         with pytest.raises(ExecuteError):
-            await (await stage.start(scripted_agent(scripted([ScriptedReply(status=400)])))).result()
+            await (
+                await stage.start(scripted_agent(scripted([ScriptedReply(status=400)])))
+            ).result()
 
 
 async def _fires(ask: Ask, alert: str) -> bool:
-    return bool((await ask("query", query=f'ALERTS{{alertname="{alert}", alertstate="firing"}}'))["result"])
+    return bool(
+        (await ask("query", query=f'ALERTS{{alertname="{alert}", alertstate="firing"}}'))["result"]
+    )
 
 
 async def _pending(run: RunHandle) -> list[PendingApproval]:
@@ -152,7 +173,9 @@ async def _pending(run: RunHandle) -> list[PendingApproval]:
 
 
 async def _names_missing(ask: Ask) -> set[str]:
-    """The metrics that queries name and the worker does not have, once Prometheus has looked at it."""
+    """The metrics that queries name and the worker does not have, once Prometheus has looked at
+    it.
+    """
     named = {name for query in _queries() for name in METRIC.findall(GROUPING.sub("", query))}
     deadline = time.monotonic() + 15
     while missing := named - WITH_FIRST - set(await ask("label/__name__/values")):
@@ -164,9 +187,19 @@ async def _names_missing(ask: Ask) -> set[str]:
 
 @asynccontextmanager
 async def _scraped_by(prometheus: Path, endpoint: str, folder: Path) -> AsyncIterator[Ask]:
-    """A Prometheus that has the alerts and looks at the endpoint every second; asked by its HTTP API."""
-    scrape = {"job_name": "any", "scrape_interval": "1s", "static_configs": [{"targets": [endpoint]}]}
-    config = {"rule_files": [str(RULES)], "scrape_configs": [scrape], "global": {"evaluation_interval": "1s"}}
+    """A Prometheus that has the alerts and looks at the endpoint every second; asked by its HTTP
+    API.
+    """
+    scrape = {
+        "job_name": "any",
+        "scrape_interval": "1s",
+        "static_configs": [{"targets": [endpoint]}],
+    }
+    config = {
+        "rule_files": [str(RULES)],
+        "scrape_configs": [scrape],
+        "global": {"evaluation_interval": "1s"},
+    }
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
     address = f"127.0.0.1:{free_port()}"
     options = (f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data")

@@ -1,4 +1,6 @@
-"""docs/operating.md has every variable that the code reads, the server's settings, and a section for each alert."""
+"""docs/operating.md has every variable that the code reads, the server's settings, and a section
+for each alert.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from .test_alerts import ALERTS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/operating.md").read_text()
-OURS = re.compile(r"(?:PERDURE|TEMPORAL|OTEL|OPENAI|ANTHROPIC|AZURE|MEMORY|AGENTIC|DEBUG|XDG)(?:_[A-Z0-9]+)+|NO_COLOR")
+OURS = re.compile(
+    r"(?:PERDURE|TEMPORAL|OTEL|OPENAI|ANTHROPIC|AZURE|MEMORY|AGENTIC|DEBUG|XDG)(?:_[A-Z0-9]+)+|NO_COLOR"
+)
 OF_TEMPORAL = re.compile(r"TEMPORAL_\w+")
 """Read by the SDK, for the most part."""
 LIMITS = {f"PERDURE_ALLOW_{what}" for what in ("COMMANDS", "ENV", "HOSTS", "KINDS")}
@@ -22,7 +26,11 @@ LIMITS = {f"PERDURE_ALLOW_{what}" for what in ("COMMANDS", "ENV", "HOSTS", "KIND
 def _constants(file: Path) -> set[str]:
     """The texts of a file that are names of variables; those in docstrings are not such texts."""
     nodes = ast.walk(ast.parse(file.read_text()))
-    return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return {
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
 
 
 def test_every_variable_is_on_the_page_and_no_other() -> None:
@@ -32,7 +40,9 @@ def test_every_variable_is_on_the_page_and_no_other() -> None:
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     written = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     assert read - written == set(), "add them to the table in docs/operating.md"
-    assert {name for name in written - read if not OF_TEMPORAL.match(name)} == set(), "nothing reads these"
+    assert {name for name in written - read if not OF_TEMPORAL.match(name)} == set(), (
+        "nothing reads these"
+    )
 
 
 def test_the_settings_of_the_server_are_on_the_page() -> None:
@@ -41,14 +51,16 @@ def test_the_settings_of_the_server_are_on_the_page() -> None:
 
 def _row(setting: ServerSetting) -> str:
     value, default = (
-        str(each).lower() if isinstance(each, bool) else each for each in (setting.value, setting.default)
+        str(each).lower() if isinstance(each, bool) else each
+        for each in (setting.value, setting.default)
     )
     return f"| `{setting.key}` | `{value}` | `{default}` | {setting.without} |\n"
 
 
 def test_each_alert_leads_to_a_section() -> None:
     headings = {
-        re.sub(r"[^\w -]", "", line).strip().lower().replace(" ", "-") for line in re.findall(r"^#+ (.*)$", PAGE, re.M)
+        re.sub(r"[^\w -]", "", line).strip().lower().replace(" ", "-")
+        for line in re.findall(r"^#+ (.*)$", PAGE, re.M)
     }
     for alert in ALERTS:
         [anchor] = re.findall(r"docs/operating\.md#([\w-]+)", alert["annotations"]["action"])

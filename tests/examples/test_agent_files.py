@@ -1,4 +1,6 @@
-"""The files of docs/agent-file.md: each is without a problem, runs, and together they show every key that there is."""
+"""The files of docs/agent-file.md: each is without a problem, runs, and together they show every
+key that there is.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,12 @@ def pay(euros: float) -> str:
 
 TOOLS = {"desk": [refund, pay, word_count], "librarian": [find_books]}
 FOR_OTHERS = {"Connection.authenticationMode", "Connection.usageDescription", "Connection.target"}
-FOR_OTHERS |= {"Connection.connectionType", "Connection.name", "CustomTool.connection", "CustomTool.options"}
+FOR_OTHERS |= {
+    "Connection.connectionType",
+    "Connection.name",
+    "CustomTool.connection",
+    "CustomTool.options",
+}
 FOR_OTHERS |= {"CustomTool.parameters", "CustomTool.recorded", "Agent.instructions"}
 """Keys that other programs read, or that the page of a kind of tool shows."""
 
@@ -80,7 +87,10 @@ def test_each_file_is_without_a_problem_and_runs(file: Path) -> None:
     text, output = ANSWERS.get(agent.name, ("Fine.", "Fine."))
     assert prepare(agent, INPUTS.get(agent.name, {}))
     result = run_in_process(
-        agent, inputs=INPUTS.get(agent.name, {}), model=[says(text)], tools=TOOLS.get(agent.name, [])
+        agent,
+        inputs=INPUTS.get(agent.name, {}),
+        model=[says(text)],
+        tools=TOOLS.get(agent.name, []),
     )
     assert result.output == output
 
@@ -107,21 +117,31 @@ def test_the_files_show_every_key() -> None:
 async def test_the_file_of_each_provider_runs(
     file: Path, stage: Stage, scripted: Callable[[Script], ScriptedModel]
 ) -> None:
-    """Against a server on loopback in the place of the provider's, which is sent the key that the file names."""
+    """Against a server on loopback in the place of the provider's, which is sent the key that the
+    file names.
+    """
     assert check(file) == []
     served = scripted([says("Fine.")])
     agent = load(file, defer_environment=True)
     assert agent.model is not None
     endpoint = served.anthropic_endpoint if file.stem == "anthropic" else served.openai_endpoint
-    connection = (agent.model.connection or Connection(kind="anonymous")).model_copy(update={"endpoint": endpoint})
-    agent = agent.model_copy(update={"model": agent.model.model_copy(update={"connection": connection})})
+    connection = (agent.model.connection or Connection(kind="anonymous")).model_copy(
+        update={"endpoint": endpoint}
+    )
+    agent = agent.model_copy(
+        update={"model": agent.model.model_copy(update={"connection": connection})}
+    )
     async with stage.worker([]):
-        run = await start_run(stage.client, agent, {"question": "Well?"}, task_queue=stage.task_queue)
+        run = await start_run(
+            stage.client, agent, {"question": "Well?"}, task_queue=stage.task_queue
+        )
         assert (await run.result()).output == "Fine."
     (request,) = served.requests
     assert request.body["model"] == agent.model.id
     if key := KEYS.get(file.stem):
-        sent = request.headers.get("api-key") or request.headers["authorization"].removeprefix("Bearer ")
+        sent = request.headers.get("api-key") or request.headers["authorization"].removeprefix(
+            "Bearer "
+        )
         assert sent == f"the value of {key}"
 
 
@@ -131,10 +151,18 @@ def _shown(node: Node) -> Iterator[str]:
     for name in node.model_fields_set & type(node).model_fields.keys():
         yield f"{type_name}.{type(node).model_fields[name].alias or name}"
         value = getattr(node, name)
-        children = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else [value]
+        children = (
+            value.values()
+            if isinstance(value, Mapping)
+            else value
+            if isinstance(value, list)
+            else [value]
+        )
         yield from (key for child in children if isinstance(child, Node) for key in _shown(child))
 
 
 def _offline(agent: Agent) -> Agent:
     """Without the tools of servers that are not there."""
-    return agent.model_copy(update={"tools": [tool for tool in agent.tools or [] if tool.kind != "mcp"]})
+    return agent.model_copy(
+        update={"tools": [tool for tool in agent.tools or [] if tool.kind != "mcp"]}
+    )

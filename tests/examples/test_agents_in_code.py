@@ -1,4 +1,6 @@
-"""docs/agents-in-code.md: what it shows of perdure runs, with a model that is scripted over HTTP."""
+"""docs/agents-in-code.md: what it shows of perdure runs, with a model that is scripted over
+HTTP.
+"""
 
 from __future__ import annotations
 
@@ -41,14 +43,21 @@ def _deps(names: dict[str, Any], model: ScriptedModel) -> None:
 
 
 def _refunded(request: ScriptedRequest) -> ScriptedReply:
-    replies = [asks("transfer_to_billing", reason="a refund"), asks("refund", order="A-1"), says("It is refunded.")]
+    replies = [
+        asks("transfer_to_billing", reason="a refund"),
+        asks("refund", order="A-1"),
+        says("It is refunded."),
+    ]
     return replies[request.step]
 
 
 @section("Handoffs", _refunded)
 def _handoffs(names: dict[str, Any], model: ScriptedModel) -> None:
     assert names["answer"] == "It is refunded."
-    assert [request.body["model"] for request in model.requests] == ["gpt-5", *["claude-sonnet-4-5"] * 2]
+    assert [request.body["model"] for request in model.requests] == [
+        "gpt-5",
+        *["claude-sonnet-4-5"] * 2,
+    ]
 
 
 @section("Instructions by a function", [says("It was sent.")])
@@ -66,7 +75,10 @@ def _claims(request: ScriptedRequest) -> ScriptedReply:
 @section("Answers of any type", _claims)
 def _answers(names: dict[str, Any], model: ScriptedModel) -> None:
     assert names["decision"] == names["Refund"](euros=5, reason="broken")
-    assert "$.answer.euros (as Refund): 'x' is not of type 'integer'" in model.requests[1].messages[-1].text
+    assert (
+        "$.answer.euros (as Refund): 'x' is not of type 'integer'"
+        in model.requests[1].messages[-1].text
+    )
     *parts, last = names["seen"]
     assert last == names["Question"](text="When was it sent?")
     assert all("When was it sent?".startswith(part.get("text", "")) for part in parts)
@@ -85,7 +97,10 @@ def _toolsets(names: dict[str, Any], model: ScriptedModel) -> None:
     assert model.requests[1].messages[-1].text == "Ada lives in Oslo"
 
 
-@section("Tools per step", [asks("search", text="bees"), asks("close_ticket", answer="Page 7"), says("Page 7.")])
+@section(
+    "Tools per step",
+    [asks("search", text="bees"), asks("close_ticket", answer="Page 7"), says("Page 7.")],
+)
 def _tools_per_step(names: dict[str, Any], model: ScriptedModel) -> None:
     assert names["answer"] == "Page 7."
     assert offered(model) == [["search"], ["search", "close_ticket"], ["search", "close_ticket"]]
@@ -93,12 +108,17 @@ def _tools_per_step(names: dict[str, Any], model: ScriptedModel) -> None:
 
 
 def offered(model: ScriptedModel) -> list[list[str]]:
-    return [[tool["function"]["name"] for tool in request.body["tools"]] for request in model.requests]
+    return [
+        [tool["function"]["name"] for tool in request.body["tools"]] for request in model.requests
+    ]
 
 
 @pytest.mark.parametrize("heading", SECTIONS)
 async def test_each_section_runs(
-    heading: str, scripted: Callable[[Script], ScriptedModel], address: str, monkeypatch: pytest.MonkeyPatch
+    heading: str,
+    scripted: Callable[[Script], ScriptedModel],
+    address: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     script, check = SECTIONS[heading]
     model = scripted(script)

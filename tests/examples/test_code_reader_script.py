@@ -1,4 +1,6 @@
-"""The code reader's scripted conversation: real tools, and an answer that is true of this repository."""
+"""The code reader's scripted conversation: real tools, and an answer that is true of this
+repository.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,12 @@ def model() -> Iterator[ScriptedModel]:
     clear_tools()
 
 
-async def converse(agent: Agent, model: ScriptedModel, api: str, root: Path) -> tuple[str, list[Message]]:
-    """Plays the whole conversation through the provider's SDK, with the real tools; gives answer and messages."""
+async def converse(
+    agent: Agent, model: ScriptedModel, api: str, root: Path
+) -> tuple[str, list[Message]]:
+    """Plays the whole conversation through the provider's SDK, with the real tools; gives answer
+    and messages.
+    """
     provider, api_type = {"anthropic": ("anthropic", "chat")}.get(api, ("openai", api))
     box = ToolBox(load_tools(str(EXAMPLE / "tools.py")))
     messages = [Message.system(agent.instructions), Message.user("Which errors are there?")]
@@ -49,24 +55,35 @@ async def converse(agent: Agent, model: ScriptedModel, api: str, root: Path) -> 
             return said, messages
         calls: list[ToolCall] = said
         inputs = {"root": str(root)}
-        results = [await box.execute(agent, call.name, json.loads(call.arguments), inputs) for call in calls]
+        results = [
+            await box.execute(agent, call.name, json.loads(call.arguments), inputs)
+            for call in calls
+        ]
         assert [result.text for result in results if result.status != "success"] == []
-        messages += format_tool_messages(agent, response, calls, results, provider=provider, api_type=api_type)
+        messages += format_tool_messages(
+            agent, response, calls, results, provider=provider, api_type=api_type
+        )
     raise AssertionError("the conversation does not end")
 
 
 async def ask(model: ScriptedModel, api: str, request: dict[str, Any]) -> Any:
     if api == "anthropic":
-        async with anthropic.AsyncAnthropic(base_url=model.anthropic_endpoint, api_key="k", max_retries=0) as client:
+        async with anthropic.AsyncAnthropic(
+            base_url=model.anthropic_endpoint, api_key="k", max_retries=0
+        ) as client:
             return (await client.messages.create(**request)).to_dict()
-    async with openai.AsyncOpenAI(base_url=model.openai_endpoint, api_key="k", max_retries=0) as client:
+    async with openai.AsyncOpenAI(
+        base_url=model.openai_endpoint, api_key="k", max_retries=0
+    ) as client:
         if api == "responses":
             return (await client.responses.create(**request)).to_dict()
         return (await client.chat.completions.create(**request)).to_dict()
 
 
 @pytest.mark.parametrize("api", ["chat", "responses", "anthropic"])
-async def test_it_takes_five_model_calls_with_parallel_rounds(model: ScriptedModel, api: str) -> None:
+async def test_it_takes_five_model_calls_with_parallel_rounds(
+    model: ScriptedModel, api: str
+) -> None:
     answer, messages = await converse(load(EXAMPLE / "code_reader.prompty"), model, api, ROOT)
     rounds = [len(message.tool_calls) for message in messages if message.role == "assistant"]
     assert rounds == [2, 2, 1, 1]
@@ -81,7 +98,9 @@ async def test_the_answer_is_true_of_this_repository(model: ScriptedModel) -> No
     raised = Counter(name for file in files for name in raised_in(file))
     assert f"Among {len(files)} files (*.py)" in answer
     claims = re.findall(
-        r"^- (\w+) \(([^:]+):(\d+)\): (?:raised (once|\d+ times), first at ([^:]+):(\d+)|never)", answer, re.M
+        r"^- (\w+) \(([^:]+):(\d+)\): (?:raised (once|\d+ times), first at ([^:]+):(\d+)|never)",
+        answer,
+        re.M,
     )
     assert len(claims) >= 10
     for name, path, line, times, raised_path, raised_line in claims:
@@ -108,7 +127,11 @@ def raised_in(file: Path) -> Iterator[str]:
             yield what.id
 
 
-async def test_a_tree_without_errors_gets_a_true_answer_too(model: ScriptedModel, tmp_path: Path) -> None:
+async def test_a_tree_without_errors_gets_a_true_answer_too(
+    model: ScriptedModel, tmp_path: Path
+) -> None:
     (tmp_path / "a.py").write_text("pass\n")
     answer, _ = await converse(load(EXAMPLE / "code_reader.prompty"), model, "chat", tmp_path)
-    assert answer.startswith("This tree defines no error classes of its own. What I looked at: 1 files")
+    assert answer.startswith(
+        "This tree defines no error classes of its own. What I looked at: 1 files"
+    )

@@ -80,13 +80,17 @@ async def test_searching_finds_lines_by_text_and_by_regular_expression(call: Any
     assert (await call("search_text", query="line 77", pattern="*.py", max_results=2)).text == (
         "pkg/a.py:77: line 77\npkg/a.py:770: line 770\n… 9 more lines match"
     )
-    assert (await call("search_text", query=r"^line 7$", is_regex=True)).text == "pkg/a.py:7: line 7"
+    assert (
+        await call("search_text", query=r"^line 7$", is_regex=True)
+    ).text == "pkg/a.py:7: line 7"
     assert (await call("search_text", query="^line")).text == "No line matches '^line'."
 
 
 async def test_searching_never_leaves_the_tree(call: Any) -> None:
     assert "secret" not in (await call("search_text", query="line 7")).text
-    assert (await call("search_text", query="secret", pattern="../*")).text == "No line matches 'secret'."
+    assert (
+        await call("search_text", query="secret", pattern="../*")
+    ).text == "No line matches 'secret'."
 
 
 async def test_a_bad_regular_expression_is_explained(call: Any) -> None:
@@ -110,7 +114,9 @@ async def test_reading_gives_numbered_lines(call: Any) -> None:
     whole = (await call("read_file", path="pkg/a.py")).text.splitlines()
     assert (len(whole), whole[-1]) == (402, "… 600 more lines")
     assert (await call("read_file", path="within.md")).text.endswith("    2  See pkg.")
-    assert (await call("read_file", path="pkg/a.py", first_line=5000)).text == "pkg/a.py has fewer than 5000 lines."
+    assert (
+        await call("read_file", path="pkg/a.py", first_line=5000)
+    ).text == "pkg/a.py has fewer than 5000 lines."
 
 
 async def test_a_very_long_line_is_cut(call: Any, root: Path) -> None:
@@ -121,7 +127,8 @@ async def test_a_very_long_line_is_cut(call: Any, root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["../secret.txt", "/etc/passwd", "escape.txt", "escape/secret.txt", "pkg/../../secret.txt"]
+    "path",
+    ["../secret.txt", "/etc/passwd", "escape.txt", "escape/secret.txt", "pkg/../../secret.txt"],
 )
 async def test_reading_never_leaves_the_tree(call: Any, path: str) -> None:
     result = await call("read_file", path=path)
@@ -131,7 +138,11 @@ async def test_reading_never_leaves_the_tree(call: Any, path: str) -> None:
 
 @pytest.mark.parametrize(
     ("path", "text"),
-    [("nope.py", "there is no file 'nope.py'"), ("pkg", "there is no file 'pkg'"), ("pkg/b.bin", "is a binary file")],
+    [
+        ("nope.py", "there is no file 'nope.py'"),
+        ("pkg", "there is no file 'pkg'"),
+        ("pkg/b.bin", "is a binary file"),
+    ],
 )
 async def test_what_cannot_be_read_is_explained(call: Any, path: str, text: str) -> None:
     assert text in (await call("read_file", path=path)).text
@@ -140,4 +151,6 @@ async def test_what_cannot_be_read_is_explained(call: Any, path: str, text: str)
 async def test_the_model_cannot_choose_the_root(call: Any, agent: Agent, tools: ToolBox) -> None:
     assert (await call("list_files", root="/")).text.startswith("4 files")
     result = await tools.execute(agent, "list_files", {}, {"root": "/surely/not/there"})
-    assert "there is no folder '/surely/not/there' to read from: set the input `root`" in result.text
+    assert (
+        "there is no folder '/surely/not/there' to read from: set the input `root`" in result.text
+    )

@@ -1,4 +1,6 @@
-"""docs/coming-from.md: agents of other frameworks, brought over; what it shows of perdure runs on a real server."""
+"""docs/coming-from.md: agents of other frameworks, brought over; what it shows of perdure runs on a
+real server.
+"""
 
 from __future__ import annotations
 

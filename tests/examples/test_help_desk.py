@@ -32,7 +32,9 @@ EXAMPLE = REPOSITORY / "examples" / "help_desk"
 
 @pytest.fixture
 def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    specification = importlib.util.spec_from_file_location("shop_service", EXAMPLE / "shop_service.py")
+    specification = importlib.util.spec_from_file_location(
+        "shop_service", EXAMPLE / "shop_service.py"
+    )
     assert specification is not None
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
@@ -40,7 +42,9 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     server = module.serve(0)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setenv("SHOP_URL", f"http://127.0.0.1:{server.server_port}")
-    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    monkeypatch.setenv(
+        "PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    )
     monkeypatch.chdir(REPOSITORY)
     yield module
     server.shutdown()
@@ -48,7 +52,9 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     clear_tools()
 
 
-async def test_the_refund_is_made_once_a_person_has_approved_it(stage: Stage, shop: ModuleType) -> None:
+async def test_the_refund_is_made_once_a_person_has_approved_it(
+    stage: Stage, shop: ModuleType
+) -> None:
     agent = load(EXAMPLE / "help_desk.prompty", defer_environment=True)
     with scripted_agent(agent, f"{EXAMPLE}/scripted.py:scripted_reply") as scripted:
         async with create_worker(
@@ -62,22 +68,36 @@ async def test_the_refund_is_made_once_a_person_has_approved_it(stage: Stage, sh
             await wait_for(waits)
             [pending] = (await run.status()).pending_approvals
             assert pending.name == "refundOrder"
-            assert pending.arguments == {"number": 23, "amount": 49.5, "reason": "The article does not work."}
+            assert pending.arguments == {
+                "number": 23,
+                "amount": 49.5,
+                "reason": "The article does not work.",
+            }
             assert shop.ORDERS[23]["refunds"] == {}
             await run.approve(pending.call_id, digest=pending.digest, by="a manager")
             result = await run.result()
     [refund] = shop.ORDERS[23]["refunds"].values()
     assert refund == {"id": "R1", "amount": 49.5, "reason": "The article does not work."}
-    assert result.output.startswith("Dear Ada, we are sorry. Rule: An article that does not work is refunded in full")
+    assert result.output.startswith(
+        "Dear Ada, we are sorry. Rule: An article that does not work is refunded in full"
+    )
     assert result.usage.input_tokens > 0
     await replay_runs(stage.client, run.id)
 
 
 async def test_the_command_of_its_page(shop: ModuleType, cli: Cli, client: Client) -> None:
-    with_shop = Cli({**cli.environment, "SHOP_URL": os.environ["SHOP_URL"], "PATH": os.environ["PATH"]}, REPOSITORY)
+    with_shop = Cli(
+        {**cli.environment, "SHOP_URL": os.environ["SHOP_URL"], "PATH": os.environ["PATH"]},
+        REPOSITORY,
+    )
     command = await with_shop.start(
         *("run", str(EXAMPLE / "help_desk.prompty")),
-        *("--tools", str(EXAMPLE / "tools.py"), "--scripted", f"{EXAMPLE}/scripted.py:scripted_reply"),
+        *(
+            "--tools",
+            str(EXAMPLE / "tools.py"),
+            "--scripted",
+            f"{EXAMPLE}/scripted.py:scripted_reply",
+        ),
         *("--id", "help-desk-command", "--task-queue", "help-desk-command"),
     )
 

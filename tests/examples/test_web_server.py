@@ -33,7 +33,9 @@ REPLIES = [
 def test_the_page_shows_the_example() -> None:
     page = (ROOT / "docs" / "web-servers.md").read_text()
     for name in ("app.py", "clerk.prompty"):
-        assert (EXAMPLE / name).read_text().strip() in page, f"docs/web-servers.md shows another {name}"
+        assert (EXAMPLE / name).read_text().strip() in page, (
+            f"docs/web-servers.md shows another {name}"
+        )
 
 
 @pytest.fixture
@@ -57,7 +59,10 @@ async def web(address: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ht
 
 
 async def test_a_refund_is_asked_for_and_approved(
-    client: Client, web: httpx.AsyncClient, scripted: Callable[[Script], ScriptedModel], monkeypatch: pytest.MonkeyPatch
+    client: Client,
+    web: httpx.AsyncClient,
+    scripted: Callable[[Script], ScriptedModel],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", scripted(REPLIES).openai_endpoint)
     monkeypatch.setenv("OPENAI_API_KEY", "a-key-of-the-test")
@@ -67,16 +72,24 @@ async def test_a_refund_is_asked_for_and_approved(
             assert (started.status_code, started.json()) == (202, {"id": "clerk-7"})
 
         async def waiting() -> list[dict[str, Any]]:
-            found: list[dict[str, Any]] = (await web.get("/runs/clerk-7")).json()["pending_approvals"]
+            found: list[dict[str, Any]] = (await web.get("/runs/clerk-7")).json()[
+                "pending_approvals"
+            ]
             return found
 
         (call,) = await wait_for(waiting)
         decision = {"call_id": call["call_id"], "digest": call["digest"], "by": "ada"}
         refused = await web.post("/runs/clerk-7/approvals", json={**decision, "digest": "another"})
         assert refused.status_code == 409
-        assert (await web.post("/runs/clerk-7/approvals", json=decision)).json() == {"approved": call["call_id"]}
+        assert (await web.post("/runs/clerk-7/approvals", json=decision)).json() == {
+            "approved": call["call_id"]
+        }
         told = await web.get("/runs/clerk-7/events")
-        events = [line.removeprefix("event: ") for line in told.text.splitlines() if line.startswith("event: ")]
+        events = [
+            line.removeprefix("event: ")
+            for line in told.text.splitlines()
+            if line.startswith("event: ")
+        ]
         assert (events[-1], events.count("done"), events.count("tool_call_start")) == ("done", 1, 2)
         last = told.text.rpartition("id: ")[2].partition("\n")[0]
         again = await web.get("/runs/clerk-7/events", headers={"Last-Event-ID": last})

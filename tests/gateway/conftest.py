@@ -1,4 +1,6 @@
-"""A gateway in this process, over a worker on a queue of its own; those who ask are real clients."""
+"""A gateway in this process, over a worker on a queue of its own; those who ask are real
+clients.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ class Served:
     async def asking(self, token: str = "") -> AsyncIterator[httpx2.AsyncClient]:
         """Somebody who asks perdure's own API."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        async with httpx2.AsyncClient(base_url=f"{self.url}/perdure", headers=headers, timeout=60) as http:
+        async with httpx2.AsyncClient(
+            base_url=f"{self.url}/perdure", headers=headers, timeout=60
+        ) as http:
             yield http
 
 
@@ -75,7 +79,10 @@ def serve_agents(stage: Stage) -> Serve:
         port: int = 0,
         **settings: Any,
     ) -> AsyncIterator[Served]:
-        offers = {agent.name: OfferedAgent(agent.name, agent, Path(f"{agent.name}.prompty")) for agent in agents}
+        offers = {
+            agent.name: OfferedAgent(agent.name, agent, Path(f"{agent.name}.prompty"))
+            for agent in agents
+        }
         gateway = Gateway(stage.client, offers, stage.task_queue, known, **settings)
         async with (
             stage.worker(tools, guardrails=guardrails),
@@ -88,7 +95,9 @@ def serve_agents(stage: Stage) -> Serve:
 
 @pytest.fixture(scope="session")
 async def clients() -> AsyncIterator[ChatClients]:
-    """One process of Node's for the chat clients of all tests, which give theirs names of their own."""
+    """One process of Node's for the chat clients of all tests, which give theirs names of their
+    own.
+    """
     async with chat_clients() as process:
         yield process
 
@@ -103,9 +112,15 @@ def people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TokenFile:
 
 
 @pytest.fixture
-async def waits(scripted: Scripted, serve_agents: Serve, people: TokenFile, stage: Stage) -> AsyncIterator[Waits]:
-    """A run that ann has started and erin has steered, and that waits for two others of the role `finance`."""
+async def waits(
+    scripted: Scripted, serve_agents: Serve, people: TokenFile, stage: Stage
+) -> AsyncIterator[Waits]:
+    """A run that ann has started and erin has steered, and that waits for two others of the role
+    `finance`.
+    """
     model = scripted([asks(call("pay", euros=3)), says("Paid.")])
     agent = scripted_agent(model, [declared(**POLICY)], instructions="user:\nHi")
-    async with serve_agents(agent, known=[people], tools={"pay": lambda euros: f"paid {euros}"}) as served:
+    async with serve_agents(
+        agent, known=[people], tools={"pay": lambda euros: f"paid {euros}"}
+    ) as served:
         yield await waiting_run(served, stage.client, steered_by="erin")

@@ -1,4 +1,6 @@
-"""Push notifications: what an A2A client wants to be told of its task, by the protocol's own client."""
+"""Push notifications: what an A2A client wants to be told of its task, by the protocol's own
+client.
+"""
 
 from __future__ import annotations
 
@@ -63,18 +65,26 @@ async def test_a_client_is_told_when_its_task_waits_and_ends(
         )
         request = SendMessageRequest(
             message=said("Pay it."),
-            configuration=SendMessageConfiguration(return_immediately=True, task_push_notification_config=config),
+            configuration=SendMessageConfiguration(
+                return_immediately=True, task_push_notification_config=config
+            ),
         )
         task = [each async for each in ann.send_message(request)][0].task
         assert await states(receiver, 1) == ["TASK_STATE_INPUT_REQUIRED"]
         known, body = receiver.taken[0]
         assert known == "the-clients-token Bearer the-clients-secret"
-        assert (body["statusUpdate"]["taskId"], body["statusUpdate"]["contextId"]) == (task.id, task.context_id)
-        # One that comes later is told of what waits; it is listed without what is secret, and to nobody else.
+        assert (body["statusUpdate"]["taskId"], body["statusUpdate"]["contextId"]) == (
+            task.id,
+            task.context_id,
+        )
+        # One that comes later is told of what waits; it is listed without what is secret, and to
+        # nobody else.
         later = TaskPushNotificationConfig(task_id=task.id, id="later", url=f"{receiver.url}/a2a")
         await ann.create_task_push_notification_config(later)
         assert await states(receiver, 2) == ["TASK_STATE_INPUT_REQUIRED"] * 2
-        listed = await ann.list_task_push_notification_configs(ListTaskPushNotificationConfigsRequest(task_id=task.id))
+        listed = await ann.list_task_push_notification_configs(
+            ListTaskPushNotificationConfigsRequest(task_id=task.id)
+        )
         assert [(each.id, each.token) for each in listed.configs] == [("mine", ""), ("later", "")]
         wanted = GetTaskPushNotificationConfigRequest(task_id=task.id, id="mine")
         assert (await ann.get_task_push_notification_config(wanted)).url == f"{receiver.url}/a2a"
@@ -100,10 +110,17 @@ async def test_a_config_that_cannot_be_is_refused(
     scripted: Scripted, serve_agents: Serve, wrong: dict[str, str]
 ) -> None:
     agent = scripted_agent(scripted([asks(call("pay", euros=3)), says("Paid.")]), [PAY])
-    async with serve_agents(agent, tools={"pay": pay}) as served, client_of(served, streaming=False) as client:
-        configuration = SendMessageConfiguration(task_push_notification_config=TaskPushNotificationConfig(**wrong))
+    async with (
+        serve_agents(agent, tools={"pay": pay}) as served,
+        client_of(served, streaming=False) as client,
+    ):
+        configuration = SendMessageConfiguration(
+            task_push_notification_config=TaskPushNotificationConfig(**wrong)
+        )
         with pytest.raises(A2AError):
-            async for _ in client.send_message(SendMessageRequest(message=said("Hi"), configuration=configuration)):
+            async for _ in client.send_message(
+                SendMessageRequest(message=said("Hi"), configuration=configuration)
+            ):
                 pass
 
 

@@ -46,7 +46,9 @@ Scripted = Callable[[Script], ScriptedModel]
 
 
 @asynccontextmanager
-async def client_of(served: Served, token: str = "", *, streaming: bool = True) -> AsyncIterator[Client]:
+async def client_of(
+    served: Served, token: str = "", *, streaming: bool = True
+) -> AsyncIterator[Client]:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     async with httpx.AsyncClient(headers=headers, timeout=60) as http:
         card = await A2ACardResolver(http, f"{served.url}/a2a/tested").get_agent_card()
@@ -61,7 +63,9 @@ def said(text: str, **more: Any) -> Message:
     return new_text_message(text, role=Role.ROLE_USER, **more)
 
 
-async def test_a_message_is_a_task_whose_text_is_streamed(scripted: Scripted, serve_agents: Serve) -> None:
+async def test_a_message_is_a_task_whose_text_is_streamed(
+    scripted: Scripted, serve_agents: Serve
+) -> None:
     model = scripted([says(TEXT, chunk_delay=0.01), says("More.")])
     async with serve_agents(scripted_agent(model)) as served:
         async with client_of(served) as client:
@@ -90,7 +94,10 @@ async def test_the_text_of_an_agent_with_tools_is_streamed_and_what_does_not_cou
     scripted: Scripted, serve_agents: Serve
 ) -> None:
     model = scripted(
-        [asks(call("echo", text="x"), text="Let me look at it.", chunk_delay=0.05), says(TEXT, chunk_delay=0.02)]
+        [
+            asks(call("echo", text="x"), text="Let me look at it.", chunk_delay=0.05),
+            says(TEXT, chunk_delay=0.02),
+        ]
     )
     async with (
         serve_agents(scripted_agent(model, ["echo"]), tools={"echo": lambda text: text}) as served,
@@ -138,7 +145,8 @@ async def test_perdure_asks_an_agent_of_perdures(
         with pytest.raises(RunCancelled):
             await run.result()
         query = (
-            f"TaskQueue = '{stage.task_queue}' AND WorkflowType = 'perdure.AgentRun' AND ExecutionStatus = 'Canceled'"
+            f"TaskQueue = '{stage.task_queue}' AND WorkflowType = 'perdure.AgentRun' AND "
+            "ExecutionStatus = 'Canceled'"
         )
         await wait_for(lambda: ids_of(stage.client, query, but=run.id))
 
@@ -155,7 +163,10 @@ async def test_a_card_is_for_clients_of_both_versions(
         url = f"{served.url}/a2a/tested"
         written = (await http.get(f"{url}/.well-known/agent-card.json")).json()
         card = await A2ACardResolver(http, url).get_agent_card()
-    assert [(each.url, each.protocol_version) for each in card.supported_interfaces] == [(url, "1.0"), (url, "0.3")]
+    assert [(each.url, each.protocol_version) for each in card.supported_interfaces] == [
+        (url, "1.0"),
+        (url, "0.3"),
+    ]
     assert card.security_requirements[0].schemes.keys() == {"bearer"}
     old = OldCard.model_validate(written)
     assert (old.url, old.preferred_transport, old.protocol_version) == (url, "JSONRPC", "0.3")
@@ -176,13 +187,19 @@ async def test_the_sdk_speaks_each_version_that_the_card_names(
         client = ClientFactory(ClientConfig(httpx_client=http, streaming=True)).create(card)
         seen = await send(client, said("Hi"))
     assert seen[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
-    pieces = [get_artifact_text(each.artifact_update.artifact) for each in seen if each.HasField("artifact_update")]
+    pieces = [
+        get_artifact_text(each.artifact_update.artifact)
+        for each in seen
+        if each.HasField("artifact_update")
+    ]
     assert "".join(pieces) == "It is a lamp."
 
 
 async def test_the_linter_finds_nothing(scripted: Scripted, serve_agents: Serve) -> None:
     linter = needs.module("a2a_lint.cli")
-    async with serve_agents(scripted_agent(scripted([says("It is a lamp."), says("Once more.")]))) as served:
+    async with serve_agents(
+        scripted_agent(scripted([says("It is a lamp."), says("Once more.")]))
+    ) as served:
         findings, seen = await linter.lint(served.url, True, 60)
     assert [each for each in findings if each["level"] != "info"] == []
     assert linter.summarize(findings)["grade"] == "A"
@@ -197,8 +214,13 @@ async def test_a_stream_ends_before_a_proxy_cuts_it_and_says_how_to_go_on(
     async with serve_agents(agent, stream_seconds=0.4) as served, client_of(served) as client:
         seen = await send(client, said("Hi"))
         cut = seen[-1].status_update.status
-        assert (cut.state, get_message_text(cut.message)[:20]) == (TaskState.TASK_STATE_WORKING, "The stream ends here")
-        again = [each async for each in client.subscribe(SubscribeToTaskRequest(id=seen[0].task.id))]
+        assert (cut.state, get_message_text(cut.message)[:20]) == (
+            TaskState.TASK_STATE_WORKING,
+            "The stream ends here",
+        )
+        again = [
+            each async for each in client.subscribe(SubscribeToTaskRequest(id=seen[0].task.id))
+        ]
         assert again[0].task.id == seen[0].task.id
         assert again[-1].status_update.status.state == TaskState.TASK_STATE_WORKING
         gate.open.set()
@@ -238,10 +260,15 @@ async def test_what_waits_is_decided_in_the_task(scripted: Scripted, serve_agent
         assert decided[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
 
 
-async def test_a_message_that_comes_again_decides_nothing_more(scripted: Scripted, serve_agents: Serve) -> None:
+async def test_a_message_that_comes_again_decides_nothing_more(
+    scripted: Scripted, serve_agents: Serve
+) -> None:
     payments = [asks(call("pay", "c1", euros=3)), asks(call("pay", "c2", euros=999))]
     model = scripted([*payments, asks(call("pay", "c3", euros=1), delay=3.0), says("Paid.")])
-    async with serve_agents(scripted_agent(model, [PAY]), tools={"pay": pay}) as served, client_of(served) as client:
+    async with (
+        serve_agents(scripted_agent(model, [PAY]), tools={"pay": pay}) as served,
+        client_of(served) as client,
+    ):
         task: Task = (await send(client, said("Pay it.")))[0].task
         there = {"task_id": task.id, "context_id": task.context_id}
         first, second = said("approve", **there), said("approve", **there)
@@ -251,17 +278,32 @@ async def test_a_message_that_comes_again_decides_nothing_more(scripted: Scripte
             assert '{"euros": 999}' in get_message_text(status.message)
         at_once = SendMessageConfiguration(return_immediately=True)
         async with client_of(served, streaming=False) as other:
-            for message in (second, first, second):  # Nothing waits any more: it is no steering either.
-                [_ async for _ in other.send_message(SendMessageRequest(message=message, configuration=at_once))]
-        last = [each async for each in client.subscribe(SubscribeToTaskRequest(id=task.id))][-1].status_update.status
+            for message in (
+                second,
+                first,
+                second,
+            ):  # Nothing waits any more: it is no steering either.
+                [
+                    _
+                    async for _ in other.send_message(
+                        SendMessageRequest(message=message, configuration=at_once)
+                    )
+                ]
+        last = [each async for each in client.subscribe(SubscribeToTaskRequest(id=task.id))][
+            -1
+        ].status_update.status
         assert last.state == TaskState.TASK_STATE_INPUT_REQUIRED
         assert (await send(client, said("approve", **there)))[
             -1
         ].status_update.status.state == TaskState.TASK_STATE_COMPLETED
-    assert [each["content"] for each in model.requests[-1].body["messages"] if each["role"] == "user"] == ["Pay it."]
+    assert [
+        each["content"] for each in model.requests[-1].body["messages"] if each["role"] == "user"
+    ] == ["Pay it."]
 
 
-async def test_steering_that_comes_again_is_read_once(scripted: Scripted, serve_agents: Serve) -> None:
+async def test_steering_that_comes_again_is_read_once(
+    scripted: Scripted, serve_agents: Serve
+) -> None:
     model = scripted([asks(call("pay", euros=3)), says("Paid.")])
     agent = scripted_agent(model, [{**PAY, "perdure": {}}])
     at_once = SendMessageConfiguration(return_immediately=True)
@@ -283,7 +325,9 @@ async def test_steering_that_comes_again_is_read_once(scripted: Scripted, serve_
             assert [each.task.id async for each in client.send_message(request)] == [task.id]
         is_heard.set()
         await served.gateway.client.get_workflow_handle(task.id).result()
-    heard = [each["content"] for each in model.requests[-1].body["messages"] if each["role"] == "user"]
+    heard = [
+        each["content"] for each in model.requests[-1].body["messages"] if each["role"] == "user"
+    ]
     assert heard == ["Pay it.", "Hurry."]
 
 
@@ -301,8 +345,12 @@ async def test_a_client_comes_back_and_cancels(scripted: Scripted, serve_agents:
             assert ended.status.state == TaskState.TASK_STATE_CANCELED
 
 
-async def test_another_tenant_reaches_no_task(scripted: Scripted, serve_agents: Serve, tokens: TokenFile) -> None:
-    async with serve_agents(scripted_agent(scripted([says("For acme.")])), known=[tokens]) as served:
+async def test_another_tenant_reaches_no_task(
+    scripted: Scripted, serve_agents: Serve, tokens: TokenFile
+) -> None:
+    async with serve_agents(
+        scripted_agent(scripted([says("For acme.")])), known=[tokens]
+    ) as served:
         async with client_of(served, "token-of-ann-at-acme") as ann:
             task = (await send(ann, said("Hi")))[0].task
         async with client_of(served, "token-of-bob-at-bolt") as bob:

@@ -61,12 +61,17 @@ async def test_a_thread_goes_on_and_an_interrupt_is_resumed(
     async with serve_agents(agent, tools={"pay": pay}) as served:
         await open_thread(clients, served)
         first = await say(clients, "Hi")
-        assert (outcome_of(first), contents(first)) == ("success", [("user", "Hi"), ("assistant", "Hello.")])
+        assert (outcome_of(first), contents(first)) == (
+            "success",
+            [("user", "Hi"), ("assistant", "Hello.")],
+        )
         asked = await say(clients, "Pay 3 euros")
         assert outcome_of(asked) == "interrupt"
         (interrupt,) = asked["interrupts"]
         assert interrupt["reason"] == "tool_call"
-        (known,) = [each for message in asked["messages"] for each in message.get("toolCalls") or []]
+        (known,) = [
+            each for message in asked["messages"] for each in message.get("toolCalls") or []
+        ]
         assert (interrupt["toolCallId"], known["function"]["name"]) == (known["id"], "pay")
 
         await open_thread(clients, served, "a1-reloaded")
@@ -75,7 +80,9 @@ async def test_a_thread_goes_on_and_an_interrupt_is_resumed(
         assert contents(again) == contents(asked)
         assert again["state"]["perdure"]["status"] == "waiting_for_approval"
 
-        resume = [{"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}]
+        resume = [
+            {"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}
+        ]
         done, seen = await asyncio.gather(
             clients.do("a1", "run", resume=resume), clients.do("a1-reloaded", "run", resume=resume)
         )
@@ -94,20 +101,31 @@ async def test_a_thread_goes_on_and_an_interrupt_is_resumed(
 async def test_a_cursor_goes_on_in_the_middle_at_another_gateway(
     stage: Stage, scripted: Scripted, serve_agents: Serve
 ) -> None:
-    model = scripted([asks(call("pay", euros=3), text="I shall pay at once."), says(TEXT, chunk_delay=0.02)])
+    model = scripted(
+        [asks(call("pay", euros=3), text="I shall pay at once."), says(TEXT, chunk_delay=0.02)]
+    )
     agent = scripted_agent(model, [{**PAY, "perdure": {}}])
     async with serve_agents(agent, tools={"pay": pay}) as served:
         other = gateway_app(Gateway(stage.client, served.gateway.offers, stage.task_queue))
         message = {"id": "m1", "role": "user", "content": "Go"}
-        body = {"threadId": stage.task_queue, "runId": "r1", "messages": [message], "protocolVersion": "1.0"}
+        body = {
+            "threadId": stage.task_queue,
+            "runId": "r1",
+            "messages": [message],
+            "protocolVersion": "1.0",
+        }
         async with serve(other, "127.0.0.1", 0) as url, httpx2.AsyncClient(timeout=60) as http:
             addresses = itertools.cycle(f"{each}/ag-ui/tested" for each in (served.url, url))
             told: list[Seen] = []
             cursor = ""
             while not told or told[-1]["type"] not in ("RUN_FINISHED", "RUN_ERROR"):
                 headers = {"Last-Event-ID": cursor} if cursor else {}
-                async with http.stream("POST", next(addresses), json=body, headers=headers) as answer:
-                    events = [json.loads(line[6:]) async for line in first_lines(answer, 9 if told else 7)]
+                async with http.stream(
+                    "POST", next(addresses), json=body, headers=headers
+                ) as answer:
+                    events = [
+                        json.loads(line[6:]) async for line in first_lines(answer, 9 if told else 7)
+                    ]
                 told += events
                 cursor = events[-1]["metadata"]["perdure.position"]
     (known,) = [each["messages"] for each in told if each["type"] == "MESSAGES_SNAPSHOT"]
@@ -132,11 +150,21 @@ async def test_a_question_a_stop_a_failure_and_what_is_no_request(
     scripted: Scripted, serve_agents: Serve, clients: ChatClients
 ) -> None:
     asked = asks(call("ask_user", question="Which?", choices=["tea", "coffee"]))
-    left = [asked, says("Tea."), says(TEXT, chunk_delay=0.1), *[asks(call("ask_user", question="?"))] * 2]
+    left = [
+        asked,
+        says("Tea."),
+        says(TEXT, chunk_delay=0.1),
+        *[asks(call("ask_user", question="?"))] * 2,
+    ]
     model = scripted(lambda request: left.pop(0))
     settings = {"maxIterations": 2, "onFailure": "fail"}
-    agent = scripted_agent(model, [{"name": "ask_user", "kind": "builtin"}], metadata={"perdure": settings})
-    async with serve_agents(agent) as served, httpx2.AsyncClient(base_url=served.url, timeout=60) as http:
+    agent = scripted_agent(
+        model, [{"name": "ask_user", "kind": "builtin"}], metadata={"perdure": settings}
+    )
+    async with (
+        serve_agents(agent) as served,
+        httpx2.AsyncClient(base_url=served.url, timeout=60) as http,
+    ):
         await open_thread(clients, served, "a2")
         seen = await say(clients, "A drink", "a2")
         (interrupt,) = seen["interrupts"]
@@ -144,7 +172,9 @@ async def test_a_question_a_stop_a_failure_and_what_is_no_request(
         dismissed = [{"interruptId": interrupt["id"], "status": "cancelled"}]
         again = await clients.do("a2", "run", resume=dismissed)
         assert again["interrupts"] == seen["interrupts"]
-        answered = [{"interruptId": interrupt["id"], "status": "resolved", "payload": {"answer": "tea"}}]
+        answered = [
+            {"interruptId": interrupt["id"], "status": "resolved", "payload": {"answer": "tea"}}
+        ]
         done = await clients.do("a2", "run", resume=answered)
         assert contents(done)[-1] == ("assistant", "Tea.")
 
@@ -156,10 +186,17 @@ async def test_a_question_a_stop_a_failure_and_what_is_no_request(
         assert outcome_of(await running) == "cancelled"
 
         good: Seen = {"threadId": thread, "runId": "r", "messages": []}
-        wrong = [{}, {**good, "threadId": "a/b"}, {**good, "threadId": f"{thread}-new"}, {**good, "messages": [1]}]
+        wrong = [
+            {},
+            {**good, "threadId": "a/b"},
+            {**good, "threadId": f"{thread}-new"},
+            {**good, "messages": [1]},
+        ]
         picture = {"type": "image", "source": {"type": "file", "value": "file-1"}}
         wrong.append({**good, "messages": [{"id": "1", "role": "user", "content": [picture]}]})
-        assert {(await http.post("/ag-ui/tested", json=each)).status_code for each in wrong} == {422}
+        assert {(await http.post("/ag-ui/tested", json=each)).status_code for each in wrong} == {
+            422
+        }
         cut = await http.post("/ag-ui/tested", json=good, headers={"Last-Event-ID": "2:nonsense"})
         assert cut.text.count("RUN_ERROR") == 1
 
@@ -174,7 +211,12 @@ async def test_a_decision_is_seen_on_open_streams_of_the_others_at_once(
         (interrupt,) = asked["interrupts"]
         ours = interrupt["metadata"]["perdure"]
         thread, seen_at = served.gateway.task_queue, {}
-        body = {"threadId": thread, "runId": "r9", "messages": [], "forwardedProps": {"perdure": {"open": True}}}
+        body = {
+            "threadId": thread,
+            "runId": "r9",
+            "messages": [],
+            "forwardedProps": {"perdure": {"open": True}},
+        }
         async with httpx2.AsyncClient(base_url=served.url, timeout=60) as http:
 
             async def watch(method: str, path: str, waits: str, mark: str, **more: Any) -> None:
@@ -186,9 +228,27 @@ async def test_a_decision_is_seen_on_open_streams_of_the_others_at_once(
                             seen_at[path] = time.monotonic()
 
             streams = [
-                ("GET", f"/ai/tested/{thread}/stream?open=1", "tool-approval-request", "tool-approval-response", {}),
-                ("POST", "/ag-ui/tested", "perdure.waiting", "perdure.permission_completed", {"json": body}),
-                ("GET", f"/perdure/runs/{ours['run']}/events", "permission_requested", "permission_completed", {}),
+                (
+                    "GET",
+                    f"/ai/tested/{thread}/stream?open=1",
+                    "tool-approval-request",
+                    "tool-approval-response",
+                    {},
+                ),
+                (
+                    "POST",
+                    "/ag-ui/tested",
+                    "perdure.waiting",
+                    "perdure.permission_completed",
+                    {"json": body},
+                ),
+                (
+                    "GET",
+                    f"/perdure/runs/{ours['run']}/events",
+                    "permission_requested",
+                    "permission_completed",
+                    {},
+                ),
             ]
             streams[-1][-1]["headers"] = {"Accept": "text/event-stream"}
             begun = {path: asyncio.Event() for _, path, *_ in streams}
@@ -198,11 +258,17 @@ async def test_a_decision_is_seen_on_open_streams_of_the_others_at_once(
                 for each in begun.values():
                     await each.wait()
                 decision = {"callId": ours["callId"], "digest": ours["digest"]}
-                assert (await http.post(f"/perdure/runs/{ours['run']}/approve", json=decision)).status_code == 200
+                assert (
+                    await http.post(f"/perdure/runs/{ours['run']}/approve", json=decision)
+                ).status_code == 200
                 decided = time.monotonic()
         assert len(seen_at) == 3
         late = max(seen_at.values()) - decided
         assert late < 5.0, late  # 0.2 on a quiet machine.
-        resume = [{"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": False}}]
+        resume = [
+            {"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": False}}
+        ]
         late_one = await clients.do("a3", "run", resume=resume)
-        assert contents(late_one)[-1] == ("assistant", "Paid."), "what somebody else has decided stands"
+        assert contents(late_one)[-1] == ("assistant", "Paid."), (
+            "what somebody else has decided stands"
+        )

@@ -38,7 +38,9 @@ def tools_of(message: Seen) -> list[Seen]:
     return [part for part in message["parts"] if part["type"] == "dynamic-tool"]
 
 
-async def open_chat(clients: ChatClients, served: Served, name: str, version: str = "ai", **more: Any) -> str:
+async def open_chat(
+    clients: ChatClients, served: Served, name: str, version: str = "ai", **more: Any
+) -> str:
     """A page with the chat; returns the chat's id."""
     id = served.gateway.task_queue
     api = f"{more.pop('url', served.url)}/ai/tested" + ("?v=6" if version == "ai6" else "")
@@ -65,7 +67,9 @@ async def test_a_chat_goes_on_and_an_approval_is_decided_in_it(
         assert text_of(again["messages"][-1]) == "I shall pay."
 
         await clients.do("p1", "approve", id=tool["approval"]["id"], approved=True)
-        done = await clients.until("p1", lambda seen: text_of(seen["messages"][-1]) != "I shall pay.")
+        done = await clients.until(
+            "p1", lambda seen: text_of(seen["messages"][-1]) != "I shall pay."
+        )
         assert text_of(done["messages"][-1]) == "I shall pay." + TEXT
         (tool,) = tools_of(done["messages"][-1])
         assert (tool["state"], tool["output"]) == ("output-available", "paid 3")
@@ -99,11 +103,19 @@ async def test_the_next_message_answers_a_question(
     scripted: Scripted, serve_agents: Serve, clients: ChatClients
 ) -> None:
     asked = asks(call("ask_user", question="Which?", choices=["tea", "coffee"]))
-    async with serve_agents(scripted_agent(scripted([asked, says("Tea it is.")]), [ASK_USER])) as served:
+    async with serve_agents(
+        scripted_agent(scripted([asked, says("Tea it is.")]), [ASK_USER])
+    ) as served:
         await open_chat(clients, served, "p3")
         seen = await clients.do("p3", "send", text="A drink")
-        (question,) = [each for each in seen["messages"][-1]["parts"] if each["type"] == "data-question"]
-        assert question["data"] == {"question": "Which?", "choices": ["tea", "coffee"], "allowOther": True}
+        (question,) = [
+            each for each in seen["messages"][-1]["parts"] if each["type"] == "data-question"
+        ]
+        assert question["data"] == {
+            "question": "Which?",
+            "choices": ["tea", "coffee"],
+            "allowOther": True,
+        }
         done = await clients.do("p3", "send", text="tea")
         assert done["errors"] == []
         assert "Tea it is." in [text_of(each) for each in done["messages"]]
@@ -137,23 +149,35 @@ async def test_a_page_that_is_cut_goes_on_at_another_gateway(
         async with serve(other, "127.0.0.1", 0) as url:
             await open_chat(clients, served, "p4")
             sending = asyncio.create_task(clients.do("p4", "send", text="Go"))
-            begun = await clients.until("p4", lambda seen: "word3" in "".join(texts_of(seen)), settled=False)
+            begun = await clients.until(
+                "p4", lambda seen: "word3" in "".join(texts_of(seen)), settled=False
+            )
             await clients.do("p4", "stop")  # Closes the connection, and ends nothing.
             await sending
             assert TEXT.startswith(texts_of(begun)[-1])
             for name, messages in (("p4-again", begun["messages"]), ("p4-empty", [])):
                 await open_chat(clients, served, name, url=url, messages=messages)
-            whole, alone = await asyncio.gather(*(clients.do(name, "resume") for name in ("p4-again", "p4-empty")))
+            whole, alone = await asyncio.gather(
+                *(clients.do(name, "resume") for name in ("p4-again", "p4-empty"))
+            )
             assert (texts_of(whole), texts_of(alone)) == (["Go", TEXT], [TEXT])
             async with httpx2.AsyncClient(base_url=url, timeout=60) as http:
-                body = {"id": stage.task_queue, "messages": begun["messages"][:1], "trigger": "submit-message"}
+                body = {
+                    "id": stage.task_queue,
+                    "messages": begun["messages"][:1],
+                    "trigger": "submit-message",
+                }
                 repeated = await http.post("/ai/tested", json=body)
                 assert repeated.text.count('"finish"') == 1
-                assert (await http.get(f"/ai/tested/{stage.task_queue}-new/stream")).status_code == 204
+                assert (
+                    await http.get(f"/ai/tested/{stage.task_queue}-new/stream")
+                ).status_code == 204
     assert len(model.requests) == 1
 
 
-async def test_stop_and_failure_are_one_end_each(scripted: Scripted, serve_agents: Serve, clients: ChatClients) -> None:
+async def test_stop_and_failure_are_one_end_each(
+    scripted: Scripted, serve_agents: Serve, clients: ChatClients
+) -> None:
     left = [says(TEXT, chunk_delay=0.1), asks(call("pay", euros=1))]
     model = scripted(lambda request: left.pop(0))
     settings = {"maxIterations": 1, "onFailure": "fail"}
@@ -170,9 +194,18 @@ async def test_stop_and_failure_are_one_end_each(scripted: Scripted, serve_agent
             failed = await clients.do("p5", "send", text="Again")
             assert (failed["status"], "max_iterations" in failed["error"]) == ("error", True)
             lines = (await http.get(f"/ai/tested/{id}/stream")).text.split("\n\n")
-            ends = [each for each in lines if any(f'"type": "{end}"' in each for end in ("finish", "error", "abort"))]
+            ends = [
+                each
+                for each in lines
+                if any(f'"type": "{end}"' in each for end in ("finish", "error", "abort"))
+            ]
             assert (len(ends), lines[-2]) == (1, "data: [DONE]")
             says_x = {"id": "1", "role": "user", "parts": [{"type": "text", "text": "x"}]}
             wrong = [{"id": "a/b", "messages": [says_x]}, {"id": id, "messages": []}, {}]
-            wrong += [{"id": id, "messages": [{**says_x, "parts": parts}]} for parts in ([], [{"type": 1}])]
-            assert {(await http.post("/ai/tested", json=each)).status_code for each in wrong} == {422}
+            wrong += [
+                {"id": id, "messages": [{**says_x, "parts": parts}]}
+                for parts in ([], [{"type": 1}])
+            ]
+            assert {(await http.post("/ai/tested", json=each)).status_code for each in wrong} == {
+                422
+            }

@@ -32,7 +32,10 @@ SAID = {
     ],
     "ag-ui": [
         {"type": "text", "text": "See"},
-        {"type": "image", "source": {"type": "data", "value": URL.partition(",")[2], "mimeType": "image/png"}},
+        {
+            "type": "image",
+            "source": {"type": "data", "value": URL.partition(",")[2], "mimeType": "image/png"},
+        },
     ],
 }
 
@@ -47,7 +50,9 @@ async def test_an_image_is_a_turn_of_its_chat(
         httpx2.AsyncClient(base_url=served.url, timeout=60) as http,
     ):
         id = served.gateway.task_queue
-        about = {"id": id} if face == "ai" else {"threadId": id, "runId": "r", "protocolVersion": "1.0"}
+        about = (
+            {"id": id} if face == "ai" else {"threadId": id, "runId": "r", "protocolVersion": "1.0"}
+        )
         field = "parts" if face == "ai" else "content"
         said = [{"id": "m1", "role": "user", field: SAID[face]}]
         for text, answer in (("Colour?", "A pixel."), ("", "Red.")):
@@ -55,7 +60,9 @@ async def test_an_image_is_a_turn_of_its_chat(
             assert (told.status_code, answer in told.text) == (200, True), told.text
             again = await http.post(f"/{face}/tested", json={**about, "messages": said})
             assert answer in again.text
-            said += [{"id": f"m{len(said) + 1}", "role": "user", field: [{"type": "text", "text": text}]}]
+            said += [
+                {"id": f"m{len(said) + 1}", "role": "user", field: [{"type": "text", "text": text}]}
+            ]
     seen = [{"type": "text", "text": "See"}, {"type": "image_url", "image_url": {"url": URL}}]
     assert [each.body["messages"][0]["content"] for each in model.requests] == [seen] * 2
 
@@ -65,7 +72,9 @@ async def test_a_message_is_known_to_be_sent_before_a_worker_has_it(
 ) -> None:
     agent = scripted_agent(scripted([says("Tea it is.")]))
     offer = OfferedAgent("tested", agent, Path("tested.prompty"))
-    chat = Chat(Gateway(stage.client, {"tested": offer}, stage.task_queue), ANYBODY, offer, stage.task_queue)
+    chat = Chat(
+        Gateway(stage.client, {"tested": offer}, stage.task_queue), ANYBODY, offer, stage.task_queue
+    )
     assert not await chat.has_taken(TEA, "m1")
     saying = asyncio.create_task(chat.say(TEA, "m1", None))
     await wait_for(lambda: chat.has_taken(TEA, "m1"))

@@ -22,7 +22,10 @@ from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, says
 from ..support.command_line import Cli
 from ..support.stage import Stage
 
-AGENT = '---\nname: clerk\nmodel: {{id: m, connection: {{kind: key, endpoint: "{endpoint}"}}}}\n---\nuser:\nHi\n'
+AGENT = (
+    "---\nname: clerk\nmodel: {{id: m, connection: {{kind: key, endpoint: "
+    '"{endpoint}"}}}}\n---\nuser:\nHi\n'
+)
 TEXT = " ".join(f"w{number}" for number in range(50))
 GRACE = 4.0
 STREAM = {"Accept": "application/json, text/event-stream", "A2A-Version": "1.0"}
@@ -52,33 +55,54 @@ Asked = tuple[str, dict[str, Any]]
 
 
 def streams(name: str) -> list[tuple[Asked, Ends]]:
-    """One of each protocol, and whether its last words are those of a stream that another gateway can go on with."""
+    """One of each protocol, and whether its last words are those of a stream that another gateway
+    can go on with.
+    """
     said = {"role": "user", "content": name}
     part = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": name}]}
     thread = {"threadId": f"ag-{name}", "runId": "r1", "messages": [{"id": "m1", **said}]}
     sent = {"messageId": name, "role": "ROLE_USER", "parts": [{"text": name}]}
     rpc = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": sent}}
-    tool = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "clerk", "arguments": {}}}
+    tool = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "clerk", "arguments": {}},
+    }
     return [
         (
             ("/v1/chat/completions", {"model": "clerk", "messages": [said], "stream": True}),
-            lambda text: data_of(text)[-1]["error"]["code"] == "ending" and text.endswith("[DONE]\n\n"),
+            lambda text: (
+                data_of(text)[-1]["error"]["code"] == "ending" and text.endswith("[DONE]\n\n")
+            ),
         ),
         (
-            ("/v1/responses", {"model": "clerk", "input": name, "stream": True, "background": True}),
+            (
+                "/v1/responses",
+                {"model": "clerk", "input": name, "stream": True, "background": True},
+            ),
             lambda text: (
                 data_of(text)[-1]["response"]["error"]["code"] == "ending"
                 and data_of(text)[-1]["sequence_number"] >= data_of(text)[-2]["sequence_number"] > 0
             ),
         ),
-        (("/ai/clerk", {"id": f"ai-{name}", "messages": [part]}), lambda text: text.endswith("(broken off)")),
+        (
+            ("/ai/clerk", {"id": f"ai-{name}", "messages": [part]}),
+            lambda text: text.endswith("(broken off)"),
+        ),
         (
             ("/ag-ui/clerk", thread),
-            lambda text: data_of(text)[-1]["code"] == "ending" and data_of(text)[-1]["metadata"]["perdure.position"],
+            lambda text: (
+                data_of(text)[-1]["code"] == "ending"
+                and data_of(text)[-1]["metadata"]["perdure.position"]
+            ),
         ),
         (
             ("/a2a/clerk", rpc),
-            lambda text: data_of(text)[-1]["result"]["statusUpdate"]["status"]["state"] == "TASK_STATE_WORKING",
+            lambda text: (
+                data_of(text)[-1]["result"]["statusUpdate"]["status"]["state"]
+                == "TASK_STATE_WORKING"
+            ),
         ),
         (
             (f"/api/chat/oct-{name}/send", {"message": name, "messageId": name}),
@@ -86,7 +110,9 @@ def streams(name: str) -> list[tuple[Asked, Ends]]:
         ),
         (
             ("/mcp/", tool),
-            lambda text: "call the tool 'result'" in data_of(text)[-1]["result"]["content"][0]["text"],
+            lambda text: (
+                "call the tool 'result'" in data_of(text)[-1]["result"]["content"][0]["text"]
+            ),
         ),
     ]
 
@@ -113,7 +139,11 @@ async def read_own(http: httpx2.AsyncClient, run: str, begun: asyncio.Event) -> 
         async for line in answer.aiter_lines():
             begun.set()
             last = json.loads(line[6:]) if line.startswith("data: ") else last
-            text += last["data"]["token"] if line.startswith("data: ") and last.get("type") == "token" else ""
+            text += (
+                last["data"]["token"]
+                if line.startswith("data: ") and last.get("type") == "token"
+                else ""
+            )
     return text, last["after"]
 
 
@@ -131,16 +161,32 @@ async def test_open_streams_say_where_to_go_on_and_nothing_else_is_written(
     with ScriptedModel(replies) as model:
         file = tmp_path / "clerk.prompty"
         file.write_text(AGENT.format(endpoint=model.openai_endpoint))
-        options = ("--task-queue", stage.task_queue, "--port", "0", "--grace", str(GRACE), "--log-format", "json")
+        options = (
+            "--task-queue",
+            stage.task_queue,
+            "--port",
+            "0",
+            "--grace",
+            str(GRACE),
+            "--log-format",
+            "json",
+        )
         gateway = await cli.start("serve", str(file), *options)
         url = json.loads(await gateway.says("Gateway: "))["message"].split()[1]
         async with (
             stage.worker(graceful_shutdown_timeout=timedelta(0)),
-            httpx2.AsyncClient(base_url=url, timeout=60, limits=httpx2.Limits(max_connections=200)) as http,
+            httpx2.AsyncClient(
+                base_url=url, timeout=60, limits=httpx2.Limits(max_connections=200)
+            ) as http,
         ):
-            cases = [case for number in range(each) for case in streams(f"{stage.task_queue}-{number}")]
+            cases = [
+                case for number in range(each) for case in streams(f"{stage.task_queue}-{number}")
+            ]
             begun = [asyncio.Event() for _ in range(len(cases) + 1)]
-            asking = [asyncio.create_task(ask(http, asked, at)) for (asked, _), at in zip(cases, begun, strict=False)]
+            asking = [
+                asyncio.create_task(ask(http, asked, at))
+                for (asked, _), at in zip(cases, begun, strict=False)
+            ]
             run = (await http.post("/perdure/runs", json={"agent": "clerk"})).json()["id"]
             own = asyncio.create_task(read_own(http, run, begun[-1]))
             async with asyncio.timeout(60):
@@ -161,11 +207,17 @@ async def test_open_streams_say_where_to_go_on_and_nothing_else_is_written(
                 following = await anext(events)
     for said, ((address, _), says_it) in zip(told, cases, strict=True):
         assert says_it(said), (address, said[-500:])
-    assert TEXT.startswith(text + following.data["token"]), "another gateway goes on behind the position"
+    assert TEXT.startswith(text + following.data["token"]), (
+        "another gateway goes on behind the position"
+    )
     assert (late.status_code, late.headers["retry-after"], ready.status_code) == (503, "1", 503)
     assert quick.json()["choices"][0]["message"]["content"] == "Done."
     assert (slow.status_code, slow.headers["retry-after"]) == (503, "1")
-    assert slow.headers["x-should-retry"] == "false", "without a key another gateway would start it again"
+    assert slow.headers["x-should-retry"] == "false", (
+        "without a key another gateway would start it again"
+    )
     assert slow.headers["x-perdure-run"]
     assert finished.code == 0
-    assert [each for each in map(json.loads, finished.stderr.splitlines()) if each["level"] != "info"] == []
+    assert [
+        each for each in map(json.loads, finished.stderr.splitlines()) if each["level"] != "info"
+    ] == []

@@ -39,7 +39,9 @@ async def test_openais_clients_are_told_that_an_answer_is_cut_short(
             asked = {"model": "tested", "messages": [{"role": "user", "content": "Hi"}]}
             whole = await client.chat.completions.create(**asked)
             assert whole.choices[0].finish_reason == finish
-            pieces = [each async for each in await client.chat.completions.create(**asked, stream=True)]
+            pieces = [
+                each async for each in await client.chat.completions.create(**asked, stream=True)
+            ]
             assert pieces[-1].choices[0].finish_reason == finish
             response = await client.responses.create(model="tested", input="Hi")
             kept = await client.responses.retrieve(response.id)
@@ -58,11 +60,19 @@ async def test_the_other_faces_say_that_an_answer_is_cut_short(
 ) -> None:
     model = scripted(lambda request: says("It is", finish_reason=word))
     bodies = dict(WORDS)
-    async with serve_agents(scripted_agent(model)) as served, httpx2.AsyncClient(timeout=60) as http:
-        paged = (await http.post(f"{served.url}/ai/tested", json={**bodies["ai/tested"], "id": word})).text
+    async with (
+        serve_agents(scripted_agent(model)) as served,
+        httpx2.AsyncClient(timeout=60) as http,
+    ):
+        paged = (
+            await http.post(f"{served.url}/ai/tested", json={**bodies["ai/tested"], "id": word})
+        ).text
         assert json.dumps(finish.replace("_", "-")) in paged
         thread = (
-            await http.post(f"{served.url}/ag-ui/tested", json={**bodies["ag-ui/tested"], "threadId": f"{word}-thread"})
+            await http.post(
+                f"{served.url}/ag-ui/tested",
+                json={**bodies["ag-ui/tested"], "threadId": f"{word}-thread"},
+            )
         ).text
         assert ("perdure.cut_short" in thread) == bool(reason)
         run = (await http.post(f"{served.url}/perdure/runs", json={"agent": "tested"})).json()["id"]

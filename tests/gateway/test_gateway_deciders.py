@@ -1,4 +1,6 @@
-"""Who may decide: what a gateway vouches for counts, and nothing else; every attempt without the right fails."""
+"""Who may decide: what a gateway vouches for counts, and nothing else; every attempt without the
+right fails.
+"""
 
 from __future__ import annotations
 
@@ -61,16 +63,24 @@ class Forged:
 
     def decision(self, waits: Waits) -> CallApproval:
         signed = waits.decision(**self.signed)
-        vouch = self.keys.decision(self.name, self.tenant, self.roles, signed.subject(self.run or waits.origin))
+        vouch = self.keys.decision(
+            self.name, self.tenant, self.roles, signed.subject(self.run or waits.origin)
+        )
         if self.age:
             vouch = aged(self.keys, vouch, signed, waits.origin, self.age)
-        known = {name: getattr(waits.pending, name) for name, value in self.sent.items() if value is REAL}
-        return signed.model_copy(update={**self.sent, **known, "vouch": vouch.model_copy(update=dict(self.vouch))})
+        known = {
+            name: getattr(waits.pending, name) for name, value in self.sent.items() if value is REAL
+        }
+        return signed.model_copy(
+            update={**self.sent, **known, "vouch": vouch.model_copy(update=dict(self.vouch))}
+        )
 
 
 def aged(keys: VouchKeys, vouch: Vouch, decision: CallApproval, run: str, seconds: float) -> Vouch:
     older = vouch.model_copy(update={"at": time.time() - seconds})
-    return older.model_copy(update={"signature": keys._signature("decision", older, decision.subject(run))})
+    return older.model_copy(
+        update={"signature": keys._signature("decision", older, decision.subject(run))}
+    )
 
 
 BY_GATEWAY: list[tuple[str, str, dict[str, Any], str]] = [
@@ -99,7 +109,9 @@ BY_HAND: list[Forged] = [
     Forged(signed={"call_id": "call_9"}, sent={"call_id": REAL}),  # for another call
     Forged(signed={"digest": "0" * 16}, sent={"digest": REAL}),
     Forged(signed={"digest": "0" * 16}, expected="stale"),
-    Forged(signed={"approved": False, "reason": "no"}, sent={"approved": True, "reason": None}),  # for a denial
+    Forged(
+        signed={"approved": False, "reason": "no"}, sent={"approved": True, "reason": None}
+    ),  # for a denial
     Forged(sent={"arguments": {"euros": 9}}),  # for other arguments
     Forged(signed={"arguments": {"euros": 1}}, sent={"arguments": {"euros": 2}}),
     Forged(sent={"approved": False, "reason": "another"}),
@@ -107,7 +119,9 @@ BY_HAND: list[Forged] = [
     Forged(vouch={"name": "gus"}),
     Forged(name="bob", roles=["reviewer"], vouch={"roles": ["finance"]}),
     Forged(name="dora", tenant="bolt", vouch={"tenant": "acme"}),
-    Forged(name="dora", tenant="bolt", expected="not_entitled"),  # another tenant's gateway has signed it
+    Forged(
+        name="dora", tenant="bolt", expected="not_entitled"
+    ),  # another tenant's gateway has signed it
     Forged(name="ann", expected="not_entitled"),
     Forged(name="erin", expected="not_entitled"),
     Forged(roles=["Finance", "financ", "finance "], expected="not_entitled"),
@@ -171,7 +185,9 @@ async def test_nobody_decides_without_the_right(waits: Waits) -> None:
     ]
     assert decided["by"] == "fay, gus"
     votes = [each.data for each in events if each.type == "permission_vote"]
-    assert [(each["vote"]["name"], each["votes"], each["count"]) for each in votes] == [("fay", 1, 2)]
+    assert [(each["vote"]["name"], each["votes"], each["count"]) for each in votes] == [
+        ("fay", 1, 2)
+    ]
     await replay_runs(waits.client, waits.run)
 
 
@@ -188,7 +204,9 @@ async def recorded_decisions(waits: Waits) -> AsyncIterator[CallApproval]:
 async def test_what_one_has_started_another_way_nobody_decides(
     scripted: Scripted, serve_agents: Serve, people: TokenFile, stage: Stage
 ) -> None:
-    agent = scripted_agent(scripted([asks(call("pay", euros=3)), says("Not paid.")]), [declared(notRequester=True)])
+    agent = scripted_agent(
+        scripted([asks(call("pay", euros=3)), says("Not paid.")]), [declared(notRequester=True)]
+    )
     async with serve_agents(agent, known=[people], tools={"pay": pay}) as served:
         run = await stage.start(agent, tenant="acme")
         async with served.asking(token("fay")) as http:
@@ -211,7 +229,9 @@ async def test_after_a_while_another_role_decides(
     scripted: Scripted, serve_agents: Serve, people: TokenFile, stage: Stage
 ) -> None:
     policy = declared(by=["finance"], escalateAfter=0.2, to="board")
-    agent = scripted_agent(scripted([asks(call("pay", euros=3)), says("Paid.")]), [policy], instructions="user:\nHi")
+    agent = scripted_agent(
+        scripted([asks(call("pay", euros=3)), says("Paid.")]), [policy], instructions="user:\nHi"
+    )
     async with serve_agents(agent, known=[people], tools={"pay": pay}) as served:
         waits = await waiting_run(served, stage.client)
         handle = get_run(stage.client, waits.run)
@@ -225,8 +245,14 @@ async def test_after_a_while_another_role_decides(
         assert await waits.ask("bob") == "approval_not_entitled"
         assert await waits.ask("hal") == ""
         assert (await handle.result()).output == "Paid."
-        [decided] = [each.data["vouched"] for each in await handle.events() if each.type == "permission_completed"]
-        assert [(each["name"], each["tenant"], each["roles"]) for each in decided] == [("hal", None, ["board"])]
+        [decided] = [
+            each.data["vouched"]
+            for each in await handle.events()
+            if each.type == "permission_completed"
+        ]
+        assert [(each["name"], each["tenant"], each["roles"]) for each in decided] == [
+            ("hal", None, ["board"])
+        ]
         await replay_runs(stage.client, waits.run)
 
 
@@ -244,7 +270,9 @@ async def test_in_a_session_and_in_a_called_run_the_same_have_asked(
         session = f"acme:{served.gateway.task_queue}"
         for who, number in (("erin", 1), ("ann", 2)):
             async with served.asking(token(who)) as http:
-                said = await http.post(f"/sessions/{session}/messages", json={"text": "Pay it.", "agent": "desk"})
+                said = await http.post(
+                    f"/sessions/{session}/messages", json={"text": "Pay it.", "agent": "desk"}
+                )
                 assert said.json()["run"] == f"{session}/{number}", said.text
                 if who == "erin":
                     await http.get(f"/runs/{session}/1/result", params={"wait": 30})
@@ -266,7 +294,9 @@ async def test_in_a_session_and_in_a_called_run_the_same_have_asked(
 
 
 async def started_with_requesters_of(waits: Waits, stage: Stage) -> Waits:
-    """A run that somebody has started by hand, as if those had asked for it who have asked for the other one."""
+    """A run that somebody has started by hand, as if those had asked for it who have asked for the
+    other one.
+    """
     input = await recorded_input(stage.client, waits.run)
     assert input.requested_by is not None
     assert input.requested_by.names == ["ann", "erin"]
@@ -293,12 +323,19 @@ async def recorded_input(client: Client, run: str) -> RunInput:
 
 async def test_another_protocol_vouches_too(waits: Waits) -> None:
     for who, names in (("carl", []), ("ann", []), ("fay", ["fay"])):
-        message = {"messageId": who, "taskId": waits.run, "role": "ROLE_USER", "parts": [{"text": "approve"}]}
+        message = {
+            "messageId": who,
+            "taskId": waits.run,
+            "role": "ROLE_USER",
+            "parts": [{"text": "approve"}],
+        }
         params = {"message": message, "configuration": {"returnImmediately": True}}
         request = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
         async with waits.served.asking(token(who)) as http:
             headers = {"A2A-Version": "1.0"}
-            answer = await http.post(f"{waits.served.url}/a2a/tested", json=request, headers=headers)
+            answer = await http.post(
+                f"{waits.served.url}/a2a/tested", json=request, headers=headers
+            )
         told = answer.json()
         assert ("error" in told) == (not names), told
         [pending] = (await get_run(waits.client, waits.run).status()).pending_approvals
@@ -308,7 +345,9 @@ async def test_another_protocol_vouches_too(waits: Waits) -> None:
 async def test_votes_outlive_worker_and_gateway(
     scripted: Scripted, serve_agents: Serve, people: TokenFile, stage: Stage
 ) -> None:
-    agent = scripted_agent(scripted([asks(call("pay", euros=3)), says("Paid.")]), [declared(**POLICY)])
+    agent = scripted_agent(
+        scripted([asks(call("pay", euros=3)), says("Paid.")]), [declared(**POLICY)]
+    )
     async with serve_agents(agent, known=[people], tools={"pay": pay}) as served:
         waits = await waiting_run(served, stage.client)
         assert await waits.ask("fay", arguments={"euros": 2}) == ""
@@ -318,9 +357,16 @@ async def test_votes_outlive_worker_and_gateway(
         assert await waits.ask("ann") == "approval_not_entitled"
         assert await waits.ask("gus") == ""  # approves other arguments than fay
         [pending] = (await get_run(stage.client, waits.run).status()).pending_approvals
-        assert [(each.name, each.arguments) for each in pending.votes] == [("fay", {"euros": 2}), ("gus", None)]
+        assert [(each.name, each.arguments) for each in pending.votes] == [
+            ("fay", {"euros": 2}),
+            ("gus", None),
+        ]
         assert await waits.ask("gus", arguments={"euros": 2}) == ""
         assert (await get_run(stage.client, waits.run).result()).output == "Paid."
-        [done] = [each.data for each in await get_run(stage.client, waits.run).events() if each.type == "tool_result"]
+        [done] = [
+            each.data
+            for each in await get_run(stage.client, waits.run).events()
+            if each.type == "tool_result"
+        ]
     assert done["result"].endswith("\npaid 2")
     await replay_runs(stage.client, waits.run)

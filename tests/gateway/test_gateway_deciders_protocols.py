@@ -1,4 +1,6 @@
-"""Who may decide, tried by each of the other protocols: MCP, A2A, Responses, AG-UI and the AI SDK."""
+"""Who may decide, tried by each of the other protocols: MCP, A2A, Responses, AG-UI and the AI
+SDK.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,11 @@ class Try:
 
 FORGED = {"by": "gus", "vouch": {"name": "gus"}, "roles": ["finance"], "name": "gus"}
 REFUSED = [
-    *(Try(who, approved) for who in ("ann", "erin", "bob", "carl", "hal", "dora") for approved in (True, False)),
+    *(
+        Try(who, approved)
+        for who in ("ann", "erin", "bob", "carl", "hal", "dora")
+        for approved in (True, False)
+    ),
     *(Try(who, more=FORGED) for who in ("ann", "bob", "dora")),
     Try("fay", is_stale=True),
     Try("fay", approved=False, is_stale=True),
@@ -82,7 +88,12 @@ async def mcp_client(served: Served, who: str) -> AsyncIterator[Client]:
 async def by_a2a(waits: Waits, tried: Try) -> str:
     digest = "0" * 16 if tried.is_stale else waits.pending.digest
     data = {"digest": digest, "approved": tried.approved, **tried.more}
-    sent = {"messageId": f"m-{tried}", "taskId": waits.run, "role": "ROLE_USER", "parts": [{"data": data}]}
+    sent = {
+        "messageId": f"m-{tried}",
+        "taskId": waits.run,
+        "role": "ROLE_USER",
+        "parts": [{"data": data}],
+    }
     params = {"message": sent, "configuration": {"returnImmediately": True}, "metadata": tried.more}
     request = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
     return await posted(waits, tried, "/a2a/tested", request)
@@ -90,9 +101,18 @@ async def by_a2a(waits: Waits, tried: Try) -> str:
 
 async def by_responses(waits: Waits, tried: Try) -> str:
     digest = "0" * 16 if tried.is_stale else waits.pending.digest
-    asked = f"{APPROVAL}{AskedCall(run=waits.run, call=waits.pending.call_id, digest=digest, part=1)}"
-    item = {"type": "mcp_approval_response", "approval_request_id": asked, "approve": tried.approved, **tried.more}
-    return await posted(waits, tried, "/v1/responses", {"model": "tested", "input": [item], "user": "gus"})
+    asked = (
+        f"{APPROVAL}{AskedCall(run=waits.run, call=waits.pending.call_id, digest=digest, part=1)}"
+    )
+    item = {
+        "type": "mcp_approval_response",
+        "approval_request_id": asked,
+        "approve": tried.approved,
+        **tried.more,
+    }
+    return await posted(
+        waits, tried, "/v1/responses", {"model": "tested", "input": [item], "user": "gus"}
+    )
 
 
 async def by_ag_ui(waits: Waits, tried: Try) -> str:
@@ -127,19 +147,29 @@ def thread_of(waits: Waits) -> dict[str, Any]:
 
 async def posted(waits: Waits, tried: Try, path: str, body: dict[str, Any]) -> str:
     async with waits.served.asking(token(tried.who)) as http:
-        answer = await http.post(f"{waits.served.url}{path}", json=body, headers={"A2A-Version": "1.0"})
+        answer = await http.post(
+            f"{waits.served.url}{path}", json=body, headers={"A2A-Version": "1.0"}
+        )
     return answer.text
 
 
 @pytest.fixture
-async def turn(scripted: Scripted, serve_agents: Serve, people: TokenFile, stage: Stage) -> AsyncIterator[Waits]:
-    """A turn of a session in which erin and ann have said something, and that waits for two others of `finance`."""
+async def turn(
+    scripted: Scripted, serve_agents: Serve, people: TokenFile, stage: Stage
+) -> AsyncIterator[Waits]:
+    """A turn of a session in which erin and ann have said something, and that waits for two others
+    of `finance`.
+    """
     model = scripted([says("Hello."), asks(call("pay", euros=3)), says("Paid.")])
-    async with serve_agents(scripted_agent(model, [declared(**POLICY)]), known=[people], tools={"pay": pay}) as served:
+    async with serve_agents(
+        scripted_agent(model, [declared(**POLICY)]), known=[people], tools={"pay": pay}
+    ) as served:
         session = f"acme:{stage.task_queue}"
         for who, number in (("erin", 1), ("ann", 2)):
             async with served.asking(token(who)) as http:
-                said = await http.post(f"/sessions/{session}/messages", json={"text": "Pay it.", "agent": "tested"})
+                said = await http.post(
+                    f"/sessions/{session}/messages", json={"text": "Pay it.", "agent": "tested"}
+                )
                 assert said.json()["run"] == f"{session}/{number}", said.text
                 if number == 1:
                     await http.get(f"/runs/{session}/1/result", params={"wait": 30})
@@ -165,7 +195,9 @@ async def test_nobody_decides_without_the_right_by(send: Send, turn: Waits) -> N
     # One of two decides, whoever else she says that she is, and is one when she says it again.
     for more in (FORGED, {}, {}):
         told = await asyncio.wait_for(send(turn, Try("fay", more=more)), 30)
-        assert (NEXT if send is not by_responses else "Approved by fay: 1 of 2. Another person has to") in told
+        assert (
+            NEXT if send is not by_responses else "Approved by fay: 1 of 2. Another person has to"
+        ) in told
         [pending] = (await handle.status()).pending_approvals
         assert [each.name for each in pending.votes] == ["fay"]
     assert NEXT in await send(turn, Try("ann", is_stale=True)) or send in (by_a2a, by_responses)
@@ -180,11 +212,21 @@ async def test_nobody_decides_without_the_right_by(send: Send, turn: Waits) -> N
 
 
 @pytest.mark.parametrize("version", ["ai", "ai6"])
-async def test_a_page_asks_again_after_the_first_of_two(turn: Waits, clients: ChatClients, version: str) -> None:
+async def test_a_page_asks_again_after_the_first_of_two(
+    turn: Waits, clients: ChatClients, version: str
+) -> None:
     page = f"fay-{version}"
     api = f"{turn.served.url}/ai/tested" + ("?v=6" if version == "ai6" else "")
     headers = {"Authorization": f"Bearer {token('fay')}"}
-    await clients.make("ai-sdk", page, package=version, api=api, id=session_of(turn), automatic=True, headers=headers)
+    await clients.make(
+        "ai-sdk",
+        page,
+        package=version,
+        api=api,
+        id=session_of(turn),
+        automatic=True,
+        headers=headers,
+    )
     await clients.do(page, "resume")
     await clients.do(page, "approve", id=interrupt_of(turn), approved=True)
 
@@ -204,7 +246,9 @@ async def test_a_thread_that_comes_back_behind_what_waits_is_told_of_it(turn: Wa
         first = await http.post(f"{turn.served.url}/ag-ui/tested", json=thread_of(turn))
         last = json.loads(first.text.rstrip().rpartition("data: ")[2])
         headers = {"Last-Event-ID": last["metadata"]["perdure.position"]}
-        again = await http.post(f"{turn.served.url}/ag-ui/tested", json=thread_of(turn), headers=headers)
+        again = await http.post(
+            f"{turn.served.url}/ag-ui/tested", json=thread_of(turn), headers=headers
+        )
     told = json.loads(again.text.rstrip().rpartition("data: ")[2])
     assert told["outcome"] == last["outcome"]
     await get_run(turn.client, turn.run).cancel()

@@ -1,4 +1,6 @@
-"""What holds on each face of the gateway, in its own form: text as it is made, held runs, denials of guardrails."""
+"""What holds on each face of the gateway, in its own form: text as it is made, held runs, denials
+of guardrails.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,12 @@ from ..support.gates import Gate
 from .conftest import Serve
 
 Scripted = Callable[[Script], ScriptedModel]
-WAYS = [(name, stream) for name, face in FACES.items() for stream in (True, False) if stream or face.answers_whole]
+WAYS = [
+    (name, stream)
+    for name, face in FACES.items()
+    for stream in (True, False)
+    if stream or face.answers_whole
+]
 BEFORE, ANSWER = "I look it up. ", "It is the seventh letter."
 
 
@@ -29,7 +36,10 @@ async def test_text_comes_as_it_is_made_also_before_a_tool_is_called(
     """The tool waits until what was said before the call has come."""
     model = scripted([asks(call("look"), text=BEFORE), says(ANSWER, chunk_delay=0.1)])
     agent, look, said = scripted_agent(model, ["look"]), Gate("g"), list[str]()
-    async with serve_agents(agent, tools={"look": look}) as served, httpx2.AsyncClient(base_url=served.url) as http:
+    async with (
+        serve_agents(agent, tools={"look": look}) as served,
+        httpx2.AsyncClient(base_url=served.url) as http,
+    ):
         async for each in FACES[name].pieces(http, served.gateway.task_queue):
             said.append(each)
             look.open.set()
@@ -43,7 +53,10 @@ async def test_text_comes_as_it_is_made_also_before_a_tool_is_called(
 async def test_a_held_run_is_an_answer(scripted: Scripted, serve_agents: Serve) -> None:
     """On each face, streamed or not; each says how the run goes on."""
     agent = scripted_agent(scripted(lambda request: ScriptedReply(status=401)))
-    async with serve_agents(agent, stream_seconds=10.0) as served, httpx2.AsyncClient(base_url=served.url) as http:
+    async with (
+        serve_agents(agent, stream_seconds=10.0) as served,
+        httpx2.AsyncClient(base_url=served.url) as http,
+    ):
 
         async def ask(name: str, stream: bool) -> None:
             session = f"{served.gateway.task_queue}-{name}-{stream}"
@@ -55,11 +68,15 @@ async def test_a_held_run_is_an_answer(scripted: Scripted, serve_agents: Serve) 
         await asyncio.gather(*(ask(*each) for each in WAYS))
 
 
-async def test_a_guardrail_s_denial_is_an_error_with_its_kind(scripted: Scripted, serve_agents: Serve) -> None:
+async def test_a_guardrail_s_denial_is_an_error_with_its_kind(
+    scripted: Scripted, serve_agents: Serve
+) -> None:
     denies = Guardrails(input=lambda messages: GuardrailResult(allowed=False, reason="not today"))
     async with (
         serve_agents(
-            scripted_agent(scripted([])), guardrails={"house": denies}, hooks={"guardrails": "house"}
+            scripted_agent(scripted([])),
+            guardrails={"house": denies},
+            hooks={"guardrails": "house"},
         ) as served,
         httpx2.AsyncClient(base_url=served.url) as http,
     ):

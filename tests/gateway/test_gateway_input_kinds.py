@@ -1,4 +1,6 @@
-"""Inputs of a kind that their agent does not declare: refused on every face, in its own form, before a run starts."""
+"""Inputs of a kind that their agent does not declare: refused on every face, in its own form,
+before a run starts.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,13 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"days": 3, "photo": 5}, ["'photo'", "5", "image"]),
     ({}, ["days"]),
 ]
-PLACES = ["perdure/runs/{}", "perdure/sessions/{}", "perdure/runs?session={}", "v1/responses/{}", "v1/conversations/{}"]
+PLACES = [
+    "perdure/runs/{}",
+    "perdure/sessions/{}",
+    "perdure/runs?session={}",
+    "v1/responses/{}",
+    "v1/conversations/{}",
+]
 PLACES += ["ai/tested/{}/stream", "kaos/tested/memory/events?session_id={}"]
 TOOL_CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
 NOT_FINITE = [float("nan"), float("inf"), -float("inf")]
@@ -53,7 +61,10 @@ FIELDS: Any = {"inputs": INPUTS, "instructions": "user:\n{{days}} {{mood}} {{tag
 WORDS: list[tuple[str, dict[str, Any]]] = [
     ("v1/chat/completions", {"model": "tested", "messages": [{"role": "user", "content": "Hi"}]}),
     ("v1/responses", {"model": "tested", "input": "Hi"}),
-    ("kaos/tested/v1/chat/completions", {"model": "tested", "messages": [{"role": "user", "content": "Hi"}]}),
+    (
+        "kaos/tested/v1/chat/completions",
+        {"model": "tested", "messages": [{"role": "user", "content": "Hi"}]},
+    ),
     ("perdure/sessions/one/messages", {"agent": "tested", "text": "Hi"}),
     ("api/chat/one/send", {"message": "Hi", "agentId": "tested"}),
     (
@@ -95,7 +106,9 @@ WORDS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-async def test_a_wrong_kind_is_refused_before_a_run_starts(scripted: Scripted, serve_agents: Serve) -> None:
+async def test_a_wrong_kind_is_refused_before_a_run_starts(
+    scripted: Scripted, serve_agents: Serve
+) -> None:
     model = scripted(lambda request: says("Done."))
     async with (
         serve_agents(scripted_agent(model, **FIELDS)) as served,
@@ -123,7 +136,10 @@ async def test_words_alone_do_not_start_an_agent_that_needs_more(
     scripted: Scripted, serve_agents: Serve, path: str, body: dict[str, Any]
 ) -> None:
     model = scripted(lambda request: says("Done."))
-    async with serve_agents(scripted_agent(model, **FIELDS)) as served, httpx2.AsyncClient(timeout=60) as http:
+    async with (
+        serve_agents(scripted_agent(model, **FIELDS)) as served,
+        httpx2.AsyncClient(timeout=60) as http,
+    ):
         refused = await http.post(f"{served.url}/{path}", json=body)
         assert "days" in refused.text
         assert refused.status_code == (200 if path.startswith("a2a") else 422)
@@ -133,7 +149,10 @@ async def test_words_alone_do_not_start_an_agent_that_needs_more(
 @pytest.mark.parametrize("number", NOT_FINITE)
 def test_a_number_that_is_not_finite(number: float) -> None:
     agent = Agent.model_validate(
-        {"name": "a", "inputs": [{"name": "share", "kind": "float"}, {"name": "o", "kind": "object"}]}
+        {
+            "name": "a",
+            "inputs": [{"name": "share", "kind": "float"}, {"name": "o", "kind": "object"}],
+        }
     )
     for given in ({"share": number}, {"o": {"deep": [number]}}):
         with pytest.raises(RenderError, match="has a number that JSON does not have"):
@@ -142,13 +161,17 @@ def test_a_number_that_is_not_finite(number: float) -> None:
 
 def test_a_misspelt_input_is_named() -> None:
     agent = Agent.model_validate({"name": "a", "inputs": [{"name": "city"}, {"name": "citizen"}]})
-    with pytest.raises(RenderError, match=r"the agent has no input 'citi' \(did you mean 'city'\?\)"):
+    with pytest.raises(
+        RenderError, match=r"the agent has no input 'citi' \(did you mean 'city'\?\)"
+    ):
         require_kinds(agent, {"citi": "Rome", "citizen": "Ann"})
     require_kinds(agent, {"city": "Rome", "citizen": "Ann", "citi": 1, "tenant": "t"})
 
 
 @pytest.mark.parametrize("odd", ["a\0b", "a\ud800b", "x" * 5000], ids=["nul", "half", "long"])
-async def test_ids_that_no_server_takes_are_refused_at_once(scripted: Scripted, serve_agents: Serve, odd: str) -> None:
+async def test_ids_that_no_server_takes_are_refused_at_once(
+    scripted: Scripted, serve_agents: Serve, odd: str
+) -> None:
     """Temporal's client asks for an id that a database refuses again and again, for ten seconds."""
     asked: list[tuple[str, str, Any]] = []
     for path, body in WORDS:
@@ -156,30 +179,53 @@ async def test_ids_that_no_server_takes_are_refused_at_once(scripted: Scripted, 
             message = {**body["params"]["message"], "contextId": odd}
             asked.append(("POST", path, {**body, "params": {"message": message}}))
             asked.append(("POST", path, {**body, "method": "tasks/get", "params": {"id": odd}}))
-        ids = {"threadId": odd} if path == "ag-ui/tested" else {"id": odd} if path == "ai/tested" else {}
+        ids = (
+            {"threadId": odd}
+            if path == "ag-ui/tested"
+            else {"id": odd}
+            if path == "ai/tested"
+            else {}
+        )
         asked += [("POST", path, {**body, **ids})] if ids else []
     words = WORDS[1][1]
-    asked += [("POST", "v1/responses", {**words, key: odd}) for key in ("previous_response_id", "conversation")]
+    asked += [
+        ("POST", "v1/responses", {**words, key: odd})
+        for key in ("previous_response_id", "conversation")
+    ]
     if odd.isascii():  # The half of a character is another one once it was in a path.
         send = [("api/chat/{}/send", WORDS[4][1]), ("perdure/sessions/{}/messages", WORDS[3][1])]
         asked += [("POST", path.format(quote(odd)), body) for path, body in send]
         asked += [("GET", path.format(quote(odd)), None) for path in PLACES]
-    asked.append(("POST", "mcp/", {**TOOL_CALL, "params": {"name": "result", "arguments": {"run": odd}}}))
+    asked.append(
+        ("POST", "mcp/", {**TOOL_CALL, "params": {"name": "result", "arguments": {"run": odd}}})
+    )
     headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
-    async with serve_agents(scripted_agent(scripted([]))) as served, httpx2.AsyncClient(timeout=60) as http:
+    async with (
+        serve_agents(scripted_agent(scripted([]))) as served,
+        httpx2.AsyncClient(timeout=60) as http,
+    ):
         for method, path, body in asked:
             began = time.monotonic()
             content = None if body is None else json.dumps(body)
-            answer = await http.request(method, f"{served.url}/{path}", content=content, headers=headers)
+            answer = await http.request(
+                method, f"{served.url}/{path}", content=content, headers=headers
+            )
             is_error = '"error":{' in answer.text or '"isError":true' in answer.text
-            assert 400 <= answer.status_code < 500 or is_error, (path, answer.status_code, answer.text[:200])
+            assert 400 <= answer.status_code < 500 or is_error, (
+                path,
+                answer.status_code,
+                answer.text[:200],
+            )
             assert time.monotonic() - began < 5, path
             assert "SQL" not in answer.text
             assert len(answer.text) < 2000
 
 
 def test_an_input_that_nothing_uses_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    declared = {"inputs": [{"name": "city", "kind": "string"}], "instructions": "system:\n{{city}} of {{land}}\n"}
+    declared = {
+        "inputs": [{"name": "city", "kind": "string"}],
+        "instructions": "system:\n{{city}} of {{land}}\n",
+    }
     agent = Agent.model_validate({"name": "guide", "model": {"id": "m"}, **declared})
     new_run(agent, {"city": "Rome", "land": "Italy", "zone": 1}, None, None)
     assert [record.getMessage() for record in caplog.records] == [

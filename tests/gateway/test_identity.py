@@ -24,7 +24,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from perdure.errors import ConfigurationError
-from perdure.gateway.identity import Function, Identity, OpenId, OpenIdSettings, TokenFile, identity_of
+from perdure.gateway.identity import (
+    Function,
+    Identity,
+    OpenId,
+    OpenIdSettings,
+    TokenFile,
+    identity_of,
+)
 from perdure.gateway.problems import HttpProblem
 from perdure.payloads.codec_server.app import serve
 from perdure.testing import ScriptedModel, asks, call, says
@@ -41,16 +48,24 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-async def test_a_file_of_tokens_is_read_when_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_of_tokens_is_read_when_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "tokens.yaml"
     monkeypatch.setenv("ANNS_TOKEN", "a secret of sixteen characters")
-    file.write_text("tokens:\n  - {token: '${env:ANNS_TOKEN}', name: ann, tenant: acme, roles: [r]}\n")
+    file.write_text(
+        "tokens:\n  - {token: '${env:ANNS_TOKEN}', name: ann, tenant: acme, roles: [r]}\n"
+    )
     known = [TokenFile(file)]
-    assert await identity_of(bearer("a secret of sixteen characters"), known) == Identity("ann", "acme", frozenset("r"))
+    assert await identity_of(bearer("a secret of sixteen characters"), known) == Identity(
+        "ann", "acme", frozenset("r")
+    )
     with pytest.raises(HttpProblem, match="Bearer"):
         await identity_of(bearer("another"), known)
     file.write_text("tokens: no list of tokens")
-    assert (await identity_of(bearer("a secret of sixteen characters"), known)).name == "ann", "what was right counts"
+    assert (await identity_of(bearer("a secret of sixteen characters"), known)).name == "ann", (
+        "what was right counts"
+    )
     file.write_text("tokens:\n  - {token: another secret of ann, name: ann}\n")
     with pytest.raises(HttpProblem):
         await identity_of(bearer("a secret of sixteen characters"), known)
@@ -80,17 +95,26 @@ async def test_a_function_of_ones_own() -> None:
     def broken(headers: object) -> None:
         raise RuntimeError("no database")
 
-    assert await identity_of({"X-User": "ann"}, [Function(broken), Function(who)]) == Identity("ann", "acme")  # type: ignore[arg-type]
+    assert await identity_of({"X-User": "ann"}, [Function(broken), Function(who)]) == Identity(
+        "ann", "acme"
+    )  # type: ignore[arg-type]
     with pytest.raises(HttpProblem):
         await identity_of({}, [Function(broken), Function(who)])  # type: ignore[arg-type]
 
 
 async def test_tokens_of_an_issuer(tmp_path: Path) -> None:
-    key, stranger = (rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(2))
+    key, stranger = (
+        rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(2)
+    )
     public = jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key(), as_dict=True) | {"kid": "k1"}
     (tmp_path / "keys.json").write_text(json.dumps({"keys": [public]}))
     settings = OpenIdSettings(
-        "https://issuer.example", "perdure", str(tmp_path / "keys.json"), "email", "org.id", "org.roles"
+        "https://issuer.example",
+        "perdure",
+        str(tmp_path / "keys.json"),
+        "email",
+        "org.id",
+        "org.roles",
     )
     claims = {
         "iss": "https://issuer.example",
@@ -101,13 +125,25 @@ async def test_tokens_of_an_issuer(tmp_path: Path) -> None:
     }
     known = [OpenId(settings)]
 
-    def token(signed_by: rsa.RSAPrivateKey = key, kid: str = "k1", **other: object) -> dict[str, str]:
-        return bearer(jwt.encode({**claims, **other}, signed_by, algorithm="RS256", headers={"kid": kid}))
+    def token(
+        signed_by: rsa.RSAPrivateKey = key, kid: str = "k1", **other: object
+    ) -> dict[str, str]:
+        return bearer(
+            jwt.encode({**claims, **other}, signed_by, algorithm="RS256", headers={"kid": kid})
+        )
 
-    assert await identity_of(token(), known) == Identity("ann@acme", "acme", frozenset({"reviewer"}))
+    assert await identity_of(token(), known) == Identity(
+        "ann@acme", "acme", frozenset({"reviewer"})
+    )
     unsigned = bearer(jwt.encode(claims, None, algorithm="none", headers={"kid": "k1"}))  # type: ignore[arg-type]
     symmetric = bearer(jwt.encode(claims, "k" * 64, algorithm="HS256", headers={"kid": "k1"}))
-    wrong = [token(stranger), token(kid="k2"), token(exp=time.time() - 60), token(aud="other"), token(iss="other")]
+    wrong = [
+        token(stranger),
+        token(kid="k2"),
+        token(exp=time.time() - 60),
+        token(aud="other"),
+        token(iss="other"),
+    ]
     for each in [*wrong, unsigned, symmetric]:
         with pytest.raises(HttpProblem) as refused:
             await identity_of(each, known)
@@ -154,24 +190,38 @@ async def test_an_issuer_that_hangs_delays_nobody_whose_key_is_known() -> None:
         assert (await asyncio.gather(*first), len(asked)) == ([200] * 20, 1)
         answers.clear()
         assert [await status(token()) for _ in range(5)] == [200] * 5
-        strangers = [asyncio.create_task(status(token(kid=f"k{number}"))) for number in range(2, 22)]
+        strangers = [
+            asyncio.create_task(status(token(kid=f"k{number}"))) for number in range(2, 22)
+        ]
         await asyncio.wait(strangers, timeout=0.1)
         async with asyncio.timeout(1):
             assert [await status(token()) for _ in range(5)] == [200] * 5
         answers.set()
         assert (await asyncio.gather(*strangers), len(asked)) == ([401] * 20, 2)
-        assert (await status(token(kid="k30")), len(asked)) == (401, 2), "not asked for again at once"
+        assert (await status(token(kid="k30")), len(asked)) == (401, 2), (
+            "not asked for again at once"
+        )
         started = time.monotonic()
         assert [await status(token(kid=f"k{number}")) for number in range(31, 231)] == [401] * 200
         assert time.monotonic() - started < 5, "no stranger waits for the issuer again"
         assert [await status(token(sub=each)) for each in (5, "a\0b", "a" * 201)] == [401, 403, 403]
-    for _ in range(3):  # The issuer is down, and its keys are due to be asked for with each request.
+    for _ in range(
+        3
+    ):  # The issuer is down, and its keys are due to be asked for with each request.
         known[0]._keys._asked_at = -math.inf
         assert await status(token()) == 200
     nested = base64.urlsafe_b64encode(b"[" * 30_000).decode()
     assert await status(bearer(f"{nested}.e30.x")) == 401
-    for roles, tenant in ((5, "acme"), ([1], "acme"), ({"a": 1}, "acme"), ("a", "ac\0me"), ("a", 7)):
-        known[0].settings = OpenIdSettings("i", "perdure", place, tenant_claim="tid", roles_claim="roles")
+    for roles, tenant in (
+        (5, "acme"),
+        ([1], "acme"),
+        ({"a": 1}, "acme"),
+        ("a", "ac\0me"),
+        ("a", 7),
+    ):
+        known[0].settings = OpenIdSettings(
+            "i", "perdure", place, tenant_claim="tid", roles_claim="roles"
+        )
         assert await status(token(roles=roles, tid=tenant)) == 403, (roles, tenant)
 
 
@@ -182,7 +232,9 @@ async def test_an_issuer_that_can_not_be_asked(tmp_path: Path) -> None:
     assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "10"})
 
 
-async def test_a_tenant_reaches_its_own_alone(scripted: Scripted, serve_agents: Serve, tokens: TokenFile) -> None:
+async def test_a_tenant_reaches_its_own_alone(
+    scripted: Scripted, serve_agents: Serve, tokens: TokenFile
+) -> None:
     agent = scripted_agent(scripted([says("For acme.")] * 2), instructions="user:\nHi")
     async with (
         serve_agents(agent, known=[tokens]) as served,
@@ -194,14 +246,19 @@ async def test_a_tenant_reaches_its_own_alone(scripted: Scripted, serve_agents: 
         chosen = served.gateway.task_queue
         run = (await ann.post("/runs", json={"agent": "tested", "id": chosen})).json()["id"]
         assert run == f"acme:{chosen}"
-        assert (await ann.get(f"/runs/{run}/result", params={"wait": 30})).json()["output"] == "For acme."
+        assert (await ann.get(f"/runs/{run}/result", params={"wait": 30})).json()[
+            "output"
+        ] == "For acme."
         said = {"text": "Hi", "agent": "tested"}
         talk = (await ann.post(f"/sessions/{chosen}-s/messages", json=said)).json()
         assert talk == {"session": f"acme:{chosen}-s", "run": f"acme:{chosen}-s/1"}
         call = {"callId": "c", "digest": "d"}
         attempts = [
             *(("GET", f"/runs/{id}{what}", None) for id in (run, talk["run"]) for what in READS),
-            *(("GET", f"/sessions/{talk['session']}{what}", None) for what in ("", "/messages", "/events")),
+            *(
+                ("GET", f"/sessions/{talk['session']}{what}", None)
+                for what in ("", "/messages", "/events")
+            ),
             *(
                 ("POST", f"/runs/{id}/{what}", body)
                 for id in (run, talk["run"], f"{run}/../{run}", f"bolt:{run}")
@@ -220,7 +277,9 @@ async def test_a_tenant_reaches_its_own_alone(scripted: Scripted, serve_agents: 
         ]
         for asking in (bob, nobody):
             for method, path, body in attempts:
-                answer = await asking.request(method, path, **({"json": body} if body is not None else {}))
+                answer = await asking.request(
+                    method, path, **({"json": body} if body is not None else {})
+                )
                 assert answer.status_code == (404 if asking is bob else 401), (path, answer.text)
                 assert "acme." not in answer.text
         listed = [each["id"] for each in (await bob.get("/runs", params={"limit": 1000})).json()]
@@ -234,7 +293,9 @@ async def test_a_tenant_reaches_its_own_alone(scripted: Scripted, serve_agents: 
 READS = ("", "/result", "/events", "/messages", "/trace")
 
 
-async def test_a_tenant_reaches_its_own_chats_alone(scripted: Scripted, serve_agents: Serve, tokens: TokenFile) -> None:
+async def test_a_tenant_reaches_its_own_chats_alone(
+    scripted: Scripted, serve_agents: Serve, tokens: TokenFile
+) -> None:
     left = [says("For acme."), asks(call("pay", euros=3)), *[says("For bolt.")] * 20]
     agent = scripted_agent(scripted(lambda request: left.pop(0)), [PAY])
     async with (
@@ -246,7 +307,11 @@ async def test_a_tenant_reaches_its_own_chats_alone(scripted: Scripted, serve_ag
 
         def say(number: int, **more: Any) -> dict[str, Any]:
             part = {"type": "text", "text": f"Hi {number}"}
-            return {"id": chat, "messages": [{"id": str(number), "role": "user", "parts": [part]}], **more}
+            return {
+                "id": chat,
+                "messages": [{"id": str(number), "role": "user", "parts": [part]}],
+                **more,
+            }
 
         assert "For acme." in (await http.post("/ai/tested", json=say(1), headers=own)).text
         waiting = (await http.post("/ai/tested", json=say(2), headers=own)).text
@@ -257,23 +322,46 @@ async def test_a_tenant_reaches_its_own_chats_alone(scripted: Scripted, serve_ag
         thread = {"threadId": f"acme:{chat}", "runId": run, "messages": []}
         resume = [{"interruptId": asked, "status": "resolved", "payload": {"approved": True}}]
         forms = [
-            quote(each, safe="") for each in (chat, f"acme:{chat}", f"bolt:acme:{chat}", run, f"{run}?tenant=acme")
+            quote(each, safe="")
+            for each in (chat, f"acme:{chat}", f"bolt:acme:{chat}", run, f"{run}?tenant=acme")
         ]
         attempts: list[tuple[str, str, Any]] = [
             *(("GET", f"/ai/tested/{form}/stream", None) for form in forms),
-            *(("POST", f"/{face}/tested/{form}/stop", {}) for form in forms for face in ("ai", "ag-ui")),
-            *(("POST", "/ai/tested", {"id": id, "messages": [last]}) for id in (chat, f"acme:{chat}")),
-            *(("POST", "/ag-ui/tested", {**thread, "threadId": id}) for id in (chat, f"acme:{chat}", run)),
-            *(("POST", "/ag-ui/tested", {**thread, "threadId": id, "resume": resume}) for id in (chat, f"acme:{chat}")),
+            *(
+                ("POST", f"/{face}/tested/{form}/stop", {})
+                for form in forms
+                for face in ("ai", "ag-ui")
+            ),
+            *(
+                ("POST", "/ai/tested", {"id": id, "messages": [last]})
+                for id in (chat, f"acme:{chat}")
+            ),
+            *(
+                ("POST", "/ag-ui/tested", {**thread, "threadId": id})
+                for id in (chat, f"acme:{chat}", run)
+            ),
+            *(
+                ("POST", "/ag-ui/tested", {**thread, "threadId": id, "resume": resume})
+                for id in (chat, f"acme:{chat}")
+            ),
             ("POST", "/ag-ui/tested", {**thread, "forwardedProps": {"perdure": {"after": "2:0"}}}),
             ("POST", "/ai/tested", say(3)),
             ("POST", "/ai/tested", say(4, id=f"acme:{chat}", arguments={asked: {"euros": 9}})),
         ]
-        for token, refused in (("token-of-bob-at-bolt", {200, 204, 404, 422}), ("none", {401, 404})):
+        for token, refused in (
+            ("token-of-bob-at-bolt", {200, 204, 404, 422}),
+            ("none", {401, 404}),
+        ):
             for method, path, body in attempts:
                 headers = {"Authorization": f"Bearer {token}"}
-                answer = await http.request(method, path, headers=headers, **({"json": body} if body else {}))
+                answer = await http.request(
+                    method, path, headers=headers, **({"json": body} if body else {})
+                )
                 assert answer.status_code in refused, (path, answer.text)
-                assert not any(each in answer.text for each in ("For acme.", "euros", asked, '"stopped":true')), path
-        [pending] = (await served.gateway.client.get_workflow_handle(run).query("status"))["pending_approvals"]
+                assert not any(
+                    each in answer.text for each in ("For acme.", "euros", asked, '"stopped":true')
+                ), path
+        [pending] = (await served.gateway.client.get_workflow_handle(run).query("status"))[
+            "pending_approvals"
+        ]
         assert pending["arguments"] == {"euros": 3}, "nothing was decided, nothing said"

@@ -26,7 +26,11 @@ OURS = ("For acme.", "euros", "Pay acme")
 
 def for_its_tenant(request: ScriptedRequest) -> ScriptedReply:
     said = request.messages[-1].text
-    return asks(call("pay", euros=3)) if "Pay acme" in said else says("For acme." if "acme" in said else "For bolt.")
+    return (
+        asks(call("pay", euros=3))
+        if "Pay acme" in said
+        else says("For acme." if "acme" in said else "For bolt.")
+    )
 
 
 def rpc(method: str, **params: Any) -> dict[str, Any]:
@@ -38,12 +42,16 @@ def modern(method: str, **params: Any) -> dict[str, Any]:
     about = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "bob", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+        "io.modelcontextprotocol/clientCapabilities": {
+            "extensions": {"io.modelcontextprotocol/tasks": {}}
+        },
     }
     return rpc(method, **params, _meta=about)
 
 
-async def test_another_tenant_reaches_nothing(scripted: Scripted, serve_agents: Serve, tokens: TokenFile) -> None:
+async def test_another_tenant_reaches_nothing(
+    scripted: Scripted, serve_agents: Serve, tokens: TokenFile
+) -> None:
     agent = scripted_agent(scripted(for_its_tenant), [PAY])
     async with (
         serve_agents(agent, known=[tokens], tools={"pay": pay}) as served,
@@ -53,15 +61,26 @@ async def test_another_tenant_reaches_nothing(scripted: Scripted, serve_agents: 
         chat = served.gateway.task_queue
         said = {"text": "Hello acme", "agent": "tested"}
         first = (await ann.post(f"/sessions/{chat}/messages", json=said)).json()["run"]
-        assert (await ann.get(f"/runs/{first}/result", params={"wait": 30})).json()["output"] == "For acme."
-        waiting = (await ann.post(f"/sessions/{chat}/messages", json={"text": "Pay acme"})).json()["run"]
+        assert (await ann.get(f"/runs/{first}/result", params={"wait": 30})).json()[
+            "output"
+        ] == "For acme."
+        waiting = (await ann.post(f"/sessions/{chat}/messages", json={"text": "Pay acme"})).json()[
+            "run"
+        ]
         pending = await waiting_call(ann, waiting)
         hook = {"url": "https://bolt.example/hook", "id": "h"}
         message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "approve"}]}
         inputs = {pending["digest"]: {"action": "accept", "content": {"approved": True}}}
-        runs, talks = (first, waiting, waiting.removeprefix("acme:")), (f"acme:{chat}", chat, f"bolt:acme:{chat}")
+        runs, talks = (
+            (first, waiting, waiting.removeprefix("acme:")),
+            (f"acme:{chat}", chat, f"bolt:acme:{chat}"),
+        )
         a2a = [
-            *(rpc(name, id=run) for run in runs for name in ("GetTask", "CancelTask", "SubscribeToTask")),
+            *(
+                rpc(name, id=run)
+                for run in runs
+                for name in ("GetTask", "CancelTask", "SubscribeToTask")
+            ),
             *(rpc("SendMessage", message={**message, "taskId": run}) for run in runs),
             *(rpc("CreateTaskPushNotificationConfig", taskId=run, **hook) for run in runs),
             *(rpc("ListTaskPushNotificationConfigs", taskId=run) for run in runs),
@@ -71,39 +90,75 @@ async def test_another_tenant_reaches_nothing(scripted: Scripted, serve_agents: 
         mcp = [
             *(modern(name, taskId=run) for run in runs for name in ("tasks/get", "tasks/cancel")),
             *(modern("tasks/update", taskId=run, inputResponses=inputs) for run in runs),
-            *(modern("tools/call", name="result", arguments={"run": run, "wait": 0}) for run in runs),
+            *(
+                modern("tools/call", name="result", arguments={"run": run, "wait": 0})
+                for run in runs
+            ),
         ]
         asked = {"model": "tested", "messages": [{"role": "user", "content": "Hello bolt"}]}
         kaos = "/kaos/tested/v1/chat/completions"
         attempts: list[tuple[str, str, Any, dict[str, str]]] = [
             *(("POST", "/a2a/tested", body, {"A2A-Version": "1.0"}) for body in a2a),
             *(("POST", "/mcp/", body, mcp_headers(body)) for body in mcp),
-            *(("POST", "/v1/chat/completions", asked, {"X-Perdure-Session": talk}) for talk in talks),
+            *(
+                ("POST", "/v1/chat/completions", asked, {"X-Perdure-Session": talk})
+                for talk in talks
+            ),
             *(("POST", kaos, {**asked, "session_id": talk}, {}) for talk in talks),
-            *(("GET", f"/kaos/tested/memory/events?session_id={id}", None, {}) for id in (*talks, *runs)),
+            *(
+                ("GET", f"/kaos/tested/memory/events?session_id={id}", None, {})
+                for id in (*talks, *runs)
+            ),
             ("GET", "/kaos/tested/memory/sessions", None, {}),
             *(("POST", f"/api/chat/{talk}/send", {"message": "Hello bolt"}, {}) for talk in talks),
-            *(("GET", f"/perdure/{what}?limit=1000", None, {}) for what in ("runs", "sessions", "approvals")),
+            *(
+                ("GET", f"/perdure/{what}?limit=1000", None, {})
+                for what in ("runs", "sessions", "approvals")
+            ),
             *(("GET", f"/perdure/runs?session={talk}", None, {}) for talk in talks),
             ("GET", "/perdure/runs?agent=x' OR PerdureTenant = 'acme", None, {}),
-            *(("GET", f"/perdure/runs/{run}/events?after={at}", None, {}) for run in runs for at in (0, 3, "3.1~9")),
-            *(("POST", f"/perdure/runs/{run}/fork", {"at": 1, "id": f"acme:{chat}-f"}, {}) for run in runs),
-            *(("POST", f"/perdure/calls/{Later.of(run, 'guess')}", {"result": 1}, {}) for run in runs),
-            *(("GET", path, None, {}) for path in ("/metrics", "/perdure/metrics", "/health/live", "/health/ready")),
+            *(
+                ("GET", f"/perdure/runs/{run}/events?after={at}", None, {})
+                for run in runs
+                for at in (0, 3, "3.1~9")
+            ),
+            *(
+                ("POST", f"/perdure/runs/{run}/fork", {"at": 1, "id": f"acme:{chat}-f"}, {})
+                for run in runs
+            ),
+            *(
+                ("POST", f"/perdure/calls/{Later.of(run, 'guess')}", {"result": 1}, {})
+                for run in runs
+            ),
+            *(
+                ("GET", path, None, {})
+                for path in ("/metrics", "/perdure/metrics", "/health/live", "/health/ready")
+            ),
         ]
         for method, path, body, headers in attempts:
             about = {"Authorization": "Bearer token-of-bob-at-bolt", **headers}
-            answer = await http.request(method, path, headers=about, **({"json": body} if body is not None else {}))
+            answer = await http.request(
+                method, path, headers=about, **({"json": body} if body is not None else {})
+            )
             assert answer.status_code < 500, (path, body, answer.text)
             assert not any(each in answer.text for each in OURS), (path, body, answer.text)
             assert f'"acme:{chat}' not in answer.text, (path, body, answer.text)
         assert len(attempts) >= 60
-        for body in (rpc("GetTask", id=first), modern("tasks/get", taskId=first)):  # Who may, is answered.
-            path, headers = ("/mcp/", mcp_headers(body)) if "/" in body["method"] else ("/a2a/tested", {})
-            answer = await http.post(path, json=body, headers={**ANN, "A2A-Version": "1.0", **headers})
+        for body in (
+            rpc("GetTask", id=first),
+            modern("tasks/get", taskId=first),
+        ):  # Who may, is answered.
+            path, headers = (
+                ("/mcp/", mcp_headers(body)) if "/" in body["method"] else ("/a2a/tested", {})
+            )
+            answer = await http.post(
+                path, json=body, headers={**ANN, "A2A-Version": "1.0", **headers}
+            )
             assert "For acme." in answer.text, (path, answer.text)
         assert (await ann.get(f"/runs/{waiting}")).json()["state"]["pending_approvals"] == [pending]
-        assert (await served.gateway.client.get_workflow_handle(waiting).query("status")).get("push") in (None, [])
+        assert (await served.gateway.client.get_workflow_handle(waiting).query("status")).get(
+            "push"
+        ) in (None, [])
         heard = json.dumps((await ann.get(f"/sessions/{chat}/messages")).json())
         assert "bolt" not in heard
         assert (await ann.get("/runs", params={"session": f"acme:{chat}-f"})).json() == []
@@ -111,6 +166,9 @@ async def test_another_tenant_reaches_nothing(scripted: Scripted, serve_agents: 
 
 
 def mcp_headers(body: dict[str, Any]) -> dict[str, str]:
-    headers = {"Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": "2026-07-28"}
+    headers = {
+        "Accept": "application/json, text/event-stream",
+        "Mcp-Protocol-Version": "2026-07-28",
+    }
     named = body["params"].get("name") or body["params"].get("taskId")
     return {**headers, "Mcp-Method": body["method"], "Mcp-Name": named}

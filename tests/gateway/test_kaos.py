@@ -1,4 +1,6 @@
-"""Agents as KAOS's programs ask them: health, memory, a peer's task, chat completions with progress."""
+"""Agents as KAOS's programs ask them: health, memory, a peer's task, chat completions with
+progress.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ async def test_chat_completions_show_progress_and_memory_has_what_was_said(
             types = ["user_message", "tool_call", "tool_result", "agent_response"]
             assert [each["event_type"] for each in told["events"]] == types
             assert (told["agent"], told["total"]) == ("assistant", 4)
-            assert (await http.get("/memory/events", params={"session_id": session, "limit": 1})).json()["total"] == 1
+            assert (
+                await http.get("/memory/events", params={"session_id": session, "limit": 1})
+            ).json()["total"] == 1
             assert session in (await http.get(f"{base}/memory/sessions")).json()["sessions"]
             assert (await http.get("/memory/events")).json()["total"] >= 4
             assert (await http.get("/health")).json()["status"] == "healthy"
@@ -62,15 +66,27 @@ async def test_chat_completions_show_progress_and_memory_has_what_was_said(
 
 async def test_a_peer_hands_over_a_task(scripted: Scripted, serve_agents: Serve) -> None:
     agent = scripted_agent(scripted([says("Found.")]), name="researcher")
-    async with serve_agents(agent) as served, httpx2.AsyncClient(base_url=f"{served.url}/kaos/researcher") as http:
+    async with (
+        serve_agents(agent) as served,
+        httpx2.AsyncClient(base_url=f"{served.url}/kaos/researcher") as http,
+    ):
         card = (await http.get("/.well-known/agent")).json()
-        assert (card["url"], card["capabilities"][0]) == (f"{served.url}/kaos/researcher", "message_processing")
+        assert (card["url"], card["capabilities"][0]) == (
+            f"{served.url}/kaos/researcher",
+            "message_processing",
+        )
         task = {"role": "task-delegation", "content": "Find it."}
-        body = {"model": "researcher", "messages": [{"role": "user", "content": "Hi"}, task], "stream": False}
+        body = {
+            "model": "researcher",
+            "messages": [{"role": "user", "content": "Hi"}, task],
+            "stream": False,
+        }
         answer = await http.post("/v1/chat/completions", json=body, timeout=30)
         assert answer.json()["choices"][0]["message"]["content"] == "Found."
         run = {"session_id": answer.headers["x-perdure-run"]}
-        events: list[dict[str, Any]] = (await http.get("/memory/events", params=run)).json()["events"]
+        events: list[dict[str, Any]] = (await http.get("/memory/events", params=run)).json()[
+            "events"
+        ]
         told = [(each["event_type"], each["content"]) for each in events]
         assert told[-2:] == [("task_delegation_received", "Find it."), ("agent_response", "Found.")]
         for messages, detail in (
@@ -83,17 +99,28 @@ async def test_a_peer_hands_over_a_task(scripted: Scripted, serve_agents: Serve)
         assert (await http.get("/memory/events", params={"session_id": "none"})).status_code == 404
 
 
-async def test_memory_is_the_tenants_own(scripted: Scripted, serve_agents: Serve, tokens: TokenFile) -> None:
+async def test_memory_is_the_tenants_own(
+    scripted: Scripted, serve_agents: Serve, tokens: TokenFile
+) -> None:
     agent = scripted_agent(scripted([says("Hello.")]))
-    async with serve_agents(agent, known=[tokens]) as served, httpx2.AsyncClient(base_url=served.url) as http:
+    async with (
+        serve_agents(agent, known=[tokens]) as served,
+        httpx2.AsyncClient(base_url=served.url) as http,
+    ):
         session = served.gateway.task_queue
         ann = {"Authorization": "Bearer token-of-ann-at-acme", "X-Session-ID": session}
         body = {"messages": [{"role": "user", "content": "Hi"}]}
-        assert (await http.post("/kaos/tested/v1/chat/completions", json=body, headers=ann)).status_code == 200
+        assert (
+            await http.post("/kaos/tested/v1/chat/completions", json=body, headers=ann)
+        ).status_code == 200
         assert (await http.get("/memory/events")).status_code == 401
-        assert (await http.get("/memory/events", params={"session_id": session}, headers=ann)).json()["total"] == 2
+        assert (
+            await http.get("/memory/events", params={"session_id": session}, headers=ann)
+        ).json()["total"] == 2
         bob = {"Authorization": "Bearer token-of-bob-at-bolt"}
         for id in (session, f"acme:{session}", f"acme:{session}/1"):
-            assert (await http.get("/memory/events", params={"session_id": id}, headers=bob)).status_code == 404
+            assert (
+                await http.get("/memory/events", params={"session_id": id}, headers=bob)
+            ).status_code == 404
         sessions = (await http.get("/memory/sessions", headers=bob)).json()["sessions"]
         assert not any(session in each for each in sessions)

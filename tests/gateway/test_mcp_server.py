@@ -24,7 +24,10 @@ from .conftest import Serve, Served
 from .test_own import PAY, pay
 
 Scripted = Callable[[Script], ScriptedModel]
-FIELDS = {"instructions": "user:\n{{question}}", "inputs": [{"name": "question", "kind": "string", "required": True}]}
+FIELDS = {
+    "instructions": "user:\n{{question}}",
+    "inputs": [{"name": "question", "kind": "string", "required": True}],
+}
 ASKED = {"question": "What is it?"}
 
 
@@ -41,7 +44,9 @@ async def client_of(served: Served, **more: Any) -> AsyncIterator[Client]:
 
 
 async def test_an_agent_is_a_tool(scripted: Scripted, serve_agents: Serve) -> None:
-    model = scripted([says("It is a lamp.", delay=1.5)])  # who answers at once may be told of nothing before the answer
+    model = scripted(
+        [says("It is a lamp.", delay=1.5)]
+    )  # who answers at once may be told of nothing before the answer
     heard: list[str | None] = []
 
     async def note(done: float, total: float | None, text: str | None) -> None:
@@ -57,14 +62,18 @@ async def test_an_agent_is_a_tool(scripted: Scripted, serve_agents: Serve) -> No
         missing = await client.call_tool("tested", {})
         assert missing.is_error
         assert "question" in text_of(missing)
-        with pytest.raises(MCPError, match="There is no tool 'nothing': expected one of tested, result") as unknown:
+        with pytest.raises(
+            MCPError, match="There is no tool 'nothing': expected one of tested, result"
+        ) as unknown:
             await client.call_tool("nothing", {})
         assert unknown.value.code == types.INVALID_PARAMS
         assert (await client.call_tool("result", {"run": "none"})).is_error
     assert len(model.requests) == 1
 
 
-async def test_a_long_call_is_fetched_later_and_started_once(scripted: Scripted, serve_agents: Serve) -> None:
+async def test_a_long_call_is_fetched_later_and_started_once(
+    scripted: Scripted, serve_agents: Serve
+) -> None:
     model = scripted([says("At last.", delay=2.0)])
     impatient = serve_agents(scripted_agent(model, **FIELDS), patience_seconds=0.3)
     async with impatient as served, client_of(served) as client:
@@ -74,25 +83,39 @@ async def test_a_long_call_is_fetched_later_and_started_once(scripted: Scripted,
         assert told["status"] == "working"
     async with serve_agents(scripted_agent(model, **FIELDS)) as served, client_of(served) as client:
         async with asyncio.timeout(30):
-            while (answer := text_of(await client.call_tool("result", {"run": told["run"]}))).startswith("{"):
+            while (
+                answer := text_of(await client.call_tool("result", {"run": told["run"]}))
+            ).startswith("{"):
                 pass
     assert answer == "At last."
     assert len(model.requests) == 1
 
 
-async def test_a_task_outlives_gateways_and_is_decided(scripted: Scripted, serve_agents: Serve) -> None:
-    agent = scripted_agent(scripted([asks(call("pay", euros=3)), says("It is paid.")]), [PAY], **FIELDS)
-    async with serve_agents(agent, tools={"pay": pay}) as served, client_of(served, extensions=[Tasks()]) as client:
+async def test_a_task_outlives_gateways_and_is_decided(
+    scripted: Scripted, serve_agents: Serve
+) -> None:
+    agent = scripted_agent(
+        scripted([asks(call("pay", euros=3)), says("It is paid.")]), [PAY], **FIELDS
+    )
+    async with (
+        serve_agents(agent, tools={"pay": pay}) as served,
+        client_of(served, extensions=[Tasks()]) as client,
+    ):
         created = await client.session.call_tool("tested", ASKED, allow_claimed=True)
         assert isinstance(created, Created)
         assert created.status == "working"
-    async with serve_agents(agent, tools={"pay": pay}) as served, client_of(served, extensions=[Tasks()]) as client:
+    async with (
+        serve_agents(agent, tools={"pay": pay}) as served,
+        client_of(served, extensions=[Tasks()]) as client,
+    ):
         asked = await _until(client, created.task_id, "input_required")
         [(key, request)] = asked["inputRequests"].items()
         assert "pay" in request["params"]["message"]
         answers = [{"action": "cancel"}, {"action": "accept", "content": {"approved": True}}]
         await ask(client, "tasks/update", taskId=created.task_id, inputResponses={key: answers[0]})
-        assert (await ask(client, "tasks/get", taskId=created.task_id))["status"] == "input_required"
+        assert (await ask(client, "tasks/get", taskId=created.task_id))[
+            "status"
+        ] == "input_required"
         await ask(client, "tasks/update", taskId=created.task_id, inputResponses={key: answers[1]})
         done = await _until(client, created.task_id, "completed")
         assert done["result"]["content"][0]["text"] == "It is paid."
@@ -110,7 +133,10 @@ async def test_tasks_are_for_clients_that_have_declared_them(
     scripted: Scripted, serve_agents: Serve, method: str
 ) -> None:
     async with serve_agents(scripted_agent(scripted([]), **FIELDS)) as served:
-        for more, code in ({}, types.MISSING_REQUIRED_CLIENT_CAPABILITY), ({"mode": "legacy"}, types.METHOD_NOT_FOUND):
+        for more, code in (
+            ({}, types.MISSING_REQUIRED_CLIENT_CAPABILITY),
+            ({"mode": "legacy"}, types.METHOD_NOT_FOUND),
+        ):
             async with client_of(served, **more) as client:
                 with pytest.raises(MCPError) as refused:
                     await ask(client, method, taskId="none")
@@ -123,7 +149,8 @@ async def test_tasks_are_for_clients_that_have_declared_them(
 
 @pytest.mark.parametrize("method", ABOUT_TASKS)
 @pytest.mark.parametrize(
-    ("name", "code"), [("another", -32020), (None, -32020), ("none", -32602), ("=?base64?bm9uZQ==?=", -32602)]
+    ("name", "code"),
+    [("another", -32020), (None, -32020), ("none", -32602), ("=?base64?bm9uZQ==?=", -32602)],
 )
 async def test_the_header_names_the_task_of_the_body(
     scripted: Scripted, serve_agents: Serve, method: str, name: str | None, code: int
@@ -138,7 +165,12 @@ async def test_the_header_names_the_task_of_the_body(
         "Mcp-Method": method,
         "Accept": "application/json, text/event-stream",
     }
-    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"taskId": "none", "_meta": meta}}
+    body = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": method,
+        "params": {"taskId": "none", "_meta": meta},
+    }
     async with (
         serve_agents(scripted_agent(scripted([]), **FIELDS)) as served,
         httpx2.AsyncClient(headers={**headers, **({"Mcp-Name": name} if name else {})}) as http,
@@ -154,7 +186,9 @@ async def _until(client: Client, task: str, status: str) -> dict[str, Any]:
     return now
 
 
-async def test_who_is_not_known_is_not_let_in(scripted: Scripted, serve_agents: Serve, tokens: TokenFile) -> None:
+async def test_who_is_not_known_is_not_let_in(
+    scripted: Scripted, serve_agents: Serve, tokens: TokenFile
+) -> None:
     async with (
         serve_agents(scripted_agent(scripted([]), **FIELDS), known=[tokens]) as served,
         httpx2.AsyncClient(base_url=served.url) as http,
@@ -164,4 +198,7 @@ async def test_who_is_not_known_is_not_let_in(scripted: Scripted, serve_agents: 
         async with httpx2.AsyncClient(headers=headers) as own:
             transport = streamable_http_client(f"{served.url}/mcp/", http_client=own)
             async with Client(transport) as client:
-                assert [each.name for each in (await client.list_tools()).tools] == ["tested", "result"]
+                assert [each.name for each in (await client.list_tools()).tools] == [
+                    "tested",
+                    "result",
+                ]

@@ -1,6 +1,8 @@
-"""Claude Code's own command line against the gateway: it starts a task, goes on without it, is told, has the result.
+"""Claude Code's own command line against the gateway: it starts a task, goes on without it, is
+told, has the result.
 
-`npm install @anthropic-ai/claude-code@2.1.330` installs it; its model is scripted, and nothing leaves this machine.
+`npm install @anthropic-ai/claude-code@2.1.330` installs it; its model is scripted, and nothing
+leaves this machine.
 """
 
 from __future__ import annotations
@@ -33,12 +35,17 @@ def claude() -> str:
     """The program, by `PERDURE_CLAUDE` or in the path."""
     found = os.environ.get("PERDURE_CLAUDE") or shutil.which("claude")
     if not found:
-        lacking("claude (npm install @anthropic-ai/claude-code@2.1.330; in the path, or named by PERDURE_CLAUDE)")
+        lacking(
+            "claude (npm install @anthropic-ai/claude-code@2.1.330; in the path, or named by "
+            "PERDURE_CLAUDE)"
+        )
     return found
 
 
 def reply(request: ScriptedRequest) -> ScriptedReply:
-    """What Claude Code's model says: it looks for the tool, calls it, and reads what it is told later."""
+    """What Claude Code's model says: it looks for the tool, calls it, and reads what it is told
+    later.
+    """
     said = json.dumps(request.body["messages"])
     if not request.body.get("tools"):
         return says("A lamp.")
@@ -59,7 +66,11 @@ def terminal(tmp_path: Path) -> Iterator[Tmux]:
 
 def settings(home: Path, url: str) -> None:
     """A home in which Claude Code has asked all that it asks at first, and the server."""
-    project = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True, "projectOnboardingSeenCount": 1}
+    project = {
+        "hasTrustDialogAccepted": True,
+        "hasCompletedProjectOnboarding": True,
+        "projectOnboardingSeenCount": 1,
+    }
     answered = {"approved": [KEY[-20:]], "rejected": []}
     known: dict[str, Any] = {
         "hasCompletedOnboarding": True,
@@ -83,7 +94,14 @@ def start(terminal: Tmux, program: str, home: Path, model: ScriptedModel) -> Pan
         "DISABLE_TELEMETRY": "1",
     }
     given = [word for name, value in environment.items() for word in ("-e", f"{name}={value}")]
-    options = ["--mcp-config", "mcp.json", "--strict-mcp-config", "--allowedTools", TOOL, "ToolSearch"]
+    options = [
+        "--mcp-config",
+        "mcp.json",
+        "--strict-mcp-config",
+        "--allowedTools",
+        TOOL,
+        "ToolSearch",
+    ]
     id = terminal(
         "new-session",
         "-d",

@@ -17,19 +17,30 @@ from .conftest import Serve
 Scripted = Callable[[Script], ScriptedModel]
 
 
-async def send(http: httpx2.AsyncClient, session: str, body: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+async def send(
+    http: httpx2.AsyncClient, session: str, body: dict[str, Any]
+) -> list[tuple[str, dict[str, Any]]]:
     """Say something, and return the events of the turn."""
     answer = await http.post(f"/api/chat/{session}/send", json=body, timeout=60)
     assert answer.headers["content-type"].startswith("text/event-stream"), answer.text
-    events = [each.splitlines() for each in answer.text.split("\n\n") if each.strip() and not each.startswith(":")]
-    return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in events]
+    events = [
+        each.splitlines()
+        for each in answer.text.split("\n\n")
+        if each.strip() and not each.startswith(":")
+    ]
+    return [
+        (name.removeprefix("event: "), json.loads(data.removeprefix("data: ")))
+        for name, data in events
+    ]
 
 
 def whole(events: list[tuple[str, dict[str, Any]]]) -> str:
     return "".join(data["text"] for name, data in events if name == "token")
 
 
-async def test_each_message_is_a_turn_of_its_session(scripted: Scripted, serve_agents: Serve) -> None:
+async def test_each_message_is_a_turn_of_its_session(
+    scripted: Scripted, serve_agents: Serve
+) -> None:
     model = scripted([asks(call("look", "tc-1")), says("15 days. " * 60), says("Yes.")])
     agent = scripted_agent(model, ["look"], name="hr-assistant", metadata={"octopus": {}})
     async with (
@@ -52,7 +63,9 @@ async def test_each_message_is_a_turn_of_its_session(scripted: Scripted, serve_a
         assert empty.status_code == 422
 
 
-async def test_a_turn_that_fails_says_so_and_ends_once(scripted: Scripted, serve_agents: Serve) -> None:
+async def test_a_turn_that_fails_says_so_and_ends_once(
+    scripted: Scripted, serve_agents: Serve
+) -> None:
     model = scripted([asks(call("look"))] * 3)
     settings = {"metadata": {"perdure": {"maxIterations": 1, "onFailure": "fail"}}}
     agents = [scripted_agent(model, ["look"], name=name, **settings) for name in ("one", "two")]

@@ -34,7 +34,9 @@ def echo(text: str = "") -> str:
 
 
 @asynccontextmanager
-async def client_of(served: Served, key: str = "any", **more: object) -> AsyncIterator[openai.AsyncOpenAI]:
+async def client_of(
+    served: Served, key: str = "any", **more: object
+) -> AsyncIterator[openai.AsyncOpenAI]:
     async with openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key=key, **more) as client:  # type: ignore[arg-type]
         yield client
 
@@ -63,11 +65,19 @@ async def test_whole_and_streamed(scripted: Scripted, serve_agents: Serve) -> No
 AGAIN = {"x-stainless-retry-count": "1"}
 
 
-async def test_what_comes_again_under_a_key_is_one_run(scripted: Scripted, serve_agents: Serve) -> None:
+async def test_what_comes_again_under_a_key_is_one_run(
+    scripted: Scripted, serve_agents: Serve
+) -> None:
     model = scripted(in_turn("One."))
-    async with serve_agents(scripted_agent(model)) as served, httpx2.AsyncClient(base_url=served.url) as http:
+    async with (
+        serve_agents(scripted_agent(model)) as served,
+        httpx2.AsyncClient(base_url=served.url) as http,
+    ):
         key = {"Idempotency-Key": served.gateway.task_queue}
-        assert await asyncio.gather(answered(http, **key), answered(http, **key)) == ["One.", "One."]
+        assert await asyncio.gather(answered(http, **key), answered(http, **key)) == [
+            "One.",
+            "One.",
+        ]
     assert len(model.requests) == 1
 
 
@@ -83,10 +93,17 @@ async def answered(http: httpx2.AsyncClient, **headers: str) -> str:
     return text
 
 
-async def test_a_retry_of_an_answered_request_is_another_one(scripted: Scripted, serve_agents: Serve) -> None:
-    """Equal requests of several clients, each of which was refused once before: all have runs of their own."""
+async def test_a_retry_of_an_answered_request_is_another_one(
+    scripted: Scripted, serve_agents: Serve
+) -> None:
+    """Equal requests of several clients, each of which was refused once before: all have runs of
+    their own.
+    """
     model = scripted(in_turn(*map(str, range(10))))
-    async with serve_agents(scripted_agent(model)) as served, httpx2.AsyncClient(base_url=served.url) as http:
+    async with (
+        serve_agents(scripted_agent(model)) as served,
+        httpx2.AsyncClient(base_url=served.url) as http,
+    ):
         first = await answered(http)
         rest = await asyncio.gather(*(answered(http, **AGAIN) for _ in range(9)))
     assert sorted([first, *rest]) == sorted(map(str, range(10)))
@@ -98,7 +115,10 @@ async def test_retries_go_on_with_runs_that_lost_their_clients(
 ) -> None:
     """Each retry with one run: nothing is done twice, and nothing is left out."""
     model = scripted(in_turn("One.", "Two.", "Three.", delay=3))
-    async with serve_agents(scripted_agent(model)) as served, httpx2.AsyncClient(base_url=served.url) as http:
+    async with (
+        serve_agents(scripted_agent(model)) as served,
+        httpx2.AsyncClient(base_url=served.url) as http,
+    ):
         lost = (ask(http, seconds=1, stream=stream) for _ in range(3))
         given_up = await asyncio.gather(*lost, return_exceptions=True)
         assert [type(each) for each in given_up] == [httpx2.ReadTimeout] * 3
@@ -108,19 +128,25 @@ async def test_retries_go_on_with_runs_that_lost_their_clients(
     assert len(model.requests) == 3
 
 
-async def test_a_conversation_of_a_front_end_is_a_session(scripted: Scripted, serve_agents: Serve) -> None:
+async def test_a_conversation_of_a_front_end_is_a_session(
+    scripted: Scripted, serve_agents: Serve
+) -> None:
     model = scripted(in_turn("Hello.", "Fine.", "Another."))
     async with serve_agents(scripted_agent(model)) as served, client_of(served) as client:
         chat_id = served.gateway.task_queue
         chat = {"X-OpenWebUI-Chat-Id": chat_id}
         said = list(HI)
         for text, expected in (("How are you?", "Hello."), ("", "Fine.")):
-            answer = await client.chat.completions.create(model="tested", messages=said, extra_headers=chat)
+            answer = await client.chat.completions.create(
+                model="tested", messages=said, extra_headers=chat
+            )
             assert answer.choices[0].message.content == expected
             said += [{"role": "assistant", "content": expected}, {"role": "user", "content": text}]
         runs = [
             each.id
-            async for each in served.gateway.client.list_workflows(f"WorkflowId = '{served.gateway.task_queue}/2'")
+            async for each in served.gateway.client.list_workflows(
+                f"WorkflowId = '{served.gateway.task_queue}/2'"
+            )
         ]
         assert runs == [f"{served.gateway.task_queue}/2"]
         task = "### Task:\nGenerate a concise title summarizing the chat history."
@@ -129,10 +155,20 @@ async def test_a_conversation_of_a_front_end_is_a_session(scripted: Scripted, se
         )
         assert title.choices[0].message.content == '{"title": ""}'
         assert len(model.requests) == 2
-        edited = [{"role": "user", "content": "Something else"}, said[1], {"role": "user", "content": "And now?"}]
-        other = await client.chat.completions.create(model="tested", messages=edited, extra_headers=chat)
+        edited = [
+            {"role": "user", "content": "Something else"},
+            said[1],
+            {"role": "user", "content": "And now?"},
+        ]
+        other = await client.chat.completions.create(
+            model="tested", messages=edited, extra_headers=chat
+        )
         assert other.choices[0].message.content == "Another."
-    assert [each["content"] for each in model.requests[-1].body["messages"]] == ["Something else", "Hello.", "And now?"]
+    assert [each["content"] for each in model.requests[-1].body["messages"]] == [
+        "Something else",
+        "Hello.",
+        "And now?",
+    ]
 
 
 PIXEL = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUg=="
@@ -143,21 +179,32 @@ SEE: list[dict[str, Any]] = [
 
 
 async def test_a_chat_with_an_image_is_one_session(scripted: Scripted, serve_agents: Serve) -> None:
-    """The last two requests have it as clients do that send images once, and the other image is another chat's."""
+    """The last two requests have it as clients do that send images once, and the other image is
+    another chat's.
+    """
     model = scripted(in_turn("A pixel.", "Red.", "Small.", "Another."))
     async with serve_agents(scripted_agent(model)) as served, client_of(served) as client:
         chat = {"X-OpenWebUI-Chat-Id": served.gateway.task_queue}
         said: list[Any] = [{"role": "user", "content": SEE}]
-        for number, (answer, next) in enumerate((("A pixel.", "Colour?"), ("Red.", "Size?"), ("Small.", "")), 1):
+        for number, (answer, next) in enumerate(
+            (("A pixel.", "Colour?"), ("Red.", "Size?"), ("Small.", "")), 1
+        ):
             raw = await client.chat.completions.with_raw_response.create(
                 model="tested", messages=said, extra_headers=chat
             )
             assert raw.parse().choices[0].message.content == answer
             assert raw.headers["x-perdure-run"] == f"{served.gateway.task_queue}/{number}"
-            said = [*said, {"role": "assistant", "content": answer}, {"role": "user", "content": next}]
+            said = [
+                *said,
+                {"role": "assistant", "content": answer},
+                {"role": "user", "content": next},
+            ]
             if number == 2:
                 said[0] = {"role": "user", "content": SEE[0]["text"]}
-        another = {"role": "user", "content": [SEE[0], {**SEE[1], "image_url": {"url": PIXEL.replace("Ug", "Uw")}}]}
+        another = {
+            "role": "user",
+            "content": [SEE[0], {**SEE[1], "image_url": {"url": PIXEL.replace("Ug", "Uw")}}],
+        }
         other = await client.chat.completions.with_raw_response.create(
             model="tested", messages=[another, *said[1:]], extra_headers=chat
         )
@@ -168,10 +215,19 @@ async def test_a_chat_with_an_image_is_one_session(scripted: Scripted, serve_age
 async def test_errors_are_the_clients_own(scripted: Scripted, serve_agents: Serve) -> None:
     model = scripted([asks(call("echo", text="x"))] * 20)
     agent = scripted_agent(model, ["echo"], metadata={"perdure": {"maxIterations": 2}})
-    async with serve_agents(agent, tools={"echo": echo}) as served, client_of(served, max_retries=2) as client:
-        with pytest.raises(openai.NotFoundError, match="There is no agent 'gpt-4o' here: expected tested"):
+    async with (
+        serve_agents(agent, tools={"echo": echo}) as served,
+        client_of(served, max_retries=2) as client,
+    ):
+        with pytest.raises(
+            openai.NotFoundError, match="There is no agent 'gpt-4o' here: expected tested"
+        ):
             await client.chat.completions.create(model="gpt-4o", messages=HI)
-        for ask, unknown in ((client.post, "/embeddings"), (client.post, "/a/b/c"), (client.get, "/chat/completions")):
+        for ask, unknown in (
+            (client.post, "/embeddings"),
+            (client.post, "/a/b/c"),
+            (client.get, "/chat/completions"),
+        ):
             with pytest.raises(openai.APIStatusError) as missing:
                 await ask(unknown, cast_to=object)
             assert missing.value.code == "no_such_address"
@@ -181,7 +237,9 @@ async def test_errors_are_the_clients_own(scripted: Scripted, serve_agents: Serv
             await client.chat.completions.create(model="tested", messages=HI)
         assert failed.value.code == "max_iterations"
         with pytest.raises(openai.APIError, match="iterations"):
-            async for _ in await client.chat.completions.create(model="tested", messages=HI, stream=True):
+            async for _ in await client.chat.completions.create(
+                model="tested", messages=HI, stream=True
+            ):
                 pass
     assert len(model.requests) == 4, "what has failed is not tried again"
 
@@ -190,12 +248,23 @@ async def test_errors_are_the_clients_own(scripted: Scripted, serve_agents: Serv
     ("headers", "text", "task"),
     [
         ({}, "### Task:\nGenerate 1-3 broad tags categorizing the main themes", "tags"),
-        ({}, "### Task:\nRespond to the user query using the provided context, incorporating inline citations", None),
+        (
+            {},
+            "### Task:\nRespond to the user query using the provided context, incorporating "
+            "inline citations",
+            None,
+        ),
         ({}, "### Task: write my homework", None),
         ({}, "Provide a concise, 5-word-or-less title for the conversation", "plain_title"),
-        ({"x-perdure-task": ""}, "### Task:\nGenerate a concise title summarizing the chat history.", None),
+        (
+            {"x-perdure-task": ""},
+            "### Task:\nGenerate a concise title summarizing the chat history.",
+            None,
+        ),
         ({"x-perdure-task": "title_generation"}, "anything", "title_generation"),
     ],
 )
-def test_what_is_no_turn_is_recognised(headers: dict[str, str], text: str, task: str | None) -> None:
+def test_what_is_no_turn_is_recognised(
+    headers: dict[str, str], text: str, task: str | None
+) -> None:
     assert task_of(headers, 1, text) == task

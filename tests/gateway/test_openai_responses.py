@@ -69,7 +69,9 @@ async def test_whole_and_streamed(scripted: Scripted, serve_agents: Serve) -> No
         assert numbers == sorted(set(numbers))
         assert max(numbers) < 2**53
         assert (text_in(events), final.output_text) == (TEXT, TEXT)
-        assert [each.type for each in events if each.type.startswith("response.completed")] == ["response.completed"]
+        assert [each.type for each in events if each.type.startswith("response.completed")] == [
+            "response.completed"
+        ]
         items = await client.responses.input_items.list(whole.id)
         assert [each.content[0].text for each in items.data] == ["Hi"]
     assert [each["role"] for each in model.requests[0].body["messages"]] == ["system", "user"]
@@ -90,11 +92,21 @@ async def test_a_background_stream_goes_on_at_every_position(
     stage: Stage, scripted: Scripted, serve_agents: Serve
 ) -> None:
     agent = scripted_agent(scripted([says(TEXT, chunk_delay=0.02)]))
-    async with serve_agents(agent) as served, client_of(served) as client, another_gateway(stage, served) as other:
-        stream = await client.responses.create(model="tested", input="Hi", background=True, stream=True)
+    async with (
+        serve_agents(agent) as served,
+        client_of(served) as client,
+        another_gateway(stage, served) as other,
+    ):
+        stream = await client.responses.create(
+            model="tested", input="Hi", background=True, stream=True
+        )
         live = await read(stream)
         id = live[0].response.id
-        assert [each.type for each in live[:3]] == ["response.created", "response.queued", "response.in_progress"]
+        assert [each.type for each in live[:3]] == [
+            "response.created",
+            "response.queued",
+            "response.in_progress",
+        ]
         assert live[0].response.background
         assert len([each for each in live if each.type == "response.output_text.delta"]) > 2
         for place, event in enumerate(live):
@@ -104,7 +116,9 @@ async def test_a_background_stream_goes_on_at_every_position(
             assert [each.sequence_number for each in [*live[: place + 1], *rest]] == sorted(
                 {each.sequence_number for each in [*live[: place + 1], *rest]}
             )
-            assert [each.type for each in rest][-1:] == (["response.completed"] if place < len(live) - 1 else [])
+            assert [each.type for each in rest][-1:] == (
+                ["response.completed"] if place < len(live) - 1 else []
+            )
         with_helper = other.responses.stream(response_id=id, starting_after=live[5].sequence_number)
         async with with_helper as helped:
             await read(helped)
@@ -115,9 +129,15 @@ async def test_a_stream_goes_on_while_the_text_is_written(
     stage: Stage, scripted: Scripted, serve_agents: Serve
 ) -> None:
     agent = scripted_agent(scripted([says(TEXT, chunk_delay=0.03)]))
-    async with serve_agents(agent) as served, client_of(served) as client, another_gateway(stage, served) as other:
+    async with (
+        serve_agents(agent) as served,
+        client_of(served) as client,
+        another_gateway(stage, served) as other,
+    ):
         begun = []
-        async for event in await client.responses.create(model="tested", input="Hi", background=True, stream=True):
+        async for event in await client.responses.create(
+            model="tested", input="Hi", background=True, stream=True
+        ):
             begun.append(event)
             if event.type == "response.output_text.delta":
                 break
@@ -131,7 +151,9 @@ async def test_a_stream_goes_on_while_the_text_is_written(
 
 async def test_background_cancel_and_delete(scripted: Scripted, serve_agents: Serve) -> None:
     slowly = says(TEXT, chunk_delay=0.3)
-    agent = scripted_agent(scripted(lambda request: slowly if "Slowly" in str(request.body) else says("Done.")))
+    agent = scripted_agent(
+        scripted(lambda request: slowly if "Slowly" in str(request.body) else says("Done."))
+    )
     async with serve_agents(agent) as served, client_of(served) as client:
         queued = await client.responses.create(model="tested", input="Hi", background=True)
         assert queued.status == "queued"
@@ -139,7 +161,9 @@ async def test_background_cancel_and_delete(scripted: Scripted, serve_agents: Se
         with pytest.raises(openai.BadRequestError, match="has ended: it is completed"):
             await client.responses.cancel(queued.id)
         await client.responses.delete(queued.id)
-        slow = await client.responses.create(model="tested", input="Slowly", background=True, stream=True)
+        slow = await client.responses.create(
+            model="tested", input="Slowly", background=True, stream=True
+        )
         events = []
         async for event in slow:
             events.append(event)
@@ -147,7 +171,10 @@ async def test_background_cancel_and_delete(scripted: Scripted, serve_agents: Se
                 with pytest.raises(openai.BadRequestError, match="is under way: cancel it first"):
                     await client.responses.delete(events[0].response.id)
                 assert (await client.responses.cancel(events[0].response.id)).status == "cancelled"
-        assert [each.type for each in events[-2:]] == ["response.output_item.done", "response.failed"]
+        assert [each.type for each in events[-2:]] == [
+            "response.output_item.done",
+            "response.failed",
+        ]
         assert events[-1].response.status == "cancelled"
         assert (await client.responses.cancel(events[0].response.id)).status == "cancelled"
 
@@ -160,43 +187,68 @@ async def test_conversations_are_sessions(scripted: Scripted, serve_agents: Serv
         first = await client.responses.create(model="tested", input="A", conversation=talk.id)
         assert (first.output_text, first.conversation.id) == ("One.", talk.id)  # type: ignore[union-attr]
         assert first.id.endswith(f"{talk.id}/1")
-        second = await client.responses.create(model="tested", input="B", previous_response_id=first.id)
+        second = await client.responses.create(
+            model="tested", input="B", previous_response_id=first.id
+        )
         assert (second.output_text, second.id.endswith("/2")) == ("Two.", True)
-        said = [each.content[0].text async for each in client.conversations.items.list(talk.id, order="asc")]
+        said = [
+            each.content[0].text
+            async for each in client.conversations.items.list(talk.id, order="asc")
+        ]
         assert said == ["A", "One.", "B", "Two."]
-        branch = await client.responses.create(model="tested", input="C", previous_response_id=first.id)
+        branch = await client.responses.create(
+            model="tested", input="C", previous_response_id=first.id
+        )
         assert (branch.output_text, branch.conversation) == ("Three.", None)
-        longer = await client.responses.create(model="tested", input="D", previous_response_id=branch.id)
+        longer = await client.responses.create(
+            model="tested", input="D", previous_response_id=branch.id
+        )
         assert (longer.output_text, longer.previous_response_id) == ("Four.", branch.id)
-        assert [each["content"] for each in model.requests[-1].body["messages"]] == [*("A", "One.", "C", "Three.", "D")]
+        assert [each["content"] for each in model.requests[-1].body["messages"]] == [
+            *("A", "One.", "C", "Three.", "D")
+        ]
         items = await client.responses.input_items.list(second.id)
         assert [each.content[0].text for each in items.data] == ["B"]
         assert (await client.conversations.delete(talk.id)).deleted
 
 
-async def test_an_image_goes_on_with_a_conversation(scripted: Scripted, serve_agents: Serve) -> None:
+async def test_an_image_goes_on_with_a_conversation(
+    scripted: Scripted, serve_agents: Serve
+) -> None:
     url = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUg=="
-    content = [{"type": "input_text", "text": "B"}, {"type": "input_image", "image_url": url, "detail": "low"}]
+    content = [
+        {"type": "input_text", "text": "B"},
+        {"type": "input_image", "image_url": url, "detail": "low"},
+    ]
     model = scripted(in_turn("One.", "Two.", "Three."))
     async with serve_agents(scripted_agent(model)) as served, client_of(served) as client:
         talk = await client.conversations.create()
         await client.responses.create(model="tested", input="A", conversation=talk.id)
         image: Any = [{"role": "user", "content": content}]
         second = await client.responses.create(model="tested", input=image, conversation=talk.id)
-        third = await client.responses.create(model="tested", input="C", previous_response_id=second.id)
+        third = await client.responses.create(
+            model="tested", input="C", previous_response_id=second.id
+        )
         assert [second.id[-2:], third.id[-2:], third.output_text] == ["/2", "/3", "Three."]
-        shown = [each.content[-1].type async for each in client.conversations.items.list(talk.id, order="asc")]
+        shown = [
+            each.content[-1].type
+            async for each in client.conversations.items.list(talk.id, order="asc")
+        ]
         assert shown[2] == "input_image"
     seen = {"type": "image_url", "image_url": {"url": url, "detail": "low"}}
     assert all(each.body["messages"][2]["content"][1] == seen for each in model.requests[1:])
 
 
-async def test_a_clients_own_retry_starts_nothing_twice(scripted: Scripted, serve_agents: Serve) -> None:
+async def test_a_clients_own_retry_starts_nothing_twice(
+    scripted: Scripted, serve_agents: Serve
+) -> None:
     model = scripted(in_turn("One.", "Two.", "Three.", "Four."))
     async with serve_agents(scripted_agent(model)) as served, client_of(served) as client:
 
         async def ask(more: dict[str, Any], **headers: str) -> str:
-            answer = await client.responses.create(model="tested", input="Hi", extra_headers=headers, **more)
+            answer = await client.responses.create(
+                model="tested", input="Hi", extra_headers=headers, **more
+            )
             return answer.output_text
 
         again = {"x-stainless-retry-count": "1"}
@@ -204,46 +256,75 @@ async def test_a_clients_own_retry_starts_nothing_twice(scripted: Scripted, serv
         key = {"Idempotency-Key": served.gateway.task_queue}
         assert await asyncio.gather(ask({}, **key), ask({}, **key)) == ["Two.", "Two."]
         talk = {"conversation": (await client.conversations.create()).id}
-        assert [await ask(talk), await ask(talk, **again), await ask(talk)] == ["Three.", "Three.", "Four."]
+        assert [await ask(talk), await ask(talk, **again), await ask(talk)] == [
+            "Three.",
+            "Three.",
+            "Four.",
+        ]
     assert len(model.requests) == 4
 
 
-async def test_what_waits_is_asked_decided_and_asked_again(scripted: Scripted, serve_agents: Serve) -> None:
+async def test_what_waits_is_asked_decided_and_asked_again(
+    scripted: Scripted, serve_agents: Serve
+) -> None:
     model = scripted([asks(call("pay", euros=3)), says("It is paid.")])
-    async with serve_agents(scripted_agent(model, [PAY]), tools={"pay": pay}) as served, client_of(served) as client:
+    async with (
+        serve_agents(scripted_agent(model, [PAY]), tools={"pay": pay}) as served,
+        client_of(served) as client,
+    ):
         waiting = await client.responses.create(model="tested", input="Pay")
         assert (waiting.status, kinds(waiting)) == ("completed", ["mcp_approval_request"])
         request = waiting.output[0]
         assert (request.name, request.arguments) == ("pay", '{"euros": 3}')  # type: ignore[union-attr]
-        again = await client.responses.create(model="tested", input=[], previous_response_id=waiting.id)
+        again = await client.responses.create(
+            model="tested", input=[], previous_response_id=waiting.id
+        )
         assert (again.id, again.output[0].id) == (waiting.id, request.id)
-        decision: Any = {"type": "mcp_approval_response", "approval_request_id": request.id, "approve": True}
+        decision: Any = {
+            "type": "mcp_approval_response",
+            "approval_request_id": request.id,
+            "approve": True,
+        }
         history: Any = [{"role": "user", "content": "Pay"}, request.to_dict(), decision]
         paid = await client.responses.create(model="tested", input=history)
         assert (paid.output_text, kinds(paid)) == ("It is paid.", ["mcp_call", "message"])
         assert paid.output[0].approval_request_id == request.id  # type: ignore[union-attr]
-        repeated = await client.responses.create(model="tested", input=[decision], previous_response_id=waiting.id)
+        repeated = await client.responses.create(
+            model="tested", input=[decision], previous_response_id=waiting.id
+        )
         assert repeated.id == paid.id
         assert (await client.responses.retrieve(waiting.id)).output == waiting.output
         assert (await client.responses.retrieve(paid.id)).output_text == "It is paid."
         with pytest.raises(openai.BadRequestError, match="is not an `approval_request_id`"):
-            await client.responses.create(model="tested", input=[{**decision, "approval_request_id": "mcpr_x"}])
+            await client.responses.create(
+                model="tested", input=[{**decision, "approval_request_id": "mcpr_x"}]
+            )
     assert len(model.requests) == 2
 
 
-async def test_a_background_response_lasts_while_a_person_decides(scripted: Scripted, serve_agents: Serve) -> None:
+async def test_a_background_response_lasts_while_a_person_decides(
+    scripted: Scripted, serve_agents: Serve
+) -> None:
     model = scripted([asks(call("ask_user", question="Which?")), says("Blue it is.")])
     agent = scripted_agent(model, [{"name": "ask_user", "kind": "builtin"}])
     async with serve_agents(agent) as served, client_of(served) as client:
-        asked = await client.responses.create(model="tested", input="Paint", background=True, stream=True)
+        asked = await client.responses.create(
+            model="tested", input="Paint", background=True, stream=True
+        )
         events = []
         async for event in asked:
             events.append(event)
-            if event.type == "response.output_item.done" and event.item.type == "message" and len(events) < 20:
+            if (
+                event.type == "response.output_item.done"
+                and event.item.type == "message"
+                and len(events) < 20
+            ):
                 id = events[0].response.id
                 shown = await client.responses.retrieve(id)
                 assert (shown.status, shown.output_text) == ("in_progress", "Which?")
-                answer = await client.responses.create(model="tested", input="Blue", previous_response_id=id)
+                answer = await client.responses.create(
+                    model="tested", input="Blue", previous_response_id=id
+                )
                 assert (answer.output_text, answer.id == id) == ("Blue it is.", False)
         assert events[-1].type == "response.completed"
         assert events[-1].response.output_text == "Which?Blue it is."
@@ -263,7 +344,11 @@ async def test_items_that_are_referred_to_stand_for_their_runs_conversation(
             answer = await client.responses.create(model="tested", input=history)
             history += [{"type": "item_reference", "id": each.id} for each in answer.output]
     assert answer.output_text == "Red."
-    said = [(each["role"], each["content"]) for each in model.requests[-1].body["messages"] if each.get("content")]
+    said = [
+        (each["role"], each["content"])
+        for each in model.requests[-1].body["messages"]
+        if each.get("content")
+    ]
     users = [content for role, content in said if role == "user"]
     assert users == ["Be brief.", "Which?", "Sure?", "Another?"]
     assert [content for role, content in said if role == "assistant"] == ["Blue.", "Seen."]
@@ -277,7 +362,11 @@ async def test_failures_have_one_end(scripted: Scripted, serve_agents: Serve) ->
             await client.responses.create(model="tested", input="Hi")
         assert failed.value.code == "max_iterations"
         events = await read(await client.responses.create(model="tested", input="Hi", stream=True))
-        ends = [each for each in events if each.type in ("response.failed", "response.completed", "error")]
+        ends = [
+            each
+            for each in events
+            if each.type in ("response.failed", "response.completed", "error")
+        ]
         assert [each.response.error.code for each in ends] == ["max_iterations"]
         background = await client.responses.create(model="tested", input="Hi", background=True)
         assert (await ended(client, background.id)).status == "failed"
@@ -285,12 +374,21 @@ async def test_failures_have_one_end(scripted: Scripted, serve_agents: Serve) ->
             ({"input": "x", "model": "none"}, "There is no agent"),
             ({"input": []}, "expected a message"),
             ({"input": [{"role": "user", "content": [{"type": "input_audio"}]}]}, "input_audio"),
-            ({"input": [{"type": "item_reference", "id": "msg_x1_2"}]}, "not an item of a response here"),
-            ({"input": [{"type": "item_reference", "id": "msg_nzxw4zi_2"}]}, "There is no run 'none'"),
+            (
+                {"input": [{"type": "item_reference", "id": "msg_x1_2"}]},
+                "not an item of a response here",
+            ),
+            (
+                {"input": [{"type": "item_reference", "id": "msg_nzxw4zi_2"}]},
+                "There is no run 'none'",
+            ),
             ({"input": "x", "previous_response_id": "resp_x"}, "There is no response"),
             ({"input": "x", "previous_response_id": "resp_0_none"}, "There is no run"),
             ({"input": "x", "conversation": "none"}, "There is no session"),
-            ({"input": "x", "conversation": "none", "previous_response_id": "resp_0_x"}, "not both"),
+            (
+                {"input": "x", "conversation": "none", "previous_response_id": "resp_0_x"},
+                "not both",
+            ),
             ({"input": "x", "metadata": {"a": 1}}, "metadata"),
         ]
         for body, words in wrong:
@@ -299,10 +397,15 @@ async def test_failures_have_one_end(scripted: Scripted, serve_agents: Serve) ->
             assert refused.value.status_code in (400, 404)
         for number in ("-1", "x", "9" * 30):
             with pytest.raises(openai.BadRequestError, match="starting_after"):
-                await client.get(f"/responses/{background.id}?stream=true&starting_after={number}", cast_to=object)
+                await client.get(
+                    f"/responses/{background.id}?stream=true&starting_after={number}",
+                    cast_to=object,
+                )
 
 
-async def test_another_tenant_reaches_nothing(scripted: Scripted, serve_agents: Serve, tokens: TokenFile) -> None:
+async def test_another_tenant_reaches_nothing(
+    scripted: Scripted, serve_agents: Serve, tokens: TokenFile
+) -> None:
     model = scripted([asks(call("pay", euros=3)), says("Paid for acme.")])
     agent = scripted_agent(model, [PAY])
     async with (
@@ -312,17 +415,48 @@ async def test_another_tenant_reaches_nothing(scripted: Scripted, serve_agents: 
         first = await ann.responses.create(model="tested", input="Pay")
         talk = (await ann.conversations.create()).id
         turn = await ann.responses.create(model="tested", input="Hi", conversation=talk)
-        decision = {"type": "mcp_approval_response", "approval_request_id": first.output[0].id, "approve": True}
-        ids = [first.id, turn.id, f"{first.id}/", first.id.replace("acme:", ""), first.id.replace("acme:", "bolt:")]
+        decision = {
+            "type": "mcp_approval_response",
+            "approval_request_id": first.output[0].id,
+            "approve": True,
+        }
+        ids = [
+            first.id,
+            turn.id,
+            f"{first.id}/",
+            first.id.replace("acme:", ""),
+            first.id.replace("acme:", "bolt:"),
+        ]
         attempts: list[tuple[str, str, Any]] = [
-            *(("GET", f"/responses/{id}{what}", None) for id in ids for what in ("", "?stream=true", "/input_items")),
-            *(("GET", f"/responses/{ids[0]}?stream=true&starting_after={number}", None) for number in (0, 2**40)),
+            *(
+                ("GET", f"/responses/{id}{what}", None)
+                for id in ids
+                for what in ("", "?stream=true", "/input_items")
+            ),
+            *(
+                ("GET", f"/responses/{ids[0]}?stream=true&starting_after={number}", None)
+                for number in (0, 2**40)
+            ),
             *(("POST", f"/responses/{id}/cancel", {}) for id in ids),
             *(("DELETE", f"/responses/{id}", None) for id in ids),
-            *(("POST", "/responses", {"model": "tested", "input": "x", "previous_response_id": id}) for id in ids),
+            *(
+                (
+                    "POST",
+                    "/responses",
+                    {"model": "tested", "input": "x", "previous_response_id": id},
+                )
+                for id in ids
+            ),
             ("POST", "/responses", {"model": "tested", "input": [decision]}),
-            ("POST", "/responses", {"model": "tested", "input": [decision], "previous_response_id": first.id}),
-            *(("POST", "/responses", {"model": "tested", "input": "x", "conversation": id}) for id in (talk, talk[5:])),
+            (
+                "POST",
+                "/responses",
+                {"model": "tested", "input": [decision], "previous_response_id": first.id},
+            ),
+            *(
+                ("POST", "/responses", {"model": "tested", "input": "x", "conversation": id})
+                for id in (talk, talk[5:])
+            ),
             *(("GET", f"/conversations/{talk}{what}", None) for what in ("", "/items")),
             ("DELETE", f"/conversations/{talk}", None),
         ]
@@ -330,7 +464,9 @@ async def test_another_tenant_reaches_nothing(scripted: Scripted, serve_agents: 
             headers = {"Authorization": f"Bearer {token}"}
             async with httpx2.AsyncClient(base_url=f"{served.url}/v1", headers=headers) as http:
                 for method, path, body in attempts:
-                    answer = await http.request(method, path, **({} if body is None else {"json": body}))
+                    answer = await http.request(
+                        method, path, **({} if body is None else {"json": body})
+                    )
                     assert answer.status_code == status, (method, path, answer.text)
                     assert "Paid" not in answer.text
         repeated = await ann.responses.create(model="tested", input=[decision])  # type: ignore[list-item]
@@ -338,19 +474,32 @@ async def test_another_tenant_reaches_nothing(scripted: Scripted, serve_agents: 
     assert len(attempts) >= 35
 
 
-async def test_a_run_that_is_named_as_schedules_are_takes_none_with_it(scripted: Scripted, serve_agents: Serve) -> None:
-    async with serve_agents(scripted_agent(scripted([says("Hi.")] * 2), instructions="user:\nHi")) as served:
+async def test_a_run_that_is_named_as_schedules_are_takes_none_with_it(
+    scripted: Scripted, serve_agents: Serve
+) -> None:
+    async with serve_agents(
+        scripted_agent(scripted([says("Hi.")] * 2), instructions="user:\nHi")
+    ) as served:
         name, client = served.gateway.task_queue, served.gateway.client
         await create_schedule(
-            client, name, scripted_agent(scripted([])), cron="0 3 1 1 *", messages=[Message.user("Hi")]
+            client,
+            name,
+            scripted_agent(scripted([])),
+            cron="0 3 1 1 *",
+            messages=[Message.user("Hi")],
         )
         try:
             async with served.asking() as http:
                 await http.post("/runs", json={"agent": "tested", "id": f"schedule:{name}"})
                 await http.get(f"/runs/schedule:{name}/result?wait=30")
-                gone = await http.delete(f"{served.url}/v1/responses/{ResponseId(f'schedule:{name}')}")
+                gone = await http.delete(
+                    f"{served.url}/v1/responses/{ResponseId(f'schedule:{name}')}"
+                )
                 assert gone.status_code == 200, gone.text
-                await http.post(f"/sessions/schedule:{name}-talk/messages", json={"agent": "tested", "text": "Hi"})
+                await http.post(
+                    f"/sessions/schedule:{name}-talk/messages",
+                    json={"agent": "tested", "text": "Hi"},
+                )
                 gone = await http.delete(f"{served.url}/v1/conversations/schedule:{name}-talk")
                 assert gone.status_code == 200, gone.text
             assert (await get_schedule(client, name)).name == name
@@ -358,8 +507,13 @@ async def test_a_run_that_is_named_as_schedules_are_takes_none_with_it(scripted:
             await delete_schedule(client, name)
 
 
-async def test_a_number_that_no_event_has_is_refused(scripted: Scripted, serve_agents: Serve) -> None:
-    async with serve_agents(scripted_agent(scripted([says("Hi.")]))) as served, client_of(served) as client:
+async def test_a_number_that_no_event_has_is_refused(
+    scripted: Scripted, serve_agents: Serve
+) -> None:
+    async with (
+        serve_agents(scripted_agent(scripted([says("Hi.")]))) as served,
+        client_of(served) as client,
+    ):
         made = await client.responses.create(model="tested", input="Hi")
         for number in ("0" * 20 + "9" * 30, "0" * 20 + "9" * 5000, "-1", "1.0"):
             with pytest.raises(openai.BadRequestError, match="sequence_number"):

@@ -1,4 +1,6 @@
-"""Background responses whose gateways are killed (SIGKILL) in the middle of their streams, read by OpenAI's client."""
+"""Background responses whose gateways are killed (SIGKILL) in the middle of their streams, read by
+OpenAI's client.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from ..support.gateway_kills import Ground
 from ..support.worker_process import WorkerJob
 from ..support.workers import Nursery
 
-AGENT = '---\nname: clerk\nmodel: {{id: m, connection: {{kind: key, endpoint: "{endpoint}"}}}}\n---\n'
+AGENT = (
+    '---\nname: clerk\nmodel: {{id: m, connection: {{kind: key, endpoint: "{endpoint}"}}}}\n---\n'
+)
 RESPONSES = 4
 
 
@@ -42,9 +46,14 @@ class Reader:
         """How often the stream was cut in the middle."""
 
     async def read(self) -> None:
-        while not self.events or self.events[-1].type not in ("response.completed", "response.failed"):
+        while not self.events or self.events[-1].type not in (
+            "response.completed",
+            "response.failed",
+        ):
             url = f"http://127.0.0.1:{next(self._ports)}/v1"
-            async with openai.AsyncOpenAI(base_url=url, api_key="any", max_retries=0, timeout=20) as client:
+            async with openai.AsyncOpenAI(
+                base_url=url, api_key="any", max_retries=0, timeout=20
+            ) as client:
                 try:
                     async for event in await self._stream(client):
                         self.events.append(event)
@@ -65,7 +74,9 @@ class Reader:
         return await client.responses.retrieve(id, stream=True, starting_after=after)
 
 
-async def test_a_stream_goes_on_elsewhere_when_its_gateway_is_killed(client: Client, cli: Cli, tmp_path: Path) -> None:
+async def test_a_stream_goes_on_elsewhere_when_its_gateway_is_killed(
+    client: Client, cli: Cli, tmp_path: Path
+) -> None:
     with ScriptedModel(reply) as model:
         agent = tmp_path / "clerk.prompty"
         agent.write_text(AGENT.format(endpoint=model.openai_endpoint))
@@ -73,7 +84,10 @@ async def test_a_stream_goes_on_elsewhere_when_its_gateway_is_killed(client: Cli
         async with Nursery() as nursery:
             job = WorkerJob(address=address, task_queue=queue, folder=str(tmp_path))
             ground = Ground(cli, nursery, job, agent, gateways=2, victims=["gateway"])
-            readers = [Reader(ground.ports, str(number), f"{queue}-{number}") for number in range(RESPONSES)]
+            readers = [
+                Reader(ground.ports, str(number), f"{queue}-{number}")
+                for number in range(RESPONSES)
+            ]
             async with ground.killing((0.7, 1.5)), asyncio.timeout(90):
                 await asyncio.gather(*(each.read() for each in readers))
             await ground.has_runs(client, RESPONSES)

@@ -1,4 +1,6 @@
-"""Bodies that cost more than they say: refused on every face with a short answer, and with little memory."""
+"""Bodies that cost more than they say: refused on every face with a short answer, and with little
+memory.
+"""
 
 from __future__ import annotations
 
@@ -33,23 +35,48 @@ def rpc(method: str, params: Any) -> dict[str, Any]:
 
 BODIES: list[tuple[str, Callable[[Any], dict[str, Any]]]] = [
     ("v1/chat/completions", lambda many: {"model": "tested", "messages": many}),
-    ("v1/chat/completions", lambda many: {"model": "tested", "messages": [{"role": "user", "content": many}]}),
+    (
+        "v1/chat/completions",
+        lambda many: {"model": "tested", "messages": [{"role": "user", "content": many}]},
+    ),
     ("v1/responses", lambda many: {"model": "tested", "input": many}),
-    ("v1/responses", lambda many: {"model": "tested", "input": [{"role": "user", "content": many}]}),
+    (
+        "v1/responses",
+        lambda many: {"model": "tested", "input": [{"role": "user", "content": many}]},
+    ),
     ("kaos/tested/v1/chat/completions", lambda many: {"model": "tested", "messages": many}),
     ("ai/tested", lambda many: {"id": "c", "messages": many}),
-    ("ai/tested", lambda many: {"id": "c", "messages": [{"id": "m", "role": "user", "parts": many}]}),
-    ("ag-ui/tested", lambda many: {"threadId": "t", "runId": "r", "messages": many, "tools": many, "context": many}),
+    (
+        "ai/tested",
+        lambda many: {"id": "c", "messages": [{"id": "m", "role": "user", "parts": many}]},
+    ),
+    (
+        "ag-ui/tested",
+        lambda many: {
+            "threadId": "t",
+            "runId": "r",
+            "messages": many,
+            "tools": many,
+            "context": many,
+        },
+    ),
     ("perdure/runs", lambda many: {"agent": "tested", "messages": many}),
     ("a2a/tested", lambda many: rpc("SendMessage", {"message": {"parts": many}})),
     ("a2a/tested", lambda many: rpc("message/send", {"message": {"parts": many}})),
     ("a2a/tested", lambda many: rpc("SendMessage", {"message": {"metadata": {"a": many}}})),
-    ("a2a/tested", lambda many: rpc("SendMessage", {"message": {"parts": [{"data": {"a": many}}]}})),
+    (
+        "a2a/tested",
+        lambda many: rpc("SendMessage", {"message": {"parts": [{"data": {"a": many}}]}}),
+    ),
     ("mcp/", lambda many: rpc("tools/call", {"name": "tested", "arguments": many})),
     ("mcp/", lambda many: rpc("tools/list", many)),
     ("api/chat/one/send", lambda many: {"message": many, "agentId": "tested"}),
 ]
-HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream", "a2a-version": "1.0"}
+HEADERS = {
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
+    "a2a-version": "1.0",
+}
 MEGABYTES = 150
 """Of memory for one such request; the bodies themselves take some 30 of it."""
 
@@ -59,8 +86,13 @@ def _peak() -> int:
 
 
 @pytest.mark.parametrize("elements", [MANY, FEW], ids=["many", "few"])
-async def test_many_wrong_elements_cost_one_short_error(scripted: Scripted, serve_agents: Serve, elements: Any) -> None:
-    async with serve_agents(scripted_agent(scripted([]))) as served, httpx2.AsyncClient(timeout=60) as http:
+async def test_many_wrong_elements_cost_one_short_error(
+    scripted: Scripted, serve_agents: Serve, elements: Any
+) -> None:
+    async with (
+        serve_agents(scripted_agent(scripted([]))) as served,
+        httpx2.AsyncClient(timeout=60) as http,
+    ):
         for path, body in BODIES:
             content = json.dumps(body(elements)).encode()
             before = _peak()
@@ -71,12 +103,20 @@ async def test_many_wrong_elements_cost_one_short_error(scripted: Scripted, serv
             assert _peak() - before < MEGABYTES, path
 
 
-async def test_a_text_that_nothing_closes_is_read_once(scripted: Scripted, serve_agents: Serve) -> None:
+async def test_a_text_that_nothing_closes_is_read_once(
+    scripted: Scripted, serve_agents: Serve
+) -> None:
     content = b'{"message":"' + b'\\"' * 500_000
-    async with serve_agents(scripted_agent(scripted([]))) as served, httpx2.AsyncClient(timeout=30) as http:
+    async with (
+        serve_agents(scripted_agent(scripted([]))) as served,
+        httpx2.AsyncClient(timeout=30) as http,
+    ):
         for path in ("perdure/calls/x", "api/chat/one/send", "a2a/tested"):
             answer = await http.post(f"{served.url}/{path}", content=content, headers=HEADERS)
-            assert 400 <= answer.status_code < 500 or '"error":{"code"' in answer.text, (path, answer.text[:300])
+            assert 400 <= answer.status_code < 500 or '"error":{"code"' in answer.text, (
+                path,
+                answer.text[:300],
+            )
 
 
 async def test_somebody_without_a_token_sends_small_bodies_only(
@@ -84,7 +124,9 @@ async def test_somebody_without_a_token_sends_small_bodies_only(
 ) -> None:
     async with (
         serve_agents(scripted_agent(scripted([])), known=[tokens]) as served,
-        httpx2.AsyncClient(base_url=served.url, timeout=60, headers={"content-type": "application/json"}) as http,
+        httpx2.AsyncClient(
+            base_url=served.url, timeout=60, headers={"content-type": "application/json"}
+        ) as http,
     ):
 
         async def pieces() -> Any:
@@ -101,7 +143,9 @@ async def test_somebody_without_a_token_sends_small_bodies_only(
 
 
 @pytest.mark.parametrize("wait", ["NaN", "Infinity", "-Infinity", "true", '"5"', "[1]"])
-async def test_a_wait_that_is_not_a_finite_number(scripted: Scripted, serve_agents: Serve, wait: str) -> None:
+async def test_a_wait_that_is_not_a_finite_number(
+    scripted: Scripted, serve_agents: Serve, wait: str
+) -> None:
     async with serve_agents(scripted_agent(scripted([]))) as served, client_of(served) as client:
         answer = await client.call_tool("result", {"run": "any", "wait": json.loads(wait)})
         assert answer.is_error
@@ -112,7 +156,9 @@ async def test_a_wait_that_is_not_a_finite_number(scripted: Scripted, serve_agen
 async def test_neighbours_are_answered_while_two_tenants_attack(
     scripted: Scripted, serve_agents: Serve, tokens: TokenFile
 ) -> None:
-    """Prints how long somebody else waits meanwhile, and the memory; the clients are in this process, too."""
+    """Prints how long somebody else waits meanwhile, and the memory; the clients are in this
+    process, too.
+    """
     seconds: list[float] = []
     async with serve_agents(scripted_agent(scripted([])), known=[tokens]) as served:
 
@@ -124,12 +170,16 @@ async def test_neighbours_are_answered_while_two_tenants_attack(
                         await http.post(f"{served.url}/{path}", content=content)
 
         contents = {
-            (path, str(body(None))): [json.dumps(body(many)).encode() for many in (MANY, FEW)] for path, body in BODIES
+            (path, str(body(None))): [json.dumps(body(many)).encode() for many in (MANY, FEW)]
+            for path, body in BODIES
         }
         before = _peak()
         headers = {"Authorization": "Bearer token-of-the-operator"}
         async with httpx2.AsyncClient(timeout=60, headers=headers) as http:
-            attacks = [asyncio.create_task(attack(f"token-of-{who}")) for who in ("ann-at-acme", "bob-at-bolt")]
+            attacks = [
+                asyncio.create_task(attack(f"token-of-{who}"))
+                for who in ("ann-at-acme", "bob-at-bolt")
+            ]
             while not all(each.done() for each in attacks):
                 began = time.monotonic()
                 assert (await http.get(f"{served.url}/v1/models")).status_code == 200
@@ -138,7 +188,8 @@ async def test_neighbours_are_answered_while_two_tenants_attack(
             await asyncio.gather(*attacks)
     seconds.sort()
     print(
-        f"{len(seconds)} requests beside {4 * len(BODIES)} attacks: median {seconds[len(seconds) // 2]:.3f} s, "
+        f"{len(seconds)} requests beside {4 * len(BODIES)} attacks: median "
+        f"{seconds[len(seconds) // 2]:.3f} s, "
         f"at most {seconds[-1]:.3f} s; {_peak() - before} MB more at the peak"
     )
     assert seconds[-1] < 5

@@ -54,7 +54,9 @@ async def frames_of(answer: httpx2.Response) -> AsyncIterator[Frame]:
 
 
 async def read_stream(http: httpx2.AsyncClient, run: str, after: str = "0") -> list[Frame]:
-    async with http.stream("GET", f"/runs/{run}/events", params={"after": after}, headers=STREAM) as answer:
+    async with http.stream(
+        "GET", f"/runs/{run}/events", params={"after": after}, headers=STREAM
+    ) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         return [each async for each in frames_of(answer)]
 
@@ -65,8 +67,13 @@ def text_in(frames: list[Frame]) -> str:
 
 async def test_a_run_is_started_followed_and_read(scripted: Scripted, serve_agents: Serve) -> None:
     model = scripted([says(TEXT, chunk_delay=0.02)])
-    async with serve_agents(scripted_agent(model, instructions="user:\nHi")) as served, served.asking() as http:
-        assert (await http.get("/agents")).json() == [{"name": "tested", "description": None, "inputs": []}]
+    async with (
+        serve_agents(scripted_agent(model, instructions="user:\nHi")) as served,
+        served.asking() as http,
+    ):
+        assert (await http.get("/agents")).json() == [
+            {"name": "tested", "description": None, "inputs": []}
+        ]
         key = {"Idempotency-Key": served.gateway.task_queue}
         started = await http.post("/runs", json={"agent": "tested"}, headers=key)
         assert started.status_code == 201, started.text
@@ -84,14 +91,20 @@ async def test_a_run_is_started_followed_and_read(scripted: Scripted, serve_agen
         result = (await http.get(f"/runs/{run}/result")).json()
         assert (result["hasEnded"], result["output"], result["error"]) == (True, TEXT, None)
         view = (await http.get(f"/runs/{run}")).json()
-        assert (view["status"], view["state"]["status"], view["origin"]) == ("done", "done", "gateway")
+        assert (view["status"], view["state"]["status"], view["origin"]) == (
+            "done",
+            "done",
+            "gateway",
+        )
         assert (await http.get(f"/runs/{run}/messages")).json()[-1]["role"] == "assistant"
         assert "resourceSpans" in (await http.get(f"/runs/{run}/trace")).json()
         assert (await http.get(f"/runs/{run}/events")).json()[-1]["type"] == "done"
     assert len(model.requests) == 1
 
 
-async def test_a_stream_goes_on_at_another_gateway(stage: Stage, scripted: Scripted, serve_agents: Serve) -> None:
+async def test_a_stream_goes_on_at_another_gateway(
+    stage: Stage, scripted: Scripted, serve_agents: Serve
+) -> None:
     agent = scripted_agent(scripted([says(TEXT, chunk_delay=0.05)]), instructions="user:\nHi")
     begun: list[Frame] = []
     async with serve_agents(agent) as served, served.asking() as http:
@@ -112,17 +125,25 @@ async def test_a_stream_goes_on_at_another_gateway(stage: Stage, scripted: Scrip
 
 
 async def test_what_waits_is_seen_and_decided(scripted: Scripted, serve_agents: Serve) -> None:
-    agent = scripted_agent(scripted([asks(call("pay", euros=3)), says("It is paid.")]), [PAY], instructions="user:\nHi")
+    agent = scripted_agent(
+        scripted([asks(call("pay", euros=3)), says("It is paid.")]), [PAY], instructions="user:\nHi"
+    )
     async with serve_agents(agent, tools={"pay": pay}) as served, served.asking() as http:
         run = (await http.post("/runs", json={"agent": "tested"})).json()["id"]
         waiting = await waiting_call(http, run)
         call_of = {"callId": waiting["call_id"], "digest": waiting["digest"]}
         stale = await http.post(f"/runs/{run}/approve", json={**call_of, "digest": "0" * 16})
         assert (stale.status_code, stale.json()["kind"]) == (409, "approval_stale")
-        unfit = await http.post(f"/runs/{run}/approve", json={**call_of, "arguments": {"euros": "many"}})
+        unfit = await http.post(
+            f"/runs/{run}/approve", json={**call_of, "arguments": {"euros": "many"}}
+        )
         assert unfit.status_code == 422
-        assert (await http.post(f"/runs/{run}/approve", json={**call_of, "arguments": {"euros": 2}})).status_code == 200
-        assert (await http.get(f"/runs/{run}/result", params={"wait": 30})).json()["output"] == "It is paid."
+        assert (
+            await http.post(f"/runs/{run}/approve", json={**call_of, "arguments": {"euros": 2}})
+        ).status_code == 200
+        assert (await http.get(f"/runs/{run}/result", params={"wait": 30})).json()[
+            "output"
+        ] == "It is paid."
         events = (await http.get(f"/runs/{run}/events")).json()
     [result] = [each["data"]["result"] for each in events if each["type"] == "tool_result"]
     [decided] = [each["data"] for each in events if each["type"] == "permission_completed"]
@@ -132,7 +153,9 @@ async def test_what_waits_is_seen_and_decided(scripted: Scripted, serve_agents: 
 
 async def test_a_held_run_is_listed_as_that(scripted: Scripted, serve_agents: Serve) -> None:
     metadata = {"perdure": {"onFailure": "hold"}}
-    agent = scripted_agent(scripted([ScriptedReply(status=401)]), instructions="user:\nHi", metadata=metadata)
+    agent = scripted_agent(
+        scripted([ScriptedReply(status=401)]), instructions="user:\nHi", metadata=metadata
+    )
     async with serve_agents(agent) as served, served.asking() as http:
         run = (await http.post("/runs", json={"agent": "tested"})).json()["id"]
 
@@ -149,9 +172,14 @@ async def test_a_held_run_is_listed_as_that(scripted: Scripted, serve_agents: Se
 
 async def test_who_waits_for_a_held_run_is_told(scripted: Scripted, serve_agents: Serve) -> None:
     """On each face of a chat, streamed or not, also behind a turn that is held."""
-    agent = scripted_agent(scripted(lambda request: ScriptedReply(status=401)), instructions="user:\nHi")
+    agent = scripted_agent(
+        scripted(lambda request: ScriptedReply(status=401)), instructions="user:\nHi"
+    )
     words = {"model": "tested", "messages": [{"role": "user", "content": "Hi"}]}
-    async with serve_agents(agent, stream_seconds=1.0) as served, httpx2.AsyncClient(timeout=60) as http:
+    async with (
+        serve_agents(agent, stream_seconds=1.0) as served,
+        httpx2.AsyncClient(timeout=60) as http,
+    ):
         session = served.gateway.task_queue
         kaos, held = {"X-Session-ID": session}, f"the run {session}/1 is held (credentials): "
         asked = [
@@ -178,11 +206,18 @@ async def test_a_session(scripted: Scripted, serve_agents: Serve) -> None:
         said = {"text": "Hi", "agent": "tested", "messageId": "m1"}
         first = (await http.post(messages, json=said)).json()
         assert (await http.post(messages, json=said)).json() == first
-        assert (await http.get(f"/runs/{first['run']}/result", params={"wait": 30})).json()["output"] == "Hello."
+        assert (await http.get(f"/runs/{first['run']}/result", params={"wait": 30})).json()[
+            "output"
+        ] == "Hello."
         second = (await http.post(messages, json={"text": "Again?"})).json()
         assert second["run"] == f"{id}/2"
-        assert (await http.get(f"/runs/{second['run']}/result", params={"wait": 30})).json()["output"] == "Yes, again."
-        assert [each["role"] for each in (await http.get(messages)).json()] == ["user", "assistant"] * 2
+        assert (await http.get(f"/runs/{second['run']}/result", params={"wait": 30})).json()[
+            "output"
+        ] == "Yes, again."
+        assert [each["role"] for each in (await http.get(messages)).json()] == [
+            "user",
+            "assistant",
+        ] * 2
         assert (await http.post(f"/sessions/{id}/close", json={})).status_code == 200
         async with http.stream("GET", f"/sessions/{id}/events", headers=STREAM) as answer:
             seen = [(event, data.get("run_id")) async for event, _, data in frames_of(answer)]
@@ -200,12 +235,24 @@ WRONG: list[tuple[str, str, dict[str, Any], int, str]] = [
     ("POST", "/runs", {"json": {"agent": "tested", "model": "mine"}}, 422, "invalid"),
     ("POST", "/runs", {"content": b"{", "headers": JSON_TYPE}, 400, "no_json"),
     *(
-        ("POST", "/runs", {"content": b'{"inputs": {"a": %b}}' % each, "headers": JSON_TYPE}, 400, "no_json")
+        (
+            "POST",
+            "/runs",
+            {"content": b'{"inputs": {"a": %b}}' % each, "headers": JSON_TYPE},
+            400,
+            "no_json",
+        )
         for each in (b"NaN", b"Infinity", b"-Infinity", b"1e999", b"1" * 5000)
     ),
     ("POST", "/runs", {"content": b"[" * 100_000, "headers": JSON_TYPE}, 400, "no_json"),
     ("POST", "/runs", {"content": b"[" * 500 + b"]" * 500, "headers": JSON_TYPE}, 422, "invalid"),
-    ("POST", "/runs", {"content": b"{}", "headers": {"content-type": "text/plain"}}, 415, "media_type"),
+    (
+        "POST",
+        "/runs",
+        {"content": b"{}", "headers": {"content-type": "text/plain"}},
+        415,
+        "media_type",
+    ),
     ("POST", "/runs", {"content": b"{}"}, 415, "media_type"),
     ("POST", "/runs", {"json": []}, 422, "invalid"),
     ("GET", "/runs/none", {}, 404, "not_found"),
@@ -224,11 +271,16 @@ async def test_what_is_wrong_is_said(plain: Served) -> None:
     async with plain.asking() as http:
         for method, path, sent, status, kind in WRONG:
             answer = await http.request(method, path, **sent)
-            assert (path, answer.status_code, answer.json()["kind"]) == (path, status, kind), answer.text
+            assert (path, answer.status_code, answer.json()["kind"]) == (path, status, kind), (
+                answer.text
+            )
             assert answer.headers["content-type"] == "application/problem+json"
         assert (await http.get("/agents", headers={"Origin": plain.url})).status_code == 200
         unfit = await http.post("/runs/any/approve", json={"callId": 7})
-        assert unfit.json()["detail"] == "callId: Input should be a valid string; digest: Field required"
+        assert (
+            unfit.json()["detail"]
+            == "callId: Input should be a valid string; digest: Field required"
+        )
 
 
 async def test_the_document_names_every_address(plain: Served) -> None:
@@ -251,7 +303,10 @@ async def test_ids_of_any_letters_are_told_and_control_characters_are_refused(
         assert started.status_code == 201
         shown = await http.get(f"{served.url}{started.headers['location']}")
         assert shown.json()["id"] == id
-        asked: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}], "session_id": f"注文-{id[3:-1]}"}
+        asked: dict[str, Any] = {
+            "messages": [{"role": "user", "content": "Hi"}],
+            "session_id": f"注文-{id[3:-1]}",
+        }
         said = await http.post(f"{served.url}/kaos/tested/v1/chat/completions", json=asked)
         assert unquote(said.headers["x-perdure-run"]) == f"{asked['session_id']}/1"
         for refused in (

@@ -1,4 +1,6 @@
-"""`POST /perdure/calls/{token}`: whoever has the token finishes the call, whatever else they may do."""
+"""`POST /perdure/calls/{token}`: whoever has the token finishes the call, whatever else they may
+do.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,9 @@ from .test_own import PAY, TEXT
 
 Scripted = Callable[[Script], ScriptedModel]
 PAGE = (Path(__file__).parents[2] / "docs" / "dialects.md").read_text(encoding="utf-8")
-CODE, METADATA = (re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)[0] for language in ("python", "toml"))
+CODE, METADATA = (
+    re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)[0] for language in ("python", "toml")
+)
 
 
 @pytest.fixture
@@ -44,7 +46,9 @@ def lines_of(answer: httpx2.Response) -> list[dict[str, Any]]:
 @pytest.mark.usefixtures("installed")
 async def test_the_dialect_of_the_page(scripted: Scripted, serve_agents: Serve) -> None:
     assert len(CODE.splitlines()) <= 60
-    model = scripted(lambda request: asks(call("pay", euros=3)) if "Pay" in str(request.body) else says(TEXT))
+    model = scripted(
+        lambda request: asks(call("pay", euros=3)) if "Pay" in str(request.body) else says(TEXT)
+    )
     async with (
         serve_agents(scripted_agent(model, [PAY]), tools={"pay": lambda euros: "paid"}) as served,
         httpx2.AsyncClient(base_url=f"{served.url}/lines", timeout=30) as http,
@@ -57,7 +61,9 @@ async def test_the_dialect_of_the_page(scripted: Scripted, serve_agents: Serve) 
         again = await http.post("/tested", json=said, headers=key)
         assert again.headers["x-run"] == first.headers["x-run"] == f"{served.gateway.task_queue}/1"
         after = {"after": lines[-2]["position"]}
-        assert lines_of(await http.get(f"/runs/{first.headers['x-run']}", params=after)) == lines[-1:]
+        assert (
+            lines_of(await http.get(f"/runs/{first.headers['x-run']}", params=after)) == lines[-1:]
+        )
         async with http.stream("POST", "/tested", json={"text": "Pay"}) as answer:
             async for line in answer.aiter_lines():
                 if (shown := json.loads(line))["is"] == "permission_requested":

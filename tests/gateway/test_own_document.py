@@ -1,4 +1,6 @@
-"""perdure's own OpenAPI document against what its addresses answer: no failure, and nothing that is not declared."""
+"""perdure's own OpenAPI document against what its addresses answer: no failure, and nothing that is
+not declared.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ Scripted = Callable[[Script], ScriptedModel]
 
 
 def attack(url: str, known: dict[str, str], *, examples: int) -> list[str]:
-    """Ask each operation so often what its document allows, and with several examples what it does not.
+    """Ask each operation so often what its document allows, and with several examples what it does
+    not.
 
     Returns the operations' names. `known` are ids that there are, by the address.
     """
@@ -53,7 +56,9 @@ def attack(url: str, known: dict[str, str], *, examples: int) -> list[str]:
         operation = found.ok()
         attacked.append(operation.label)
         for mode in list(schemathesis.GenerationMode)[: 1 if examples == 1 else 2]:
-            with suppress(hypothesis.errors.Unsatisfiable):  # There is nothing that it does not allow.
+            with suppress(
+                hypothesis.errors.Unsatisfiable
+            ):  # There is nothing that it does not allow.
                 cases = operation.as_strategy(generation_mode=mode)
                 settings(hypothesis.given(case=cases, is_known=is_known)(ask))()
     return attacked
@@ -69,14 +74,20 @@ def place_known(case: Any, known: dict[str, str]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module")
-@pytest.mark.parametrize("examples", [1, pytest.param(200, marks=[pytest.mark.trial, pytest.mark.timeout(3600)])])
-async def test_every_address_answers_as_declared(examples: int, scripted: Scripted, serve_agents: Serve) -> None:
+@pytest.mark.parametrize(
+    "examples", [1, pytest.param(200, marks=[pytest.mark.trial, pytest.mark.timeout(3600)])]
+)
+async def test_every_address_answers_as_declared(
+    examples: int, scripted: Scripted, serve_agents: Serve
+) -> None:
     agent = scripted_agent(scripted(lambda request: says("Done.")), instructions="user:\nHi")
     async with serve_agents(agent) as served, served.asking() as http:
         run = (await http.post("/runs", json={"agent": "tested"})).json()["id"]
         await http.get(f"/runs/{run}/result", params={"wait": 30})
         session = f"{served.gateway.task_queue}-s"
-        said = (await http.post(f"/sessions/{session}/messages", json={"agent": "tested", "text": "Hi"})).json()
+        said = (
+            await http.post(f"/sessions/{session}/messages", json={"agent": "tested", "text": "Hi"})
+        ).json()
         await http.get(f"/runs/{said['run']}/result", params={"wait": 30})
         await http.post(f"/sessions/{session}/close", json={})
         known = {"/perdure/runs": run, "/perdure/sessions": session}

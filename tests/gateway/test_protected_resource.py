@@ -65,7 +65,10 @@ async def issuing() -> AsyncIterator[str]:
     async def describe(request: Request) -> Response:
         own = str(request.base_url).rstrip("/")
         known = {"issuer": own, "jwks_uri": f"{own}/keys", "token_endpoint": f"{own}/token"}
-        supported = {"grant_types_supported": ["client_credentials"], "response_types_supported": ["code"]}
+        supported = {
+            "grant_types_supported": ["client_credentials"],
+            "response_types_supported": ["code"],
+        }
         return JSONResponse({**known, **supported, "authorization_endpoint": f"{own}/authorize"})
 
     async def keys(request: Request) -> Response:
@@ -92,7 +95,10 @@ async def test_an_mcp_client_finds_the_issuer_and_is_let_in(
 ) -> None:
     agent, port = scripted_agent(scripted([])), free_port()
     named = audience.format(port=port)
-    async with issuing() as issuer, serve_agents(agent, known=[OpenId(OpenIdSettings(issuer, named))], port=port):
+    async with (
+        issuing() as issuer,
+        serve_agents(agent, known=[OpenId(OpenIdSettings(issuer, named))], port=port),
+    ):
         url = f"http://127.0.0.1:{port}/mcp/"
         asking = ClientCredentialsOAuthProvider(url, Kept(), "robot", "secret", issuer=issuer)
         async with (
@@ -101,12 +107,15 @@ async def test_an_mcp_client_finds_the_issuer_and_is_let_in(
         ):
             assert [each.name for each in (await client.list_tools()).tools] == ["tested", "result"]
         claims = jwt.decode(
-            (await asking.context.storage.get_tokens()).access_token, options={"verify_signature": False}
+            (await asking.context.storage.get_tokens()).access_token,
+            options={"verify_signature": False},
         )
     assert claims["aud"] == named
 
 
-@pytest.mark.parametrize("path", ["mcp/", "perdure/agents", "v1/models", "kaos/tested/memory/events"])
+@pytest.mark.parametrize(
+    "path", ["mcp/", "perdure/agents", "v1/models", "kaos/tested/memory/events"]
+)
 async def test_who_is_not_let_in_hears_where_tokens_come_from(
     scripted: Scripted, serve_agents: Serve, path: str
 ) -> None:
@@ -123,15 +132,25 @@ async def test_who_is_not_let_in_hears_where_tokens_come_from(
             assert url.startswith(str(found.resource).rstrip("/"))
             assert [str(each).rstrip("/") for each in found.authorization_servers] == [ISSUER]
         assert (await http.get(named)).json()["resource"] == url
-        wrong = await http.get(f"{served.url}/perdure/agents", headers={"Authorization": "Bearer a.b.c"})
-        assert (wrong.status_code, 'error="invalid_token"' in wrong.headers["www-authenticate"]) == (401, True)
+        wrong = await http.get(
+            f"{served.url}/perdure/agents", headers={"Authorization": "Bearer a.b.c"}
+        )
+        assert (
+            wrong.status_code,
+            'error="invalid_token"' in wrong.headers["www-authenticate"],
+        ) == (401, True)
 
 
 async def test_without_an_issuer_there_is_no_document(
     scripted: Scripted, serve_agents: Serve, tokens: TokenFile
 ) -> None:
     agent = scripted_agent(scripted([]))
-    async with serve_agents(agent, known=[tokens]) as served, httpx2.AsyncClient(timeout=60) as http:
-        assert (await http.get(f"{served.url}/.well-known/oauth-protected-resource")).status_code == 404
+    async with (
+        serve_agents(agent, known=[tokens]) as served,
+        httpx2.AsyncClient(timeout=60) as http,
+    ):
+        assert (
+            await http.get(f"{served.url}/.well-known/oauth-protected-resource")
+        ).status_code == 404
         refused = await http.get(f"{served.url}/perdure/agents")
         assert refused.headers["www-authenticate"] == "Bearer"

@@ -19,12 +19,21 @@ ID = ResponseId("run", in_background=True)
 ANSWER = "The whole answer."
 
 
-def events_of(after: int | None = None, held_back: int | None = 0, id: ResponseId = ID) -> ResponseEvents:
+def events_of(
+    after: int | None = None, held_back: int | None = 0, id: ResponseId = ID
+) -> ResponseEvents:
     return ResponseEvents(id, response_body(id, "agent", 0.0, {}), held_back=held_back, after=after)
 
 
 def event(seq: int, type: Any, **data: Any) -> RunEvent:
-    return RunEvent(seq=seq, type=type, iteration=1, data=data, position=str(seq), call_id=data.pop("call", None))
+    return RunEvent(
+        seq=seq,
+        type=type,
+        iteration=1,
+        data=data,
+        position=str(seq),
+        call_id=data.pop("call", None),
+    )
 
 
 def recorded(lost: int = 0, answer: str = ANSWER) -> list[RunEvent]:
@@ -59,7 +68,9 @@ def texts(given: list[Frame]) -> dict[str, str]:
 
 
 def watched(*attempts: tuple[int, str]) -> list[RunEvent]:
-    """What a reader is given who watches all the while: parts of attempts, then the rest of the log."""
+    """What a reader is given who watches all the while: parts of attempts, then the rest of the
+    log.
+    """
     cursor, seen = Cursor(), list[RunEvent]()
     first, *others = recorded(lost=max(number for number, _ in attempts) - 1)
     seen += cursor.recorded_news(first)
@@ -78,7 +89,9 @@ def watched(*attempts: tuple[int, str]) -> list[RunEvent]:
     ],
 )
 def test_whoever_goes_on_has_the_text_once(attempts: list[tuple[int, str]]) -> None:
-    """After each number, at a gateway that knows the log alone, or that watches the last attempt."""
+    """After each number, at a gateway that knows the log alone, or that watches the last
+    attempt.
+    """
     made = events_of()
     given = [*made.begin(), *frames(made, watched(*attempts))]
     numbers = [each["sequence_number"] for each in given]
@@ -95,7 +108,9 @@ def test_whoever_goes_on_has_the_text_once(attempts: list[tuple[int, str]]) -> N
             assert all(number < each for each in more)
             ends = [each for each in rest if each["type"] == "response.completed"]
             assert len(ends) == (place < len(given) - 1)
-            assert all(each["response"]["output"][0]["content"][0]["text"] == ANSWER for each in ends)
+            assert all(
+                each["response"]["output"][0]["content"][0]["text"] == ANSWER for each in ends
+            )
 
 
 def test_what_a_guardrail_has_rewritten_is_the_only_answer() -> None:
@@ -111,19 +126,32 @@ def test_text_that_precedes_a_call_is_closed() -> None:
     called = event(4, "tool_call_start", name="f", arguments="{}")
     ended = event(5, "tool_result", name="f", result="x")
     position = str(live(Cursor(), 1, ANSWER)[0].position)
-    given = frames(events_of(), [start, token.model_copy(update={"position": position}), complete, called])
+    given = frames(
+        events_of(), [start, token.model_copy(update={"position": position}), complete, called]
+    )
     assert texts(given) == {}
     assert [each["item"]["type"] for each in given if "item" in each] == ["message", "message"]
-    assert frames(events_of(held_back=None), [start, complete, called]) == [], "it may wait for a person"
+    assert frames(events_of(held_back=None), [start, complete, called]) == [], (
+        "it may wait for a person"
+    )
     given = frames(events_of(held_back=None), [start, complete, called, ended])
-    types = ["output_item.added", "mcp_call.in_progress", "mcp_call_arguments.done", "mcp_call.completed"]
-    assert [each["type"] for each in given] == [f"response.{each}" for each in (*types, "output_item.done")]
+    types = [
+        "output_item.added",
+        "mcp_call.in_progress",
+        "mcp_call_arguments.done",
+        "mcp_call.completed",
+    ]
+    assert [each["type"] for each in given] == [
+        f"response.{each}" for each in (*types, "output_item.done")
+    ]
 
 
 def test_a_run_that_ends_in_a_text_closes_it_and_fails_once() -> None:
     for number in (None, frames(events_of(), watched((1, "The")))[2]["sequence_number"]):
         made = events_of(number)
-        ended = event(2, "failed", kind="terminated", message="from outside").model_copy(update={"iteration": 0})
+        ended = event(2, "failed", kind="terminated", message="from outside").model_copy(
+            update={"iteration": 0}
+        )
         given = frames(made, [recorded()[0], *([] if number else live(Cursor(1), 1, "The")), ended])
         kinds = [each["type"] for each in given]
         assert kinds[-2:] == ["response.output_item.done", "response.failed"]

@@ -42,7 +42,9 @@ async def test_the_farewell_counts_what_was_sent() -> None:
             await asyncio.sleep(0.001)
 
     sent = b""
-    async for each in with_keepalives(frames(), seconds=0.2, farewell=lambda: b"after %d" % len(made)):
+    async for each in with_keepalives(
+        frames(), seconds=0.2, farewell=lambda: b"after %d" % len(made)
+    ):
         sent += each
         await asyncio.sleep(0.03)
     assert sent == b"".join(made) + b"after %d" % len(made)

@@ -35,7 +35,10 @@ async def outline(history: dict[str, Any]) -> list[str]:
     after = 0
     while (page := run.events(after)).events:
         after = page.events[-1].seq
-        lines += [f"{event.seq} {event.iteration} {event.type} {event.call_id or ''}".strip() for event in page.events]
+        lines += [
+            f"{event.seq} {event.iteration} {event.type} {event.call_id or ''}".strip()
+            for event in page.events
+        ]
     return lines
 
 

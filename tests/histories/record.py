@@ -1,6 +1,7 @@
 """Records the golden histories anew: `python -m tests.histories.record [NAME …]`.
 
-By hand, and only for a change that running workflows can't survive anyway; see docs/changing-the-loop.md.
+By hand, and only for a change that running workflows can't survive anyway; see
+docs/changing-the-loop.md.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ async def record(client: Client, name: str) -> None:
         history = told.to_json_dict()
         _without_this_machine(history)
         golden = Golden(history=history, events=await outline(history))
-        (FOLDER / f"{name}-{number}.json").write_text(golden.model_dump_json() + "\n", encoding="utf-8")
+        (FOLDER / f"{name}-{number}.json").write_text(
+            golden.model_dump_json() + "\n", encoding="utf-8"
+        )
     print(f"{name}: {len(recorded)} histories")
 
 
@@ -50,7 +53,9 @@ def _without_this_machine(value: Any) -> None:
     """Leave out what only tells where the recording was made."""
     if isinstance(value, dict):
         value.pop("stackTrace", None)
-    for child in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for child in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
         _without_this_machine(child)
 
 

@@ -61,14 +61,22 @@ class Scene:
     ) -> AsyncIterator[RunHandle]:
         """A run on a worker with these tools and `HOOKS`; at the end, the run has ended.
 
-        `files` are declarations of further tools, or of these in full; `worker` is for `create_worker`.
+        `files` are declarations of further tools, or of these in full; `worker` is for
+        `create_worker`.
         """
         declared = [getattr(it, "__name__", "gate") for it in tools]
         named = {each["name"] for each in files}
-        hooks = {"guardrails": self.guardrails(), "compactors": {"plain": lambda dropped: f"{len(dropped)} messages"}}
+        hooks = {
+            "guardrails": self.guardrails(),
+            "compactors": {"plain": lambda dropped: f"{len(dropped)} messages"},
+        }
         with ScriptedModel(script) as model:
-            agent = scripted_agent(model, [*(name for name in declared if name not in named), *files])
-            async with self.stage.worker(dict(zip(declared, tools, strict=True)), **hooks, **(worker or {})):
+            agent = scripted_agent(
+                model, [*(name for name in declared if name not in named), *files]
+            )
+            async with self.stage.worker(
+                dict(zip(declared, tools, strict=True)), **hooks, **(worker or {})
+            ):
                 run = await self.stage.start(agent, messages, id=self.stage.task_queue, **options)
                 yield run
                 await end_of(run)
@@ -84,10 +92,14 @@ class Scene:
             "plain": Guardrails(
                 input=lambda messages: ALLOWED,
                 output=lambda message: GuardrailResult(allowed=True, rewrite=message.text.upper()),
-                tool=lambda name, arguments: GuardrailResult(allowed=True, rewrite={"text": "rewritten"}),
+                tool=lambda name, arguments: GuardrailResult(
+                    allowed=True, rewrite={"text": "rewritten"}
+                ),
             ),
             "async": Guardrails(output=allow, tool=deny_tool),
-            "denying": Guardrails(input=lambda messages: GuardrailResult(allowed=False, reason="never")),
+            "denying": Guardrails(
+                input=lambda messages: GuardrailResult(allowed=False, reason="never")
+            ),
         }
 
 
@@ -124,7 +136,11 @@ class Spoken(ToolKind):
     asks_others = True
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
-        return [Offering("say", parameters={"type": "object", "properties": {"text": {"type": "string"}}})]
+        return [
+            Offering(
+                "say", parameters={"type": "object", "properties": {"text": {"type": "string"}}}
+            )
+        ]
 
     async def execute(self, call: KindCall) -> str:
         return str(call.arguments["text"])
@@ -160,7 +176,9 @@ async def streamed(scene: Scene) -> RunHandle:
 
 @scenario
 async def tools(scene: Scene) -> RunHandle:
-    two = asks(call("echo", "call_1", text="a"), call("echo", "call_2", text="b"), text="Two at once.")
+    two = asks(
+        call("echo", "call_1", text="a"), call("echo", "call_2", text="b"), text="Two at once."
+    )
     async with scene.running([two, step(3), says("done")], [echo]) as run:
         return run
 
@@ -183,14 +201,20 @@ async def model_mistakes(scene: Scene) -> RunHandle:
 
 @scenario
 async def retries(scene: Scene) -> RunHandle:
-    failures = [ScriptedReply(status=500), ScriptedReply(status=429, headers={"retry-after": "0.1"}), says("done")]
+    failures = [
+        ScriptedReply(status=500),
+        ScriptedReply(status=429, headers={"retry-after": "0.1"}),
+        says("done"),
+    ]
     async with scene.running([failures], retry_base_seconds=0.1) as run:
         return run
 
 
 @scenario
 async def model_fails(scene: Scene) -> RunHandle:
-    async with scene.running([step(1), ScriptedReply(status=500)], [echo], max_llm_retries=2) as run:
+    async with scene.running(
+        [step(1), ScriptedReply(status=500)], [echo], max_llm_retries=2
+    ) as run:
         return run
 
 
@@ -214,7 +238,9 @@ async def denied(scene: Scene) -> RunHandle:
 
 @scenario
 async def steering(scene: Scene) -> RunHandle:
-    async with scene.running([asks("gate", "call_1"), says("first"), says("second")], [scene.gate]) as run:
+    async with scene.running(
+        [asks("gate", "call_1"), says("first"), says("second")], [scene.gate]
+    ) as run:
         await scene.gate.reached.wait()
         await run.steer("one")
         await run.steer("two")
@@ -235,7 +261,9 @@ async def cancelled_in_a_tool(scene: Scene) -> RunHandle:
 @scenario
 async def cancelled_in_parallel_tools(scene: Scene) -> RunHandle:
     two = asks(call("gate", "call_1"), call("echo", "call_2"))
-    async with scene.running([two], [scene.gate, echo], parallel_tool_calls=True, cancel_grace=0.1) as run:
+    async with scene.running(
+        [two], [scene.gate, echo], parallel_tool_calls=True, cancel_grace=0.1
+    ) as run:
         await scene.gate.reached.wait()
         await run.cancel()
         return run
@@ -259,13 +287,17 @@ async def cancelled_while_it_waits_to_retry(scene: Scene) -> RunHandle:
 
 @scenario
 async def trimming(scene: Scene) -> RunHandle:
-    async with scene.running([step(1, "y" * 400), says("done")], [echo], messages=LONG, context_budget=1500) as run:
+    async with scene.running(
+        [step(1, "y" * 400), says("done")], [echo], messages=LONG, context_budget=1500
+    ) as run:
         return run
 
 
 @scenario
 async def compaction(scene: Scene) -> RunHandle:
-    async with scene.running([says("done")], messages=LONG, context_budget=1500, compactor="plain") as run:
+    async with scene.running(
+        [says("done")], messages=LONG, context_budget=1500, compactor="plain"
+    ) as run:
         return run
 
 
@@ -326,7 +358,10 @@ async def local_and_repeated(scene: Scene) -> RunHandle:
 async def of_others(scene: Scene) -> RunHandle:
     """An activity and a workflow of somebody else's worker."""
     queue = f"{scene.stage.task_queue}-abroad"
-    files = [foreign_activity("shout", queue, "text:string!"), foreign_workflow("Relay", queue, "text:string!")]
+    files = [
+        foreign_activity("shout", queue, "text:string!"),
+        foreign_workflow("Relay", queue, "text:string!"),
+    ]
     both = asks(call("shout", "call_1", text="a"), call("Relay", "call_2", text="b"))
     client = await Client.connect(scene.stage.client.service_client.config.target_host)
     async with (
@@ -346,9 +381,13 @@ async def called_agent(scene: Scene) -> RunHandle:
         return [asks(call("reader", "call_1", page=3)), says("done")][request.step]
 
     with ScriptedModel(script) as model:
-        reader = scripted_agent(model, name="reader", instructions="system:\nYou read.\n\nuser:\n{{page}}\n")
+        reader = scripted_agent(
+            model, name="reader", instructions="system:\nYou read.\n\nuser:\n{{page}}\n"
+        )
         reader.inputs = [Property(name="page", kind="integer", required=True)]
-        chief = scripted_agent(model, [{"name": "reader", "kind": "prompty", "path": "reader.prompty"}])
+        chief = scripted_agent(
+            model, [{"name": "reader", "kind": "prompty", "path": "reader.prompty"}]
+        )
         chief = with_others(chief, {"reader.prompty": reader})
         async with scene.stage.worker():
             run = await scene.stage.start(chief, id=scene.stage.task_queue)
@@ -363,13 +402,20 @@ async def called_agents_within_a_limit(scene: Scene) -> RunHandle:
     def script(request: ScriptedRequest) -> ScriptedReply:
         if request.messages[0].text == "You read.":
             return says("page 3", output_tokens=100)
-        rounds = [asks(*(call("reader", f"call_{n}", page=n) for n in range(3)), output_tokens=100), says("done")]
+        rounds = [
+            asks(*(call("reader", f"call_{n}", page=n) for n in range(3)), output_tokens=100),
+            says("done"),
+        ]
         return rounds[request.step]
 
     with ScriptedModel(script) as model:
-        reader = scripted_agent(model, name="reader", instructions="system:\nYou read.\n\nuser:\n{{page}}\n")
+        reader = scripted_agent(
+            model, name="reader", instructions="system:\nYou read.\n\nuser:\n{{page}}\n"
+        )
         reader.inputs = [Property(name="page", kind="integer", required=True)]
-        chief = scripted_agent(model, [{"name": "reader", "kind": "prompty", "path": "reader.prompty"}])
+        chief = scripted_agent(
+            model, [{"name": "reader", "kind": "prompty", "path": "reader.prompty"}]
+        )
         chief = with_others(chief, {"reader.prompty": reader})
         limits: dict[str, Any] = {"max_cost_usd": 0.35, "parallel_tool_calls": True}
         async with scene.stage.worker(prices={"openai/*": {"input": 0.0, "output": 1000.0}}):
@@ -386,13 +432,17 @@ async def too_many_iterations(scene: Scene) -> RunHandle:
 
 @scenario
 async def partial_result(scene: Scene) -> RunHandle:
-    async with scene.running([step(1), step(2)], [echo], max_tool_calls=2, on_limit="partial") as run:
+    async with scene.running(
+        [step(1), step(2)], [echo], max_tool_calls=2, on_limit="partial"
+    ) as run:
         return run
 
 
 @scenario
 async def final_answer(scene: Scene) -> RunHandle:
-    async with scene.running([step(1), says("what I have")], [echo], max_iterations=1, on_limit="final_answer") as run:
+    async with scene.running(
+        [step(1), says("what I have")], [echo], max_iterations=1, on_limit="final_answer"
+    ) as run:
         return run
 
 
@@ -401,7 +451,9 @@ async def missing_tool(scene: Scene) -> RunHandle:
     with ScriptedModel([]) as model:
         async with scene.stage.worker():
             run = await scene.stage.start(
-                scripted_agent(model, ["unheard_of"]), id=scene.stage.task_queue, missing_tool_grace=0
+                scripted_agent(model, ["unheard_of"]),
+                id=scene.stage.task_queue,
+                missing_tool_grace=0,
             )
             await end_of(run)
             return run
@@ -432,7 +484,9 @@ async def continued_as_new_in_pieces(scene: Scene) -> RunHandle:
 
 @scenario
 async def paced(scene: Scene) -> RunHandle:
-    async with scene.running([step(1), says("done")], [echo], worker={"model_rate": {"openai": 100.0}}) as run:
+    async with scene.running(
+        [step(1), says("done")], [echo], worker={"model_rate": {"openai": 100.0}}
+    ) as run:
         return run
 
 
@@ -440,8 +494,13 @@ async def paced(scene: Scene) -> RunHandle:
 async def priced(scene: Scene) -> RunHandle:
     prices = {"openai/*": {"input": 1000.0, "output": 1000.0}}
     limits = {"max_cost_usd": 0.5, "warn_cost_usd": 0.001, "on_limit": "partial"}
-    replies = [asks(call("echo", f"call_{number}", text="x"), input_tokens=100 * number) for number in (1, 2, 3)]
-    async with scene.running([*replies, says("done")], [echo], worker={"prices": prices}, **limits) as run:
+    replies = [
+        asks(call("echo", f"call_{number}", text="x"), input_tokens=100 * number)
+        for number in (1, 2, 3)
+    ]
+    async with scene.running(
+        [*replies, says("done")], [echo], worker={"prices": prices}, **limits
+    ) as run:
         return run
 
 
@@ -449,7 +508,9 @@ async def priced(scene: Scene) -> RunHandle:
 async def forked_with_a_loaded_beginning(scene: Scene) -> RunHandle:
     """The conversation of the forked run is larger than an input."""
     steps = [step(number, "x" * 60_000) for number in range(16)]
-    async with scene.running([*steps, says("done"), says("forked")], [echo], max_iterations=50) as run:
+    async with scene.running(
+        [*steps, says("done"), says("forked")], [echo], max_iterations=50
+    ) as run:
         await end_of(run)
         fork = await run.fork(17, steer="go on", id=f"{run.id}-fork")
         await end_of(fork)
@@ -458,14 +519,22 @@ async def forked_with_a_loaded_beginning(scene: Scene) -> RunHandle:
 
 @scenario
 async def prompted_tools(scene: Scene) -> RunHandle:
-    """The provider refuses tools, so the model is told of them in the prompt, and calls them in its text."""
+    """The provider refuses tools, so the model is told of them in the prompt, and calls them in its
+    text.
+    """
 
     def reply(request: ScriptedRequest) -> ScriptedReply:
         if request.body.get("tools"):
-            return ScriptedReply(status=400, error={"error": {"message": "the model does not support tools"}})
+            return ScriptedReply(
+                status=400, error={"error": {"message": "the model does not support tools"}}
+            )
         if request.messages[-1].text == FINAL:
             return says("done")
-        actions = ['{"tool": "echo", "arguments": {"text": "a"}}', '{"tool": "echo", "arguments": {"te', "{}"]
+        actions = [
+            '{"tool": "echo", "arguments": {"text": "a"}}',
+            '{"tool": "echo", "arguments": {"te',
+            "{}",
+        ]
         return says(actions[request.step])
 
     async with scene.running(reply, [echo], tool_protocol="auto", stream=True) as run:
@@ -474,12 +543,23 @@ async def prompted_tools(scene: Scene) -> RunHandle:
 
 @scenario
 async def limits_of_an_octopus_agent(scene: Scene) -> RunHandle:
-    """Shortened results, a trimmed conversation of which much is kept, calls side by side, its text at the limit."""
-    limits = {"max_result": 300, "keep_messages": 6, "max_iterations": 2, "parallel_tool_calls": True}
+    """Shortened results, a trimmed conversation of which much is kept, calls side by side, its text
+    at the limit.
+    """
+    limits = {
+        "max_result": 300,
+        "keep_messages": 6,
+        "max_iterations": 2,
+        "parallel_tool_calls": True,
+    }
     words = {"on_limit": "partial", "limit_message": "No more than {max_iterations}."}
-    two = asks(call("echo", "call_1", text="y" * 900), call("echo", "call_2", text="z"), text="Both.")
+    two = asks(
+        call("echo", "call_1", text="y" * 900), call("echo", "call_2", text="z"), text="Both."
+    )
     steps = [two, step(2, "y" * 900)]
-    async with scene.running(steps, [echo], messages=LONG, context_budget=1500, **limits, **words) as run:
+    async with scene.running(
+        steps, [echo], messages=LONG, context_budget=1500, **limits, **words
+    ) as run:
         return run
 
 

@@ -27,7 +27,9 @@ def scenario(play: Play) -> Play:
 
 @scenario
 async def session_turns(client: Client, name: str) -> SessionStage:
-    """A turn that is steered while another message waits, and one that begins with what was not read."""
+    """A turn that is steered while another message waits, and one that begins with what was not
+    read.
+    """
     with ScriptedModel(talk) as model:
         session = SessionStage(client, name, model)
         async with session.worker():
@@ -76,7 +78,9 @@ async def histories_of(session: SessionStage) -> list[WorkflowHistory]:
     """Those of the session, link by link, and then those of its turns."""
     links = await wait_for(lambda: _begun(session), timeout=20.0)
     turns = [turn for link in links for turn in link.turns]
-    handles = [session.client.get_workflow_handle(turn.run_id, run_id=turn.first_run_id) for turn in turns]
+    handles = [
+        session.client.get_workflow_handle(turn.run_id, run_id=turn.first_run_id) for turn in turns
+    ]
     of_session = [WorkflowHistory(session.id, link.history) for link in links]
     return [*of_session, *[await handle.fetch_history() for handle in handles]]
 
@@ -84,5 +88,7 @@ async def histories_of(session: SessionStage) -> list[WorkflowHistory]:
 async def _begun(session: SessionStage) -> list[SessionLink]:
     """All links, once the last has done something: a history that only starts can't be replayed."""
     links = await session.links()
-    done = (event.HasField("workflow_task_completed_event_attributes") for event in links[-1].history)
+    done = (
+        event.HasField("workflow_task_completed_event_attributes") for event in links[-1].history
+    )
     return links if any(done) else []

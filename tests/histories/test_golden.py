@@ -1,4 +1,6 @@
-"""Every golden history replays: a change that breaks running workflows fails here (docs/changing-the-loop.md)."""
+"""Every golden history replays: a change that breaks running workflows fails here
+(docs/changing-the-loop.md).
+"""
 
 from __future__ import annotations
 
@@ -27,18 +29,28 @@ SANDBOXED = (
     "continued_as_new-2",
     "session_turns-1",
 )
-"""Enough to see that the workflow's modules do nothing that Temporal's sandbox forbids; each takes its time."""
+"""Enough to see that the workflow's modules do nothing that Temporal's sandbox forbids; each takes
+its time."""
 
 
 async def failures(paths: Iterable[Path], runner: WorkflowRunner) -> dict[str, Exception]:
     """Workflow id → why the history does not replay."""
     goldens = {path.stem: Golden.model_validate_json(path.read_bytes()) for path in paths}
-    histories = [WorkflowHistory.from_json(id_of(golden.history), golden.history) for golden in goldens.values()]
+    histories = [
+        WorkflowHistory.from_json(id_of(golden.history), golden.history)
+        for golden in goldens.values()
+    ]
     replayer = Replayer(
-        workflows=[AgentRun, Session], data_converter=perdure_data_converter, unsandboxed_workflow_runner=runner
+        workflows=[AgentRun, Session],
+        data_converter=perdure_data_converter,
+        unsandboxed_workflow_runner=runner,
     )
     async with replayer.workflow_replay_iterator(_each(histories)) as results:
-        return {result.history.workflow_id: result.replay_failure async for result in results if result.replay_failure}
+        return {
+            result.history.workflow_id: result.replay_failure
+            async for result in results
+            if result.replay_failure
+        }
 
 
 async def _each(histories: Iterable[WorkflowHistory]) -> AsyncIterator[WorkflowHistory]:
@@ -51,7 +63,10 @@ async def test_all_replay() -> None:
 
 
 async def test_they_replay_in_the_sandbox() -> None:
-    assert await failures([FOLDER / f"{name}.json" for name in SANDBOXED], SandboxedWorkflowRunner()) == {}
+    assert (
+        await failures([FOLDER / f"{name}.json" for name in SANDBOXED], SandboxedWorkflowRunner())
+        == {}
+    )
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)

@@ -37,15 +37,24 @@ FIELDS: dict[str, list[str]] = {
 @pytest.mark.parametrize("stream", [False, True])
 async def test_the_events_of_a_turn(stage: Stage, scripted: Scripted, stream: bool) -> None:
     answer = "You have 15 annual leave days remaining, Ünal. " * 12
-    model = scripted([asks(call("get_leave_balance", "tc-xyz789"), text="Let me see."), says(answer)])
-    agent = scripted_agent(model, ["get_leave_balance"], name="hr-assistant", metadata={"octopus": {}})
+    model = scripted(
+        [asks(call("get_leave_balance", "tc-xyz789"), text="Let me see."), says(answer)]
+    )
+    agent = scripted_agent(
+        model, ["get_leave_balance"], name="hr-assistant", metadata={"octopus": {}}
+    )
     async with stage.worker({"get_leave_balance": lambda text="": "15"}):
         run = await stage.start(agent, stream=stream)
         events = [event async for event in octopus_events(run)]
         result = await run.result()
     assert all(list(event.data) == FIELDS[event.event] for event in events)
     names = [event.event for event in events]
-    assert [name for name in names if name != "token"] == ["turn_start", "tool_call", "tool_result", "turn_end"]
+    assert [name for name in names if name != "token"] == [
+        "turn_start",
+        "tool_call",
+        "tool_result",
+        "turn_end",
+    ]
     assert names.index("token") > names.index("tool_result")
     assert "".join(event.data["text"] for event in events if event.event == "token") == answer
     by_name: dict[str, Any] = {event.event: event.data for event in events}
@@ -56,7 +65,9 @@ async def test_the_events_of_a_turn(stage: Stage, scripted: Scripted, stream: bo
     assert by_name["turn_end"]["total_tokens"] == result.usage.total_tokens > 0
     assert all(isinstance(by_name[name]["elapsed_ms"], int) for name in ("tool_result", "turn_end"))
     assert agent_response(result) == (answer, False)
-    assert [event async for event in octopus_events(run)][0] == events[0], "the events of a closed run, too"
+    assert [event async for event in octopus_events(run)][0] == events[0], (
+        "the events of a closed run, too"
+    )
 
 
 async def test_a_turn_that_fails_ends_too(stage: Stage, scripted: Scripted) -> None:
@@ -95,8 +106,14 @@ def test_a_frame_is_an_event_and_its_data_on_one_line() -> None:
 def test_the_file_of_the_page(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "octopus.md").read_text(encoding="utf-8")
     (tmp_path / "hr.prompty").write_text(re.findall(r"```yaml\n(---\n.*?)```", page, re.S)[0])
-    assert [problem for problem in check(tmp_path / "hr.prompty") if problem.severity == "error"] == []
+    assert [
+        problem for problem in check(tmp_path / "hr.prompty") if problem.severity == "error"
+    ] == []
     options = options_for(load(tmp_path / "hr.prompty", defer_environment=True))
-    assert (options.max_iterations, options.tool_timeout, options.context_budget) == (8, 20.0, 600_000)
+    assert (options.max_iterations, options.tool_timeout, options.context_budget) == (
+        8,
+        20.0,
+        600_000,
+    )
     for setting in OctopusSettings().readers(Settings()):
         assert f"| `{setting}` |" in page

@@ -26,7 +26,9 @@ def typescript(tmp_path_factory: pytest.TempPathFactory) -> TypeScript:
 async def killed_weather(
     server: WorkflowEnvironment, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[KilledWeather]:
-    """A run of a remote agent whose worker is killed, under way from the first test that asks for it on."""
+    """A run of a remote agent whose worker is killed, under way from the first test that asks for
+    it on.
+    """
     scenario = KilledWeather(server, str(tmp_path_factory.mktemp("killed")))
     yield scenario
     scenario.result.cancel()

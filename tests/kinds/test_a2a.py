@@ -36,7 +36,9 @@ KEY = "a-very-secret-key-of-the-office"
 
 @pytest.fixture(autouse=True)
 def _under_way(request: pytest.FixtureRequest) -> None:
-    """The test of a killed worker mostly waits, so it begins with the first of these and comes last."""
+    """The test of a killed worker mostly waits, so it begins with the first of these and comes
+    last.
+    """
     request.getfixturevalue("killed_weather")
 
 
@@ -58,7 +60,10 @@ async def test_a_run_asks_a_remote_agent(
     [offered] = model.requests[0].body["tools"]
     assert offered["function"]["description"].startswith("Knows the weather.")
     history = await stage.client.get_workflow_handle(run.id).fetch_history()
-    types = [event.activity_task_scheduled_event_attributes.activity_type.name for event in history.events]
+    types = [
+        event.activity_task_scheduled_event_attributes.activity_type.name
+        for event in history.events
+    ]
     assert types.count("perdure.inventory") == 1
     assert types.count("perdure.tool.weather") == 2
 
@@ -76,7 +81,9 @@ async def test_the_agent_of_the_page(stage: Stage, scripted: Scripted) -> None:
 async def test_cancelling_the_run_cancels_the_remote_task(stage: Stage, scripted: Scripted) -> None:
     remote = RemoteAgent()
     async with remote.served() as url, stage.worker():
-        run = await stage.start(scripted_agent(scripted(asking("hold")), [weather(url)]), cancel_grace=0)
+        run = await stage.start(
+            scripted_agent(scripted(asking("hold")), [weather(url)]), cancel_grace=0
+        )
         await wait_for(lambda: has_told(stage.client, run))
         await run.cancel()
         with pytest.raises(RunCancelled) as caught:
@@ -86,17 +93,23 @@ async def test_cancelling_the_run_cancels_the_remote_task(stage: Stage, scripted
     assert message.metadata["status"] == "cancelled"
 
 
-async def test_a_call_whose_time_is_over_cancels_the_remote_task(stage: Stage, scripted: Scripted) -> None:
+async def test_a_call_whose_time_is_over_cancels_the_remote_task(
+    stage: Stage, scripted: Scripted
+) -> None:
     remote = RemoteAgent()
     async with remote.served() as url, stage.worker():
         tool = weather(url, perdure={"timeout": 0.5})
         run = await stage.start(scripted_agent(scripted(asking("hold")), [tool]))
         result = await asyncio.wait_for(run.result(), 10)
         await wait_for(remote.is_cancelled)
-    assert tool_texts(result) == [f"Error: Tool 'weather' failed: timed out after 0.5 seconds{FIND_OUT}"]
+    assert tool_texts(result) == [
+        f"Error: Tool 'weather' failed: timed out after 0.5 seconds{FIND_OUT}"
+    ]
 
 
-async def test_a_worker_that_stops_leaves_the_task_to_the_next_one(stage: Stage, scripted: Scripted) -> None:
+async def test_a_worker_that_stops_leaves_the_task_to_the_next_one(
+    stage: Stage, scripted: Scripted
+) -> None:
     remote = RemoteAgent()
     async with remote.served() as url:
         async with stage.worker(graceful_shutdown_timeout=timedelta(seconds=0.1)):
@@ -110,7 +123,9 @@ async def test_a_worker_that_stops_leaves_the_task_to_the_next_one(stage: Stage,
     assert len(remote.executions) == 1
 
 
-async def test_a_run_that_is_cancelled_while_there_is_no_worker(stage: Stage, scripted: Scripted) -> None:
+async def test_a_run_that_is_cancelled_while_there_is_no_worker(
+    stage: Stage, scripted: Scripted
+) -> None:
     remote = RemoteAgent()
     async with remote.served() as url:
         async with stage.worker(graceful_shutdown_timeout=timedelta(seconds=0.1)):
@@ -125,17 +140,28 @@ async def test_a_run_that_is_cancelled_while_there_is_no_worker(stage: Stage, sc
     assert caught.value.messages[-1].metadata["status"] == "cancelled"
 
 
-async def test_what_an_agent_answers_wrongly_is_told_to_the_model(stage: Stage, scripted: Scripted) -> None:
-    answers = iter([odd.answers("<html>", 500), odd.answers("<html>"), odd.answers("no", 401), odd.never])
+async def test_what_an_agent_answers_wrongly_is_told_to_the_model(
+    stage: Stage, scripted: Scripted
+) -> None:
+    answers = iter(
+        [odd.answers("<html>", 500), odd.answers("<html>"), odd.answers("no", 401), odd.never]
+    )
 
     async def answer(request: Request) -> Response:
-        return await (next(answers) if b"SendMessage" in await request.body() else odd.answers("{}"))(request)
+        return await (
+            next(answers) if b"SendMessage" in await request.body() else odd.answers("{}")
+        )(request)
 
     async with served(odd.server(answer, odd.card())) as url, stage.worker():
         tool = weather(url, perdure={"timeout": 0.5})
         run = await stage.start(scripted_agent(scripted(asking("1", "2", "3", "4")), [tool]))
         result = await asyncio.wait_for(run.result(), 20)
-    problems = ["HTTP status 500", "its answer makes no sense", "HTTP status 401", "timed out after 0.5 seconds"]
+    problems = [
+        "HTTP status 500",
+        "its answer makes no sense",
+        "HTTP status 401",
+        "timed out after 0.5 seconds",
+    ]
     for text, problem in zip(tool_texts(result), problems, strict=True):
         assert problem in text
 
@@ -152,11 +178,16 @@ except ToolOfferError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "tools of kind a2a need a package that is not installed: pip install 'perdure[a2a]'\n"
+    assert (
+        done.stdout
+        == "tools of kind a2a need a package that is not installed: pip install 'perdure[a2a]'\n"
+    )
 
 
 def test_the_http_client_is_imported_where_models_are_called() -> None:
-    """The OpenAI SDK uses httpx as soon as `sys.modules` has it, although another thread may still be importing it."""
+    """The OpenAI SDK uses httpx as soon as `sys.modules` has it, although another thread may still
+    be importing it.
+    """
     code = """
 import sys
 from perdure.tools.kind import Kinds
@@ -169,16 +200,23 @@ assert "httpx" in sys.modules and "a2a" not in sys.modules
 
 async def test_an_agent_that_is_not_there_fails_the_start(stage: Stage, scripted: Scripted) -> None:
     model = scripted(asking("never"))
-    problem = r"tool 'weather' \(kind: a2a\): the card of the agent at .* can't be read: .*can't be reached"
+    problem = (
+        r"tool 'weather' \(kind: a2a\): the card of the agent at .* can't be read: .*can't be "
+        r"reached"
+    )
     async with stage.worker():
-        run = await stage.start(scripted_agent(model, [weather("http://127.0.0.1:9")]), missing_tool_grace=0)
+        run = await stage.start(
+            scripted_agent(model, [weather("http://127.0.0.1:9")]), missing_tool_grace=0
+        )
         with pytest.raises(RunError, match=problem) as caught:
             await asyncio.wait_for(run.result(), 10)
     assert caught.value.kind == "configuration"
     assert model.requests == []
 
 
-async def test_an_agent_that_dies_in_mid_call_is_an_error_result(stage: Stage, scripted: Scripted) -> None:
+async def test_an_agent_that_dies_in_mid_call_is_an_error_result(
+    stage: Stage, scripted: Scripted
+) -> None:
     remote = RemoteAgent()
     async with stage.worker():
         async with remote.served() as url:
@@ -206,7 +244,9 @@ async def test_no_message_is_worked_on_twice_whenever_workers_are_killed(
     with ScriptedModel(lambda request: asking("work", "work")[request.step]) as model:
         async with remote.served() as url, Nursery() as nursery:
             agent = scripted_agent(model, [weather(url)])
-            results = [asyncio.create_task((await stage.start(agent)).result()) for _ in range(count)]
+            results = [
+                asyncio.create_task((await stage.start(agent)).result()) for _ in range(count)
+            ]
             while not all(result.done() for result in results):
                 worker = await nursery.start(job)
                 await asyncio.wait(results, timeout=random.uniform(0.7, 4.0))

@@ -29,7 +29,10 @@ WHERE = {"question": "Where to?", "choices": ["Rome", "Oslo"]}
 
 async def question(run: RunHandle) -> PendingApproval:
     async def pending() -> PendingApproval | None:
-        return next((each for each in (await run.status()).pending_approvals if each.kind == "question"), None)
+        return next(
+            (each for each in (await run.status()).pending_approvals if each.kind == "question"),
+            None,
+        )
 
     found = await wait_for(pending)
     assert found
@@ -53,7 +56,11 @@ async def test_the_answer_is_the_result(stage: Stage, scripted: Scripted) -> Non
     async with stage.worker():
         run = await stage.start(scripted_agent(model, [ASK]))
         pending = await question(run)
-        assert (pending.question, pending.choices, pending.allow_other) == ("Where to?", ["Rome", "Oslo"], True)
+        assert (pending.question, pending.choices, pending.allow_other) == (
+            "Where to?",
+            ["Rome", "Oslo"],
+            True,
+        )
         assert (await run.status()).status == "waiting_for_approval"
         assert "answer it, or deny it" in await refused(run.approve("call_ask_user"), "question")
         assert "is empty" in await refused(run.answer("call_ask_user", " "), "answer")
@@ -65,10 +72,22 @@ async def test_the_answer_is_the_result(stage: Stage, scripted: Scripted) -> Non
         assert told(result) == ["Paris\n\ufffd"]
     [offered] = model.requests[0].body["tools"]
     assert offered["function"]["name"] == "ask_user"
-    events = {event.type: event.data for event in await run.events() if event.type.startswith("permission")}
+    events = {
+        event.type: event.data
+        for event in await run.events()
+        if event.type.startswith("permission")
+    }
     requested, completed = events["permission_requested"], events["permission_completed"]
-    assert (requested["kind"], requested["arguments"], requested["choices"]) == ("question", WHERE, ["Rome", "Oslo"])
-    assert (completed["approved"], completed["answer"], completed["by"]) == (True, "Paris\n\ufffd", "ann")
+    assert (requested["kind"], requested["arguments"], requested["choices"]) == (
+        "question",
+        WHERE,
+        ["Rome", "Oslo"],
+    )
+    assert (completed["approved"], completed["answer"], completed["by"]) == (
+        True,
+        "Paris\n\ufffd",
+        "ann",
+    )
     handle = stage.client.get_workflow_handle(run.id)
     scheduled = [
         event.activity_task_scheduled_event_attributes.activity_type.name
@@ -79,14 +98,18 @@ async def test_the_answer_is_the_result(stage: Stage, scripted: Scripted) -> Non
 
 
 async def test_only_the_choices(stage: Stage, scripted: Scripted) -> None:
-    gate = GatedReplies(asks(call("ask_user", **WHERE, allow_other=False)), says("Bon voyage"), held=2)
+    gate = GatedReplies(
+        asks(call("ask_user", **WHERE, allow_other=False)), says("Bon voyage"), held=2
+    )
     async with stage.worker():
         run = await stage.start(scripted_agent(scripted(gate), [ASK]))
         await question(run)
         text = await refused(run.answer("call_ask_user", "Paris"), "answer")
         assert "the answer 'Paris' is not among the choices: expected one of 'Rome', 'Oslo'" in text
         await run.answer("call_ask_user", "Oslo")
-        assert "was answered already" in await refused(run.answer("call_ask_user", "Rome"), "decided")
+        assert "was answered already" in await refused(
+            run.answer("call_ask_user", "Rome"), "decided"
+        )
         gate.open.set()
         assert told(await run.result()) == ["Oslo"]
 
@@ -123,9 +146,13 @@ async def test_an_approval_is_no_question(stage: Stage, scripted: Scripted) -> N
         return "paid"
 
     async with stage.worker([pay]):
-        run = await stage.start(scripted_agent(scripted([asks(call("pay")), says("done")]), [{"name": "pay"}]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("pay")), says("done")]), [{"name": "pay"}])
+        )
         await wait_for(lambda: waits_for(run, "call_pay"))
-        assert "not for an answer: approve or deny it" in await refused(run.answer("call_pay", "yes"), "approval")
+        assert "not for an answer: approve or deny it" in await refused(
+            run.answer("call_pay", "yes"), "approval"
+        )
         await run.approve("call_pay")
         assert told(await run.result()) == ["paid"]
 
@@ -137,7 +164,10 @@ async def test_an_approval_is_no_question(stage: Stage, scripted: Scripted) -> N
         ({"question": "  "}, "'question' is empty: expected a text"),
         ({"question": 5}, "'question': input should be a valid string"),
         ({"question": "Who?", "choices": ["a", 1]}, "'choices[1]': input should be a valid string"),
-        ({"question": "Who?", "options": []}, "unknown argument 'options': expected question, choices, allow_other"),
+        (
+            {"question": "Who?", "options": []},
+            "unknown argument 'options': expected question, choices, allow_other",
+        ),
     ],
 )
 async def test_what_is_no_question(arguments: dict[str, Any], problem: str) -> None:
@@ -148,7 +178,9 @@ async def test_what_is_no_question(arguments: dict[str, Any], problem: str) -> N
 
 
 async def test_in_process() -> None:
-    loop = in_process({**WHERE, "allow_other": None}, answer=lambda request: request.arguments["choices"][0])
+    loop = in_process(
+        {**WHERE, "allow_other": None}, answer=lambda request: request.arguments["choices"][0]
+    )
     await loop.play()
     assert loop.results() == ["Rome"]
     loop = in_process(WHERE)

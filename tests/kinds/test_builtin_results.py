@@ -13,7 +13,15 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from perdure.prompty.load import load
-from perdure.testing import InProcessRun, ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
+from perdure.testing import (
+    InProcessRun,
+    ScriptedModel,
+    ScriptedReply,
+    ScriptedRequest,
+    asks,
+    call,
+    says,
+)
 from perdure.testing.script import Script
 
 from ..runs.test_tool_results import words
@@ -53,7 +61,9 @@ async def test_a_model_reads_on_where_the_note_says(stage: Stage, scripted: Scri
     read = first.partition("\n[… ")[0]
     for page in pages:
         head, _, piece = page.partition("\n")
-        assert head.startswith(f"[characters {len(read):,} to {len(read) + len(piece):,} of 200,000")
+        assert head.startswith(
+            f"[characters {len(read):,} to {len(read) + len(piece):,} of 200,000"
+        )
         assert len(page.encode()) <= 64 * 1024
         read += piece
     assert read == LONG
@@ -78,8 +88,8 @@ async def test_what_it_answers(stage: Stage, scripted: Scripted) -> None:
     script = [asks(call("find", "c1")), *map(asks, calls), says("done")]
     async with stage.worker({"find": find}):
         run = await stage.start(scripted_agent(scripted(script), TOOLS), max_iterations=20)
-        _, part, beyond, found, nowhere, often, unknown, itself, elsewhere, negative, missing = texts(
-            await run.result()
+        _, part, beyond, found, nowhere, often, unknown, itself, elsewhere, negative, missing = (
+            texts(await run.result())
         )
     assert part == f"[characters 10 to 15 of 200,000; the rest begins at offset 15]\n{LONG[10:15]}"
     assert beyond == "[the result has 200,000 characters: nothing begins at 300,000]"
@@ -96,24 +106,38 @@ async def test_what_it_answers(stage: Stage, scripted: Scripted) -> None:
 
 
 async def test_in_this_process_it_is_the_same(scripted: Scripted) -> None:
-    script = [asks(call("find", "c1")), asks(call("read_result", call_id="c1", offset=100_000, length=9)), says("ok")]
+    script = [
+        asks(call("find", "c1")),
+        asks(call("read_result", call_id="c1", offset=100_000, length=9)),
+        says("ok"),
+    ]
     agent = scripted_agent(scripted([]), TOOLS)
     first, page = texts(await InProcessRun(agent, model=script, tools={"find": find}).run())
     assert len(first) < 66_000
-    assert 'read_result({"call_id": "c1", "iteration": 1, "offset": 49152}) reads on from here' in first
+    assert (
+        'read_result({"call_id": "c1", "iteration": 1, "offset": 49152}) reads on from here'
+        in first
+    )
     head = "[characters 100,000 to 100,009 of 200,000; the rest begins at offset 100009]"
     assert page == f"{head}\n{LONG[100_000:100_009]}"
 
 
 async def test_without_it_the_note_does_not_name_it(stage: Stage, scripted: Scripted) -> None:
     async with stage.worker({"find": find}):
-        run = await stage.start(scripted_agent(scripted([asks(call("find", "c1")), says("done")]), ["find"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("find", "c1")), says("done")]), ["find"])
+        )
         [shown] = texts(await run.result())
     assert "read_result" not in shown
 
 
-async def test_many_pages_at_once_are_not_shortened_in_a_circle(stage: Stage, scripted: Scripted) -> None:
-    calls = [call("read_result", f"r{number}", call_id="c1", offset=number * 1000) for number in range(70)]
+async def test_many_pages_at_once_are_not_shortened_in_a_circle(
+    stage: Stage, scripted: Scripted
+) -> None:
+    calls = [
+        call("read_result", f"r{number}", call_id="c1", offset=number * 1000)
+        for number in range(70)
+    ]
     script = [asks(call("find", "c1")), asks(*calls), says("done")]
     async with stage.worker({"find": find}):
         run = await stage.start(scripted_agent(scripted(script), TOOLS), parallel_tool_calls=True)
@@ -134,34 +158,54 @@ class Report:
         return words(100_000, number)
 
 
-async def test_what_others_answer_is_read_too(stage: Stage, scripted: Scripted, client: Client) -> None:
+async def test_what_others_answer_is_read_too(
+    stage: Stage, scripted: Scripted, client: Client
+) -> None:
     queue = f"{stage.task_queue}-others"
     tools = [
         foreign.activity("look_up", queue, "number:integer!", arguments="positional"),
         foreign.workflow("Report", queue, "number:integer!", arguments="positional"),
         READ_RESULT,
     ]
-    reads = [call("read_result", f"r{number}", call_id=f"c{number}", offset=90_000, length=20) for number in (1, 2)]
+    reads = [
+        call("read_result", f"r{number}", call_id=f"c{number}", offset=90_000, length=20)
+        for number in (1, 2)
+    ]
     asked = [call("look_up", "c1", number=1), call("Report", "c2", number=2)]
     model = scripted([asks(*asked), asks(*reads), says("done")])
     own = await Client.connect(client.service_client.config.target_host)
-    async with stage.worker(), Worker(own, task_queue=queue, activities=[look_up], workflows=[Report]):
+    async with (
+        stage.worker(),
+        Worker(own, task_queue=queue, activities=[look_up], workflows=[Report]),
+    ):
         run = await stage.start(scripted_agent(model, tools))
         found, report, *pages = texts(await run.result())
     assert len(found) < 66_000
     assert len(report) < 66_000
     answer = json.dumps({"found": words(100_000, 1)}, separators=(",", ":"))
-    assert [page.partition("\n")[2] for page in pages] == [answer[90_000:90_020], words(100_000, 2)[90_000:90_020]]
+    assert [page.partition("\n")[2] for page in pages] == [
+        answer[90_000:90_020],
+        words(100_000, 2)[90_000:90_020],
+    ]
     assert (await run.tool_result("c1")).text == answer
     assert (await run.tool_result("c2")).text == words(100_000, 2)
 
 
-async def test_what_another_agent_answers_is_read_too(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+async def test_what_another_agent_answers_is_read_too(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
     read = call("read_result", call_id="c1", offset=90_000, length=20)
     model = scripted(
-        family_script({"chief": [asks(call("clerk", "c1")), asks(read), says("ok")], "clerk": [says(words(100_000))]})
+        family_script(
+            {
+                "chief": [asks(call("clerk", "c1")), asks(read), says("ok")],
+                "clerk": [says(words(100_000))],
+            }
+        )
     )
-    chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty"), READ_RESULT])
+    chief = write_agent(
+        tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty"), READ_RESULT]
+    )
     write_agent(tmp_path, "clerk.prompty", model, prompt="user:\nReport.")
     async with stage.worker():
         run = await stage.start(load(chief))

@@ -47,21 +47,36 @@ async def test_a_run_delegates_to_agents_of_kaos_and_of_a2a(
 ) -> None:
     monkeypatch.setenv("OFFICE_KEY", KEY)
     peer, office = Peer(KAOS_CARD), RemoteAgent(key=KEY)
-    model = scripted(delegating(("researcher", f"say {KEY}"), ("office", "echo rain"), ("researcher", "status 500")))
+    model = scripted(
+        delegating(
+            ("researcher", f"say {KEY}"), ("office", "echo rain"), ("researcher", "status 500")
+        )
+    )
     async with served(peer) as at, office.served() as url, stage.worker(credentials={7: VAULTED}):
         keys = {"headers": {"X-Office": "${env:OFFICE_KEY}"}, "apiKey": "${credential:7}"}
         agents = [
             {"name": "researcher", "url": at, "context": 3, **keys},
-            {"name": "office", "url": url, "apiKey": "${env:OFFICE_KEY}", "description": "The office."},
+            {
+                "name": "office",
+                "url": url,
+                "apiKey": "${env:OFFICE_KEY}",
+                "description": "The office.",
+            },
             {"name": "gone", "url": "http://127.0.0.1:9", "description": "Nobody is there."},
         ]
-        file = write_agent(tmp_path, "chief.prompty", model, metadata={"perdure": {"agents": agents}})
+        file = write_agent(
+            tmp_path, "chief.prompty", model, metadata={"perdure": {"agents": agents}}
+        )
         conversation = [Message.system("Be brief."), Message.user("What is it?")]
-        run = await start_run(stage.client, file, messages=conversation, task_queue=stage.task_queue)
+        run = await start_run(
+            stage.client, file, messages=conversation, task_queue=stage.task_queue
+        )
         stage.runs.append(run)
         result = await run.result()
         events = await run.events()
-        recorded = b"".join(await everything_recorded(stage.client, run.id)).decode(errors="replace")
+        recorded = b"".join(await everything_recorded(stage.client, run.id)).decode(
+            errors="replace"
+        )
     assert tool_texts(result) == [
         "${env:OFFICE_KEY}",
         "rain",
@@ -72,10 +87,15 @@ async def test_a_run_delegates_to_agents_of_kaos_and_of_a2a(
         "delegate_to_office",
     ]
     [why] = [event.data["message"] for event in events if event.type == "status"]
-    assert why.startswith("The model is not offered delegate_to_gone: the card of the agent at http://127.0.0.1:9")
+    assert why.startswith(
+        "The model is not offered delegate_to_gone: the card of the agent at http://127.0.0.1:9"
+    )
     assert [headers["x-office"] for headers in peer.headers] == [KEY, KEY]
     assert {headers["authorization"] for headers in peer.headers} == {f"Bearer {VAULTED}"}
-    assert [message["role"] for message in peer.bodies[0]["messages"]] == ["user", "task-delegation"]
+    assert [message["role"] for message in peer.bodies[0]["messages"]] == [
+        "user",
+        "task-delegation",
+    ]
     assert [(each["role"], each["content"][:44]) for each in peer.bodies[1]["messages"]] == [
         ("user", "Tool result:\n${env:OFFICE_KEY}"),
         ("assistant", '{"agent": "office", "task": "echo rain"}'),
@@ -89,13 +109,21 @@ async def test_a_run_delegates_to_agents_of_kaos_and_of_a2a(
     await stage.replay()
 
 
-async def test_a_model_that_knows_no_tools_delegates_alike(stage: Stage, scripted: Scripted) -> None:
+async def test_a_model_that_knows_no_tools_delegates_alike(
+    stage: Stage, scripted: Scripted
+) -> None:
     peer = Peer(KAOS_CARD)
     tasks = ["say Wood floats.", "status 503", "say Yes."]
-    written = [*(says(f'{{"agent": "researcher", "task": "{task}"}}') for task in tasks), says("{}")]
+    written = [
+        *(says(f'{{"agent": "researcher", "task": "{task}"}}') for task in tasks),
+        says("{}"),
+    ]
 
     def answer(request: ScriptedRequest) -> ScriptedReply:
-        is_asked = request.body["messages"][-1]["content"] == "Now provide your final response to the user."
+        is_asked = (
+            request.body["messages"][-1]["content"]
+            == "Now provide your final response to the user."
+        )
         return says("done") if is_asked else written[request.step]
 
     native = scripted(delegating(*(("researcher", task) for task in tasks)))
@@ -103,17 +131,24 @@ async def test_a_model_that_knows_no_tools_delegates_alike(stage: Stage, scripte
     async with served(peer) as url, stage.worker():
         agents = [{"name": "researcher", "url": url}, {"name": "gone", "url": "http://127.0.0.1:9"}]
         runs = [await stage.start(chief(native, *agents, maxIterations=9))]
-        runs.append(await stage.start(chief(prompted, *agents, toolProtocol="json", maxIterations=9)))
+        runs.append(
+            await stage.start(chief(prompted, *agents, toolProtocol="json", maxIterations=9))
+        )
         results = [await run.result() for run in runs]
     assert [result.output for result in results] == ["done", "done"]
     assert tool_texts(results[0]) == tool_texts(results[1])
-    assert tool_texts(results[0])[1] == '[Delegation failed: HTTP status 503: {"detail":"not now"}]' + NEEDS_APPROVAL
+    assert (
+        tool_texts(results[0])[1]
+        == '[Delegation failed: HTTP status 503: {"detail":"not now"}]' + NEEDS_APPROVAL
+    )
     told = prompted.requests[0].body["messages"][0]["content"]
     assert "- **researcher**: Finds things out." in told
     assert "\n\n**Unavailable agents:**\n- **gone**: (unavailable)\n" in told
     said = prompted.requests[2].body["messages"][-1]["content"]
     assert (
-        said == '[Step 2/9] Agent response: [Delegation failed: HTTP status 503: {"detail":"not now"}]' + NEEDS_APPROVAL
+        said
+        == '[Step 2/9] Agent response: [Delegation failed: HTTP status 503: {"detail":"not now"}]'
+        + NEEDS_APPROVAL
     )
     assert sorted(len(body["messages"]) for body in peer.bodies) == [1, 1, 1, 2, 4, 6]
 
@@ -126,22 +161,30 @@ async def test_a_task_is_not_handed_over_again_after_its_worker_was_killed(
     job = WorkerJob(address=address, task_queue=stage.task_queue, folder=str(tmp_path))
     async with served(peer) as url, Nursery() as nursery:
         worker = await nursery.start(job)
-        run = await stage.start(chief(model, {"name": "researcher", "url": url, "protocol": "openai"}))
+        run = await stage.start(
+            chief(model, {"name": "researcher", "url": url, "protocol": "openai"})
+        )
         await wait_for(peer.asked)
         worker.kill()
         async with stage.another_worker():
             result = await asyncio.wait_for(run.result(), 60)
     [text] = tool_texts(result)
-    assert text.startswith("Error: Tool 'delegate_to_researcher' failed: its worker was lost while it ran")
+    assert text.startswith(
+        "Error: Tool 'delegate_to_researcher' failed: its worker was lost while it ran"
+    )
     assert len(peer.bodies) == 1
 
 
-async def test_an_agent_here_is_told_what_was_said_before(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+async def test_an_agent_here_is_told_what_was_said_before(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
     asked = asks(call("delegate_to_clerk", task="Count them."))
     model = scripted(
         family_script(
             {
-                "chief": lambda request: says("Three.") if request.body["messages"][-1]["role"] == "tool" else asked,
+                "chief": lambda request: (
+                    says("Three.") if request.body["messages"][-1]["role"] == "tool" else asked
+                ),
                 "clerk": lambda request: says("3"),
             }
         )
@@ -149,7 +192,12 @@ async def test_an_agent_here_is_told_what_was_said_before(stage: Stage, scripted
     agents = [{"name": "clerk", "path": "clerk.prompty", "context": 2}]
     file = write_agent(tmp_path, "chief.prompty", model, metadata={"perdure": {"agents": agents}})
     write_agent(tmp_path, "clerk.prompty", model)
-    said = [Message.system("Be brief."), Message.user("Ships?"), Message.assistant("Yes."), Message.user("How many?")]
+    said = [
+        Message.system("Be brief."),
+        Message.user("Ships?"),
+        Message.assistant("Yes."),
+        Message.user("How many?"),
+    ]
     async with stage.worker():
         run = await start_run(stage.client, file, messages=said, task_queue=stage.task_queue)
         assert (await run.result()).output == "Three."

@@ -27,7 +27,13 @@ async def test_an_activity_whose_worker_is_killed_is_not_repeated(
     stage: Stage, scripted: Scripted, typescript: TypeScript, address: str, tmp_path: Path
 ) -> None:
     log, queue = tmp_path / "log", f"{stage.task_queue}-abroad"
-    slow = activity("slow", queue, "log:string! seconds:float!", heartbeatTimeout="500ms", perdure={"retries": 2})
+    slow = activity(
+        "slow",
+        queue,
+        "log:string! seconds:float!",
+        heartbeatTimeout="500ms",
+        perdure={"retries": 2},
+    )
     async with stage.worker(), typescript.worker(address, queue) as process:
         run = await started(stage, scripted, slow, log=str(log), seconds=60)
         await wait_for(lambda: lines(log))
@@ -58,13 +64,25 @@ async def test_a_workflow_whose_worker_is_killed_goes_on_with_the_next(
 @pytest.mark.trial
 @pytest.mark.parametrize("kind", [activity, workflow])
 async def test_a_worker_of_perdure_is_killed_and_the_call_goes_on(
-    stage: Stage, client: Client, scripted: Scripted, typescript: TypeScript, address: str, tmp_path: Path, kind: object
+    stage: Stage,
+    client: Client,
+    scripted: Scripted,
+    typescript: TypeScript,
+    address: str,
+    tmp_path: Path,
+    kind: object,
 ) -> None:
     log, queue = tmp_path / "log", f"{stage.task_queue}-abroad"
     parameters = "log:string! seconds:float!"
-    tool = activity("slow", queue, parameters) if kind is activity else workflow("guarded", queue, parameters)
+    tool = (
+        activity("slow", queue, parameters)
+        if kind is activity
+        else workflow("guarded", queue, parameters)
+    )
     async with Nursery() as nursery, typescript.worker(address, queue):
-        first = await nursery.start(WorkerJob(address=address, task_queue=stage.task_queue, folder=str(tmp_path)))
+        first = await nursery.start(
+            WorkerJob(address=address, task_queue=stage.task_queue, folder=str(tmp_path))
+        )
         run = await started(stage, scripted, tool, log=str(log), seconds=2)
         await wait_for(lambda: lines(log))
         first.kill()

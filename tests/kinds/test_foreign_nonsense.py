@@ -1,4 +1,6 @@
-"""What others' workers answer need not make sense, and they need not be there: each becomes a tool result."""
+"""What others' workers answer need not make sense, and they need not be there: each becomes a tool
+result.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ ODD = {
     "deep": Payload(metadata={"encoding": b"json/plain"}, data=b"[" * 5000 + b"]" * 5000),
     "bytes": Payload(metadata={"encoding": b"binary/plain"}, data=b"\x00\xff"),
     "no zstd": Payload(metadata={"encoding": b"binary/zstd"}, data=b"abc"),
-    "a megabyte": Payload(metadata={"encoding": b"json/plain"}, data=b'"' + b"x" * 1_000_000 + b'"'),
+    "a megabyte": Payload(
+        metadata={"encoding": b"json/plain"}, data=b'"' + b"x" * 1_000_000 + b'"'
+    ),
 }
 
 
@@ -74,7 +78,11 @@ async def abroad(client: Client, task_queue: str) -> AsyncIterator[str]:
     converter = replace(DataConverter.default, payload_codec=Sealed())
     own = await Client.connect(client.service_client.config.target_host, data_converter=converter)
     runner = UnsandboxedWorkflowRunner()
-    things: Any = {"activities": [sealed, sealed_failure], "workflows": [SealedWorkflow], "workflow_runner": runner}
+    things: Any = {
+        "activities": [sealed, sealed_failure],
+        "workflows": [SealedWorkflow],
+        "workflow_runner": runner,
+    }
     async with Worker(own, task_queue=queue, **things):
         yield queue
 
@@ -84,13 +92,16 @@ async def test_values_that_nobody_can_read(stage: Stage, scripted: Scripted, abr
         for tool in (tools.activity("sealed", abroad), tools.workflow("sealed", abroad)):
             told = await answer(stage, scripted, tool)
             assert told.startswith(
-                "Error: Tool 'sealed' failed: its result can't be read: its encoding is 'binary/sealed'"
+                "Error: Tool 'sealed' failed: its result can't be read: its encoding is "
+                "'binary/sealed'"
             )
         told = await answer(stage, scripted, tools.activity("sealed_failure", abroad))
         assert told == "Error: Tool 'sealed_failure' failed: NoKey: no key"
 
 
-async def test_odd_results(stage: Stage, scripted: Scripted, client: Client, task_queue: str) -> None:
+async def test_odd_results(
+    stage: Stage, scripted: Scripted, client: Client, task_queue: str
+) -> None:
     queue = f"{task_queue}-odd"
     tool = tools.activity("odd", queue, "name:string!", arguments="positional")
     own = await Client.connect(client.service_client.config.target_host)
@@ -110,14 +121,20 @@ async def test_odd_results(stage: Stage, scripted: Scripted, client: Client, tas
 async def test_nobody_polls_the_queue(stage: Stage, scripted: Scripted, task_queue: str) -> None:
     nobody = f"{task_queue}-nobody"
     async with stage.worker():
-        told = await answer(stage, scripted, tools.activity("charge", nobody, scheduleToStartTimeout="200ms"))
+        told = await answer(
+            stage, scripted, tools.activity("charge", nobody, scheduleToStartTimeout="200ms")
+        )
         assert told == (
-            f"Error: Tool 'charge' failed: no worker of the task queue '{nobody}' took the activity 'charge' within "
+            f"Error: Tool 'charge' failed: no worker of the task queue '{nobody}' took the "
+            "activity 'charge' within "
             "0.2 s, so it was not executed"
         )
-        told = await answer(stage, scripted, tools.workflow("order", nobody, scheduleToStartTimeout="200ms"))
+        told = await answer(
+            stage, scripted, tools.workflow("order", nobody, scheduleToStartTimeout="200ms")
+        )
         assert told == (
-            f"Error: Tool 'order' failed: no worker of the task queue '{nobody}' has executed the workflow 'order' in "
+            f"Error: Tool 'order' failed: no worker of the task queue '{nobody}' has executed the "
+            "workflow 'order' in "
             "0.2 s. It was ended"
         )
 
@@ -131,7 +148,10 @@ async def test_a_run_that_waits_for_nobody_can_be_cancelled(
 
         async def waits() -> bool:
             description = await client.get_workflow_handle(run.id).describe()
-            return any(each.activity_type.name == "charge" for each in description.raw_description.pending_activities)
+            return any(
+                each.activity_type.name == "charge"
+                for each in description.raw_description.pending_activities
+            )
 
         await wait_for(waits)
         await run.cancel()
@@ -139,22 +159,29 @@ async def test_a_run_that_waits_for_nobody_can_be_cancelled(
             await asyncio.wait_for(run.result(), 5)
 
 
-async def test_arguments_that_do_not_fit_are_not_sent(stage: Stage, scripted: Scripted, task_queue: str) -> None:
+async def test_arguments_that_do_not_fit_are_not_sent(
+    stage: Stage, scripted: Scripted, task_queue: str
+) -> None:
     nobody = f"{task_queue}-nobody"
     charge = tools.activity("charge", nobody, "amount:integer! note:string")
     order = tools.workflow("order", nobody, "name:string!", id="order-{{name}}")
     async with stage.worker():
         told = await answer(stage, scripted, charge, amount="many", name="x")
         assert told == (
-            "Error: Invalid arguments for tool 'charge': unknown argument 'name': expected amount, note; "
+            "Error: Invalid arguments for tool 'charge': unknown argument 'name': expected amount, "
+            "note; "
             "'amount' must be integer, got \"many\""
         )
         told = await answer(stage, scripted, charge, amount=1, note="x" * 200_000)
         assert "at most 196,608 are possible" in told
-        assert "'name' must be a text or a whole number" in await answer(stage, scripted, order, name="")
+        assert "'name' must be a text or a whole number" in await answer(
+            stage, scripted, order, name=""
+        )
 
 
-async def test_a_declaration_that_is_wrong_fails_the_run_at_its_start(stage: Stage, scripted: Scripted) -> None:
+async def test_a_declaration_that_is_wrong_fails_the_run_at_its_start(
+    stage: Stage, scripted: Scripted
+) -> None:
     tool = {"name": "charge", "kind": "activity", "options": {"activity": "charge", "queue": "q"}}
     async with stage.worker():
         run = await stage.start(tools.agent_with(scripted, tool))

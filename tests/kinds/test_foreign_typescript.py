@@ -53,7 +53,9 @@ async def lines(log: Path) -> list[str]:
     return log.read_text().split() if log.exists() else []
 
 
-async def test_an_activity_gets_one_object_and_its_result_comes_back(home: Stage, scripted: Scripted) -> None:
+async def test_an_activity_gets_one_object_and_its_result_comes_back(
+    home: Stage, scripted: Scripted
+) -> None:
     greet = activity("greet", ABROAD, "name:string! times:integer")
     assert await answer(home, scripted, greet, name="Ada", times=2) == "Hello Ada!Hello Ada!"
 
@@ -73,7 +75,9 @@ async def test_positional_arguments(home: Stage, scripted: Scripted) -> None:
     )
 
 
-async def test_no_parameters_no_argument_and_a_key_for_each_call(home: Stage, scripted: Scripted) -> None:
+async def test_no_parameters_no_argument_and_a_key_for_each_call(
+    home: Stage, scripted: Scripted
+) -> None:
     run = await home.start(agent_with(scripted, activity("ping", ABROAD)))
     told = answer_of((await run.result()).messages)
     assert json.loads(told) == {"arguments": 0, "key": f"{run.id}/1-0", "attempt": 1}
@@ -93,11 +97,19 @@ async def test_a_workflow_gets_a_child_id_from_the_call(home: Stage, scripted: S
     assert json.loads(told) == {"greeting": "Hello Ada!", "id": f"{run.id}/1-0"}
 
 
-async def test_a_workflow_id_made_of_arguments(home: Stage, scripted: Scripted, task_queue: str) -> None:
+async def test_a_workflow_id_made_of_arguments(
+    home: Stage, scripted: Scripted, task_queue: str
+) -> None:
     welcome = workflow(
-        "welcome", ABROAD, "name:string!", id=f"{task_queue}-{{{{ name }}}}", idReusePolicy="rejectDuplicate"
+        "welcome",
+        ABROAD,
+        "name:string!",
+        id=f"{task_queue}-{{{{ name }}}}",
+        idReusePolicy="rejectDuplicate",
     )
-    assert json.loads(await answer(home, scripted, welcome, name="Ada"))["id"] == f"{task_queue}-Ada"
+    assert (
+        json.loads(await answer(home, scripted, welcome, name="Ada"))["id"] == f"{task_queue}-Ada"
+    )
     again = await answer(home, scripted, welcome, name="Ada")
     assert "a workflow" in again
     assert "idReusePolicy is rejectDuplicate" in again
@@ -105,8 +117,14 @@ async def test_a_workflow_id_made_of_arguments(home: Stage, scripted: Scripted, 
 
 async def test_failures_come_with_type_and_message(home: Stage, scripted: Scripted) -> None:
     sell, deny = activity("sell", ABROAD, "item:string!"), workflow("deny", ABROAD, "item:string!")
-    assert await answer(home, scripted, sell, item="tea") == "Error: Tool 'sell' failed: OutOfStock: no tea left"
-    assert await answer(home, scripted, deny, item="tea") == "Error: Tool 'deny' failed: Denied: no tea for you"
+    assert (
+        await answer(home, scripted, sell, item="tea")
+        == "Error: Tool 'sell' failed: OutOfStock: no tea left"
+    )
+    assert (
+        await answer(home, scripted, deny, item="tea")
+        == "Error: Tool 'deny' failed: Denied: no tea for you"
+    )
 
 
 async def test_it_is_executed_once_unless_the_declaration_says_otherwise(
@@ -114,9 +132,17 @@ async def test_it_is_executed_once_unless_the_declaration_says_otherwise(
 ) -> None:
     log = tmp_path / "log"
     once = activity("flaky", ABROAD, "log:string!")
-    assert await answer(home, scripted, once, log=str(log)) == "Error: Tool 'flaky' failed: Error: not yet"
+    assert (
+        await answer(home, scripted, once, log=str(log))
+        == "Error: Tool 'flaky' failed: Error: not yet"
+    )
     assert len(await lines(log)) == 1
-    retried = activity("flaky", ABROAD, "log:string!", retryPolicy={"maximumAttempts": 5, "initialInterval": "10ms"})
+    retried = activity(
+        "flaky",
+        ABROAD,
+        "log:string!",
+        retryPolicy={"maximumAttempts": 5, "initialInterval": "10ms"},
+    )
     assert await answer(home, scripted, retried, log=str(log)) == "3"
     policy = activity("flaky", ABROAD, "log:string!", perdure={"retries": 1})
     assert "not yet" in await answer(home, scripted, policy, log=str(log))
@@ -128,7 +154,10 @@ async def test_unknown_types(home: Stage, scripted: Scripted) -> None:
     assert "NotFoundError" in told
     assert "nowhere" in told
     told = await answer(home, scripted, workflow("nowhere", ABROAD, scheduleToStartTimeout="500ms"))
-    assert f"no worker of the task queue '{ABROAD}' has executed the workflow 'nowhere' in 0.5 s" in told
+    assert (
+        f"no worker of the task queue '{ABROAD}' has executed the workflow 'nowhere' in 0.5 s"
+        in told
+    )
     assert "no such function is exported" in told
 
 
@@ -141,10 +170,14 @@ async def test_slow_ones_time_out(home: Stage, scripted: Scripted, tmp_path: Pat
     why = "timed out after 0.3 seconds; the workflow 'patient' was cancelled"
     assert told == f"Error: Tool 'patient' failed: {why}{NEEDS_APPROVAL}"
     limited = workflow("patient", ABROAD, "links:integer!", executionTimeout="500ms")
-    assert "the workflow 'patient' timed out after 0.5 seconds" in await answer(home, scripted, limited, links=0)
+    assert "the workflow 'patient' timed out after 0.5 seconds" in await answer(
+        home, scripted, limited, links=0
+    )
 
 
-async def test_a_cancelled_run_cancels_the_activity(home: Stage, scripted: Scripted, tmp_path: Path) -> None:
+async def test_a_cancelled_run_cancels_the_activity(
+    home: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
     log = tmp_path / "log"
     slow = activity("slow", ABROAD, "log:string! seconds:float!", heartbeatTimeout="1s")
     run = await started(home, scripted, slow, log=str(log), seconds=60)
@@ -160,7 +193,9 @@ async def test_a_cancelled_run_cancels_the_activity(home: Stage, scripted: Scrip
 
 
 @pytest.mark.parametrize("links", [0, 1])
-async def test_a_cancelled_run_cancels_the_child(home: Stage, scripted: Scripted, client: Client, links: int) -> None:
+async def test_a_cancelled_run_cancels_the_child(
+    home: Stage, scripted: Scripted, client: Client, links: int
+) -> None:
     run = await started(home, scripted, workflow("patient", ABROAD, "links:integer!"), links=links)
     child = client.get_workflow_handle(f"{run.id}/1-0")
 
@@ -185,7 +220,11 @@ async def test_a_workflow_in_typescript_runs_an_agent_as_its_child(
     schema = json.loads(SCHEMA.read_text())
     assert list(Draft202012Validator(schema).iter_errors(argument)) == []
     parent = await client.start_workflow(
-        "editor", args=[argument, task_queue], id=f"{task_queue}-editor", task_queue=ABROAD, result_type=dict
+        "editor",
+        args=[argument, task_queue],
+        id=f"{task_queue}-editor",
+        task_queue=ABROAD,
+        result_type=dict,
     )
     told = await parent.result()
     assert told["size"] > 2 * len(story), "the conversation is in it, too, or at least its end"
@@ -222,7 +261,9 @@ async def test_a_cancelled_workflow_in_typescript_cancels_the_agent(
         await asyncio.wait_for(parent.result(), 10)
     assert isinstance(caught.value.cause, CancelledError)
     child = await _only_child(client, parent.id)
-    assert (await client.get_workflow_handle(child).describe()).status == WorkflowExecutionStatus.CANCELED
+    assert (
+        await client.get_workflow_handle(child).describe()
+    ).status == WorkflowExecutionStatus.CANCELED
     assert await encodings(client, child) == {b"json/plain"}
 
 
@@ -249,7 +290,9 @@ async def encodings(client: Client, id: str) -> set[bytes]:
     found: set[bytes] = set()
     async for event in client.get_workflow_handle(id).fetch_history_events():
         scheduled = event.activity_task_scheduled_event_attributes
-        is_others = scheduled.activity_type.name and not scheduled.activity_type.name.startswith("perdure.")
+        is_others = scheduled.activity_type.name and not scheduled.activity_type.name.startswith(
+            "perdure."
+        )
         for payloads in (
             event.workflow_execution_started_event_attributes.input,
             event.workflow_execution_completed_event_attributes.result,

@@ -1,4 +1,6 @@
-"""Runs whose tools are those of MCP servers: real processes and real HTTP servers of the official package."""
+"""Runs whose tools are those of MCP servers: real processes and real HTTP servers of the official
+package.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ KEY = "a-very-secret-key-of-the-office"
 
 
 class Killed:
-    """A run whose worker was killed while two servers were at work for it; another worker goes on."""
+    """A run whose worker was killed while two servers were at work for it; another worker goes
+    on.
+    """
 
     def __init__(self, server: WorkflowEnvironment, folder: Path) -> None:
         self._server = server
@@ -57,7 +61,9 @@ class Killed:
         stage = Stage(self._server.client, f"test-{uuid.uuid4()}")
         address = self._server.client.service_client.config.target_host
         job = WorkerJob(address=address, task_queue=stage.task_queue, folder=str(self.folder))
-        steady = on_stdio(perdure={"idempotent": True}, allowedTools=["wait"], env={"OTHER": "server"})
+        steady = on_stdio(
+            perdure={"idempotent": True}, allowedTools=["wait"], env={"OTHER": "server"}
+        )
         calls = [call("wait", text=str(self.once)), call("steady_wait", text=str(self.often))]
         with ScriptedModel([asks(*calls), says("done")]) as model:
             async with Nursery() as nursery:
@@ -67,7 +73,9 @@ class Killed:
                 await wait_for(_that(lambda: pids(self.once) != [] and pids(self.often) != []))
                 worker.kill()
                 await nursery.start(job)
-                await wait_for(_that(lambda: not any(map(is_alive, pids(self.once) + pids(self.often)[:1]))))
+                await wait_for(
+                    _that(lambda: not any(map(is_alive, pids(self.once) + pids(self.often)[:1])))
+                )
                 for each in (self.once, self.often):
                     (each / "go").touch()
                 result = await asyncio.wait_for(run.result(), 60)
@@ -87,9 +95,14 @@ async def killed(
     await asyncio.wait([playing])
 
 
-async def test_two_runs_share_the_connections_of_their_worker(stage: Stage, scripted: Scripted) -> None:
+async def test_two_runs_share_the_connections_of_their_worker(
+    stage: Stage, scripted: Scripted
+) -> None:
     """A function whose name another server has already is named after its own server, too."""
-    replies = [asks(call("process"), call("web_echo", text="höre"), call("structured")), says("done")]
+    replies = [
+        asks(call("process"), call("web_echo", text="höre"), call("structured")),
+        says("done"),
+    ]
     server = Counting(make_server())
     with serving(server) as url:
         tools = [on_stdio(), {**on_http(f"{url}/mcp"), "name": "web"}]
@@ -107,7 +120,10 @@ async def test_two_runs_share_the_connections_of_their_worker(stage: Stage, scri
     assert of_one == sorted(of_one), "in whatever order the server lists them"
     assert server.connections == 1
     history = await stage.client.get_workflow_handle(runs[0].id).fetch_history()
-    types = [event.activity_task_scheduled_event_attributes.activity_type.name for event in history.events]
+    types = [
+        event.activity_task_scheduled_event_attributes.activity_type.name
+        for event in history.events
+    ]
     assert types.count("perdure.inventory") == 1
     assert types.count("perdure.tool.web_echo") == 1
 
@@ -116,9 +132,14 @@ async def test_the_agent_of_the_page(
     stage: Stage, scripted: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (Path(__file__).parents[2] / "docs" / "tools-mcp.md").read_text(encoding="utf-8")
-    server, prompty = (re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)[0] for language in ("python", "yaml"))
+    server, prompty = (
+        re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)[0]
+        for language in ("python", "yaml")
+    )
     (tmp_path / "shop.py").write_text(server)
-    (tmp_path / "clerk.prompty").write_text(prompty.replace("command: python", f"command: {sys.executable}"))
+    (tmp_path / "clerk.prompty").write_text(
+        prompty.replace("command: python", f"command: {sys.executable}")
+    )
     monkeypatch.chdir(tmp_path)
     model = scripted([asks(call("find_price", title="Dracula")), says("12 euros.")])
     agent = load("clerk.prompty").model_copy(update={"model": scripted_agent(model).model})
@@ -127,7 +148,9 @@ async def test_the_agent_of_the_page(
         assert tool_texts(await run.result()) == ["12 euros"]
 
 
-async def test_no_secret_is_recorded(stage: Stage, scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_secret_is_recorded(
+    stage: Stage, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OFFICE_KEY", KEY)
     seen: list[str | None] = []
 
@@ -160,18 +183,23 @@ async def test_what_keeps_a_run_from_beginning(stage: Stage, scripted: Scripted)
     app.add_route("/mcp", refuse, methods=["POST"])
     with serving(app) as url, serving(make_server().streamable_http_app()) as good:
         cases = {
-            r"allowedTools names 'ecko', which MCP server 'tests' does not have; it has: ask, broken, ": on_http(
-                f"{good}/mcp", allowedTools=["echo", "ecko"]
-            ),
-            r"The tools of MCP server 'tests' \(http://127.0.0.1:1/\) can't be found out: it can't be reached": on_http(
-                "http://127.0.0.1:1/"
-            ),
+            (
+                r"allowedTools names 'ecko', which MCP server 'tests' does not have; it has: ask, "
+                r"broken, "
+            ): on_http(f"{good}/mcp", allowedTools=["echo", "ecko"]),
+            (
+                r"The tools of MCP server 'tests' \(http://127.0.0.1:1/\) can't be found out: it "
+                r"can't "
+                r"be reached"
+            ): on_http("http://127.0.0.1:1/"),
             r"it answered HTTP 401 Unauthorized \(check connection.apiKey": on_http(f"{url}/mcp"),
             r"it can't be started: .*'/none/server'": on_stdio(options={"command": "/none/server"}),
             r"expected either connection.endpoint": {"name": "tests", "kind": "mcp"},
         }
         async with stage.worker():
-            agents = [scripted_agent(scripted([says("never")]), [declared]) for declared in cases.values()]
+            agents = [
+                scripted_agent(scripted([says("never")]), [declared]) for declared in cases.values()
+            ]
             runs = [await stage.start(agent, missing_tool_grace=0) for agent in agents]
             for run, problem in zip(runs, cases, strict=True):
                 with pytest.raises(RunError, match=problem) as failed:
@@ -179,7 +207,9 @@ async def test_what_keeps_a_run_from_beginning(stage: Stage, scripted: Scripted)
                 assert failed.value.kind == "configuration"
 
 
-async def test_a_server_that_dies_in_mid_call_ends_no_run(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+async def test_a_server_that_dies_in_mid_call_ends_no_run(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
     notes = tmp_path / "notes.txt"
     replies = [
         asks(call("write_it", "a", text="x"), call("crash", "b")),
@@ -187,7 +217,9 @@ async def test_a_server_that_dies_in_mid_call_ends_no_run(stage: Stage, scripted
         says("done"),
     ]
     async with stage.worker():
-        run = await stage.start(scripted_agent(scripted(replies), [on_stdio(env={"NOTES": str(notes)})]))
+        run = await stage.start(
+            scripted_agent(scripted(replies), [on_stdio(env={"NOTES": str(notes)})])
+        )
         written, crashed, again = tool_texts(await run.result())
     assert (written, again) == ("written", "written")
     assert f"its process ended with exit code 3{NEEDS_APPROVAL}" in crashed
@@ -201,7 +233,10 @@ async def test_a_cancelled_run_and_a_slow_tool_are_told_to_the_server(
     for folder in (slow, cancelled):
         folder.mkdir()
     with serving(make_server().streamable_http_app()) as url:
-        web, model = on_http(f"{url}/mcp"), scripted([asks(call("wait", text=str(slow))), says("done")])
+        web, model = (
+            on_http(f"{url}/mcp"),
+            scripted([asks(call("wait", text=str(slow))), says("done")]),
+        )
         async with stage.worker():
             limited = await stage.start(scripted_agent(model, [{**web, "perdure": {"timeout": 2}}]))
             model = scripted([asks(call("wait", text=str(cancelled))), says("never")])
@@ -215,7 +250,9 @@ async def test_a_cancelled_run_and_a_slow_tool_are_told_to_the_server(
             await wait_for(_that((slow / "cancelled").exists))
     [message] = [each for each in caught.value.messages if each.role == "tool"]
     assert message.metadata["status"] == "cancelled"
-    assert tool_texts(result) == [f"Error: Tool 'wait' failed: timed out after 2 seconds{NEEDS_APPROVAL}"]
+    assert tool_texts(result) == [
+        f"Error: Tool 'wait' failed: timed out after 2 seconds{NEEDS_APPROVAL}"
+    ]
 
 
 async def test_progress_in_the_first_second_over_stdio_is_heard(
@@ -224,7 +261,9 @@ async def test_progress_in_the_first_second_over_stdio_is_heard(
     """The task that reads the server's messages belongs to no activity."""
     async with stage.worker(tool_loop=None):
         run = await stage.start(
-            scripted_agent(scripted([asks(call("wait", text=str(tmp_path))), says("over")]), [on_stdio()])
+            scripted_agent(
+                scripted([asks(call("wait", text=str(tmp_path))), says("over")]), [on_stdio()]
+            )
         )
         await wait_for(lambda: _progress(stage, run))
         (tmp_path / "go").touch()
@@ -234,9 +273,13 @@ async def test_progress_in_the_first_second_over_stdio_is_heard(
 async def test_tools_that_need_an_approval(stage: Stage, scripted: Scripted) -> None:
     mode = {"kind": "specify", "alwaysRequireApprovalTools": ["write.it"]}
     with serving(make_server().streamable_http_app()) as url:
-        model = scripted([asks(call("echo", "a", text="x"), call("write_it", "b", text="y")), says("done")])
+        model = scripted(
+            [asks(call("echo", "a", text="x"), call("write_it", "b", text="y")), says("done")]
+        )
         async with stage.worker():
-            run = await stage.start(scripted_agent(model, [on_http(f"{url}/mcp", approvalMode=mode)]))
+            run = await stage.start(
+                scripted_agent(model, [on_http(f"{url}/mcp", approvalMode=mode)])
+            )
             [pending] = await wait_for(lambda: _pending(run))
             assert (pending.name, pending.description, pending.arguments) == (
                 "write_it",
@@ -252,7 +295,9 @@ async def test_tools_that_need_an_approval(stage: Stage, scripted: Scripted) -> 
 async def test_what_a_server_asks_in_the_middle_of_a_call_is_a_question_of_the_run(
     stage: Stage, scripted: Scripted, tmp_path: Path
 ) -> None:
-    """It waits over the end of its worker and of the server's process; the answers go out with the next request."""
+    """It waits over the end of its worker and of the server's process; the answers go out with the
+    next request.
+    """
     notes = tmp_path / "notes.txt"
     declared = on_stdio(env={"NOTES": str(notes)})
 
@@ -263,7 +308,9 @@ async def test_what_a_server_asks_in_the_middle_of_a_call_is_a_question_of_the_r
         return pending
 
     async with stage.worker():
-        run = await stage.start(scripted_agent(scripted([asks(call("ask", "a")), says("done")]), [declared]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("ask", "a")), says("done")]), [declared])
+        )
         seat = await question(run, "MCP server 'tests' asks: Which seat?")
         assert (seat.choices, seat.allow_other) == (["aisle", "window"], False)
     async with stage.worker():
@@ -287,8 +334,12 @@ async def test_what_a_server_asks_in_the_middle_of_a_call_is_a_question_of_the_r
     await stage.replay()
 
 
-async def test_a_run_sees_the_tools_that_were_listed_when_it_began(stage: Stage, scripted: Scripted) -> None:
-    """Whatever the server says meanwhile (`list_changed`); a run that begins later sees the new list."""
+async def test_a_run_sees_the_tools_that_were_listed_when_it_began(
+    stage: Stage, scripted: Scripted
+) -> None:
+    """Whatever the server says meanwhile (`list_changed`); a run that begins later sees the new
+    list.
+    """
     later = {**HELLO[0], "name": "later"}
 
     def answer(request: Request, message: dict[str, Any]) -> Response:
@@ -303,7 +354,10 @@ async def test_a_run_sees_the_tools_that_were_listed_when_it_began(stage: Stage,
         return Response(body, media_type="text/event-stream")
 
     server = ScriptedServer(answer)
-    models = [scripted([asks(call("hello", "a")), asks(call("hello", "b")), says("done")]), scripted([says("done")])]
+    models = [
+        scripted([asks(call("hello", "a")), asks(call("hello", "b")), says("done")]),
+        scripted([says("done")]),
+    ]
     with serving(server.app) as url:
         agents = [scripted_agent(model, [on_http(f"{url}/mcp")]) for model in models]
         async with stage.worker():
@@ -321,7 +375,9 @@ async def _asks(run: RunHandle, words: str) -> bool:
     return any(words in str(pending.question) for pending in await _pending(run))
 
 
-async def test_a_killed_worker_takes_its_servers_with_it(killed: tuple[Killed, asyncio.Task[RunResult[Any]]]) -> None:
+async def test_a_killed_worker_takes_its_servers_with_it(
+    killed: tuple[Killed, asyncio.Task[RunResult[Any]]],
+) -> None:
     """What it had called is repeated on another worker only where that does no harm."""
     scene, playing = killed
     lost, repeated = tool_texts(await asyncio.wait_for(playing, 60))
@@ -357,7 +413,9 @@ class Counting:
 async def _progress(stage: Stage, run: RunHandle) -> bool:
     """Whether the server's progress is seen in Temporal."""
     description = await stage.client.get_workflow_handle(run.id).describe()
-    details = [each.heartbeat_details.payloads for each in description.raw_description.pending_activities]
+    details = [
+        each.heartbeat_details.payloads for each in description.raw_description.pending_activities
+    ]
     return any(b"step " in payload.data for payloads in details for payload in payloads)
 
 

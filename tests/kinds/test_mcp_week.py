@@ -1,4 +1,6 @@
-"""A run of a week: each hour all tokens end, and each MCP server starts anew, in a way of its own."""
+"""A run of a week: each hour all tokens end, and each MCP server starts anew, in a way of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +98,10 @@ class Week:
         """The older server, for those alone who have the token of the hour."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] == "http" and Request(scope).headers.get("authorization") != f"Bearer {self.token}":
+            if (
+                scope["type"] == "http"
+                and Request(scope).headers.get("authorization") != f"Bearer {self.token}"
+            ):
                 return await Response("no", 401)(scope, receive, send)
             await self.older(scope, receive, send)
 
@@ -132,7 +137,9 @@ class Week:
         for pid in self._processes():
             os.kill(pid, signal.SIGKILL)
             self.restarts["killed"] += 1
-        time.sleep(0.3)  # Their ends are heard of meanwhile: a call that is under way then is another story.
+        time.sleep(
+            0.3
+        )  # Their ends are heard of meanwhile: a call that is under way then is another story.
         self.restarts.update(["stopped", "forgets", "ends its stream"])
 
     def _processes(self) -> list[int]:
@@ -151,7 +158,9 @@ class Week:
 
 
 @pytest.mark.parametrize(
-    "hours", [3, pytest.param(168, marks=[pytest.mark.trial, pytest.mark.timeout(1800)])], ids=["three hours", "a week"]
+    "hours",
+    [3, pytest.param(168, marks=[pytest.mark.trial, pytest.mark.timeout(1800)])],
+    ids=["three hours", "a week"],
 )
 async def test_no_call_is_lost_and_none_repeated(
     stage: Stage, scripted: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int
@@ -170,31 +179,47 @@ async def test_no_call_is_lost_and_none_repeated(
     ):
         week.serve()
         oauth = {"kind": "oauth", "clientId": CLIENT, "clientSecret": "${env:ROBOT_SECRET}"}
-        options = {"command": sys.executable, "args": ["-S", week.program], "env": {"NOTES": str(week.notes)}}
+        options = {
+            "command": sys.executable,
+            "args": ["-S", week.program],
+            "env": {"NOTES": str(week.notes)},
+        }
         tools = [
             {
                 **on_http(week.stopped.mcp, connection={**oauth, "issuer": week.stopped.url}),
                 "name": "stopped",
                 "allowedTools": ["write.it"],
             },
-            {**on_http(week.forgets.mcp, connection={**oauth, "issuer": week.forgets.url}), "name": "forgets"},
-            {**on_http(f"{older}/sse", connection={"apiKey": "${credential:older}"}), "name": "older"},
+            {
+                **on_http(week.forgets.mcp, connection={**oauth, "issuer": week.forgets.url}),
+                "name": "forgets",
+            },
+            {
+                **on_http(f"{older}/sse", connection={"apiKey": "${credential:older}"}),
+                "name": "older",
+            },
             {"name": "killed", "kind": "mcp", "options": options},
         ]
         async with stage.worker(credentials=week.vault):
             agent = scripted_agent(scripted(week.reply), tools)
-            run = await stage.start(agent, max_iterations=hours + 1, parallel_tool_calls=True, lost_worker_seconds=60)
+            run = await stage.start(
+                agent, max_iterations=hours + 1, parallel_tool_calls=True, lost_worker_seconds=60
+            )
             result = await run.result()
     week.close()
     texts = tool_texts(result)
     failed = [each for each in texts if each != "written" and not each.startswith("Hello, greet-")]
     done = Counter([*week.notes.read_text().split(), *week.older.executed])
     expected = [
-        f"{name}-{hour}" for name, hour in itertools.product(("write_it", "write", "greet", "note"), range(hours))
+        f"{name}-{hour}"
+        for name, hour in itertools.product(("write_it", "write", "greet", "note"), range(hours))
     ]
     tokens = len(week.stopped.grants) + len(week.forgets.grants) + week.asked["older"]
     seconds = time.monotonic() - began
-    print(f"{hours} h: {len(texts)} calls, {tokens} tokens, {week.restarts.total()} restarts, {seconds:.0f} s")
+    print(
+        f"{hours} h: {len(texts)} calls, {tokens} tokens, {week.restarts.total()} restarts, "
+        f"{seconds:.0f} s"
+    )
     assert failed == []
     assert result.output == "The week is over."
     assert done == Counter(expected), "each once"

@@ -64,7 +64,9 @@ async def test_every_place_and_body_end_to_end(
     monkeypatch.setenv("PETS_API_KEY", KEY)
     pet = {"name": "Rex", "age": 3, "parents": [{"name": "Mia", "parents": []}]}
     calls = [
-        call("getPet", **{"pet_id": "a b;ü", "tag": ["x", "y&z"], "x-note": "hi", "session": "s;1"}),
+        call(
+            "getPet", **{"pet_id": "a b;ü", "tag": ["x", "y&z"], "x-note": "hi", "session": "s;1"}
+        ),
         call("addPet", **pet),
         call("upload", file=base64.b64encode(b"12345").decode(), title="T", n=[1, 2]),
         call("picture"),
@@ -78,20 +80,32 @@ async def test_every_place_and_body_end_to_end(
         run = await stage.start(agent)
         result = await run.result()
     told = results(result)
-    assert json.loads(told[0].text) == {"id": "a b;ü", "tags": ["x", "y&z"], "note": "hi", "session": "s%3B1"}
+    assert json.loads(told[0].text) == {
+        "id": "a b;ü",
+        "tags": ["x", "y&z"],
+        "note": "hi",
+        "session": "s%3B1",
+    }
     assert json.loads(told[1].text)["parents"][0]["name"] == "Mia"
     assert json.loads(told[2].text) == {"size": 5, "name": "file", "title": "T", "n": [1, 2]}
     assert told[3].parts == [
-        ImagePart.model_validate({"source": base64.b64encode(PIXEL).decode(), "mediaType": "image/png"})
+        ImagePart.model_validate(
+            {"source": base64.b64encode(PIXEL).decode(), "mediaType": "image/png"}
+        )
     ]
     assert told[4].text == "Hello, Zoë"
     assert told[5].text == (
-        'Error: Tool \'getPet\' failed: GET /pets/{pet_id} answered 404 Not Found: {"detail":"no such pet"}'
+        'Error: Tool \'getPet\' failed: GET /pets/{pet_id} answered 404 Not Found: {"detail":"no '
+        'such pet"}'
     )
-    assert told[6].text == "Error: Invalid arguments for tool 'getPet': 'pet_id' must be string, got 7"
+    assert (
+        told[6].text == "Error: Invalid arguments for tool 'getPet': 'pet_id' must be string, got 7"
+    )
     assert service.calls["GET /openapi.json"] == 1
     assert len(service.keys) == 1
-    assert not [data for data in await everything_recorded(stage.client, run.id) if KEY.encode() in data]
+    assert not [
+        data for data in await everything_recorded(stage.client, run.id) if KEY.encode() in data
+    ]
 
 
 YAML = """
@@ -109,7 +123,9 @@ paths:
 PARTS = "id: {name: id, in: path, required: true, schema: {type: string, nullable: true}}"
 
 
-def in_files(folder: Path, model: ScriptedModel, endpoint: str, specification: str = "pets.yaml") -> Path:
+def in_files(
+    folder: Path, model: ScriptedModel, endpoint: str, specification: str = "pets.yaml"
+) -> Path:
     """The file of an agent, beside a specification in two files."""
     (folder / "pets.yaml").write_text(YAML)
     (folder / "parts.yaml").write_text(PARTS)
@@ -172,7 +188,9 @@ async def test_a_file_that_is_absent_there_is_read_by_the_worker(
     assert json.loads(results(result)[0].text)["id"] == "1"
 
 
-async def test_runs_in_one_process_read_the_file_too(scripted: Scripted, service: Service, tmp_path: Path) -> None:
+async def test_runs_in_one_process_read_the_file_too(
+    scripted: Scripted, service: Service, tmp_path: Path
+) -> None:
     agent = load(in_files(tmp_path, scripted([]), service.url))
     result = await InProcessRun(agent, [], model=[asks(call("getPet", id="1")), says("done")]).run()
     assert json.loads(results(result)[0].text)["id"] == "1"
@@ -181,17 +199,32 @@ async def test_runs_in_one_process_read_the_file_too(scripted: Scripted, service
 @pytest.mark.parametrize(
     ("declared", "problem"),
     [
-        ({"options": {"operations": ["getPett"]}}, r"no operation 'getPett' \(did you mean 'getPet'\?\)"),
+        (
+            {"options": {"operations": ["getPett"]}},
+            r"no operation 'getPett' \(did you mean 'getPet'\?\)",
+        ),
         ({"options": {"operation": ["getPet"]}}, r"options.operation means nothing here"),
         ({"specification": "URL/nothing"}, "answered 404 Not Found"),
         ({"specification": "URL/nonsense"}, "is not UTF-8 text"),
         ({"specification": "URL/hello"}, "must be an object, got 'Hello, Zoë'"),
-        ({"specification": "http://127.0.0.1:1/openapi.json"}, "http://127.0.0.1:1 can't be reached"),
-        ({"specification": "URL/elsewhere?to=http://localhost:1/x"}, "redirects to http://localhost:1"),
+        (
+            {"specification": "http://127.0.0.1:1/openapi.json"},
+            "http://127.0.0.1:1 can't be reached",
+        ),
+        (
+            {"specification": "URL/elsewhere?to=http://localhost:1/x"},
+            "redirects to http://localhost:1",
+        ),
         ({"specification": "absent.json"}, "this worker has no prompt_root to look in"),
         ({"specification": None}, "specification is missing"),
-        ({"connection": {"kind": "reference", "name": "shop"}}, "this worker has no connection 'shop'"),
-        ({"connection": {"kind": "foundry"}}, "connection.kind is 'foundry'. Expected one of key, anonymous"),
+        (
+            {"connection": {"kind": "reference", "name": "shop"}},
+            "this worker has no connection 'shop'",
+        ),
+        (
+            {"connection": {"kind": "foundry"}},
+            "connection.kind is 'foundry'. Expected one of key, anonymous",
+        ),
     ],
 )
 async def test_what_can_t_be_offered_fails_the_run(
@@ -206,7 +239,9 @@ async def test_what_can_t_be_offered_fails_the_run(
         await InProcessRun(agent, [], model=[says("never")]).run()
 
 
-async def test_a_remote_end_that_is_dead_slow_or_strange(stage: Stage, scripted: Scripted, service: Service) -> None:
+async def test_a_remote_end_that_is_dead_slow_or_strange(
+    stage: Stage, scripted: Scripted, service: Service
+) -> None:
     calls = [
         call("nonsense"),
         call("elsewhere", to="http://localhost:1/secret"),
@@ -220,10 +255,14 @@ async def test_a_remote_end_that_is_dead_slow_or_strange(stage: Stage, scripted:
         await wait_for(lambda: _is(service.aborted["POST"] == 1))
         result = await run.result()
     told = [message.text for message in results(result)]
-    assert told[0].startswith("Error: Tool 'nonsense' failed: GET /nonsense gave an answer that is not JSON: ")
+    assert told[0].startswith(
+        "Error: Tool 'nonsense' failed: GET /nonsense gave an answer that is not JSON: "
+    )
     assert told[1] == (
-        f"Error: Tool 'elsewhere' failed: GET /elsewhere: {service.url} redirects to http://localhost:1 (status 307), "
-        f"where this tool does not go: if it should, write that server as `endpoint` of the connection{SAFE}"
+        f"Error: Tool 'elsewhere' failed: GET /elsewhere: {service.url} redirects to "
+        "http://localhost:1 (status 307), "
+        "where this tool does not go: if it should, write that server as `endpoint` of the "
+        f"connection{SAFE}"
     )
     assert told[2] == f"Error: Tool 'slowPost' failed: timed out after 0.3 seconds{NEEDS_APPROVAL}"
     assert service.calls["POST /slow"] == 1
@@ -237,7 +276,9 @@ async def test_a_server_that_is_gone(scripted: Scripted, tmp_path: Path) -> None
     )
 
 
-async def test_a_cancelled_run_drops_its_request(stage: Stage, scripted: Scripted, service: Service) -> None:
+async def test_a_cancelled_run_drops_its_request(
+    stage: Stage, scripted: Scripted, service: Service
+) -> None:
     model = scripted([asks(call("slowPost"))])
     async with stage.worker():
         run = await stage.start(scripted_agent(model, [api(service)]), cancel_grace=0.1)
@@ -258,7 +299,9 @@ async def test_a_worker_killed_in_mid_call(
         job = WorkerJob(address=address, task_queue=stage.task_queue, folder=str(tmp_path))
         first = await nursery.start(job)
         run = await stage.start(scripted_agent(model, [api(service)]), parallel_tool_calls=True)
-        await wait_for(lambda: _is(service.calls["GET /slow"] + service.calls["POST /slow"] == 2), timeout=60)
+        await wait_for(
+            lambda: _is(service.calls["GET /slow"] + service.calls["POST /slow"] == 2), timeout=60
+        )
         service.release.set()
         first.kill()
         await nursery.start(job)
@@ -305,7 +348,10 @@ def test_validate_reads_the_specification(
     (tmp_path / "parts.yaml").unlink()
     code, text = validated(file, capsys)
     assert code == 1
-    assert "agent.prompty:7: error: tools[0]: pets.yaml: GET /pets/{id}: `$ref: ./parts.yaml#/id` can't be" in text
+    assert (
+        "agent.prompty:7: error: tools[0]: pets.yaml: GET /pets/{id}: `$ref: ./parts.yaml#/id` "
+        "can't be" in text
+    )
 
 
 def test_validate_compares_it_with_the_schema_of_openapi(
@@ -317,5 +363,6 @@ def test_validate_compares_it_with_the_schema_of_openapi(
     code, text = validated(file, capsys)
     assert code == 0
     assert (
-        "tools[0].specification: pets.yaml is not a valid OpenAPI document: the document: 'info' is a required" in text
+        "tools[0].specification: pets.yaml is not a valid OpenAPI document: the document: 'info' "
+        "is a required" in text
     )

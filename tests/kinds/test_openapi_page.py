@@ -18,14 +18,21 @@ from ..support.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
 PAGE = (Path(__file__).parents[2] / "docs" / "tools-openapi.md").read_text(encoding="utf-8")
-FILE, CODE = (re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)[1] for language in ("yaml", "python"))  # type: ignore[index]
+FILE, CODE = (
+    re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)[1] for language in ("yaml", "python")
+)  # type: ignore[index]
 
 
-async def test_the_page(stage: Stage, scripted: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_page(
+    stage: Stage, scripted: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LIBRARY_KEY", "library-key-0123456789")
     names: dict[str, object] = {"__name__": "library"}
     exec(CODE, names)
-    lent, missing = call("lendBook", "one", number=2, reader="Zoë"), call("lendBook", "two", number=3, reader="Zoë")
+    lent, missing = (
+        call("lendBook", "one", number=2, reader="Zoë"),
+        call("lendBook", "two", number=3, reader="Zoë"),
+    )
     model = scripted([asks(call("findBooks", title="em")), asks(lent, missing), says("done")])
     file = tmp_path / "librarian.prompty"
     with served(names["app"]) as url:
@@ -38,5 +45,6 @@ async def test_the_page(stage: Stage, scripted: Scripted, tmp_path: Path, monkey
     assert [message.text for message in result.messages if message.role == "tool"] == [
         '{"1":"Emma"}',
         '"Zoë has Dracula"',
-        'Error: Tool \'lendBook\' failed: POST /books/{number}/loans answered 404 Not Found: {"detail":"no such book"}',
+        "Error: Tool 'lendBook' failed: POST /books/{number}/loans answered 404 Not Found: "
+        '{"detail":"no such book"}',
     ]

@@ -29,7 +29,9 @@ from ..support.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
 PAGE = (Path(__file__).parents[2] / "docs" / "tool-kinds.md").read_text(encoding="utf-8")
-CODE, METADATA = (re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)[0] for language in ("python", "toml"))
+CODE, METADATA = (
+    re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)[0] for language in ("python", "toml")
+)
 SHOP = {"name": "shop", "kind": "sqlite"}
 
 
@@ -57,7 +59,11 @@ class Slow(Echo):
 
 
 def say(name: str = "say", **fields: Any) -> Offering:
-    parameters = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    parameters = {
+        "type": "object",
+        "properties": {"text": {"type": "string"}},
+        "required": ["text"],
+    }
     return Offering(name=name, **{"parameters": parameters, **fields})
 
 
@@ -70,7 +76,9 @@ def shop(tmp_path: Path) -> dict[str, Any]:
     return {**SHOP, "options": {"file": str(tmp_path / "shop.db")}}
 
 
-async def test_a_function_of_the_tool_s_name_comes_before_its_kind(stage: Stage, scripted: Scripted) -> None:
+async def test_a_function_of_the_tool_s_name_comes_before_its_kind(
+    stage: Stage, scripted: Scripted
+) -> None:
     """§9.2: the model is offered the function, and the run says that it stands for the tool."""
 
     def shop(title: str) -> str:
@@ -81,11 +89,17 @@ async def test_a_function_of_the_tool_s_name_comes_before_its_kind(stage: Stage,
         run = await stage.start(scripted_agent(model, [SHOP]))
         result = await run.result()
     offered = [tool["function"] for tool in model.requests[0].body["tools"]]
-    assert [(tool["name"], list(tool["parameters"]["properties"])) for tool in offered] == [("shop", ["title"])]
-    assert [message.text for message in result.messages if message.role == "tool"] == ["Emma is sold out"]
+    assert [(tool["name"], list(tool["parameters"]["properties"])) for tool in offered] == [
+        ("shop", ["title"])
+    ]
+    assert [message.text for message in result.messages if message.role == "tool"] == [
+        "Emma is sold out"
+    ]
     assert kind.calls == []
     (said,) = [event.data["message"] for event in await run.events() if event.type == "status"]
-    assert said.startswith(f"The function 'shop' of {__name__} is called in place of the tool 'shop' (kind: sqlite)")
+    assert said.startswith(
+        f"The function 'shop' of {__name__} is called in place of the tool 'shop' (kind: sqlite)"
+    )
 
 
 async def test_the_kind_of_the_page(stage: Stage, scripted: Scripted, shop: dict[str, Any]) -> None:
@@ -106,29 +120,43 @@ async def test_a_file_that_can_t_be_read_fails_the_start(stage: Stage, scripted:
     exec(CODE, names := {"__name__": "tables"})
     missing = {**SHOP, "options": {"file": "/none/shop.db"}}
     async with stage.worker(tool_kinds={"sqlite": names["Tables"]()}):
-        run = await stage.start(scripted_agent(scripted([says("never")]), [missing]), missing_tool_grace=0)
-        with pytest.raises(RunError, match=r"tool 'shop' \(kind: sqlite\): '/none/shop.db' can't be read") as failed:
+        run = await stage.start(
+            scripted_agent(scripted([says("never")]), [missing]), missing_tool_grace=0
+        )
+        with pytest.raises(
+            RunError, match=r"tool 'shop' \(kind: sqlite\): '/none/shop.db' can't be read"
+        ) as failed:
             await run.result()
         assert failed.value.kind == "configuration"
-        run = await stage.start(scripted_agent(scripted([says("never")]), [SHOP]), missing_tool_grace=0)
+        run = await stage.start(
+            scripted_agent(scripted([says("never")]), [SHOP]), missing_tool_grace=0
+        )
         with pytest.raises(RunError, match=r"tool 'shop': options\.file is missing"):
             await run.result()
 
 
-async def test_a_kind_of_an_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_kind_of_an_installed_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     [(group, entries)] = tomllib.loads(METADATA)["project"]["entry-points"].items()
     assert group == ENTRY_POINT_GROUP
     about = tmp_path / "sqlite_perdure-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: sqlite-perdure\nVersion: 1.0\n")
-    lines = [f"[{group}]", *(f"{key} = {target}" for key, target in entries.items()), "gone = nowhere_perdure:Kind"]
+    lines = [
+        f"[{group}]",
+        *(f"{key} = {target}" for key, target in entries.items()),
+        "gone = nowhere_perdure:Kind",
+    ]
     (about / "entry_points.txt").write_text("\n".join(lines))
     (tmp_path / "sqlite_perdure.py").write_text(CODE)
     monkeypatch.syspath_prepend(tmp_path)
     kinds = Kinds()
     assert type(kinds.get("sqlite")).__name__ == "Tables"
     assert kinds.get("sqlite") is kinds.get("sqlite")
-    with pytest.raises(ConfigurationError, match="adds the tool kind 'gone' can't be imported: No module named"):
+    with pytest.raises(
+        ConfigurationError, match="adds the tool kind 'gone' can't be imported: No module named"
+    ):
         kinds.get("gone")
 
 
@@ -165,7 +193,9 @@ def glossary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     about = tmp_path / "glossary_perdure-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: glossary-perdure\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(f"[{ENTRY_POINT_GROUP}]\nglossary = glossary_perdure:Glossary")
+    (about / "entry_points.txt").write_text(
+        f"[{ENTRY_POINT_GROUP}]\nglossary = glossary_perdure:Glossary"
+    )
     (tmp_path / "glossary_perdure.py").write_text(GLOSSARY)
     monkeypatch.syspath_prepend(tmp_path)
     folder = tmp_path / "agents"
@@ -175,27 +205,40 @@ def glossary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder / "clerk.prompty"
 
 
-async def test_a_kind_records_a_file_when_a_run_is_started(stage: Stage, scripted: Scripted, glossary: Path) -> None:
+async def test_a_kind_records_a_file_when_a_run_is_started(
+    stage: Stage, scripted: Scripted, glossary: Path
+) -> None:
     agent = with_script(load(glossary), scripted(list(ASKED)))
     run = await start_run(stage.client, agent, task_queue=stage.task_queue)
     (glossary.parent / "words.txt").unlink()
     async with stage.worker():
         result = await run.result()
-    assert [message.text for message in result.messages if message.role == "tool"] == ["one execution"]
+    assert [message.text for message in result.messages if message.role == "tool"] == [
+        "one execution"
+    ]
 
 
 def test_a_kind_records_a_file_in_process_too(glossary: Path) -> None:
     exec(GLOSSARY, names := {"__name__": "glossary"})
-    (glossary.parent / "second.prompty").write_text(glossary.read_text().replace("kind: glossary", "kind: words"))
-    for file, kinds in ((glossary, {}), (glossary.with_name("second.prompty"), {"words": names["Glossary"]()})):
+    (glossary.parent / "second.prompty").write_text(
+        glossary.read_text().replace("kind: glossary", "kind: words")
+    )
+    for file, kinds in (
+        (glossary, {}),
+        (glossary.with_name("second.prompty"), {"words": names["Glossary"]()}),
+    ):
         result = run_in_process(file, model=list(ASKED), tool_kinds=kinds)
-        assert [message.text for message in result.messages if message.role == "tool"] == ["one execution"]
+        assert [message.text for message in result.messages if message.role == "tool"] == [
+            "one execution"
+        ]
 
 
 def test_a_kind_reads_no_file_outside_the_agent_s_folder(glossary: Path) -> None:
     (glossary.parent.parent / "words.txt").write_text("run: one execution")
     glossary.write_text(GLOSSARY_AGENT.replace("FILE", "../words.txt"))
-    with pytest.raises(LoadError, match=r"tool 'glossary': \.\./words\.txt resolves outside allowed roots"):
+    with pytest.raises(
+        LoadError, match=r"tool 'glossary': \.\./words\.txt resolves outside allowed roots"
+    ):
         run_input(glossary)
 
 
@@ -224,8 +267,14 @@ async def test_what_is_offered_is_asked_once_and_recorded(stage: Stage, scripted
 
 
 async def test_arguments_fit_the_schema_before_the_kind_sees_them(scripted: Scripted) -> None:
-    strange = say("odd", parameters={"type": "object", "properties": {"x": {"$ref": "https://localhost:1/x.json"}}})
-    nested = say("nested", parameters={"type": "object", "properties": {"n": {"type": "integer", "pattern": "("}}})
+    strange = say(
+        "odd",
+        parameters={"type": "object", "properties": {"x": {"$ref": "https://localhost:1/x.json"}}},
+    )
+    nested = say(
+        "nested",
+        parameters={"type": "object", "properties": {"n": {"type": "integer", "pattern": "("}}},
+    )
     kind = Echo(say(), strange, nested)
     calls = [
         call("say"),
@@ -241,7 +290,8 @@ async def test_arguments_fit_the_schema_before_the_kind_sees_them(scripted: Scri
     assert texts == [
         "Error: Invalid arguments for tool 'say': 'text' is required (string)",
         "Error: Invalid arguments for tool 'say': 'text' must be string, got 5",
-        "Error: Invalid arguments for tool 'odd': the tool's own schema can't be used: Unresolvable: https://localhost:1/x.json",
+        "Error: Invalid arguments for tool 'odd': the tool's own schema can't be used: "
+        "Unresolvable: https://localhost:1/x.json",
         "{}",
         "Error: Invalid arguments for tool 'say': unknown argument 'more': expected text",
     ]
@@ -264,10 +314,15 @@ async def test_bound_parameters_are_the_run_s(scripted: Scripted) -> None:
         ([say("x" * 65)], "at most 64 characters"),
         ([say(details={"text": "x" * 70_000})], "takes 70,.* bytes: at most 65,536"),
         ([say(details={"when": object()})], "has no JSON form"),
-        ([say(f"f{n}", details={"text": "x" * 60_000}) for n in range(20)], "bytes together, at most 1,048,576"),
+        (
+            [say(f"f{n}", details={"text": "x" * 60_000}) for n in range(20)],
+            "bytes together, at most 1,048,576",
+        ),
     ],
 )
-async def test_offers_that_can_t_be(offerings: list[Offering], problem: str, scripted: Scripted) -> None:
+async def test_offers_that_can_t_be(
+    offerings: list[Offering], problem: str, scripted: Scripted
+) -> None:
     agent = scripted_agent(scripted([]), [{"name": "echo", "kind": "echo"}])
     run = InProcessRun(agent, [], tool_kinds={"echo": Echo(*offerings)}, model=[says("never")])
     with pytest.raises(RunError, match=problem):
@@ -275,13 +330,23 @@ async def test_offers_that_can_t_be(offerings: list[Offering], problem: str, scr
 
 
 async def test_two_tools_that_offer_one_name(scripted: Scripted) -> None:
-    agent = scripted_agent(scripted([]), [{"name": "one", "kind": "echo"}, {"name": "two", "kind": "echo"}])
-    kind, model = Echo(say()), [asks(call("say", text="1"), call("two_say", text="2")), says("done")]
+    agent = scripted_agent(
+        scripted([]), [{"name": "one", "kind": "echo"}, {"name": "two", "kind": "echo"}]
+    )
+    kind, model = (
+        Echo(say()),
+        [asks(call("say", text="1"), call("two_say", text="2")), says("done")],
+    )
     await InProcessRun(agent, [], tool_kinds={"echo": kind}, model=model).run()
-    assert [(each.tool.name, each.name) for each in kind.calls] == [("one", "say"), ("two", "two_say")]
+    assert [(each.tool.name, each.name) for each in kind.calls] == [
+        ("one", "say"),
+        ("two", "two_say"),
+    ]
 
 
-async def test_a_worker_with_a_dynamic_activity_of_its_own(stage: Stage, scripted: Scripted) -> None:
+async def test_a_worker_with_a_dynamic_activity_of_its_own(
+    stage: Stage, scripted: Scripted
+) -> None:
     @activity.defn(dynamic=True)
     async def anything(arguments: Sequence[RawValue]) -> str:
         raise AssertionError("not for tools")
@@ -293,11 +358,16 @@ async def test_a_worker_with_a_dynamic_activity_of_its_own(stage: Stage, scripte
     agent = scripted_agent(model, ["look", {"name": "echo", "kind": "echo"}])
     async with stage.worker([look], tool_kinds={"echo": Echo(say())}, activities=[anything]):
         result = await (await stage.start(agent)).result()
-    assert [message.text for message in result.messages if message.role == "tool"] == ["A", '{"text":"b"}']
+    assert [message.text for message in result.messages if message.role == "tool"] == [
+        "A",
+        '{"text":"b"}',
+    ]
 
 
 def test_a_kind_that_is_none(stage: Stage) -> None:
-    with pytest.raises(ConfigurationError, match=r"tool_kinds\['echo'\] is .*Echo.*: expected an object"):
+    with pytest.raises(
+        ConfigurationError, match=r"tool_kinds\['echo'\] is .*Echo.*: expected an object"
+    ):
         create_worker(stage.client, tool_kinds={"echo": Echo})  # type: ignore[dict-item]
 
 

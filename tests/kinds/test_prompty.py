@@ -1,4 +1,6 @@
-"""Other agents as tools, end to end: one call, two levels, many at once, and what goes wrong in them."""
+"""Other agents as tools, end to end: one call, two levels, many at once, and what goes wrong in
+them.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,10 @@ async def test_two_levels_deep(stage: Stage, scripted: Scripted, tmp_path: Path)
         )
     )
     chief = write_agent(
-        tmp_path, "chief.prompty", model, tools=[calls("team/clerk.prompty", description="Asks a clerk.")]
+        tmp_path,
+        "chief.prompty",
+        model,
+        tools=[calls("team/clerk.prompty", description="Asks a clerk.")],
     )
     write_agent(
         tmp_path,
@@ -91,7 +96,10 @@ async def test_two_levels_deep(stage: Stage, scripted: Scripted, tmp_path: Path)
     clerk = await child_of(stage, run, "1-0")
     assert tool_texts(await clerk.messages()) == ["Page 3: wood floats."]
     assert [await origin(stage, each) for each in (run, clerk)] == ["direct", run.id]
-    assert [message.text for message in await clerk.messages()][:2] == ["You are a clerk.", "About ships."]
+    assert [message.text for message in await clerk.messages()][:2] == [
+        "You are a clerk.",
+        "About ships.",
+    ]
     reader = await child_of(stage, clerk, "1-0")
     assert (await reader.messages())[0].text == "Read page 3."
     asked = {request.body["model"]: request.body for request in model.requests}
@@ -128,7 +136,9 @@ async def test_events_of_called_runs_are_read_through_their_caller(
         )
     )
     chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
-    write_agent(tmp_path, "clerk.prompty", model, tools=[calls("reader.prompty")], inputs=takes("topic"))
+    write_agent(
+        tmp_path, "clerk.prompty", model, tools=[calls("reader.prompty")], inputs=takes("topic")
+    )
     write_agent(tmp_path, "reader.prompty", model)
     async with stage.worker():
         run = await stage.start(load(chief), parallel_tool_calls=True)
@@ -144,9 +154,15 @@ async def test_events_of_called_runs_are_read_through_their_caller(
         assert [each for each in shown(live, run) if each.startswith(f"{place} ")] == own
     for read in (events, live):
         of = [event.run_id for event in read]
-        (begun,) = (n for n, event in enumerate(read) if event.data.get("run_id") == f"{run.id}/2-0")
-        ended = next(n for n in range(begun, len(read)) if read[n].type == "tool_result" and of[n] is None)
-        assert {n for n, id in enumerate(of) if id and id.startswith(f"{run.id}/2-0")} == set(range(begun + 1, ended))
+        (begun,) = (
+            n for n, event in enumerate(read) if event.data.get("run_id") == f"{run.id}/2-0"
+        )
+        ended = next(
+            n for n in range(begun, len(read)) if read[n].type == "tool_result" and of[n] is None
+        )
+        assert {n for n, id in enumerate(of) if id and id.startswith(f"{run.id}/2-0")} == set(
+            range(begun + 1, ended)
+        )
         assert read[-1].type == "done"
     for number in range(3, len(events), 14):
         rest = await run.events(events[number].position, children=True)
@@ -156,8 +172,12 @@ async def test_events_of_called_runs_are_read_through_their_caller(
         assert sorted(shown(rest, run)) == sorted(shown(live, run)[number + 1 :])
 
 
-@pytest.mark.parametrize("position", ["x", "3(", "3(1-0)", "3(x=1)", "3(1-0=(2)", "3(1-0=1,)", "3)1("])
-async def test_what_is_no_position_is_refused(stage: Stage, scripted: Scripted, position: str) -> None:
+@pytest.mark.parametrize(
+    "position", ["x", "3(", "3(1-0)", "3(x=1)", "3(1-0=(2)", "3(1-0=1,)", "3)1("]
+)
+async def test_what_is_no_position_is_refused(
+    stage: Stage, scripted: Scripted, position: str
+) -> None:
     async with stage.worker():
         run = await stage.start(scripted_agent(scripted([says("done")])))
         await run.result()
@@ -167,7 +187,9 @@ async def test_what_is_no_position_is_refused(stage: Stage, scripted: Scripted, 
         [event async for event in run.stream(position, children=True)]
 
 
-async def test_twenty_agents_share_one_budget(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+async def test_twenty_agents_share_one_budget(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
     crowd = [call("clerk", f"c{n}", topic=str(n)) for n in range(20)]
     model = scripted(
         family_script(
@@ -197,10 +219,14 @@ async def test_twenty_agents_share_one_budget(stage: Stage, scripted: Scripted, 
     assert status.usage.total_tokens == 2100
     assert len(tool_texts(failed.value.messages)) == 20
     for text in tool_texts(failed.value.messages):
-        assert text.startswith("Error: Tool 'clerk' failed: limit_exceeded: Budget exhausted: max_total_tokens (100)")
+        assert text.startswith(
+            "Error: Tool 'clerk' failed: limit_exceeded: Budget exhausted: max_total_tokens (100)"
+        )
 
 
-async def test_the_time_and_the_tool_calls_that_are_left(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+async def test_the_time_and_the_tool_calls_that_are_left(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
     model = scripted(
         family_script(
             {
@@ -215,7 +241,8 @@ async def test_the_time_and_the_tool_calls_that_are_left(stage: Stage, scripted:
     async with stage.worker({"look": lambda: "x"}):
         run = await stage.start(load(chief), max_tool_calls=5, max_seconds=100, on_limit="partial")
         result = await run.result()
-    # Two of five calls were the chief's own, two the first clerk's: the second one had one left, and asked for two.
+    # Two of five calls were the chief's own, two the first clerk's: the second one had one left,
+    # and asked for two.
     first, second = tool_texts(result.messages)
     assert (first, second[:16], result.is_incomplete) == ("looked", "I was unable to ", True)
     clerk = (await stage.client.get_workflow_handle(f"{run.id}/1-0").fetch_history()).events[0]
@@ -225,9 +252,14 @@ async def test_the_time_and_the_tool_calls_that_are_left(stage: Stage, scripted:
     assert 0 < options["max_seconds"] <= 100
 
 
-async def test_agents_may_call_each_other_only_so_deep(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+async def test_agents_may_call_each_other_only_so_deep(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
     names = ["a", "b", "c"]
-    script = {name: [asks(call(after)), says(f"{name} is done")] for name, after in pairwise([*names, "d"])}
+    script = {
+        name: [asks(call(after)), says(f"{name} is done")]
+        for name, after in pairwise([*names, "d"])
+    }
     model = scripted(family_script({**script, "d": [says("never")]}))
     for name, after in pairwise([*names, "d"]):
         write_agent(tmp_path, f"{name}.prompty", model, tools=[calls(f"{after}.prompty")])
@@ -238,10 +270,14 @@ async def test_agents_may_call_each_other_only_so_deep(stage: Stage, scripted: S
         deepest = await (await child_of(stage, run, "1-0/1-0")).messages()
     assert result.output == "a is done"
     [text] = tool_texts(deepest)
-    assert text.startswith("Error: Tool 'd' failed: agents may call each other 2 levels deep (max_depth)")
+    assert text.startswith(
+        "Error: Tool 'd' failed: agents may call each other 2 levels deep (max_depth)"
+    )
 
 
-async def test_what_goes_wrong_in_an_agent_is_an_error_result(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+async def test_what_goes_wrong_in_an_agent_is_an_error_result(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
     model = scripted(
         family_script(
             {
@@ -260,7 +296,11 @@ async def test_what_goes_wrong_in_an_agent_is_an_error_result(stage: Stage, scri
             }
         )
     )
-    tools = [calls("clerk.prompty"), calls("slow.prompty", perdure={"timeout": 0.3}), calls("typed.prompty")]
+    tools = [
+        calls("clerk.prompty"),
+        calls("slow.prompty", perdure={"timeout": 0.3}),
+        calls("typed.prompty"),
+    ]
     chief = write_agent(tmp_path, "chief.prompty", model, tools=tools)
     write_agent(tmp_path, "clerk.prompty", model, inputs=takes("topic"))
     write_agent(tmp_path, "slow.prompty", model)
@@ -278,15 +318,30 @@ async def test_what_goes_wrong_in_an_agent_is_an_error_result(stage: Stage, scri
     assert slow.status == WorkflowExecutionStatus.CANCELED
     assert result.unpriced_calls == 1, "it has not told what it has cost"
     assert result.cost_usd
-    assert [(await run.tool_result(each)).text for each in ("1", "2", "3", "4")] == [failed, unfit, late, typed]
-    statuses = [message.metadata.get("status") for message in result.messages if message.role == "tool"]
+    assert [(await run.tool_result(each)).text for each in ("1", "2", "3", "4")] == [
+        failed,
+        unfit,
+        late,
+        typed,
+    ]
+    statuses = [
+        message.metadata.get("status") for message in result.messages if message.role == "tool"
+    ]
     assert statuses == ["error", "error", "timeout", None]
 
 
-async def test_a_late_agent_counts_with_its_share_of_a_limit(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
-    """What it has used is not known: if it counted as nothing, it could be called again and again."""
+async def test_a_late_agent_counts_with_its_share_of_a_limit(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
+    """What it has used is not known: if it counted as nothing, it could be called again and
+    again.
+    """
     script = {
-        "chief": [asks(call("slow", "1"), call("clerk", "2")), asks(call("slow", "3")), says("done")],
+        "chief": [
+            asks(call("slow", "1"), call("clerk", "2")),
+            asks(call("slow", "3")),
+            says("done"),
+        ],
         "slow": [says("late", delay=30)] * 2,
         "clerk": [says("fine")],
     }
@@ -300,24 +355,33 @@ async def test_a_late_agent_counts_with_its_share_of_a_limit(stage: Stage, scrip
         with pytest.raises(LimitExceededError, match="max_total_tokens") as reached:
             await run.result()
     assert reached.value.iterations == 2
-    told = re.search(r"(\d+) used, up to (\d+) more that could not be counted", str(reached.value.reason))
+    told = re.search(
+        r"(\d+) used, up to (\d+) more that could not be counted", str(reached.value.reason)
+    )
     assert told
     assert int(told[1]) + int(told[2]) == 1_000_000
     assert int(told[1]) < 1_000
 
 
-async def test_an_agent_whose_model_is_dead_or_talks_nonsense(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+async def test_an_agent_whose_model_is_dead_or_talks_nonsense(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
     model = scripted(
         family_script(
             {
-                "chief": [asks(call("dead", "1"), call("odd", "2"), call("empty", "3")), says("done")],
+                "chief": [
+                    asks(call("dead", "1"), call("odd", "2"), call("empty", "3")),
+                    says("done"),
+                ],
                 "odd": lambda request: ScriptedReply(error={"choices": "none"}),
                 "empty": lambda request: ScriptedReply(drop_after=0),
             }
         )
     )
     names = ("dead", "odd", "empty")
-    chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls(f"{name}.prompty") for name in names])
+    chief = write_agent(
+        tmp_path, "chief.prompty", model, tools=[calls(f"{name}.prompty") for name in names]
+    )
     for name in names:
         write_agent(tmp_path, f"{name}.prompty", None if name == "dead" else model)
     async with stage.worker():
@@ -328,7 +392,9 @@ async def test_an_agent_whose_model_is_dead_or_talks_nonsense(stage: Stage, scri
         assert text.startswith(f"Error: Tool '{name}' failed: execute: "), text
 
 
-async def test_bindings_pass_the_caller_s_inputs_down(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+async def test_bindings_pass_the_caller_s_inputs_down(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
     model = scripted(
         family_script(
             {
@@ -360,7 +426,9 @@ async def test_bindings_pass_the_caller_s_inputs_down(stage: Stage, scripted: Sc
         clerk = await child_of(stage, run, "1-0")
     assert seen == ["acme"]
     assert (await clerk.messages())[0].text == "x for acme"
-    assert list(model.requests[0].body["tools"][0]["function"]["parameters"]["properties"]) == ["topic"]
+    assert list(model.requests[0].body["tools"][0]["function"]["parameters"]["properties"]) == [
+        "topic"
+    ]
 
 
 async def test_delegates_take_a_task(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
@@ -383,7 +451,11 @@ async def test_delegates_take_a_task(stage: Stage, scripted: Scripted, tmp_path:
         clerk = await child_of(stage, run, "1-0")
         whole = await run.tool_result("call_delegate_to_clerk")
     [shown_text] = tool_texts(result.messages)
-    assert (shown_text[:11], 64_000 < len(shown_text) < 67_000, len(whole.text)) == ("three three", True, 300_000)
+    assert (shown_text[:11], 64_000 < len(shown_text) < 67_000, len(whole.text)) == (
+        "three three",
+        True,
+        300_000,
+    )
     assert [(each.role, each.text) for each in (await clerk.messages())[:2]] == [
         ("system", "You are clerk."),
         ("user", "Count ships."),
@@ -393,7 +465,9 @@ async def test_delegates_take_a_task(stage: Stage, scripted: Scripted, tmp_path:
     assert list(offered["function"]["parameters"]["properties"]) == ["task"]
 
 
-async def test_an_approval_waits_in_the_called_run(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+async def test_an_approval_waits_in_the_called_run(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
     model = scripted(
         family_script(
             {
@@ -425,17 +499,25 @@ async def test_an_approval_waits_in_the_called_run(stage: Stage, scripted: Scrip
             ApprovalError, match=f"waits in the run '{pending.run_id}', which this one has called"
         ) as no:
             await run.approve(pending.call_id)
-        assert f"perdure approve {pending.run_id} {pending.call_id} --digest {pending.digest}" in str(no.value)
+        assert (
+            f"perdure approve {pending.run_id} {pending.call_id} --digest {pending.digest}"
+            in str(no.value)
+        )
         assert no.value.pending == [pending]
         await run.called(pending.run_id).approve(pending.call_id, digest=pending.digest)
         assert (await run.result()).output == "done"
     assert (await run.status()).pending_approvals == []
 
 
-async def test_a_file_that_only_the_worker_has_is_read_once(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+async def test_a_file_that_only_the_worker_has_is_read_once(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
     model = scripted(
         family_script(
-            {"chief": [asks(call("clerk", "1")), asks(call("clerk", "2")), says("done")], "clerk": [says("first")]}
+            {
+                "chief": [asks(call("clerk", "1")), asks(call("clerk", "2")), says("done")],
+                "clerk": [says("first")],
+            }
         )
     )
     here, there = tmp_path / "here", tmp_path / "there"
@@ -455,7 +537,10 @@ async def test_a_file_that_only_the_worker_has_is_read_once(stage: Stage, script
     assert (await (await child_of(stage, run, "2-0")).messages())[0].text == "The first edition."
     async with stage.worker(prompt_root=here):
         lost = await stage.start(load(chief), missing_tool_grace=0)
-        with pytest.raises(RunError, match=r"'team/clerk\.prompty' was not there when the run was started, nor under"):
+        with pytest.raises(
+            RunError,
+            match=r"'team/clerk\.prompty' was not there when the run was started, nor under",
+        ):
             await lost.result()
 
 
@@ -479,8 +564,12 @@ class FailsOnce(Interceptor, ActivityInboundInterceptor):
         return result
 
 
-async def test_a_call_that_is_prepared_twice_starts_one_run(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
-    model = scripted(family_script({"chief": [asks(call("clerk")), says("done")], "clerk": [says("once")]}))
+async def test_a_call_that_is_prepared_twice_starts_one_run(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
+    model = scripted(
+        family_script({"chief": [asks(call("clerk")), says("done")], "clerk": [says("once")]})
+    )
     chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
     write_agent(tmp_path, "clerk.prompty", model)
     lossy = FailsOnce("perdure.tool.clerk")
@@ -492,7 +581,13 @@ async def test_a_call_that_is_prepared_twice_starts_one_run(stage: Stage, script
     assert [each.body["model"] for each in model.requests] == ["chief", "clerk", "chief"]
     history = await stage.client.get_workflow_handle(run.id).fetch_history()
     assert (
-        len([each for each in history.events if each.HasField("child_workflow_execution_started_event_attributes")])
+        len(
+            [
+                each
+                for each in history.events
+                if each.HasField("child_workflow_execution_started_event_attributes")
+            ]
+        )
         == 1
     )
 
@@ -535,9 +630,13 @@ async def test_a_called_agent_has_the_settings_of_its_own_file_and_ends_with_its
     """The caller leaves its tools no time after a cancellation, nor do those that it has called."""
     gate = Gate()
     model = scripted(family_script({"chief": [asks(call("clerk"))], "clerk": [asks(call("gate"))]}))
-    chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")], metadata={"octopus": {}})
+    chief = write_agent(
+        tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")], metadata={"octopus": {}}
+    )
     own = {"perdure": {"maxIterations": 4, "cancelGrace": 60}}
-    write_agent(tmp_path, "clerk.prompty", model, tools=[{"name": "gate", "kind": "function"}], metadata=own)
+    write_agent(
+        tmp_path, "clerk.prompty", model, tools=[{"name": "gate", "kind": "function"}], metadata=own
+    )
     async with stage.worker({"gate": gate}):
         run = await stage.start(load(chief))
         await gate.reached.wait()
@@ -548,16 +647,27 @@ async def test_a_called_agent_has_the_settings_of_its_own_file_and_ends_with_its
     assert gate.left == 0
     handle = stage.client.get_workflow_handle(f"{run.id}/1-0")
     options = (await read_input(stage.client, handle.id, (await handle.describe()).run_id)).options
-    said = (options.max_iterations, options.cancel_grace, options.on_limit, options.parallel_tool_calls)
+    said = (
+        options.max_iterations,
+        options.cancel_grace,
+        options.on_limit,
+        options.parallel_tool_calls,
+    )
     assert said == (4, 0.0, "raise", False)
 
 
 async def test_in_this_process_a_called_agent_has_the_settings_of_its_file(tmp_path: Path) -> None:
     chief = write_agent(tmp_path, "chief.prompty", tools=[calls("clerk.prompty")])
     write_agent(
-        tmp_path, "clerk.prompty", tools=[{"name": "look", "kind": "function"}], metadata={"kaos": {"max_steps": 1}}
+        tmp_path,
+        "clerk.prompty",
+        tools=[{"name": "look", "kind": "function"}],
+        metadata={"kaos": {"max_steps": 1}},
     )
-    scripts = {"chief": [asks(call("clerk")), says("done")], "clerk": [asks(call("look")), says("never asked")]}
+    scripts = {
+        "chief": [asks(call("clerk")), says("done")],
+        "clerk": [asks(call("look")), says("never asked")],
+    }
 
     def model(agent: Agent, messages: list[Message]) -> ScriptedReply:
         return scripts[agent.name][sum(message.role == "assistant" for message in messages)]
@@ -566,14 +676,18 @@ async def test_in_this_process_a_called_agent_has_the_settings_of_its_file(tmp_p
     assert result.output == "done"
     assert tool_texts(result.messages) == ["Reached maximum reasoning steps (1)"]
     write_agent(tmp_path, "clerk.prompty", metadata={"kaos": {"max_step": 1}})
-    with pytest.raises(LoadError, match=r"clerk\.prompty: metadata\.kaos\.max_step: unknown setting"):
+    with pytest.raises(
+        LoadError, match=r"clerk\.prompty: metadata\.kaos\.max_step: unknown setting"
+    ):
         InProcessRun(chief, model=model)
 
 
 async def test_in_this_process_too(tmp_path: Path) -> None:
     chief = write_agent(tmp_path, "chief.prompty", tools=[calls("clerk.prompty")])
     reader = {**calls("reader.prompty"), "mode": "single"}
-    write_agent(tmp_path, "clerk.prompty", tools=[reader], inputs=takes("topic"), prompt="user:\n{{topic}}")
+    write_agent(
+        tmp_path, "clerk.prompty", tools=[reader], inputs=takes("topic"), prompt="user:\n{{topic}}"
+    )
     write_agent(tmp_path, "reader.prompty")
     scripts = {
         "chief": [asks(call("clerk", topic="x"), input_tokens=1, output_tokens=0), says("done")],
@@ -585,7 +699,9 @@ async def test_in_this_process_too(tmp_path: Path) -> None:
         return scripts[agent.name][sum(message.role == "assistant" for message in messages)]
 
     events: list[str] = []
-    result = await InProcessRun(chief, model=model, on_event=lambda type, data: events.append(type)).run()
+    result = await InProcessRun(
+        chief, model=model, on_event=lambda type, data: events.append(type)
+    ).run()
     assert result.output == "done"
     assert tool_texts(result.messages) == ["read"]
     assert result.usage.total_tokens == 7
@@ -596,10 +712,17 @@ async def test_in_this_process_too(tmp_path: Path) -> None:
 
 async def test_a_single_call_is_sent_its_whole_prompt(tmp_path: Path) -> None:
     """§13.3: nothing is trimmed outside of a loop."""
-    chief = write_agent(tmp_path, "chief.prompty", tools=[{**calls("reader.prompty"), "mode": "single"}])
-    examples = "".join(f"user:\n{number}{'?' * 500}\n\nassistant:\n{number}\n\n" for number in range(3))
+    chief = write_agent(
+        tmp_path, "chief.prompty", tools=[{**calls("reader.prompty"), "mode": "single"}]
+    )
+    examples = "".join(
+        f"user:\n{number}{'?' * 500}\n\nassistant:\n{number}\n\n" for number in range(3)
+    )
     write_agent(
-        tmp_path, "reader.prompty", prompt=f"{examples}user:\nNow?", metadata={"perdure": {"contextBudget": 1000}}
+        tmp_path,
+        "reader.prompty",
+        prompt=f"{examples}user:\nNow?",
+        metadata={"perdure": {"contextBudget": 1000}},
     )
     sent: list[list[Message]] = []
 
@@ -614,8 +737,12 @@ async def test_a_single_call_is_sent_its_whole_prompt(tmp_path: Path) -> None:
     assert len(sent[0]) == 7
 
 
-async def test_a_terminated_run_leaves_no_called_one_behind(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
-    model = scripted(family_script({"chief": [asks(call("clerk"))], "clerk": [says("late", delay=30)]}))
+async def test_a_terminated_run_leaves_no_called_one_behind(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
+    model = scripted(
+        family_script({"chief": [asks(call("clerk"))], "clerk": [says("late", delay=30)]})
+    )
     chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
     write_agent(tmp_path, "clerk.prompty", model)
     async with stage.worker():
@@ -641,23 +768,33 @@ class Starter:
         agent = Agent.model_validate(json.loads(path))
         messages = [Message.user("Go.")]
         input = run_input(agent, messages=messages)
-        output = await workflow.execute_child_workflow("perdure.AgentRun", input, id=f"{workflow.info().workflow_id}-a")
+        output = await workflow.execute_child_workflow(
+            "perdure.AgentRun", input, id=f"{workflow.info().workflow_id}-a"
+        )
         return output["output"]
 
 
-async def test_from_a_workflow_that_reads_no_files(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
-    model = scripted(family_script({"chief": [asks(call("clerk")), says("done")], "clerk": [says("here")]}))
+async def test_from_a_workflow_that_reads_no_files(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
+    model = scripted(
+        family_script({"chief": [asks(call("clerk")), says("done")], "clerk": [says("here")]})
+    )
     chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
     write_agent(tmp_path, "clerk.prompty", model)
     agent = json.dumps(agent_to_dict(load(chief)))
     async with stage.worker(prompt_root=tmp_path, workflows=[Starter]):
         id = f"starter-{stage.task_queue}"
-        output = await stage.client.execute_workflow(Starter.run, agent, id=id, task_queue=stage.task_queue)
+        output = await stage.client.execute_workflow(
+            Starter.run, agent, id=id, task_queue=stage.task_queue
+        )
     assert output == "done"
 
 
 async def test_in_this_process_what_goes_wrong(tmp_path: Path) -> None:
-    chief = write_agent(tmp_path, "chief.prompty", tools=[calls("clerk.prompty"), calls("slow.prompty")])
+    chief = write_agent(
+        tmp_path, "chief.prompty", tools=[calls("clerk.prompty"), calls("slow.prompty")]
+    )
     write_agent(tmp_path, "clerk.prompty")
     write_agent(tmp_path, "slow.prompty")
 

@@ -1,4 +1,6 @@
-"""Called agents on the command line: what `validate` finds, and how a run is watched and decided about."""
+"""Called agents on the command line: what `validate` finds, and how a run is watched and decided
+about.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,13 @@ def cli(address: str, tmp_path: Path) -> Cli:
     return Cli({**clean_environment(tmp_path), "TEMPORAL_ADDRESS": address}, tmp_path)
 
 
-async def test_a_decision_in_a_called_run(cli: Cli, stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
-    script = {"chief": [asks(call("clerk")), says("done")], "clerk": [asks(call("pay")), says("paid")]}
+async def test_a_decision_in_a_called_run(
+    cli: Cli, stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
+    script = {
+        "chief": [asks(call("clerk")), says("done")],
+        "clerk": [asks(call("pay")), says("paid")],
+    }
     model = scripted(family_script(script))
     pay = {"name": "pay", "kind": "function", "parameters": [], "perdure": {"approval": "always"}}
     write_agent(tmp_path, "clerk.prompty", model, tools=[pay])
@@ -51,7 +58,9 @@ async def test_a_decision_in_a_called_run(cli: Cli, stage: Stage, scripted: Scri
         told = await cli("events", run.id, "--children")
     lines = [line for line in told.stdout.splitlines() if line.endswith(f"[{run.id}/1-0]")]
     assert any("permission_completed" in line for line in lines)
-    assert ["child_started", "run", f"{run.id}/1-0"] in [line.split()[2:5] for line in told.stdout.splitlines()]
+    assert ["child_started", "run", f"{run.id}/1-0"] in [
+        line.split()[2:5] for line in told.stdout.splitlines()
+    ]
 
 
 @pytest.mark.parametrize(
@@ -64,24 +73,48 @@ async def test_a_decision_in_a_called_run(cli: Cli, stage: Stage, scripted: Scri
         ([calls("inside.prompty", perdure={"retries": 2})], {}, "an agent is not run again"),
         ([calls("one.prompty")], {}, "calls itself, in a circle of agents"),
         ([], {"agents": [{"name": "clerk", "path": "inside.prompty"}]}, None),
-        ([], {"agents": [{"name": "cl erk", "path": "inside.prompty"}]}, "expected a name of at most 52 letters"),
-        ([], {"agents": [{"name": "clerk", "path": "gone.prompty"}]}, "there is no file 'gone.prompty'"),
+        (
+            [],
+            {"agents": [{"name": "cl erk", "path": "inside.prompty"}]},
+            "expected a name of at most 52 letters",
+        ),
+        (
+            [],
+            {"agents": [{"name": "clerk", "path": "gone.prompty"}]},
+            "there is no file 'gone.prompty'",
+        ),
         ([], {"agents": "clerk"}, "expected a list of"),
         ([], {"handoffs": ["inside.prompty", "back.prompty", "team/billing.prompty"]}, None),
         ([], {"handoffs": ["team/biling.prompty"]}, "there is no file 'team/biling.prompty'"),
         ([], {"handoffs": ["insid"]}, "(did you mean 'inside.prompty'?)"),
         ([], {"handoffs": ["team/lost.prompty"]}, "(did you mean '../back.prompty'?)"),
-        ([], {"handoffs": [{"name": "x"}]}, "handoffs: {'name': 'x'}: expected the path of a .prompty file"),
+        (
+            [],
+            {"handoffs": [{"name": "x"}]},
+            "handoffs: {'name': 'x'}: expected the path of a .prompty file",
+        ),
         ([], {"agents": [{"name": "clerk", "url": "http://clerk:8000", "context": 6}]}, None),
         ([], {"agents": [{"name": "clerk", "url": "${env:NOT_SET_HERE}"}]}, None),
-        ([], {"agents": [{"name": "clerk", "url": "clerk:8000"}]}, "delegate_to_clerk: 'connection.endpoint' is"),
+        (
+            [],
+            {"agents": [{"name": "clerk", "url": "clerk:8000"}]},
+            "delegate_to_clerk: 'connection.endpoint' is",
+        ),
         ([], {"agents": [{"name": "clerk"}]}, "expected either path"),
         (
             [],
             {"agents": [{"name": "clerk", "url": "http://c", "headers": {"a b": "c"}}]},
             "'options.headers' has 'a b'",
         ),
-        ([], {"agents": [{"name": "clerk", "url": "http://c", "apiKey": "sk-proj-abcdefghijklmnop"}]}, "is a secret"),
+        (
+            [],
+            {
+                "agents": [
+                    {"name": "clerk", "url": "http://c", "apiKey": "sk-proj-abcdefghijklmnop"}
+                ]
+            },
+            "is a secret",
+        ),
     ],
 )
 def test_what_validate_finds(
@@ -92,26 +125,42 @@ def test_what_validate_finds(
     write_agent(folder, "inside.prompty")
     write_agent(folder, "one.prompty", tools=[calls("two.prompty")])
     write_agent(folder, "two.prompty", tools=[calls("one.prompty")])
-    for name, to in (("back", "team/billing.prompty"), ("team/billing", "../back.prompty"), ("team/lost", "back")):
+    for name, to in (
+        ("back", "team/billing.prompty"),
+        ("team/billing", "../back.prompty"),
+        ("team/lost", "back"),
+    ):
         write_agent(folder, f"{name}.prompty", metadata={"perdure": {"handoffs": [to]}})
     chief = write_agent(folder, "chief.prompty", tools=tools, metadata={"perdure": metadata})
-    found = [problem.message for problem in check(chief, also=further_checks()) if problem.severity == "error"]
+    found = [
+        problem.message
+        for problem in check(chief, also=further_checks())
+        if problem.severity == "error"
+    ]
     assert bool(found) == (error is not None), found
     assert (error or "") in "".join(found)
 
 
 def test_the_entries_of_the_page_on_delegation(tmp_path: Path) -> None:
     page = (DOCS.parent / "delegation.md").read_text()
-    [written] = [block.removeprefix("yaml\n") for block in page.split("```") if block.startswith("yaml\n")]
+    [written] = [
+        block.removeprefix("yaml\n") for block in page.split("```") if block.startswith("yaml\n")
+    ]
     write_agent(tmp_path, "clerk.prompty")
     chief = write_agent(tmp_path, "chief.prompty", **yaml.safe_load(written))
-    found = [problem for problem in check(chief, also=further_checks()) if "not set" not in problem.message]
+    found = [
+        problem
+        for problem in check(chief, also=further_checks())
+        if "not set" not in problem.message
+    ]
     assert found == []
 
 
 def test_the_page_s_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = DOCS.read_text().split("```")
-    chief, research = (block.removeprefix("yaml\n") for block in blocks if block.startswith("yaml\n# "))
+    chief, research = (
+        block.removeprefix("yaml\n") for block in blocks if block.startswith("yaml\n# ")
+    )
     for text in (chief, research):
         file = tmp_path / text.partition("\n")[0].removeprefix("# ")
         file.parent.mkdir(exist_ok=True)

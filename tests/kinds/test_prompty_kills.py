@@ -23,7 +23,10 @@ STEP = {"name": "step", "kind": "function", "parameters": [{"name": "text", "kin
 
 
 def family(scripted: Scripted, folder: Path, step: dict[str, object]) -> tuple[ScriptedModel, Path]:
-    script = {"chief": [asks(call("clerk")), says("done")], "clerk": [asks(call("step")), says("stepped")]}
+    script = {
+        "chief": [asks(call("clerk")), says("done")],
+        "clerk": [asks(call("step")), says("stepped")],
+    }
     model = scripted(family_script(script))
     write_agent(folder, "clerk.prompty", model, tools=[step])
     return model, write_agent(folder, "chief.prompty", model, tools=[calls("clerk.prompty")])
@@ -35,7 +38,9 @@ async def test_while_the_called_agent_waits_for_a_person(
     model, chief = family(scripted, tmp_path, {**STEP, "perdure": {"approval": "always"}})
     # Nothing is cached, so that Temporal does not wait for the dead worker to take its own runs up.
     options = {"max_cached_workflows": 0, "max_concurrent_workflow_task_polls": 1}
-    job = WorkerJob(address=address, task_queue=stage.task_queue, folder=str(tmp_path), options=options)
+    job = WorkerJob(
+        address=address, task_queue=stage.task_queue, folder=str(tmp_path), options=options
+    )
     async with Nursery() as nursery:
         first = await nursery.start(job)
         run = await stage.start(load(chief))

@@ -1,4 +1,6 @@
-"""No kind of tool sends less than the model said: what it does not have is refused by name, before anything is sent."""
+"""No kind of tool sends less than the model said: what it does not have is refused by name, before
+anything is sent.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,10 @@ class FarEnds:
 
     @asynccontextmanager
     async def tools(self) -> AsyncIterator[list[dict[str, Any]]]:
-        named = [{"name": "closed", "inputSchema": CLOSED}, {"name": "silent", "inputSchema": SILENT}]
+        named = [
+            {"name": "closed", "inputSchema": CLOSED},
+            {"name": "silent", "inputSchema": SILENT},
+        ]
         mcp, peer = McpServer(lambda request, message: text(message, "done"), tools=named), Peer()
 
         async def answer(request: Request) -> Response:
@@ -97,7 +102,11 @@ class FarEnds:
             api.answers["/openapi.json"] = ok(json.dumps(document).encode())
             anonymous = {"kind": "anonymous", "endpoint": agent}
             yield [
-                {"name": "web", "kind": "mcp", "connection": {"kind": "key", "endpoint": f"{web}/mcp"}},
+                {
+                    "name": "web",
+                    "kind": "mcp",
+                    "connection": {"kind": "key", "endpoint": f"{web}/mcp"},
+                },
                 {"name": "api", "kind": "openapi", "specification": f"{api.url}/openapi.json"},
                 {"name": "remote", "kind": "a2a", "connection": anonymous},
                 {
@@ -112,7 +121,9 @@ class FarEnds:
                 {"name": "plain", "kind": "plain", "parameters": declared},
                 {"name": "purge", "kind": "function", "parameters": declared},
             ]
-            self.sent += [f"mcp {each}" for each in mcp.calls] + [f"peer {each}" for each in peer.bodies]
+            self.sent += [f"mcp {each}" for each in mcp.calls] + [
+                f"peer {each}" for each in peer.bodies
+            ]
             self.sent += [line for line in api.lines() if line.startswith("DELETE")]
 
 
@@ -146,7 +157,8 @@ async def test_every_kind_refuses_what_it_does_not_have_by_name(ends: FarEnds) -
     calls = [call(name, **{wrong: "2020"}) for name, (wrong, _) in CALLS.items()]
     async with ends.tools() as tools:
         (ends.folder / "agent.prompty").write_text(
-            f"---\nname: a\nmodel: {{id: m, provider: openai}}\ntools: {json.dumps(tools)}\n---\nuser:\nPurge.\n"
+            f"---\nname: a\nmodel: {{id: m, provider: openai}}\ntools: "
+            f"{json.dumps(tools)}\n---\nuser:\nPurge.\n"
         )
         run = InProcessRun(
             load(ends.folder / "agent.prompty"),
@@ -155,16 +167,26 @@ async def test_every_kind_refuses_what_it_does_not_have_by_name(ends: FarEnds) -
             tool_kinds={"own": Own(ends.sent)},
         )
         result = await run.run()
-        told = dict(zip(CALLS, [each.text for each in result.messages if each.role == "tool"], strict=True))
+        told = dict(
+            zip(CALLS, [each.text for each in result.messages if each.role == "tool"], strict=True)
+        )
     assert ends.sent == []
     for name, (wrong, right) in CALLS.items():
-        assert f"unknown argument '{wrong}': did you mean '{right}'?" in told[name], (name, told[name])
+        assert f"unknown argument '{wrong}': did you mean '{right}'?" in told[name], (
+            name,
+            told[name],
+        )
 
 
 async def test_the_same_call_written_rightly_is_sent(ends: FarEnds) -> None:
     async with ends.tools() as tools:
-        agent = agent_of([each for each in tools if each["kind"] not in ("prompty", "a2a", "delegate")])
-        calls = [call(name, older_than="2020") for name in ("closed", "silent", "call", "own", "plain", "purge")]
+        agent = agent_of(
+            [each for each in tools if each["kind"] not in ("prompty", "a2a", "delegate")]
+        )
+        calls = [
+            call(name, older_than="2020")
+            for name in ("closed", "silent", "call", "own", "plain", "purge")
+        ]
         await InProcessRun(
             agent,
             [],
@@ -184,16 +206,27 @@ async def test_what_the_model_is_offered_is_closed_unless_it_is_a_strangers(ends
     offered: dict[str, Any] = {}
 
     def model(agent: Agent, conversation: Any) -> Any:
-        offered.update({tool.name: tool.schema_ for tool in agent.tools or [] if isinstance(tool, OfferedFunction)})
+        offered.update(
+            {
+                tool.name: tool.schema_
+                for tool in agent.tools or []
+                if isinstance(tool, OfferedFunction)
+            }
+        )
         return says("done")
 
     async with ends.tools() as tools:
         (ends.folder / "agent.prompty").write_text(
-            f"---\nname: a\nmodel: {{id: m, provider: openai}}\ntools: {json.dumps(tools)}\n---\nuser:\nPurge.\n"
+            f"---\nname: a\nmodel: {{id: m, provider: openai}}\ntools: "
+            f"{json.dumps(tools)}\n---\nuser:\nPurge.\n"
         )
         agent = load(ends.folder / "agent.prompty")
-        await InProcessRun(agent, model=model, tools={"purge": ends.purge}, tool_kinds={"own": Own(ends.sent)}).run()
-    closed = {name for name, schema in offered.items() if schema.get("additionalProperties") is False}
+        await InProcessRun(
+            agent, model=model, tools={"purge": ends.purge}, tool_kinds={"own": Own(ends.sent)}
+        ).run()
+    closed = {
+        name for name, schema in offered.items() if schema.get("additionalProperties") is False
+    }
     assert offered.keys() - closed == {"silent"}
     assert offered["silent"] == SILENT
 
@@ -201,7 +234,11 @@ async def test_what_the_model_is_offered_is_closed_unless_it_is_a_strangers(ends
 @pytest.mark.parametrize("written", [{"olderThan": 1}, {"older": 1, "x": 2}])
 def test_others_activities_and_workflows(written: dict[str, Any]) -> None:
     options = ActivityOptions.model_validate(
-        {"activity": "purge", "taskQueue": "q", "parameters": [{"name": "older_than", "kind": "integer"}]}
+        {
+            "activity": "purge",
+            "taskQueue": "q",
+            "parameters": [{"name": "older_than", "kind": "integer"}],
+        }
     )
     with pytest.raises(InvalidArguments, match="unknown argument 'older"):
         complete_arguments(options, written)
@@ -214,18 +251,29 @@ FILTER = {"in": "query", "name": "dry_run", "schema": {"type": "boolean"}}
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({"body": {"url": "u", "dry_run": True}}, "'body.dry_run' is not read there: give 'dry_run' beside 'body'"),
+        (
+            {"body": {"url": "u", "dry_run": True}},
+            "'body.dry_run' is not read there: give 'dry_run' beside 'body'",
+        ),
         ({"url": "u"}, "unknown argument 'url': it is a part of 'body'"),
         ({"dryRun": True}, "unknown argument 'dryRun': did you mean 'dry_run'?"),
         ({"body": {"url": "u", "more": 1}, "dry_run": True}, None),
         ({"body": {"dry_run": 1}, "dry_run": True}, None),
     ],
 )
-@pytest.mark.parametrize("form", [BODY, {"allOf": [{"$ref": "#/components/schemas/Body"}, {"type": "object"}]}])
-async def test_a_part_of_a_request_in_anothers_place(given: Any, problem: str | None, form: Any) -> None:
+@pytest.mark.parametrize(
+    "form", [BODY, {"allOf": [{"$ref": "#/components/schemas/Body"}, {"type": "object"}]}]
+)
+async def test_a_part_of_a_request_in_anothers_place(
+    given: Any, problem: str | None, form: Any
+) -> None:
     content = {"application/json": {"schema": {**form, "minProperties": 1}}}
     document = one(
-        "/x", "post", parameters=[FILTER], requestBody={"content": content}, components={"schemas": {"Body": BODY}}
+        "/x",
+        "post",
+        parameters=[FILTER],
+        requestBody={"content": content},
+        components={"schemas": {"Body": BODY}},
     )
     [offering] = offer(document)
     schema = {**offering.parameters, "additionalProperties": False}

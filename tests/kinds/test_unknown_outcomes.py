@@ -1,4 +1,6 @@
-"""`retries` repeats nothing of which nobody knows the outcome, whatever the tool; effects are counted far away."""
+"""`retries` repeats nothing of which nobody knows the outcome, whatever the tool; effects are
+counted far away.
+"""
 
 from __future__ import annotations
 
@@ -72,9 +74,17 @@ class FarEnds:
             document = one("/pay", "post", servers=[{"url": api.url}])
             api.answers["/openapi.json"] = ok(json.dumps(document).encode())
             yield [
-                {"name": "web", "kind": "mcp", "connection": {"kind": "key", "endpoint": f"{web}/mcp"}},
+                {
+                    "name": "web",
+                    "kind": "mcp",
+                    "connection": {"kind": "key", "endpoint": f"{web}/mcp"},
+                },
                 {"name": "api", "kind": "openapi", "specification": f"{api.url}/openapi.json"},
-                {"name": "remote", "kind": "a2a", "connection": {"kind": "anonymous", "endpoint": agent}},
+                {
+                    "name": "remote",
+                    "kind": "a2a",
+                    "connection": {"kind": "anonymous", "endpoint": agent},
+                },
                 {
                     "name": "peer",
                     "kind": "delegate",
@@ -118,10 +128,14 @@ async def test_only_what_has_certainly_not_happened_is_repeated(
         run = await stage.start(agent, parallel_tool_calls=True)
         result = await run.result()
     assert result.output == "done"
-    assert ends.sent == dict.fromkeys(("hello", "call", "remote", "courier", "pay", "peer"), executions)
+    assert ends.sent == dict.fromkeys(
+        ("hello", "call", "remote", "courier", "pay", "peer"), executions
+    )
 
 
-async def test_an_idempotent_tool_is_repeated_whatever_has_become_of_it(stage: Stage, scripted: Scripted) -> None:
+async def test_an_idempotent_tool_is_repeated_whatever_has_become_of_it(
+    stage: Stage, scripted: Scripted
+) -> None:
     ends = FarEnds(500, OutcomeUnknown)
     model = scripted([asks(call("pay")), says("done")])
     declared = {"name": "pay", "kind": "function", "perdure": {"retries": 1}}
@@ -131,7 +145,9 @@ async def test_an_idempotent_tool_is_repeated_whatever_has_become_of_it(stage: S
     assert ends.sent["pay"] == 2
 
 
-@pytest.mark.parametrize(("error", "executions"), [(OutcomeUnknown, 1), (ConnectionRefusedError, 2)])
+@pytest.mark.parametrize(
+    ("error", "executions"), [(OutcomeUnknown, 1), (ConnectionRefusedError, 2)]
+)
 async def test_an_activity_of_others_says_it_by_the_type_of_its_error(
     stage: Stage, scripted: Scripted, error: type[Exception], executions: int
 ) -> None:

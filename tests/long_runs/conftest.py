@@ -14,7 +14,8 @@ from ..support.stage import Stage
 SHORT_HISTORY = "limit.historyCount.suggestContinueAsNew=40"
 """About three iterations with one tool call each."""
 QUICK_SUCCESSION = 'history.workflowIdReuseMinimalInterval="100ms"'
-"""By default a link that follows within a second waits for its end, as here a cancellation may find it waiting."""
+"""By default a link that follows within a second waits for its end, as here a cancellation may find
+it waiting."""
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +35,9 @@ async def stage(short_histories: WorkflowEnvironment, task_queue: str) -> AsyncI
 
 @pytest.fixture
 async def roomy_stage(client: Client, task_queue: str) -> AsyncIterator[Stage]:
-    """Runs on the server of all other tests, which suggests continue-as-new at 4 MB or 4,096 events."""
+    """Runs on the server of all other tests, which suggests continue-as-new at 4 MB or 4,096
+    events.
+    """
     stage = Stage(client, task_queue)
     yield stage
     await stage.replay()

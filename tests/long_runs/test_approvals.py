@@ -22,7 +22,9 @@ ROUNDS = 7
 
 
 async def decided(run: RunHandle, number: int) -> dict[str, int]:
-    """Approve that call as soon as it waits, however often it is refused before; what it was refused for."""
+    """Approve that call as soon as it waits, however often it is refused before; what it was
+    refused for.
+    """
     refusals: dict[str, int] = {}
     while True:
         try:
@@ -46,18 +48,25 @@ async def test_decisions_sent_at_any_moment(stage: Stage, scripted: Scripted) ->
 
     steps = [asks(call("act", f"c{number}", text=str(number))) for number in range(ROUNDS)]
     async with stage.worker([act]):
-        run = await stage.start(scripted_agent(scripted([*steps, says("done")]), ["act"]), max_iterations=50)
+        run = await stage.start(
+            scripted_agent(scripted([*steps, says("done")]), ["act"]), max_iterations=50
+        )
         refusals = []
         for number in range(ROUNDS):
             refusals.append(await decided(run, number))
             with pytest.raises(ApprovalError) as early:
                 await run.approve(f"c{number + 1}")
-            assert early.value.kind == "unknown", "the next call can't wait before this one has ended"
+            assert early.value.kind == "unknown", (
+                "the next call can't wait before this one has ended"
+            )
             may_end[number].set()
-            # A decision that was accepted, repeated while the run goes on, perhaps in its next link.
+            # A decision that was accepted, repeated while the run goes on, perhaps in its next
+            # link.
             if number < ROUNDS - 1:
                 await run.approve(f"c{number}")
-                with pytest.raises(ApprovalError, match=f"was approved by person {number} .claimed. already"):
+                with pytest.raises(
+                    ApprovalError, match=f"was approved by person {number} .claimed. already"
+                ):
                     await run.deny(f"c{number}", "too late")
         assert (await run.result()).output == "done"
     assert done == [str(number) for number in range(ROUNDS)], "each ran once"

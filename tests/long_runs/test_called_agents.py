@@ -28,11 +28,19 @@ def shout(text: str = "") -> str:
     return text.upper()
 
 
-async def test_both_continue_as_new_and_nothing_is_lost(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
-    rounds = [asks(call("shout", f"s{n}", text=f"round {n}"), input_tokens=1, output_tokens=0) for n in range(ROUNDS)]
+async def test_both_continue_as_new_and_nothing_is_lost(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
+    rounds = [
+        asks(call("shout", f"s{n}", text=f"round {n}"), input_tokens=1, output_tokens=0)
+        for n in range(ROUNDS)
+    ]
     script = {
         "chief": [
-            *(asks(call("clerk", f"c{n}", number=n), input_tokens=10, output_tokens=0) for n in range(4)),
+            *(
+                asks(call("clerk", f"c{n}", number=n), input_tokens=10, output_tokens=0)
+                for n in range(4)
+            ),
             says("done", input_tokens=10, output_tokens=0),
         ],
         "clerk": [*rounds, says("shouted", input_tokens=1, output_tokens=0)],
@@ -40,16 +48,27 @@ async def test_both_continue_as_new_and_nothing_is_lost(stage: Stage, scripted: 
     model = scripted(family_script(script))
     chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
     number = [{"name": "number", "kind": "integer", "required": True}]
-    write_agent(tmp_path, "clerk.prompty", model, tools=[SHOUT], inputs=number, prompt="user:\nClerk {{number}}")
+    write_agent(
+        tmp_path,
+        "clerk.prompty",
+        model,
+        tools=[SHOUT],
+        inputs=number,
+        prompt="user:\nClerk {{number}}",
+    )
     async with stage.worker([shout]):
         run = await stage.start(load(chief), max_iterations=20)
         live = [event async for event in run.stream(children=True)]
         result = await run.result()
         read = await run.events(children=True)
-    assert [message.text for message in result.messages if message.role == "tool"] == ["shouted"] * 4
+    assert [message.text for message in result.messages if message.role == "tool"] == [
+        "shouted"
+    ] * 4
     assert result.usage.total_tokens == 5 * 10 + 4 * (ROUNDS + 1)
     assert len(await links(stage.client, run.id)) > 1
-    assert [(event.run_id, event.seq) for event in live] == [(event.run_id, event.seq) for event in read]
+    assert [(event.run_id, event.seq) for event in live] == [
+        (event.run_id, event.seq) for event in read
+    ]
     for n in range(1, 5):
         clerk = run.called(f"{run.id}/{n}-0")
         assert len(await links(stage.client, clerk.id)) > 1
@@ -64,7 +83,9 @@ async def test_cancelling_reaches_an_agent_that_has_continued_as_new(
     stage: Stage, scripted: Scripted, tmp_path: Path
 ) -> None:
     rounds = [asks(call("shout", f"s{n}", text=f"round {n}")) for n in range(ROUNDS)]
-    model = scripted(family_script({"chief": [asks(call("clerk"))], "clerk": [*rounds, says("late", delay=30)]}))
+    model = scripted(
+        family_script({"chief": [asks(call("clerk"))], "clerk": [*rounds, says("late", delay=30)]})
+    )
     chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
     write_agent(tmp_path, "clerk.prompty", model, tools=[SHOUT])
     async with stage.worker([shout]):

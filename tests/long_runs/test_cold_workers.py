@@ -1,4 +1,6 @@
-"""The model receives the right conversation whoever calls it: nothing rests on what a worker remembers."""
+"""The model receives the right conversation whoever calls it: nothing rests on what a worker
+remembers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The deps of a run are there in each of its links, in the runs that it calls, in its forks and exports."""
+"""The deps of a run are there in each of its links, in the runs that it calls, in its forks and
+exports.
+"""
 
 from __future__ import annotations
 
@@ -41,17 +43,26 @@ def opened(deps: Deps) -> Shop:
 
 async def test_links_forks_and_exports_have_them(stage: Stage, scripted: Scripted) -> None:
     agent = scripted_agent(scripted([*[asks("whose")] * 7, says("Done.")]), ["whose"])
-    agent = agent.model_copy(update={"tools": [agent.tools[0].model_copy(update={"parameters": []})]})  # type: ignore[index]
+    agent = agent.model_copy(
+        update={"tools": [agent.tools[0].model_copy(update={"parameters": []})]}
+    )  # type: ignore[index]
     async with stage.worker([whose], resources={Shop: opened}):
-        more: dict[str, Any] = {"task_queue": stage.task_queue, "options": RunOptions(max_iterations=9)}
-        run = await start_run(stage.client, agent, messages=[], deps=Deps(tenant="north"), id=stage.task_queue, **more)
+        more: dict[str, Any] = {
+            "task_queue": stage.task_queue,
+            "options": RunOptions(max_iterations=9),
+        }
+        run = await start_run(
+            stage.client, agent, messages=[], deps=Deps(tenant="north"), id=stage.task_queue, **more
+        )
         stage.runs.append(run)
         result = await run.result()
         lines = [line async for line in run.export()]
         fork = await run.fork(8, steer="Again.")
         stage.runs.append(fork)
         forked = await fork.result()
-    assert {message.text for message in result.messages if message.role == "tool"} == {"north's is north's"}
+    assert {message.text for message in result.messages if message.role == "tool"} == {
+        "north's is north's"
+    }
     assert len([line for line in lines if line["kind"] == "run"]) == 1
     assert recording_of(lines, "run").deps == NORTH
     assert forked.output == "Done."
@@ -64,12 +75,20 @@ async def test_turns_of_a_session_and_the_runs_that_they_call_have_them(
     def reply(request: ScriptedRequest) -> ScriptedReply:
         is_child = request.messages[0].text.startswith("Ask")
         asked, said = ("whose", "The north's.") if is_child else ("ask", "It is theirs.")
-        return says(said) if request.step else asks(asked, **({} if is_child else {"task": "Whose is it?"}))
+        return (
+            says(said)
+            if request.step
+            else asks(asked, **({} if is_child else {"task": "Whose is it?"}))
+        )
 
     model = scripted(reply)
     connection = {"kind": "key", "endpoint": model.openai_endpoint}
     settings = {"id": "scripted", "provider": "openai", "connection": connection}
-    child = {"name": "child", "model": settings, "tools": [{"name": "whose", "kind": "function", "parameters": []}]}
+    child = {
+        "name": "child",
+        "model": settings,
+        "tools": [{"name": "whose", "kind": "function", "parameters": []}],
+    }
     (tmp_path / "child.prompty").write_text(f"---\n{json.dumps(child)}\n---\nsystem:\nAsk.\n")
     ask: dict[str, Any] = {
         "name": "ask",
@@ -80,11 +99,16 @@ async def test_turns_of_a_session_and_the_runs_that_they_call_have_them(
     }
     ask["parameters"] = [{"name": "task", "kind": "string"}]
     (tmp_path / "parent.prompty").write_text(
-        f"---\n{json.dumps({'name': 'parent', 'model': settings, 'tools': [ask]})}\n---\nsystem:\nGo.\n"
+        "---\n"
+        f"{json.dumps({'name': 'parent', 'model': settings, 'tools': [ask]})}\n---\nsystem:\nGo.\n"
     )
     async with stage.worker([whose], resources={Shop: opened}):
         talk = session(
-            stage.client, tmp_path / "parent.prompty", stage.task_queue, task_queue=stage.task_queue, deps=NORTH
+            stage.client,
+            tmp_path / "parent.prompty",
+            stage.task_queue,
+            task_queue=stage.task_queue,
+            deps=NORTH,
         )
         turn = await talk.send("Whose?")
         assert (await turn.result()).output == "It is theirs."

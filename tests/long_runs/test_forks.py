@@ -30,19 +30,27 @@ async def shout(text: str = "") -> str:
 
 
 def script(request: Any) -> ScriptedReply:
-    """Trimming hides assistant turns from the script, so it counts the rounds by the last tool result."""
+    """Trimming hides assistant turns from the script, so it counts the rounds by the last tool
+    result.
+    """
     messages: list[Message] = request.messages
     if messages[-1].text == "stop":
         return says("stopped")
     number = int(messages[-1].text.rpartition(" ")[2]) + 1 if messages[-1].role == "tool" else 1
-    return asks(call("shout", f"call_{number}", text=f"{'x' * 300} {number}")) if number <= ROUNDS else says("done")
+    return (
+        asks(call("shout", f"call_{number}", text=f"{'x' * 300} {number}"))
+        if number <= ROUNDS
+        else says("done")
+    )
 
 
 @pytest.mark.parametrize("budget", [2000, pytest.param(None, marks=pytest.mark.trial)])
 async def test_across_links(stage: Stage, scripted: Scripted, budget: int | None) -> None:
     model = scripted(script)
     async with stage.worker([shout]):
-        run = await stage.start(scripted_agent(model, ["shout"]), max_iterations=30, context_budget=budget)
+        run = await stage.start(
+            scripted_agent(model, ["shout"]), max_iterations=30, context_budget=budget
+        )
         result = await run.result()
         sent = [[message.text for message in request.messages] for request in model.requests]
         chain = await links(stage.client, run.id)
@@ -54,7 +62,8 @@ async def test_across_links(stage: Stage, scripted: Scripted, budget: int | None
             await fork.result()
             begun = [message.text for message in model.requests[-1].messages]
             assert begun[-1] == "stop"
-            # What the run trimmed before iteration `at` is trimmed; what it trimmed in it, is not yet.
+            # What the run trimmed before iteration `at` is trimmed; what it trimmed in it, is not
+            # yet.
             before = begun[:-1]
             assert before[-1] == f"{'X' * 300} {at - 1}"
             if budget is None:
@@ -65,7 +74,9 @@ async def test_across_links(stage: Stage, scripted: Scripted, budget: int | None
     assert conversation(lines) == result.messages
     without = await lines_of(run, events=False)
     assert without == [line for line in lines if line["kind"] != "event"]
-    assert [line["iteration"] for line in lines if line["kind"] == "model_call"] == list(range(1, ROUNDS + 2))
+    assert [line["iteration"] for line in lines if line["kind"] == "model_call"] == list(
+        range(1, ROUNDS + 2)
+    )
     called = [line for line in lines if line["kind"] == "tool_call"]
     assert [(line["id"], line["result"] is not None) for line in called] == [
         (f"call_{number}", True) for number in range(1, ROUNDS + 1)
@@ -76,7 +87,9 @@ async def test_across_links(stage: Stage, scripted: Scripted, budget: int | None
 
 @pytest.mark.trial
 async def test_what_is_too_large_for_an_input_is_loaded(stage: Stage, scripted: Scripted) -> None:
-    """More than two megabytes, in several links: the fork finds them in the run's histories, once."""
+    """More than two megabytes, in several links: the fork finds them in the run's histories,
+    once.
+    """
     model = scripted(rounds(20))
     async with stage.worker([read]):
         run = await stage.start(scripted_agent(model, ["read"]), max_iterations=30)
@@ -97,7 +110,11 @@ async def test_what_is_too_large_for_an_input_is_loaded(stage: Stage, scripted: 
         assert conversation(await lines_of(fork)) == end.messages
         again = await fork.fork(1, steer="Anew.")
         stage.runs.append(again)
-        assert [message.text for message in (await again.result()).messages[len(said) :]] == ["Go on.", "Anew.", "done"]
+        assert [message.text for message in (await again.result()).messages[len(said) :]] == [
+            "Go on.",
+            "Anew.",
+            "done",
+        ]
         after = await run.fork(22, steer="And now?")
         stage.runs.append(after)
         with pytest.raises(ExecuteError, match="no reply for step"):

@@ -1,4 +1,6 @@
-"""A run that is handed over goes on in a new link: its id, budgets and conversation stay, and so over kills."""
+"""A run that is handed over goes on in a new link: its id, budgets and conversation stay, and so
+over kills.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def transfer(to: str, reason: str = "a refund") -> ScriptedReply:
 
 
 def reply(request: ScriptedRequest) -> ScriptedReply:
-    """Triage transfers what is to be refunded; billing looks nothing up, refunds, and transfers back what is more."""
+    """Triage transfers what is to be refunded; billing looks nothing up, refunds, and transfers
+    back what is more.
+    """
     said = [message.text for message in request.messages if message.role == "user"][-1]
     done = [message.text for message in request.messages if message.role == "tool"]
     if request.body["model"] == "triage":
@@ -86,7 +90,9 @@ def reply(request: ScriptedRequest) -> ScriptedReply:
 
 async def start(stage: Stage, agent: Agent, text: str, **options: Any) -> RunHandle:
     id = f"{stage.task_queue}-{len(stage.runs)}"
-    run = await start_run(stage.client, agent, text, task_queue=stage.task_queue, id=id, options=RunOptions(**options))
+    run = await start_run(
+        stage.client, agent, text, task_queue=stage.task_queue, id=id, options=RunOptions(**options)
+    )
     stage.runs.append(run)
     return run
 
@@ -101,7 +107,10 @@ async def test_a_run_goes_on_as_another_agent(stage: Stage, scripted: Scripted) 
     triage, billing = ("triage", "You sort."), ("billing", "You bill.")
     assert told == [triage, billing, billing, triage]
     assert (result.agent, result.iterations, result.output) == ("triage", 4, "Triage says hello.")
-    offered = [sorted(tool["function"]["name"] for tool in request.body["tools"]) for request in model.requests[:2]]
+    offered = [
+        sorted(tool["function"]["name"] for tool in request.body["tools"])
+        for request in model.requests[:2]
+    ]
     assert offered == [["look_up", "transfer_to_billing"], ["refund", "transfer_to_triage"]]
     events = await run.events()
     assert [event.data for event in events if event.type == "handoff"] == [
@@ -115,20 +124,40 @@ async def test_a_run_goes_on_as_another_agent(stage: Stage, scripted: Scripted) 
     assert [line async for line in run.export() if line["kind"] == "run"]
 
 
-async def test_lists_show_the_start_of_the_first_link_and_the_agent_that_acts(stage: Stage, scripted: Scripted) -> None:
+async def test_lists_show_the_start_of_the_first_link_and_the_agent_that_acts(
+    stage: Stage, scripted: Scripted
+) -> None:
     async with stage.worker([look_up, refund]):
         run = await start(stage, desk(scripted(reply)), "Refund A")
         await run.result()
     handle = stage.client.get_workflow_handle(run.id)
     last = await handle.describe()
-    first = await stage.client.get_workflow_handle(run.id, run_id=last.raw_info.first_run_id).describe()
+    first = await stage.client.get_workflow_handle(
+        run.id, run_id=last.raw_info.first_run_id
+    ).describe()
     status, shown = await run.status(), await shown_of(last)
-    assert (status.agent, status.handed_over_by) == (shown.agent, shown.handed_by) == ("billing", "triage")
-    assert status.started == shown.started.timestamp() == first.start_time.timestamp() < last.start_time.timestamp()
+    assert (
+        (status.agent, status.handed_over_by)
+        == (shown.agent, shown.handed_by)
+        == ("billing", "triage")
+    )
+    assert (
+        status.started
+        == shown.started.timestamp()
+        == first.start_time.timestamp()
+        < last.start_time.timestamp()
+    )
     row = row_of(last, shown, CommandMemo(), first.start_time + timedelta(seconds=90))
-    assert (row["agent"], row["started"], row["age"]) == ("billing", first.start_time.isoformat(timespec="seconds"), 90)
+    assert (row["agent"], row["started"], row["age"]) == (
+        "billing",
+        first.start_time.isoformat(timespec="seconds"),
+        90,
+    )
     forked = await run.fork(1)
-    assert STARTED not in (await stage.client.get_workflow_handle(forked.id).describe()).raw_info.memo.fields
+    assert (
+        STARTED
+        not in (await stage.client.get_workflow_handle(forked.id).describe()).raw_info.memo.fields
+    )
     await stage.client.get_workflow_handle(forked.id).terminate()
 
 
@@ -141,8 +170,16 @@ async def test_a_run_that_was_handed_over_is_exported_and_made_again(
         await run.result()
         lines = [line async for line in run.export()]
         calls = [line for line in lines if line["kind"] == "model_call"]
-        assert [each["settings"]["model"] for each in calls] == ["triage", "billing", "billing", "triage"]
-        assert [each["path"] for each in lines if each["kind"] == "agent"] == ["billing.prompty", "triage.prompty"]
+        assert [each["settings"]["model"] for each in calls] == [
+            "triage",
+            "billing",
+            "billing",
+            "triage",
+        ]
+        assert [each["path"] for each in lines if each["kind"] == "agent"] == [
+            "billing.prompty",
+            "triage.prompty",
+        ]
         for at, first in ((1, "triage"), (2, "billing"), (4, "triage")):
             before = len(model.requests)
             fork = await run.fork(at)
@@ -155,7 +192,9 @@ async def test_a_run_that_was_handed_over_is_exported_and_made_again(
     before = len(model.requests)
     found = await rerun(read_recording(file))
     assert (found.path, found.matched, found.recorded_calls) == ("same", 3, 3)
-    told = [(request.body["model"], request.messages[0].text) for request in model.requests[before:]]
+    told = [
+        (request.body["model"], request.messages[0].text) for request in model.requests[before:]
+    ]
     assert told == [
         ("triage", "You sort."),
         ("billing", "You bill."),
@@ -176,17 +215,25 @@ class Bill(BaseModel):
     euros: int
 
 
-async def test_the_output_has_the_type_of_the_agent_that_has_answered(stage: Stage, scripted: Scripted) -> None:
-    model = scripted(lambda request: transfer("billing") if is_first(request) else says('{"euros": 5}'))
+async def test_the_output_has_the_type_of_the_agent_that_has_answered(
+    stage: Stage, scripted: Scripted
+) -> None:
+    model = scripted(
+        lambda request: transfer("billing") if is_first(request) else says('{"euros": 5}')
+    )
     connection: dict[str, Any] = {"connection": {"endpoint": model.openai_endpoint}}
     billing = perdure.agent("openai/billing", name="billing", output_type=Bill, **connection)
-    triage = perdure.agent("openai/triage", name="triage", output_type=Sorted, handoffs=[billing], **connection)
+    triage = perdure.agent(
+        "openai/triage", name="triage", output_type=Sorted, handoffs=[billing], **connection
+    )
     async with stage.worker():
         run = await start(stage, triage, "A bill, please.")
         assert (await run.result()).output == Bill(euros=5)
         read_later: RunHandle = get_run(stage.client, run.id, output_type=Sorted | Bill)
         assert (await read_later.result()).output == Bill(euros=5)
-        talk = session(stage.client, triage, f"{stage.task_queue}-typed", task_queue=stage.task_queue)
+        talk = session(
+            stage.client, triage, f"{stage.task_queue}-typed", task_queue=stage.task_queue
+        )
         assert (await (await talk.send("A bill, please.")).result()).output == Bill(euros=5)
         await talk.close()
 
@@ -237,7 +284,10 @@ async def test_validate_shows_the_first_request_as_it_is_sent(
         file.parent.mkdir(exist_ok=True)
         file.write_text(text.replace("PROTOCOL", protocol))
     model = scripted([says("Hello.")])
-    agent, tools = with_script(perdure.load(tmp_path / "triage.prompty"), model), {"look_up": look_up, "refund": refund}
+    agent, tools = (
+        with_script(perdure.load(tmp_path / "triage.prompty"), model),
+        {"look_up": look_up, "refund": refund},
+    )
     async with stage.worker(tools, instructions={"about": about}):
         run = await start_run(stage.client, agent, {"topic": "Ada"}, task_queue=stage.task_queue)
         await run.result()
@@ -245,15 +295,25 @@ async def test_validate_shows_the_first_request_as_it_is_sent(
     shown, specs = await asyncio.to_thread(first_request, agent, {"topic": "Ada"}, tools)
     instruct_functions.pop("about")
     assert json.dumps(shown) == json.dumps(model.requests[0].body)
-    assert [spec["name"] for spec in specs] == ["shop_look_up", "desk_refund", "transfer_to_billing"]
+    assert [spec["name"] for spec in specs] == [
+        "shop_look_up",
+        "desk_refund",
+        "transfer_to_billing",
+    ]
     if protocol == "native":
-        assert [tool["function"]["name"] for tool in shown["tools"]] == [spec["name"] for spec in specs]
+        assert [tool["function"]["name"] for tool in shown["tools"]] == [
+            spec["name"] for spec in specs
+        ]
 
 
-async def test_a_session_goes_on_with_the_agent_that_spoke_last(stage: Stage, scripted: Scripted) -> None:
+async def test_a_session_goes_on_with_the_agent_that_spoke_last(
+    stage: Stage, scripted: Scripted
+) -> None:
     model = scripted(reply)
     async with stage.worker([look_up, refund]):
-        talk = session(stage.client, desk(model), f"{stage.task_queue}-talk", task_queue=stage.task_queue)
+        talk = session(
+            stage.client, desk(model), f"{stage.task_queue}-talk", task_queue=stage.task_queue
+        )
         first = await (await talk.send("Refund A")).result()
         assert (first.agent, first.output) == ("billing", "Billing says hello.")
         second = await (await talk.send("Anything else?")).result()
@@ -281,7 +341,10 @@ async def test_it_is_seen_which_agent_spoke(
     rows = _table([each.model_dump(mode="json") for each in shown.iterations], (), has_ended=True)
     assert [row.split()[1] for row in rows] == names
     for trace in (rebuilt, stage.live):
-        chats = sorted((span for span in trace if span.name.startswith("chat")), key=lambda span: span.start_time or 0)
+        chats = sorted(
+            (span for span in trace if span.name.startswith("chat")),
+            key=lambda span: span.start_time or 0,
+        )
         assert [(span.attributes or {})["gen_ai.agent.name"] for span in chats] == names
         assert "invoke_agent billing" in [span.name for span in trace]
     assert sorted(map(outline, rebuilt), key=str) == sorted(map(outline, stage.live), key=str)

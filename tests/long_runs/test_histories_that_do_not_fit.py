@@ -1,4 +1,6 @@
-"""A conversation that the next link can't load holds a run and keeps a session waiting, and neither ends for it."""
+"""A conversation that the next link can't load holds a run and keeps a session waiting, and neither
+ends for it.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def look(text: str = "") -> str:
 async def test_a_run_is_held(stage: Stage, scripted: Scripted, is_cancelled: bool) -> None:
     misfits, model = Misfits(LOAD_PIECE, WORKFLOW), scripted([*ROUNDS, says("done")])
     async with stage.worker({"look": look}, interceptors=[misfits]):
-        run = await stage.start(scripted_agent(model, ["look"]), on_failure="fail", max_iterations=20)
+        run = await stage.start(
+            scripted_agent(model, ["look"]), on_failure="fail", max_iterations=20
+        )
         [why] = await held(run)
         assert (why.reason, why.kind) == ("server", "history")
         if is_cancelled:
@@ -61,14 +65,20 @@ async def test_what_is_recorded_ahead_ends_no_run(stage: Stage, scripted: Script
         await run.result()
         environment = ActivityEnvironment(stage.client)
         [link] = await links(stage.client, run.id)
-        environment.info = replace(environment.info, workflow_id=run.id, workflow_run_id=link.run_id)
-        wrong = ConversationInput(conversation=ConversationRef(base=7, version=8, digest="of another", operations=[]))
+        environment.info = replace(
+            environment.info, workflow_id=run.id, workflow_run_id=link.run_id
+        )
+        wrong = ConversationInput(
+            conversation=ConversationRef(base=7, version=8, digest="of another", operations=[])
+        )
         with pytest.raises(DigestMismatchError):
             await environment.run(plugin.runs.messages_at, wrong.conversation)
         await environment.run(plugin.activities_of_runs.record, wrong)
 
 
-async def test_a_session_waits(short_histories: WorkflowEnvironment, task_queue: str, scripted: Scripted) -> None:
+async def test_a_session_waits(
+    short_histories: WorkflowEnvironment, task_queue: str, scripted: Scripted
+) -> None:
     session = SessionStage(short_histories.client, task_queue, scripted(long_turns))
     session.gate.open.set()
     misfits = Misfits(LOAD_PIECE, SESSION_WORKFLOW)

@@ -1,4 +1,6 @@
-"""What whoever lets a held run go on has changed holds in all links after it, however often it continues as new."""
+"""What whoever lets a held run go on has changed holds in all links after it, however often it
+continues as new.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ async def held(run: RunHandle) -> list[Held]:
     return await wait_for(why)
 
 
-async def test_a_run_that_is_held_in_two_links_goes_on_as_it_was_told(stage: Stage, scripted: Scripted) -> None:
+async def test_a_run_that_is_held_in_two_links_goes_on_as_it_was_told(
+    stage: Stage, scripted: Scripted
+) -> None:
     executed: list[str] = []
 
     def look(text: str = "") -> str:
@@ -34,7 +38,9 @@ async def test_a_run_that_is_held_in_two_links_goes_on_as_it_was_told(stage: Sta
 
     def script(request: ScriptedRequest) -> ScriptedReply:
         key = request.body["model"]
-        if request.step in REVOKED_AT and key == ("scripted" if request.step == REVOKED_AT[0] else "other"):
+        if request.step in REVOKED_AT and key == (
+            "scripted" if request.step == REVOKED_AT[0] else "other"
+        ):
             return ScriptedReply(status=401)
         step = request.step
         return asks(call("look", f"c{step}", text=str(step))) if step < ROUNDS else says("done")
@@ -63,4 +69,7 @@ async def test_a_run_that_is_held_in_two_links_goes_on_as_it_was_told(stage: Sta
         *((step, "third") for step in range(second, ROUNDS + 1)),
     ]
     assert len([link async for link in read_links(stage.client, run.id)]) > 2
-    assert [event.type for event in await run.events() if event.type in ("held", "went_on")] == ["held", "went_on"] * 2
+    assert [event.type for event in await run.events() if event.type in ("held", "went_on")] == [
+        "held",
+        "went_on",
+    ] * 2

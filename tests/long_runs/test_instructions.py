@@ -1,4 +1,6 @@
-"""Instructions that a function gives are recorded: made once for each run and turn, on a worker that has it."""
+"""Instructions that a function gives are recorded: made once for each run and turn, on a worker
+that has it.
+"""
 
 from __future__ import annotations
 
@@ -44,24 +46,34 @@ async def test_they_are_made_once_for_each_turn(stage: Stage, scripted: Scripted
     )
     async with stage.worker([agent]):
         id = f"{stage.task_queue}-talk"
-        talk = session(stage.client, agent, id, task_queue=stage.task_queue, deps={"tenant": "north"})
+        talk = session(
+            stage.client, agent, id, task_queue=stage.task_queue, deps={"tenant": "north"}
+        )
         first = await (await talk.send("One")).result()
         second = await (await talk.send("Two")).result()
         texts = [message.text for message in await talk.messages()]
         await talk.close()
     assert calls == [f"{id}/1", f"{id}/2"]
     assert first.iterations == 8, "the run was continued as new"
-    told = {tuple(message.text for message in request.messages if message.instructs) for request in model.requests}
+    told = {
+        tuple(message.text for message in request.messages if message.instructs)
+        for request in model.requests
+    }
     assert told == {("Be kind.", "Call 1 for north."), ("Be kind.", "Call 2 for north.")}
     assert texts[:3] == ["Be kind.", "Call 2 for north.", "One"]
     assert second.output == "Done."
 
 
-async def test_another_worker_may_have_it_and_a_failure_ends_the_run(stage: Stage, scripted: Scripted) -> None:
+async def test_another_worker_may_have_it_and_a_failure_ends_the_run(
+    stage: Stage, scripted: Scripted
+) -> None:
     calls.clear()
     model = scripted([says("Done.")])
     agent = perdure.agent(
-        "openai/a", connection={"endpoint": model.openai_endpoint}, instructions_by="count", inputs={}
+        "openai/a",
+        connection={"endpoint": model.openai_endpoint},
+        instructions_by="count",
+        inputs={},
     )
     options = RunOptions(missing_tool_grace=20.0)
     async with stage.worker():
@@ -70,10 +82,14 @@ async def test_another_worker_may_have_it_and_a_failure_ends_the_run(stage: Stag
         stage.runs.append(run)
         async with stage.another_worker(instructions={"count": count}):
             result = await run.result()
-    assert [message.text for message in result.messages if message.instructs] == ["Call 1 for south."]
+    assert [message.text for message in result.messages if message.instructs] == [
+        "Call 1 for south."
+    ]
     async with stage.worker(instructions={"count": fail}):
         failing = await start_run(stage.client, agent, **start)  # type: ignore[arg-type]
         stage.runs.append(failing)
-        with pytest.raises(RunError, match="The instructions 'count' failed: .*no database") as error:
+        with pytest.raises(
+            RunError, match="The instructions 'count' failed: .*no database"
+        ) as error:
             await failing.result()
     assert error.value.kind == "instructions"

@@ -18,7 +18,14 @@ from perdure.testing.script import Script
 from perdure.tools import tool
 
 from ..support.agents import QUESTION, scripted_agent
-from ..support.comparison import activity_types, fingerprints, links, portable, run_in_process, without_clock
+from ..support.comparison import (
+    activity_types,
+    fingerprints,
+    links,
+    portable,
+    run_in_process,
+    without_clock,
+)
 from ..support.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
@@ -38,10 +45,15 @@ def read(text: str = "") -> str:
 def rounds(count: int, calls: int = 2) -> list[ScriptedReply]:
     """So many rounds of so many tool calls each, and the answer."""
     names = [[f"{number}_{index}" for index in range(calls)] for number in range(count)]
-    return [*[asks(*[call("read", name, text=name) for name in each]) for each in names], says("done")]
+    return [
+        *[asks(*[call("read", name, text=name) for name in each]) for each in names],
+        says("done"),
+    ]
 
 
-async def test_over_four_megabytes_give_the_same_bytes_as_a_run_in_process(stage: Stage, scripted: Scripted) -> None:
+async def test_over_four_megabytes_give_the_same_bytes_as_a_run_in_process(
+    stage: Stage, scripted: Scripted
+) -> None:
     count, calls = 8, 9
     model, other = scripted(rounds(count, calls)), scripted(rounds(count, calls))
     expected = await run_in_process(scripted_agent(other, ["read"]), [read], max_iterations=100)
@@ -60,7 +72,8 @@ async def test_over_four_megabytes_give_the_same_bytes_as_a_run_in_process(stage
     assert without_clock(await reader.events()) == without_clock(live)
     assert live[-1].data["messages"] == result.messages
     surveyed = [
-        (each.finish_reason, len(each.tools)) for each in (await survey(Chain(stage.client, run.id))).iterations
+        (each.finish_reason, len(each.tools))
+        for each in (await survey(Chain(stage.client, run.id))).iterations
     ]
     assert surveyed == [*[("tool_calls", calls)] * count, ("stop", 0)]
 
@@ -72,19 +85,26 @@ async def test_six_large_images_in_one_round(roomy_stage: Stage, scripted: Scrip
         return ImagePart(source=noise(900_000, text), mediaType="image/png")
 
     stage = roomy_stage
-    script = [asks(*[call("draw", f"c{number}", text=str(number)) for number in range(6)]), says("done")]
+    script = [
+        asks(*[call("draw", f"c{number}", text=str(number)) for number in range(6)]),
+        says("done"),
+    ]
     model = scripted(script)
     async with stage.worker([draw]):
         run = await stage.start(scripted_agent(model, ["draw"]), parallel_tool_calls=True)
         result = await run.result()
     assert result.output == "done"
-    images = [part for message in result.messages for part in message.parts if isinstance(part, ImagePart)]
+    images = [
+        part for message in result.messages for part in message.parts if isinstance(part, ImagePart)
+    ]
     assert [len(image.source) for image in images] == [900_000] * 6
     first, *_ = await links(stage.client, run.id)
     assert activity_types(first).count(activities.RECORD) >= 5
 
 
-async def test_a_run_that_fails_with_more_at_hand_than_its_failure_can_carry(stage: Stage, scripted: Scripted) -> None:
+async def test_a_run_that_fails_with_more_at_hand_than_its_failure_can_carry(
+    stage: Stage, scripted: Scripted
+) -> None:
     @tool
     def draw(text: str = "") -> ImagePart:
         """Draw."""
@@ -110,7 +130,13 @@ async def test_an_answer_of_more_than_a_megabyte(stage: Stage, scripted: Scripte
 
 
 async def test_a_large_seed_that_compresses_well(stage: Stage, scripted: Scripted) -> None:
-    seed = [*QUESTION, *[Message(role="user", parts=[TextPart(value=f"{number} " * 50_000)]) for number in range(60)]]
+    seed = [
+        *QUESTION,
+        *[
+            Message(role="user", parts=[TextPart(value=f"{number} " * 50_000)])
+            for number in range(60)
+        ],
+    ]
     model = scripted(rounds(3))
     async with stage.worker([read]):
         run = await stage.start(scripted_agent(model, ["read"]), seed)

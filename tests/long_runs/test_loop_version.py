@@ -1,4 +1,6 @@
-"""A change of the loop: runs that began before it go the older way, their next links and new runs the newer one."""
+"""A change of the loop: runs that began before it go the older way, their next links and new runs
+the newer one.
+"""
 
 from __future__ import annotations
 
@@ -93,10 +95,15 @@ async def replayed_by_newer(stage: Stage, id: str) -> list[int]:
     links = [link async for link in read_links(stage.client, id)]
     for link in links:
         await replayer.replay_workflow(WorkflowHistory(id, link.history))
-    return [sum(each.event_type == EventType.EVENT_TYPE_TIMER_STARTED for each in link.history) for link in links]
+    return [
+        sum(each.event_type == EventType.EVENT_TYPE_TIMER_STARTED for each in link.history)
+        for link in links
+    ]
 
 
-async def test_a_run_that_began_before_a_change_goes_on_by_the_older_loop(stage: Stage, scripted: Scripted) -> None:
+async def test_a_run_that_began_before_a_change_goes_on_by_the_older_loop(
+    stage: Stage, scripted: Scripted
+) -> None:
     rounds = [asks(call("look", f"c{step}", text=str(step))) for step in range(ROUNDS)]
     replies = GatedReplies(*rounds, says("done"), held=2)
     agent = scripted_agent(scripted(replies), ["look"])
@@ -116,7 +123,9 @@ async def test_a_run_of_a_newer_loop_waits_for_a_worker_that_has_it(
     stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture
 ) -> None:
     input = RunInput(
-        agent=scripted_agent(scripted([says("I knew")])), messages=[Message.user("Guess")], loop_version=NEWER
+        agent=scripted_agent(scripted([says("I knew")])),
+        messages=[Message.user("Guess")],
+        loop_version=NEWER,
     )
     async with stage.worker():
         handle = await stage.client.start_workflow(
@@ -125,11 +134,14 @@ async def test_a_run_of_a_newer_loop_waits_for_a_worker_that_has_it(
             id=stage.task_queue,
             task_queue=stage.task_queue,
             result_type=RunOutput,
-            # The SDK reports the first failure only: each further task of the run ends with its time-out.
+            # The SDK reports the first failure only: each further task of the run ends with its
+            # time-out.
             task_timeout=timedelta(seconds=1),
         )
         [reason] = await wait_for(lambda: failed_tasks(handle))
-        assert reason.startswith(f"the run {handle.id!r} (link {handle.first_execution_run_id}) needs version {NEWER} ")
+        assert reason.startswith(
+            f"the run {handle.id!r} (link {handle.first_execution_run_id}) needs version {NEWER} "
+        )
         assert (await handle.describe()).status == WorkflowExecutionStatus.RUNNING
     assert reason in caplog.text
 

@@ -1,4 +1,6 @@
-"""What a worker keeps of runs is bounded in bytes; a run that waits costs nothing that it can't give back."""
+"""What a worker keeps of runs is bounded in bytes; a run that waits costs nothing that it can't
+give back.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,11 @@ def shout(text: str = "") -> str:
 
 
 def asks_once(request: ScriptedRequest) -> ScriptedReply:
-    return says("done") if request.messages[-1].role == "tool" else asks(call("delete", "c", text="it"))
+    return (
+        says("done")
+        if request.messages[-1].role == "tool"
+        else asks(call("delete", "c", text="it"))
+    )
 
 
 def plugin_of(worker: Worker) -> PerdurePlugin:
@@ -49,7 +55,9 @@ async def waits(run: RunHandle) -> bool:
     return (await run.status()).status == "waiting_for_approval"
 
 
-async def test_waiting_runs_are_given_back_and_go_on_all_the_same(roomy_stage: Stage, scripted: Scripted) -> None:
+async def test_waiting_runs_are_given_back_and_go_on_all_the_same(
+    roomy_stage: Stage, scripted: Scripted
+) -> None:
     stage, limit = roomy_stage, 2000 * KIB
     agent = scripted_agent(scripted(asks_once), ["delete"])
     seed = [*QUESTION, Message.user("x" * 200 * KIB)]
@@ -69,10 +77,14 @@ async def test_waiting_runs_are_given_back_and_go_on_all_the_same(roomy_stage: S
         assert [(await run.result()).output for run in runs] == ["done"] * 12
 
 
-async def test_conversations_are_kept_within_the_limit(roomy_stage: Stage, scripted: Scripted) -> None:
+async def test_conversations_are_kept_within_the_limit(
+    roomy_stage: Stage, scripted: Scripted
+) -> None:
     stage, limit = roomy_stage, 1000 * KIB
     script = [asks(call("shout", f"c{number}", text="x" * 10 * KIB)) for number in range(4)]
-    agent = scripted_agent(scripted([*script, asks(call("delete", "c")), says("done")]), ["shout", "delete"])
+    agent = scripted_agent(
+        scripted([*script, asks(call("delete", "c")), says("done")]), ["shout", "delete"]
+    )
     async with stage.worker([shout, delete], conversation_cache_bytes=limit) as worker:
         cache = plugin_of(worker).runs
         runs = [await stage.start(agent) for _ in range(12)]
@@ -86,16 +98,23 @@ async def test_conversations_are_kept_within_the_limit(roomy_stage: Stage, scrip
         assert [(await run.result()).output for run in runs] == ["done"] * 12
 
 
-async def test_a_conversation_larger_than_the_cache_is_read_anew(roomy_stage: Stage, scripted: Scripted) -> None:
+async def test_a_conversation_larger_than_the_cache_is_read_anew(
+    roomy_stage: Stage, scripted: Scripted
+) -> None:
     stage = roomy_stage
-    waiting, large = scripted(asks_once), scripted([asks(call("shout", "c", text="x")), says("done")])
+    waiting, large = (
+        scripted(asks_once),
+        scripted([asks(call("shout", "c", text="x")), says("done")]),
+    )
     async with stage.worker([shout, delete], conversation_cache_bytes=1000 * KIB) as worker:
         cache = plugin_of(worker).runs
         small = await stage.start(scripted_agent(waiting, ["delete"]))
         await wait_for(lambda: waits(small))
         held = cache.bytes
         assert held > 0
-        run = await stage.start(scripted_agent(large, ["shout"]), [*QUESTION, Message.user("x" * 2000 * KIB)])
+        run = await stage.start(
+            scripted_agent(large, ["shout"]), [*QUESTION, Message.user("x" * 2000 * KIB)]
+        )
         assert (await run.result()).output == "done"
         assert (cache.hits, cache.misses) == (1, 2)
         assert held <= cache.bytes < held + 20 * KIB
@@ -104,10 +123,14 @@ async def test_a_conversation_larger_than_the_cache_is_read_anew(roomy_stage: St
         assert (cache.hits, cache.misses) == (2, 2)
 
 
-async def test_nothing_is_kept_of_a_run_that_has_ended(roomy_stage: Stage, scripted: Scripted) -> None:
+async def test_nothing_is_kept_of_a_run_that_has_ended(
+    roomy_stage: Stage, scripted: Scripted
+) -> None:
     stage = roomy_stage
     asking = scripted_agent(scripted(asks_once), ["delete"])
-    failing = scripted_agent(scripted([asks(call("shout", f"c{number}")) for number in range(3)]), ["shout"])
+    failing = scripted_agent(
+        scripted([asks(call("shout", f"c{number}")) for number in range(3)]), ["shout"]
+    )
     async with stage.worker([shout, delete]) as worker:
         cache = plugin_of(worker).runs
         waiting, approved, cancelled = [await stage.start(asking) for _ in range(3)]
@@ -134,10 +157,14 @@ async def test_nothing_is_kept_of_a_run_that_has_ended(roomy_stage: Stage, scrip
         assert (cache.hits, cache.misses) == (hits + 1, 0)
 
 
-async def test_without_a_cache_every_call_reads_the_history(roomy_stage: Stage, scripted: Scripted) -> None:
+async def test_without_a_cache_every_call_reads_the_history(
+    roomy_stage: Stage, scripted: Scripted
+) -> None:
     stage = roomy_stage
     model = scripted([asks(call("shout", "c", text="x")), says("done")])
     async with stage.worker([shout], conversation_cache_bytes=0) as worker:
         cache = plugin_of(worker).runs
-        assert (await (await stage.start(scripted_agent(model, ["shout"]))).result()).output == "done"
+        assert (
+            await (await stage.start(scripted_agent(model, ["shout"]))).result()
+        ).output == "done"
         assert (cache.bytes, cache.hits, cache.misses) == (0, 0, 2)

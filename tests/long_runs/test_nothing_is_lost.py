@@ -1,4 +1,6 @@
-"""Across continue-as-new, a run says and does exactly what it would have said and done in one history."""
+"""Across continue-as-new, a run says and does exactly what it would have said and done in one
+history.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,11 @@ def shout(text: str = "") -> str:
 def rounds(count: int, **more: object) -> list[ScriptedReply]:
     """So many rounds of one tool call, and the answer."""
     asked = [
-        asks(call("shout", f"call_{number}", text=f"round {number}"), text=f"Round {number}.", input_tokens=number)
+        asks(
+            call("shout", f"call_{number}", text=f"round {number}"),
+            text=f"Round {number}.",
+            input_tokens=number,
+        )
         for number in range(1, count + 1)
     ]
     return [*asked, says("done", input_tokens=1000)]
@@ -81,11 +87,16 @@ async def test_the_conversation_the_events_and_the_usage(stage: Stage, scripted:
     # With the worker gone, another reader finds the same in the closed histories.
     reader = get_run(stage.client, run.id)
     assert without_clock(await reader.events()) == without_clock(live)
-    assert [event.seq for event in await reader.events(after=live[-3].seq)] == [live[-2].seq, live[-1].seq]
+    assert [event.seq for event in await reader.events(after=live[-3].seq)] == [
+        live[-2].seq,
+        live[-1].seq,
+    ]
     assert await reader.messages() == result.messages
 
 
-async def test_an_observer_who_comes_late_reads_everything(stage: Stage, scripted: Scripted) -> None:
+async def test_an_observer_who_comes_late_reads_everything(
+    stage: Stage, scripted: Scripted
+) -> None:
     gate = asyncio.Event()
 
     @tool
@@ -96,7 +107,9 @@ async def test_an_observer_who_comes_late_reads_everything(stage: Stage, scripte
 
     script = [*rounds(9)[:-1], asks(call("wait", "call_wait")), says("done")]
     async with stage.worker([shout, wait]):
-        run = await stage.start(scripted_agent(scripted(script), ["shout", "wait"]), max_iterations=30)
+        run = await stage.start(
+            scripted_agent(scripted(script), ["shout", "wait"]), max_iterations=30
+        )
         await wait_for(lambda: _iteration(run, 10))
         so_far = await run.events()
         messages = await run.messages()
@@ -113,7 +126,9 @@ async def _iteration(run: RunHandle, number: int) -> bool:
     return (await run.status()).iteration >= number
 
 
-async def test_idempotency_keys_are_unique_in_the_whole_run(stage: Stage, scripted: Scripted) -> None:
+async def test_idempotency_keys_are_unique_in_the_whole_run(
+    stage: Stage, scripted: Scripted
+) -> None:
     contexts: list[ToolContext] = []
 
     @tool
@@ -126,7 +141,9 @@ async def test_idempotency_keys_are_unique_in_the_whole_run(stage: Stage, script
     # The same call id in every round, as some models have it.
     script = [asks(call("note", "same"), call("note", "same_too")) for _ in range(count)]
     async with stage.worker([note]):
-        run = await stage.start(scripted_agent(scripted([*script, says("done")]), ["note"]), max_iterations=30)
+        run = await stage.start(
+            scripted_agent(scripted([*script, says("done")]), ["note"]), max_iterations=30
+        )
         await run.result()
     assert len(await links(stage.client, run.id)) > 2
     keys = [context.idempotency_key for context in contexts]
@@ -138,7 +155,8 @@ async def test_idempotency_keys_are_unique_in_the_whole_run(stage: Stage, script
 
 
 async def test_what_trimming_drops_stays_readable(stage: Stage, scripted: Scripted) -> None:
-    # Trimming hides assistant turns from the script, so it counts the rounds by the last tool result.
+    # Trimming hides assistant turns from the script, so it counts the rounds by the last tool
+    # result.
     def script(request: object) -> ScriptedReply:
         messages: list[Message] = request.messages  # type: ignore[attr-defined]
         last = messages[-1].text
@@ -157,7 +175,9 @@ async def test_what_trimming_drops_stays_readable(stage: Stage, scripted: Script
     assert len(await links(stage.client, run.id)) > 4
     assert fingerprints(model) == fingerprints(other)
     assert portable(result.messages) == portable(expected.messages)
-    assert max(len(event.data["messages"]) for event in live if event.type == "messages_updated") <= 12
+    assert (
+        max(len(event.data["messages"]) for event in live if event.type == "messages_updated") <= 12
+    )
     complete = await run.messages()
     assert len(complete) == 2 + 25 * 2 + 1
     assert [message.text.rpartition(" ")[2] for message in complete if message.role == "tool"] == [
@@ -186,17 +206,23 @@ async def test_what_is_older_than_the_namespace_keeps_is_missing_and_nothing_els
         whole.apply(operation)
     assert whole.messages == first.data["messages"]
     changes = {"operations": first.operations}
-    assert kept == [e.model_copy(update=changes) if e.seq == first.seq else e for e in events[-len(kept) :]]
+    assert kept == [
+        e.model_copy(update=changes) if e.seq == first.seq else e for e in events[-len(kept) :]
+    ]
     assert chain[2].input.carried is not None
     assert kept[0].seq == chain[2].input.carried.last_seq + 1
-    assert [event async for event in get_run(stage.client, run.id).stream(after=kept[-3].seq)] == kept[-2:]
+    assert [
+        event async for event in get_run(stage.client, run.id).stream(after=kept[-3].seq)
+    ] == kept[-2:]
     assert await reader.messages() == messages
     assert (await reader.result()).messages == result.messages
     assert (await reader.status()).status == "done"
 
 
 @pytest.mark.trial  # a server takes half a minute to remove a link
-async def test_a_link_that_goes_while_it_is_read_is_one_that_is_not_kept(stage: Stage, scripted: Scripted) -> None:
+async def test_a_link_that_goes_while_it_is_read_is_one_that_is_not_kept(
+    stage: Stage, scripted: Scripted
+) -> None:
     async with stage.worker([shout]):
         run = await stage.start(scripted_agent(scripted(rounds(12)), ["shout"]), max_iterations=30)
         result = await run.result()

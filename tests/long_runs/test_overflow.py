@@ -32,7 +32,9 @@ async def test_a_run_over_several_links_is_refused_once(stage: Stage, scripted: 
         return "text " * 300
 
     async with stage.worker({"page": page}):
-        run = await stage.start(scripted_agent(scripted(script), ["page"]), max_iterations=ROUNDS + 1)
+        run = await stage.start(
+            scripted_agent(scripted(script), ["page"]), max_iterations=ROUNDS + 1
+        )
         assert (await run.result()).output == "done"
     assert len(refused) == 1
     assert len(asked) == ROUNDS + 1

@@ -54,13 +54,16 @@ async def failed_tasks(stage: Stage, run: RunHandle) -> list[str]:
 async def test_a_conversation_that_does_not_fit_beside_the_agent_goes_in_pieces(
     stage: Stage, scripted: Scripted
 ) -> None:
-    # Trimmed, the conversation never grows beyond what one payload holds; the agent leaves less than that.
+    # Trimmed, the conversation never grows beyond what one payload holds; the agent leaves less
+    # than that.
     def script(request: ScriptedRequest) -> ScriptedReply:
         number = int(request.messages[-1].metadata.get("tool_call_id", "c0")[1:])
         return chatty_round(number + 1, 100_000) if number < 20 else says("done")
 
     async with stage.worker([nod]):
-        run = await stage.start(wordy_agent(scripted(script), 2_400_000), max_iterations=30, context_budget=480_000)
+        run = await stage.start(
+            wordy_agent(scripted(script), 2_400_000), max_iterations=30, context_budget=480_000
+        )
         result = await run.result()
     assert result.output == "done"
     chain = await links(stage.client, run.id)
@@ -72,7 +75,9 @@ async def test_a_conversation_that_does_not_fit_beside_the_agent_goes_in_pieces(
     assert await failed_tasks(stage, run) == []
 
 
-async def test_a_state_that_does_not_fit_ends_the_run_with_a_typed_failure(stage: Stage, scripted: Scripted) -> None:
+async def test_a_state_that_does_not_fit_ends_the_run_with_a_typed_failure(
+    stage: Stage, scripted: Scripted
+) -> None:
     model = scripted([*[chatty_round(number, 300_000) for number in range(9)], says("done")])
     async with stage.worker([nod]):
         # It just fits at the start, and no longer with what the model said last.
@@ -86,19 +91,24 @@ async def test_a_state_that_does_not_fit_ends_the_run_with_a_typed_failure(stage
     events = await run.events()
     assert (events[-1].type, events[-1].data["kind"]) == ("failed", "payload_too_large")
     assert (await run.status()).status == "failed"
-    # The input was never sent: Temporal would have failed the decision, and asked for it again, for ever.
+    # The input was never sent: Temporal would have failed the decision, and asked for it again, for
+    # ever.
     assert await failed_tasks(stage, run) == []
 
 
 async def test_a_run_is_not_started_with_more_than_fits(stage: Stage, scripted: Scripted) -> None:
     agent = scripted_agent(scripted([]))
     messages = [Message.user(noise(3_000_000, "seed"))]
-    with pytest.raises(PayloadTooLargeError, match="2[0-9]{6} bytes after compression, at most 2031616"):
+    with pytest.raises(
+        PayloadTooLargeError, match="2[0-9]{6} bytes after compression, at most 2031616"
+    ):
         await stage.start(agent, messages)
     assert stage.runs == []
 
 
-async def test_a_steering_message_is_not_sent_when_it_does_not_fit(stage: Stage, scripted: Scripted) -> None:
+async def test_a_steering_message_is_not_sent_when_it_does_not_fit(
+    stage: Stage, scripted: Scripted
+) -> None:
     gate = GatedReplies(says("done"))
     async with stage.worker():
         run = await stage.start(scripted_agent(scripted(gate)))
@@ -110,14 +120,21 @@ async def test_a_steering_message_is_not_sent_when_it_does_not_fit(stage: Stage,
         assert (await run.result()).output == "done"
 
 
-async def test_a_steering_message_that_just_fits_a_signal_but_nothing_else(stage: Stage, scripted: Scripted) -> None:
+async def test_a_steering_message_that_just_fits_a_signal_but_nothing_else(
+    stage: Stage, scripted: Scripted
+) -> None:
     gate = GatedReplies(says("wait"), says("done"))
     async with stage.worker():
         run = await stage.start(scripted_agent(scripted(gate)))
-        # Another client may send what fits into a signal; recorded once more, in an activity's input, it is too large.
-        await stage.client.get_workflow_handle(run.id).signal(STEER, {"text": noise(2_720_000, "steering")})
+        # Another client may send what fits into a signal; recorded once more, in an activity's
+        # input, it is too large.
+        await stage.client.get_workflow_handle(run.id).signal(
+            STEER, {"text": noise(2_720_000, "steering")}
+        )
         gate.open.set()
-        with pytest.raises(PayloadTooLargeError, match="A message of the conversation is too large") as raised:
+        with pytest.raises(
+            PayloadTooLargeError, match="A message of the conversation is too large"
+        ) as raised:
             await run.result()
     assert len(raised.value.messages[-1].text) == 2_720_000
     assert await failed_tasks(stage, run) == []

@@ -1,4 +1,6 @@
-"""A replay stands where the run stood, whatever came when: cut at each task, without a cache, and with lost tasks."""
+"""A replay stands where the run stood, whatever came when: cut at each task, without a cache, and
+with lost tasks.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ TOOLS = ["quick", "slow", "steers", "asked", "denied", "rewritten"]
 
 
 class AnyRun:
-    """A run at random: calls that are judged in its worker's process, steered from inside and outside, and approved."""
+    """A run at random: calls that are judged in its worker's process, steered from inside and
+    outside, and approved.
+    """
 
     def __init__(self, number: int) -> None:
         self.random = random.Random(number)
@@ -35,13 +39,17 @@ class AnyRun:
         self.run: RunHandle | None = None
 
     def script(self) -> Script:
-        """Some rounds of calls, then an answer, and one more to each message that comes after it."""
+        """Some rounds of calls, then an answer, and one more to each message that comes after
+        it.
+        """
         replies = iter([asks(*self._calls(each)) for each in range(self.random.randint(3, 7))])
         return lambda request: next(replies, None) or says("done")
 
     def _calls(self, iteration: int) -> list[ToolCall]:
         names = self.random.choices(TOOLS, k=self.random.randint(1, 3))
-        return [call(name, f"c{iteration}-{n}", text=f"{iteration}-{n}") for n, name in enumerate(names)]
+        return [
+            call(name, f"c{iteration}-{n}", text=f"{iteration}-{n}") for n, name in enumerate(names)
+        ]
 
     async def steer(self, text: str) -> None:
         """Steer, unless the run is over."""
@@ -65,7 +73,13 @@ class AnyRun:
             await self.steer(f"from inside {text}")
             return await execute(text)
 
-        named = {"quick": execute, "slow": slow, "steers": steers, "denied": execute, "rewritten": execute}
+        named = {
+            "quick": execute,
+            "slow": slow,
+            "steers": steers,
+            "denied": execute,
+            "rewritten": execute,
+        }
         return [*(tool(name=name)(function) for name, function in named.items())] + [
             tool(name="asked", needs_approval=True)(execute)
         ]
@@ -80,13 +94,17 @@ class AnyRun:
             for pending in (await self.run.status()).pending_approvals:
                 try:
                     await self.run.approve(pending.call_id)
-                except ApprovalError as error:  # Between the question and the answer the run may go on.
+                except (
+                    ApprovalError
+                ) as error:  # Between the question and the answer the run may go on.
                     self.refusals.add(error.kind)
 
 
 def judge(name: str, arguments: dict[str, Any]) -> GuardrailResult:
     return GuardrailResult(
-        allowed=name != "denied", reason="no", rewrite={"text": "r"} if name == "rewritten" else None
+        allowed=name != "denied",
+        reason="no",
+        rewrite={"text": "r"} if name == "rewritten" else None,
     )
 
 
@@ -102,7 +120,9 @@ GUARDRAILS = Guardrails(input=judge_input, output=judge_output, tool=judge)
 
 
 async def play(stage: Stage, scripted: Scripted, number: int, **worker: Any) -> None:
-    """Run one at random to its end; nothing that was said is lost, and nothing is executed twice."""
+    """Run one at random to its end; nothing that was said is lost, and nothing is executed
+    twice.
+    """
     any_run = AnyRun(number)
     model = scripted(any_run.script())
     async with stage.worker(any_run.tools(), guardrails={"tested": GUARDRAILS}, **worker):
@@ -114,21 +134,29 @@ async def play(stage: Stage, scripted: Scripted, number: int, **worker: Any) -> 
     said = [message.text for message in result.messages if message.role == "user"]
     assert sorted(said[1:]) == sorted(any_run.steered), f"seed {number}"
     assert any_run.refusals <= {"ended", "unknown", "unconfirmed"}
-    assert len(any_run.executed) == len(set(any_run.executed) - {"r"}) + any_run.executed.count("r"), f"seed {number}"
+    assert len(any_run.executed) == len(set(any_run.executed) - {"r"}) + any_run.executed.count(
+        "r"
+    ), f"seed {number}"
     await stage.replay(cut=True)
 
 
-@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(n, marks=pytest.mark.trial) for n in range(3, 200))])
+@pytest.mark.parametrize(
+    "seed", [*range(3), *(pytest.param(n, marks=pytest.mark.trial) for n in range(3, 200))]
+)
 async def test_any_run(stage: Stage, scripted: Scripted, seed: int) -> None:
     await play(stage, scripted, seed)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.trial) for n in range(3, 200))])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(n, marks=pytest.mark.trial) for n in range(3, 200))]
+)
 async def test_any_run_without_a_cache(stage: Stage, scripted: Scripted, seed: int) -> None:
     await play(stage, scripted, seed, max_cached_workflows=0, max_concurrent_workflow_task_polls=1)
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.trial) for n in range(2, 200))])
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(n, marks=pytest.mark.trial) for n in range(2, 200))]
+)
 async def test_any_run_of_which_tasks_are_lost(stage: Stage, scripted: Scripted, seed: int) -> None:
     stage.stands.losses = random.Random(seed)
     await play(stage, scripted, seed)

@@ -1,4 +1,6 @@
-"""A session of many turns, and turns of many iterations: nothing that was said is lost between links."""
+"""A session of many turns, and turns of many iterations: nothing that was said is lost between
+links.
+"""
 
 from __future__ import annotations
 
@@ -55,10 +57,17 @@ async def test_many_turns(session: SessionStage, size: int) -> None:
         await session.idle()
     links = await session.links()
     assert len(links) > 1
-    told = [*(["s: You are helpful."]), *(text for number in range(1, 7) for text in _turn(number, size))]
+    told = [
+        *(["s: You are helpful."]),
+        *(text for number in range(1, 7) for text in _turn(number, size)),
+    ]
     assert shown(links[-1].conversation.messages) == told
     assert [turn.number for link in links for turn in link.turns] == list(range(1, 7))
-    loads = [event for event in links[-1].history if event.HasField("activity_task_scheduled_event_attributes")]
+    loads = [
+        event
+        for event in links[-1].history
+        if event.HasField("activity_task_scheduled_event_attributes")
+    ]
     assert bool(loads) == (size > 10)
 
 
@@ -75,7 +84,14 @@ async def test_a_turn_of_many_links(session: SessionStage) -> None:
         assert await session.said("three") == "re: three"
     rounds = [text for _ in range(ROUNDS) for text in ("a: ", "t: through")]
     complete = [
-        *("s: You are helpful.", "u: one", "a: re: one", "u: work hard", *rounds, "a: re: work hard"),
+        *(
+            "s: You are helpful.",
+            "u: one",
+            "a: re: one",
+            "u: work hard",
+            *rounds,
+            "a: re: work hard",
+        ),
         *("u: three", "a: re: three"),
     ]
     links = await session.links()
@@ -99,14 +115,18 @@ async def test_what_turns_have_trimmed_is_in_the_transcript(session: SessionStag
 
 
 async def test_what_no_guardrail_has_let_through_stays_known(session: SessionStage) -> None:
-    """A turn that ends before the guardrail sees its tool's result; the next one begins in a new link."""
+    """A turn that ends before the guardrail sees its tool's result; the next one begins in a new
+    link.
+    """
     session.gate.gives = "a secret"
 
     def no_secret(messages: list[Message]) -> bool:
         return not any("a secret" in message.text for message in messages)
 
     async with session.worker(guardrails={"discreet": Guardrails(input=no_secret)}):
-        await session.start(setup_of(session.agent, guardrails="discreet", max_iterations=1, on_limit="partial"))
+        await session.start(
+            setup_of(session.agent, guardrails="discreet", max_iterations=1, on_limit="partial")
+        )
         for _ in range(4):
             await session.said("hi")
             await session.idle()
@@ -119,4 +139,6 @@ async def test_what_no_guardrail_has_let_through_stays_known(session: SessionSta
         await session.idle()
         assert await session.said("three") == "re: three"
     assert "a secret" not in str(session.model.requests[-1].body)
-    assert [text for text in await session.conversation() if text.startswith("t:")] == [f"t: {WITHHELD[:40]}"]
+    assert [text for text in await session.conversation() if text.startswith("t:")] == [
+        f"t: {WITHHELD[:40]}"
+    ]

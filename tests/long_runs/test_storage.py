@@ -47,7 +47,9 @@ def storing_client(environment: WorkflowEnvironment, folder: Path) -> Client:
 
 
 @pytest.fixture
-async def stage(short_histories: WorkflowEnvironment, task_queue: str, tmp_path: Path) -> AsyncIterator[Stage]:
+async def stage(
+    short_histories: WorkflowEnvironment, task_queue: str, tmp_path: Path
+) -> AsyncIterator[Stage]:
     stage = Stage(storing_client(short_histories, tmp_path), task_queue)
     yield stage
     if any(files(tmp_path)):
@@ -58,14 +60,19 @@ async def history_bytes(stage: Stage, run: RunHandle) -> int:
     sizes = 0
     for link in await links(stage.client, run.id):
         handle = stage.client.get_workflow_handle(run.id, run_id=link.run_id)
-        sizes += (await handle.describe()).raw_description.workflow_execution_info.history_size_bytes
+        sizes += (
+            await handle.describe()
+        ).raw_description.workflow_execution_info.history_size_bytes
     return sizes
 
 
 async def test_values_of_three_megabytes(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
     seed = [*QUESTION, Message.user(noise(LARGE, "seed"))]
     names = [[f"{number}_{index}" for index in range(2)] for number in range(6)]
-    script = [*[asks(*[call("draw", name, text=name) for name in pair]) for pair in names], says("done")]
+    script = [
+        *[asks(*[call("draw", name, text=name) for name in pair]) for pair in names],
+        says("done"),
+    ]
     model, other = scripted(script), scripted(script)
     expected = await run_in_process(scripted_agent(other, ["draw"]), [draw], seed)
     async with stage.worker([draw]):
@@ -95,7 +102,9 @@ async def test_a_steering_message_of_three_megabytes(stage: Stage, scripted: Scr
 async def test_a_result_that_cannot_be_stored_is_an_unknown_outcome_and_holds_the_run(
     stage: Stage, scripted: Scripted, tmp_path: Path
 ) -> None:
-    """The tool has run: it is not run again, the reason is the true one, and readers of the run do not mind."""
+    """The tool has run: it is not run again, the reason is the true one, and readers of the run do
+    not mind.
+    """
     executions: list[str] = []
 
     @tool
@@ -107,7 +116,8 @@ async def test_a_result_that_cannot_be_stored_is_an_unknown_outcome_and_holds_th
     (tmp_path / "runs").write_text("in the way of the folder")
     async with stage.worker({"draw": draw_once}):
         run = await stage.start(
-            scripted_agent(scripted([asks(call("draw", text="x")), says("I see.")]), ["draw"]), on_failure="hold"
+            scripted_agent(scripted([asks(call("draw", text="x")), says("I see.")]), ["draw"]),
+            on_failure="hold",
         )
         await wait_for(lambda: is_held(run))
         (held,) = (await run.status()).held
@@ -123,10 +133,14 @@ async def test_a_result_that_cannot_be_stored_is_an_unknown_outcome_and_holds_th
 
 
 async def test_readers_store_nothing(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
-    """What a reader replays, such as that of `status` and `show`, is not written again where it is gone."""
+    """What a reader replays, such as that of `status` and `show`, is not written again where it is
+    gone.
+    """
     script = [asks(call("draw", text="x")), says("I see.")]
     async with stage.worker([draw]):
-        run = await stage.start(scripted_agent(scripted(script), ["draw"]), [Message.user(noise(LARGE, "seed"))])
+        run = await stage.start(
+            scripted_agent(scripted(script), ["draw"]), [Message.user(noise(LARGE, "seed"))]
+        )
         await run.result()
     before = {file: file.stat().st_mtime_ns for file in files(tmp_path)}
     assert before
@@ -156,7 +170,9 @@ async def is_held(run: RunHandle) -> bool:
 
 
 async def test_a_lost_value_ends_the_run(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
-    run = await stage.start(scripted_agent(scripted([says("never")])), [Message.user(noise(LARGE, "seed"))])
+    run = await stage.start(
+        scripted_agent(scripted([says("never")])), [Message.user(noise(LARGE, "seed"))]
+    )
     for file in files(tmp_path):
         file.unlink()
     async with stage.worker():
@@ -166,8 +182,12 @@ async def test_a_lost_value_ends_the_run(stage: Stage, scripted: Scripted, tmp_p
     assert raised.value.messages == []
 
 
-async def test_a_damaged_value_ends_the_run(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
-    run = await stage.start(scripted_agent(scripted([says("never")])), [Message.user(noise(LARGE, "seed"))])
+async def test_a_damaged_value_ends_the_run(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
+    run = await stage.start(
+        scripted_agent(scripted([says("never")])), [Message.user(noise(LARGE, "seed"))]
+    )
     for file in files(tmp_path):
         file.write_bytes(b"something else")
     async with stage.worker():
@@ -178,7 +198,9 @@ async def test_a_damaged_value_ends_the_run(stage: Stage, scripted: Scripted, tm
         file.unlink()
 
 
-async def test_a_value_that_is_lost_while_the_run_goes_on(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+async def test_a_value_that_is_lost_while_the_run_goes_on(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
     @tool
     def destroy(text: str = "") -> str:
         """Destroy."""
@@ -202,7 +224,8 @@ async def test_a_value_that_is_lost_after_the_run_has_read_it_is_named(
         run = await stage.start(scripted_agent(model, ["draw"]))
 
         async def has_read_it() -> bool:
-            # Asked for the second time, the model has what the run has stored: nothing is being written any more.
+            # Asked for the second time, the model has what the run has stored: nothing is being
+            # written any more.
             return len(model.requests) == 2
 
         await wait_for(has_read_it)
@@ -212,7 +235,9 @@ async def test_a_value_that_is_lost_after_the_run_has_read_it_is_named(
         with pytest.raises(ApplicationError, match="is gone") as raised:
             await run.status()
         assert raised.value.type == "storage"
-    for file in files(tmp_path):  # what the worker has written since: nothing of the run can be replayed
+    for file in files(
+        tmp_path
+    ):  # what the worker has written since: nothing of the run can be replayed
         file.unlink()
 
 
@@ -220,7 +245,9 @@ async def test_a_reader_without_the_storage(
     stage: Stage, scripted: Scripted, short_histories: WorkflowEnvironment
 ) -> None:
     async with stage.worker():
-        run = await stage.start(scripted_agent(scripted([says("done")])), [Message.user(noise(LARGE, "seed"))])
+        run = await stage.start(
+            scripted_agent(scripted([says("done")])), [Message.user(noise(LARGE, "seed"))]
+        )
         await run.result()
     with pytest.raises(ConfigurationError, match="set PERDURE_STORAGE to what it was"):
         await get_run(short_histories.client, run.id).messages()
@@ -229,7 +256,9 @@ async def test_a_reader_without_the_storage(
 async def test_a_worker_without_the_storage_leaves_the_run_to_one_that_has_it(
     stage: Stage, scripted: Scripted, short_histories: WorkflowEnvironment
 ) -> None:
-    run = await stage.start(scripted_agent(scripted([says("done")])), [Message.user(noise(LARGE, "seed"))])
+    run = await stage.start(
+        scripted_agent(scripted([says("done")])), [Message.user(noise(LARGE, "seed"))]
+    )
     unaware = Stage(short_histories.client, stage.task_queue)
     async with unaware.worker(max_cached_workflows=0):
         handle = stage.client.get_workflow_handle(run.id)

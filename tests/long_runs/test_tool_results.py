@@ -1,4 +1,6 @@
-"""Whole results in long runs: after continue-as-new, on other workers, stored outside Temporal, fifty large ones."""
+"""Whole results in long runs: after continue-as-new, on other workers, stored outside Temporal,
+fifty large ones.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,18 @@ def find(text: str = "") -> str:
     return FOUND if not text else noise(1_000_000, text)
 
 
-async def test_after_continue_as_new_and_on_another_worker(stage: Stage, scripted: Scripted) -> None:
+async def test_after_continue_as_new_and_on_another_worker(
+    stage: Stage, scripted: Scripted
+) -> None:
     def script(request: ScriptedRequest) -> ScriptedReply:
         if request.step == 12:
             return says("done")
         first = asks(call("find", "c"))
-        return first if not request.step else asks(call("read_result", f"r{request.step}", call_id="c", length=50))
+        return (
+            first
+            if not request.step
+            else asks(call("read_result", f"r{request.step}", call_id="c", length=50))
+        )
 
     async with stage.worker({"find": find}, conversation_cache_bytes=0, max_cached_workflows=0):
         run = await stage.start(scripted_agent(scripted(script), TOOLS), max_iterations=20)
@@ -48,14 +56,23 @@ async def test_after_continue_as_new_and_on_another_worker(stage: Stage, scripte
 async def test_more_is_kept_where_values_are_stored(
     short_histories: WorkflowEnvironment, task_queue: str, scripted: Scripted, tmp_path: Path
 ) -> None:
-    stage, large = Stage(storing_client(short_histories, tmp_path), task_queue), noise(5_000_000, "large")
-    script = [asks(call("find", "c")), asks(call("read_result", call_id="c", offset=4_999_990)), says("done")]
+    stage, large = (
+        Stage(storing_client(short_histories, tmp_path), task_queue),
+        noise(5_000_000, "large"),
+    )
+    script = [
+        asks(call("find", "c")),
+        asks(call("read_result", call_id="c", offset=4_999_990)),
+        says("done"),
+    ]
     async with stage.worker({"find": lambda text="": large}):
         run = await stage.start(scripted_agent(scripted(script), TOOLS))
         result = await run.result()
     shown, page = (message.text for message in result.messages if message.role == "tool")
     assert len(shown) < 66_000
-    assert page == f"[characters 4,999,990 to 5,000,000 of 5,000,000, which is its end]\n{large[-10:]}"
+    assert (
+        page == f"[characters 4,999,990 to 5,000,000 of 5,000,000, which is its end]\n{large[-10:]}"
+    )
     assert (await run.tool_result("c")).text == large
     assert await history_bytes(stage, run) < 400_000
     assert files(tmp_path)
@@ -65,9 +82,15 @@ async def test_more_is_kept_where_values_are_stored(
 
 
 @pytest.mark.parametrize("count", [8, pytest.param(50, marks=pytest.mark.trial)])
-async def test_many_results_of_a_megabyte(roomy_stage: Stage, scripted: Scripted, count: int) -> None:
+async def test_many_results_of_a_megabyte(
+    roomy_stage: Stage, scripted: Scripted, count: int
+) -> None:
     def script(request: ScriptedRequest) -> ScriptedReply:
-        return says("done") if request.step == count else asks(call("find", f"c{request.step}", text=str(request.step)))
+        return (
+            says("done")
+            if request.step == count
+            else asks(call("find", f"c{request.step}", text=str(request.step)))
+        )
 
     async with roomy_stage.worker({"find": find}):
         run = await roomy_stage.start(scripted_agent(scripted(script), TOOLS), max_iterations=100)
@@ -97,5 +120,7 @@ async def history_bytes(stage: Stage, run: RunHandle) -> int:
     sizes = 0
     for link in await links(stage.client, run.id):
         handle = stage.client.get_workflow_handle(run.id, run_id=link.run_id)
-        sizes += (await handle.describe()).raw_description.workflow_execution_info.history_size_bytes
+        sizes += (
+            await handle.describe()
+        ).raw_description.workflow_execution_info.history_size_bytes
     return sizes

@@ -1,4 +1,6 @@
-"""A run that a newer version has started goes on here, and loses nothing of what only that version knows."""
+"""A run that a newer version has started goes on here, and loses nothing of what only that version
+knows.
+"""
 
 from __future__ import annotations
 
@@ -51,12 +53,20 @@ async def test_unknown_fields_are_continued_as_new(stage: Stage, scripted: Scrip
         agent=scripted_agent(model, ["echo"]),
         messages=[Message.user("What is it?")],
         carried=Carried(
-            loop=LoopState(), inventory=Inventory(tools=[ToolSpec(name="echo")]), version=0, digest="", last_seq=0
+            loop=LoopState(),
+            inventory=Inventory(tools=[ToolSpec(name="echo")]),
+            version=0,
+            digest="",
+            last_seq=0,
         ),
     )
     async with stage.worker({"echo": lambda text="": text}):
         handle = await stage.client.start_workflow(
-            WORKFLOW, from_a_newer_version(input), id=stage.task_queue, task_queue=stage.task_queue, result_type=dict
+            WORKFLOW,
+            from_a_newer_version(input),
+            id=stage.task_queue,
+            task_queue=stage.task_queue,
+            result_type=dict,
         )
         result = await asyncio.wait_for(handle.result(), 30)
     assert result["output"] == "done"

@@ -12,7 +12,12 @@ import pytest
 
 from perdure.client import RunHandle, get_run
 from perdure.client.updates import Decision
-from perdure.errors import LimitExceededError, MaxIterationsError, PayloadTooLargeError, RunCancelled
+from perdure.errors import (
+    LimitExceededError,
+    MaxIterationsError,
+    PayloadTooLargeError,
+    RunCancelled,
+)
 from perdure.history.chain import Chain
 from perdure.protocol.run import CallApproval
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
@@ -38,7 +43,9 @@ EDITED = '[executed with arguments that a person edited: {"text": "something els
 
 
 def goes_on_for(rounds: int, *, until_told: int = 0) -> Callable[[ScriptedRequest], ScriptedReply]:
-    """A model that asks for a tool at least so many times, and until it was told so many messages."""
+    """A model that asks for a tool at least so many times, and until it was told so many
+    messages.
+    """
 
     def reply(request: ScriptedRequest) -> ScriptedReply:
         count = Counter(message.role for message in request.messages)
@@ -72,7 +79,9 @@ async def test_steering_messages_of_many_senders(stage: Stage, scripted: Scripte
         assert own == [f"sender {sender} message {number}" for number in range(each)]
 
 
-async def test_more_steering_than_one_payload_holds_is_read_before_going_on(stage: Stage, scripted: Scripted) -> None:
+async def test_more_steering_than_one_payload_holds_is_read_before_going_on(
+    stage: Stage, scripted: Scripted
+) -> None:
     gate = asyncio.Event()
 
     @tool
@@ -81,7 +90,11 @@ async def test_more_steering_than_one_payload_holds_is_read_before_going_on(stag
         await gate.wait()
         return "waited"
 
-    script = [*[asks(call("shout", f"c{number}")) for number in range(2)], asks(call("wait", "w")), *[says("done")] * 2]
+    script = [
+        *[asks(call("shout", f"c{number}")) for number in range(2)],
+        asks(call("wait", "w")),
+        *[says("done")] * 2,
+    ]
     async with stage.worker([shout, wait]):
         run = await stage.start(scripted_agent(scripted(script), ["shout", "wait"]))
         await wait_for(lambda: _has_reached(run, 3))
@@ -107,7 +120,9 @@ async def test_steering_is_refused_before_its_history_would_be_too_large(
         return "waited"
 
     async with stage.worker([wait]):
-        run = await stage.start(scripted_agent(scripted([asks(call("wait", "w")), says("done")]), ["wait"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("wait", "w")), says("done")]), ["wait"])
+        )
         await wait_for(lambda: _has_reached(run, 1))
         texts: list[str] = []
 
@@ -141,8 +156,12 @@ async def test_approvals_in_every_history(stage: Stage, scripted: Scripted) -> N
         """Delete."""
         return f"deleted {text}"
 
-    # The model says the same call id in each round, and other rounds are between them: every question is a new one.
-    rounds = [[asks(call("delete", "c", text=str(number))), asks(call("shout", "s"))] for number in range(6)]
+    # The model says the same call id in each round, and other rounds are between them: every
+    # question is a new one.
+    rounds = [
+        [asks(call("delete", "c", text=str(number))), asks(call("shout", "s"))]
+        for number in range(6)
+    ]
     model = scripted([*itertools.chain(*rounds), says("done")])
     async with stage.worker([shout, delete]):
         run = await stage.start(scripted_agent(model, ["shout", "delete"]), max_iterations=30)
@@ -164,13 +183,18 @@ async def test_approvals_in_every_history(stage: Stage, scripted: Scripted) -> N
     assert texts[::2] == ["deleted 0", *verdicts, "deleted 3", *verdicts]
 
 
-async def test_a_decision_that_comes_again_in_a_later_history_counts_once(stage: Stage, scripted: Scripted) -> None:
+async def test_a_decision_that_comes_again_in_a_later_history_counts_once(
+    stage: Stage, scripted: Scripted
+) -> None:
     @tool(needs_approval=True)
     def delete(text: str = "") -> str:
         """Delete."""
         return f"deleted {text}"
 
-    rounds = [[asks(call("delete", "c", text=str(number))), asks(call("shout", "s"))] for number in range(5)]
+    rounds = [
+        [asks(call("delete", "c", text=str(number))), asks(call("shout", "s"))]
+        for number in range(5)
+    ]
     sent: list[Decision] = []
     async with stage.worker([shout, delete]):
         model = scripted([*itertools.chain(*rounds), says("done")])
@@ -182,7 +206,9 @@ async def test_a_decision_that_comes_again_in_a_later_history_counts_once(stage:
                 await earlier.send()
             [pending] = (await run.status()).pending_approvals
             assert pending.digest == event.data["digest"]
-            approval = CallApproval(call_id=pending.call_id, approved=True, id=f"decision {len(sent)}")
+            approval = CallApproval(
+                call_id=pending.call_id, approved=True, id=f"decision {len(sent)}"
+            )
             sent.append(Decision(Chain(stage.client, run.id), approval))
             await sent[-1].send()
         await run.result()
@@ -205,7 +231,9 @@ async def test_budgets_count_the_whole_run(
         return asks(call("shout", "c"), input_tokens=90, output_tokens=10)
 
     async with stage.worker([shout]):
-        run = await stage.start(scripted_agent(scripted(reply), ["shout"]), **{"max_iterations": 50, **options})
+        run = await stage.start(
+            scripted_agent(scripted(reply), ["shout"]), **{"max_iterations": 50, **options}
+        )
         with pytest.raises(error) as raised:
             await run.result()
     assert raised.value.iterations == 13  # type: ignore[attr-defined]
@@ -222,7 +250,9 @@ async def test_the_age_of_the_whole_run_counts(stage: Stage, scripted: Scripted)
         return asks(call("shout", f"c{request.step}"), delay=0.1)
 
     async with stage.worker([shout]):
-        run = await stage.start(scripted_agent(scripted(reply), ["shout"]), max_iterations=500, max_seconds=4)
+        run = await stage.start(
+            scripted_agent(scripted(reply), ["shout"]), max_iterations=500, max_seconds=4
+        )
         with pytest.raises(LimitExceededError) as raised:
             await run.result()
     assert raised.value.reason is not None
@@ -230,19 +260,23 @@ async def test_the_age_of_the_whole_run_counts(stage: Stage, scripted: Scripted)
     parts = await links(stage.client, run.id)
     assert len(parts) >= 3
     end = (await run.events())[-1].time
-    whole, last = (end - part.history[0].event_time.ToNanoseconds() * 1e-9 for part in (parts[0], parts[-1]))
+    whole, last = (
+        end - part.history[0].event_time.ToNanoseconds() * 1e-9 for part in (parts[0], parts[-1])
+    )
     assert last < 4 <= whole < 8
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.003, 0.01, 0.05, 0.11])
 async def test_a_cancel_at_the_boundary(stage: Stage, scripted: Scripted, delay: float) -> None:
     async with stage.worker([shout]):
-        run = await stage.start(scripted_agent(scripted(goes_on_for(400)), ["shout"]), max_iterations=500)
+        run = await stage.start(
+            scripted_agent(scripted(goes_on_for(400)), ["shout"]), max_iterations=500
+        )
         handle = stage.client.get_workflow_handle(run.id)
         first = await handle.describe()
-        async for event in stage.client.get_workflow_handle(run.id, run_id=first.run_id).fetch_history_events(
-            wait_new_event=True
-        ):
+        async for event in stage.client.get_workflow_handle(
+            run.id, run_id=first.run_id
+        ).fetch_history_events(wait_new_event=True):
             if event.HasField("workflow_execution_continued_as_new_event_attributes"):
                 break
         await asyncio.sleep(delay)
@@ -258,7 +292,9 @@ async def _check_cancelled(stage: Stage, run: RunHandle) -> None:
     assert description.status.name == "CANCELED"
     events = await get_run(stage.client, run.id).events()
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
-    assert [event.type for event in events if event.type in ("done", "cancelled", "failed")] == ["cancelled"]
+    assert [event.type for event in events if event.type in ("done", "cancelled", "failed")] == [
+        "cancelled"
+    ]
     assert events[-1].type == "cancelled"
     called = [event.iteration for event in events if event.type == "llm_start"]
     assert called == list(itertools.islice(itertools.count(1), len(called)))

@@ -1,4 +1,6 @@
-"""The table of what follows a failed call has each kind, and the page on providers shows it as it is."""
+"""The table of what follows a failed call has each kind, and the page on providers shows it as it
+is.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,9 @@ from ..support.loop_stage import Stage, Step, fails
 
 def rounds(count: int, *, text: str = "", tokens: int = 0) -> list[Step]:
     """So many replies that ask for different calls."""
-    return [asks(call("look", at=number), text=text, output_tokens=tokens) for number in range(count)]
+    return [
+        asks(call("look", at=number), text=text, output_tokens=tokens) for number in range(count)
+    ]
 
 
 TOOLS: Any = {"look": lambda at=0: f"saw {at}"}
@@ -26,10 +28,15 @@ async def test_the_cap_is_reached_before_the_next_model_call() -> None:
     with pytest.raises(MaxIterationsError, match="^Agent loop exceeded 3 iterations$") as failure:
         await stage.play()
     assert isinstance(failure.value, RuntimeError)
-    assert failure.value.reason == "max_iterations=3 is used up: raise it, or look at the tools' answers"
+    assert (
+        failure.value.reason
+        == "max_iterations=3 is used up: raise it, or look at the tools' answers"
+    )
     assert (failure.value.iterations, len(stage.seen)) == (3, 3)
     assert stage.results() == ["saw 0", "saw 1", "saw 2"]
-    assert stage.data("failed") == [{"kind": "max_iterations", "message": "Agent loop exceeded 3 iterations"}]
+    assert stage.data("failed") == [
+        {"kind": "max_iterations", "message": "Agent loop exceeded 3 iterations"}
+    ]
 
 
 async def test_an_answer_in_the_last_iteration_is_an_answer() -> None:
@@ -41,8 +48,18 @@ async def test_an_answer_in_the_last_iteration_is_an_answer() -> None:
 @pytest.mark.parametrize(
     ("options", "text", "reason", "calls"),
     [
-        ({"max_total_tokens": 25}, "Budget exhausted: max_total_tokens (25) reached", "max_total_tokens: 30 used", 3),
-        ({"max_tool_calls": 2}, "Budget exhausted: max_tool_calls (2) reached", "max_tool_calls: 2 used", 2),
+        (
+            {"max_total_tokens": 25},
+            "Budget exhausted: max_total_tokens (25) reached",
+            "max_total_tokens: 30 used",
+            3,
+        ),
+        (
+            {"max_tool_calls": 2},
+            "Budget exhausted: max_tool_calls (2) reached",
+            "max_tool_calls: 2 used",
+            2,
+        ),
         (
             {"max_seconds": 4.5},
             "Budget exhausted: max_seconds (4.5) reached",
@@ -69,7 +86,9 @@ async def test_a_budget_that_the_answer_itself_exceeds_does_not_matter() -> None
 async def test_the_same_call_over_and_over_ends_by_a_limit_that_says_so() -> None:
     same = asks("look", at=1)
     stage = Stage(same, same, same, tools=TOOLS, max_repeated_calls=3)
-    with pytest.raises(LimitExceededError, match="^The same tool call was repeated 3 times in a row$") as failure:
+    with pytest.raises(
+        LimitExceededError, match="^The same tool call was repeated 3 times in a row$"
+    ) as failure:
         await stage.play()
     assert failure.value.reason == 'the model asked 3 times in a row for look({"at": 1})'
 
@@ -87,7 +106,17 @@ async def test_another_call_or_an_answer_between_ends_the_repetition() -> None:
         return says("Well")
 
     same = asks("look")
-    stage = Stage(same, *rounds(1), same, steered, steered, same, says("Done"), tools=TOOLS, max_repeated_calls=2)
+    stage = Stage(
+        same,
+        *rounds(1),
+        same,
+        steered,
+        steered,
+        same,
+        says("Done"),
+        tools=TOOLS,
+        max_repeated_calls=2,
+    )
     assert (await stage.play()).output == "Done"
 
 
@@ -95,7 +124,9 @@ async def test_long_calls_are_compared_whole_and_kept_short() -> None:
     long = "a" * 1_000_000
     ends_otherwise = asks("look", at=f"{long}b")
     same = asks("look", at=long)
-    stage = Stage(ends_otherwise, same, same, tools={"look": lambda at: "seen"}, max_repeated_calls=2)
+    stage = Stage(
+        ends_otherwise, same, same, tools={"look": lambda at: "seen"}, max_repeated_calls=2
+    )
     with pytest.raises(LimitExceededError) as failure:
         await stage.play()
     assert failure.value.iterations == 3
@@ -104,7 +135,13 @@ async def test_long_calls_are_compared_whole_and_kept_short() -> None:
 
 
 async def test_partial_gives_a_text_and_the_last_that_the_model_said() -> None:
-    stage = Stage(*rounds(1, text="Half of it is blue."), *rounds(1), tools=TOOLS, max_iterations=2, on_limit="partial")
+    stage = Stage(
+        *rounds(1, text="Half of it is blue."),
+        *rounds(1),
+        tools=TOOLS,
+        max_iterations=2,
+        on_limit="partial",
+    )
     result = await stage.play()
     assert result.output == f"{PARTIAL_TEXT}\n\nHalf of it is blue."
     assert (result.is_incomplete, result.iterations) == (True, 2)
@@ -118,7 +155,9 @@ async def test_partial_without_any_text() -> None:
 
 
 async def test_final_answer_is_one_last_call_without_tools() -> None:
-    stage = Stage(*rounds(2), says("So far: blue"), tools=TOOLS, max_iterations=2, on_limit="final_answer")
+    stage = Stage(
+        *rounds(2), says("So far: blue"), tools=TOOLS, max_iterations=2, on_limit="final_answer"
+    )
     result = await stage.play()
     assert (result.output, result.is_incomplete, result.iterations) == ("So far: blue", True, 3)
     assert [bool(agent.tools) for agent in stage.agents] == [True, True, False]
@@ -142,7 +181,13 @@ async def test_calls_in_the_final_answer_are_not_run(text: str, output: str) -> 
 
 
 async def test_a_final_answer_that_fails_fails_the_run() -> None:
-    stage = Stage(*rounds(1), fails("bad_request", "no"), tools=TOOLS, max_iterations=1, on_limit="final_answer")
+    stage = Stage(
+        *rounds(1),
+        fails("bad_request", "no"),
+        tools=TOOLS,
+        max_iterations=1,
+        on_limit="final_answer",
+    )
     with pytest.raises(RunError, match="LLM call failed: no"):
         await stage.play()
     assert stage.types()[-1] == "failed"
@@ -150,16 +195,24 @@ async def test_a_final_answer_that_fails_fails_the_run() -> None:
 
 async def test_time_that_ends_in_a_wait_for_another_try_gives_the_partial_result() -> None:
     limited = fails("overloaded", retry_after=50.0)
-    stage = Stage(*rounds(1, text="Half."), limited, tools=TOOLS, max_seconds=4.5, on_limit="partial")
+    stage = Stage(
+        *rounds(1, text="Half."), limited, tools=TOOLS, max_seconds=4.5, on_limit="partial"
+    )
     result = await stage.play()
-    assert (result.output, result.is_incomplete, result.iterations) == (f"{PARTIAL_TEXT}\n\nHalf.", True, 1)
+    assert (result.output, result.is_incomplete, result.iterations) == (
+        f"{PARTIAL_TEXT}\n\nHalf.",
+        True,
+        1,
+    )
     assert stage.effects.waited == [4.5]
     assert stage.types()[-1] == "done"
 
 
 async def test_time_that_ends_in_a_wait_for_another_try_leaves_a_final_answer() -> None:
     limited = fails("overloaded", retry_after=50.0)
-    stage = Stage(*rounds(1), limited, says("Blue"), tools=TOOLS, max_seconds=4.5, on_limit="final_answer")
+    stage = Stage(
+        *rounds(1), limited, says("Blue"), tools=TOOLS, max_seconds=4.5, on_limit="final_answer"
+    )
     result = await stage.play()
     assert (result.output, result.is_incomplete, result.iterations) == ("Blue", True, 2)
     assert [bool(agent.tools) for agent in stage.agents] == [True, True, False]

@@ -32,8 +32,12 @@ def test_one_after_the_other_each_may_use_all_that_is_left() -> None:
     assert state.usage.total_tokens == 400
 
 
-@pytest.mark.parametrize(("left", "shares"), [(100, [25] * 4), (103, [25, 26, 26, 26]), (2, [1, 1, None, None])])
-def test_together_they_share_equally_and_never_more_than_is_left(left: int, shares: list[int | None]) -> None:
+@pytest.mark.parametrize(
+    ("left", "shares"), [(100, [25] * 4), (103, [25, 26, 26, 26]), (2, [1, 1, None, None])]
+)
+def test_together_they_share_equally_and_never_more_than_is_left(
+    left: int, shares: list[int | None]
+) -> None:
     allowances = Allowances(RunOptions(max_total_tokens=left), LoopState())
     allowances.expect(4)
     taken: list[int | None] = []
@@ -47,7 +51,9 @@ def test_together_they_share_equally_and_never_more_than_is_left(left: int, shar
 
 def test_no_share_is_less_than_what_the_last_call_has_used() -> None:
     state = LoopState()
-    state.count(ModelReply(message=Message.assistant("Hi"), usage=Usage(input_tokens=30, total_tokens=30)))
+    state.count(
+        ModelReply(message=Message.assistant("Hi"), usage=Usage(input_tokens=30, total_tokens=30))
+    )
     allowances = Allowances(RunOptions(max_total_tokens=100), state)
     allowances.expect(4)
     assert [allowances.take(0).total_tokens, allowances.take(0).total_tokens] == [35, 35]
@@ -101,9 +107,13 @@ def test_the_time_is_everyone_s() -> None:
 
 
 def test_the_options_of_a_called_run() -> None:
-    options = RunOptions(turn=3, raw=True, guardrails="strict", stream=True, max_iterations=7, max_total_tokens=1000)
+    options = RunOptions(
+        turn=3, raw=True, guardrails="strict", stream=True, max_iterations=7, max_total_tokens=1000
+    )
     called = child_options(options, Allowance(total_tokens=10, seconds=2.0), single=False)
-    assert called == RunOptions(guardrails="strict", stream=True, max_iterations=7, max_total_tokens=10, max_seconds=2)
+    assert called == RunOptions(
+        guardrails="strict", stream=True, max_iterations=7, max_total_tokens=10, max_seconds=2
+    )
     assert child_options(options, Allowance(), single=True).max_iterations == 1
 
 

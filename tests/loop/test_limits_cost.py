@@ -67,9 +67,15 @@ async def test_a_call_without_a_price_ends_a_run_with_a_limit() -> None:
     stage = Stage(asking(0.1), asking(None, 1), tools=TOOLS, max_cost_usd=0.5)
     with pytest.raises(LimitExceededError) as failure:
         await stage.play()
-    text = "Budget not certain: max_cost_usd (0.5) can't be enforced, because the cost of 1 model call is unknown"
+    text = (
+        "Budget not certain: max_cost_usd (0.5) can't be enforced, because the cost of 1 model "
+        "call is unknown"
+    )
     assert str(failure.value) == text
-    assert failure.value.reason == "max_cost_usd: no price for 1 model call; the others have cost $0.10"
+    assert (
+        failure.value.reason
+        == "max_cost_usd: no price for 1 model call; the others have cost $0.10"
+    )
 
 
 async def test_the_limit_leaves_a_partial_result_where_that_is_asked_for() -> None:
@@ -78,10 +84,15 @@ async def test_the_limit_leaves_a_partial_result_where_that_is_asked_for() -> No
 
 
 async def test_the_threshold_is_told_once() -> None:
-    stage = Stage(asking(0.1), asking(0.1, 1), asking(0.1, 2), saying(0.1), tools=TOOLS, warn_cost_usd=0.2)
+    stage = Stage(
+        asking(0.1), asking(0.1, 1), asking(0.1, 2), saying(0.1), tools=TOOLS, warn_cost_usd=0.2
+    )
     await stage.play()
     assert stage.data("cost_warning") == [{"costUsd": 0.2, "warnCostUsd": 0.2, "maxCostUsd": None}]
-    assert stage.types("llm_complete", "cost_warning") == ["llm_complete"] * 2 + ["cost_warning"] + ["llm_complete"] * 2
+    assert (
+        stage.types("llm_complete", "cost_warning")
+        == ["llm_complete"] * 2 + ["cost_warning"] + ["llm_complete"] * 2
+    )
 
 
 async def test_the_threshold_tells_of_the_limit() -> None:
@@ -91,7 +102,9 @@ async def test_the_threshold_tells_of_the_limit() -> None:
 
 
 async def test_a_threshold_that_can_not_be_watched_is_told_once_and_then_the_threshold() -> None:
-    stage = Stage(asking(None), asking(None, 1), asking(0.3, 2), saying(0.3), tools=TOOLS, warn_cost_usd=0.2)
+    stage = Stage(
+        asking(None), asking(None, 1), asking(0.3, 2), saying(0.3), tools=TOOLS, warn_cost_usd=0.2
+    )
     await stage.play()
     assert stage.types("status", "cost_warning") == ["status", "cost_warning"]
     assert stage.said() == [UNWATCHED_COST]
@@ -105,7 +118,9 @@ async def test_without_options_nothing_is_said() -> None:
 
 async def test_prices_make_the_cost_of_scripted_replies() -> None:
     priced = Agent.model_validate({"name": "a", "model": {"id": "m", "provider": "p"}})
-    stage = Stage(says("Hi", output_tokens=500), agent=priced, prices={"p/m": {"input": 1, "output": 2000}})
+    stage = Stage(
+        says("Hi", output_tokens=500), agent=priced, prices={"p/m": {"input": 1, "output": 2000}}
+    )
     assert (await stage.play()).cost_usd == 1.0
 
 
@@ -161,7 +176,10 @@ def test_a_called_run_has_its_share_and_does_not_warn() -> None:
 
 
 def test_counts_of_calls_are_read_with_and_without_their_last_field() -> None:
-    plain, cached = Usage(input_tokens=3, total_tokens=3), Usage(input_tokens=3, total_tokens=3, cache_write_tokens=2)
+    plain, cached = (
+        Usage(input_tokens=3, total_tokens=3),
+        Usage(input_tokens=3, total_tokens=3, cache_write_tokens=2),
+    )
     longer = Usage(input_tokens=3, total_tokens=3, cache_write_1h_tokens=2)
     state = LoopState()
     for usage in (plain, cached, longer):
@@ -175,4 +193,6 @@ def test_the_next_link_knows_what_the_run_has_cost() -> None:
     state = LoopState(cost_usd=0.25, unpriced_calls=2, cost_told="unknown")
     again = states.validate_json(states.dump_json(state))
     assert (again.cost_usd, again.unpriced_calls, again.cost_told) == (0.25, 2, "unknown")
-    assert states.validate_python({"iteration": 1}).cost_usd is None, "of a run that an earlier version began"
+    assert states.validate_python({"iteration": 1}).cost_usd is None, (
+        "of a run that an earlier version began"
+    )

@@ -17,7 +17,11 @@ from perdure.testing.wires.table import WIRES
 from ..support.random_runs import RandomRun, Script, Seen, scripts
 
 AGENT = Agent.model_validate({"model": {"id": "m"}})
-APIS = {"chat": ("openai", "chat"), "responses": ("openai", "responses"), "anthropic": ("anthropic", "chat")}
+APIS = {
+    "chat": ("openai", "chat"),
+    "responses": ("openai", "responses"),
+    "anthropic": ("anthropic", "chat"),
+}
 
 
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -40,11 +44,17 @@ async def test_any_run(script: Script) -> None:
 
 def check_events(events: list[LoggedEvent], conversation: Conversation) -> None:
     assert [found.seq for found in events] == list(range(1, len(events) + 1))
-    assert all(one.iteration <= next.iteration and one.time <= next.time for one, next in pairwise(events))
-    assert [found.type for found in events if found.type in ("done", "cancelled", "failed")] == [events[-1].type]
+    assert all(
+        one.iteration <= next.iteration and one.time <= next.time for one, next in pairwise(events)
+    )
+    assert [found.type for found in events if found.type in ("done", "cancelled", "failed")] == [
+        events[-1].type
+    ]
     version = 0
     for found in events:
-        assert found.version == version or found.type == "messages_updated", f"a change was not announced: {found}"
+        assert found.version == version or found.type == "messages_updated", (
+            f"a change was not announced: {found}"
+        )
         version = found.version
     assert version == conversation.version
 

@@ -1,4 +1,6 @@
-"""§13.2: a cancel at every point: what still ends, what never starts, and that the conversation stays valid."""
+"""§13.2: a cancel at every point: what still ends, what never starts, and that the conversation
+stays valid.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,12 @@ async def test_before_the_first_iteration() -> None:
     stage = Stage()
     stage.run.cancel()
     error = await cancelled(stage)
-    assert (stage.types(), stage.seen, error.iterations, len(error.messages)) == (["cancelled"], [], 0, 2)
+    assert (stage.types(), stage.seen, error.iterations, len(error.messages)) == (
+        ["cancelled"],
+        [],
+        0,
+        2,
+    )
 
 
 async def test_between_iterations() -> None:
@@ -44,7 +51,9 @@ async def test_between_iterations() -> None:
     assert (error.iterations, stage.results()) == (1, ["seen"])
 
 
-@pytest.mark.parametrize("type", ["messages_updated", "status", "compaction_start", "compaction_complete"])
+@pytest.mark.parametrize(
+    "type", ["messages_updated", "status", "compaction_start", "compaction_complete"]
+)
 async def test_before_the_model_call(type: str) -> None:
     stage = Stage(
         messages=[Message.user("old " * 100), Message.assistant("older"), Message.user("new")],
@@ -87,7 +96,14 @@ def waiting(stage: list[Stage]) -> Callable[..., Awaitable[Any]]:
         ({"compactor": "waiting", "context_budget": 20}, 0),
         ({"approve": "waiting"}, 1),
     ],
-    ids=["model", "input guardrail", "output guardrail", "tool guardrail", "compaction", "approval"],
+    ids=[
+        "model",
+        "input guardrail",
+        "output guardrail",
+        "tool guardrail",
+        "compaction",
+        "approval",
+    ],
 )
 async def test_what_is_awaited_is_given_up_at_once(named: dict[str, Any], iterations: int) -> None:
     stages: list[Stage] = []
@@ -96,7 +112,11 @@ async def test_what_is_awaited_is_given_up_at_once(named: dict[str, Any], iterat
     asking: Any = wait if "steps" in named else asks("work")
     if "guardrails" in named:
         named = {"guardrails": Guardrails(**{named["guardrails"]: wait})}
-    named = {name: wait if value == "waiting" else value for name, value in named.items() if name != "steps"}
+    named = {
+        name: wait if value == "waiting" else value
+        for name, value in named.items()
+        if name != "steps"
+    }
 
     def work() -> None:
         ran.append("work")
@@ -123,7 +143,14 @@ async def test_a_started_tool_is_awaited_and_its_result_recorded() -> None:
     stage = Stage(asks("work"), tools={"work": work})
     error = await cancelled(stage)
     assert stage.types() == [
-        *["llm_start", "llm_complete", "tool_call_start", "tool_result", "messages_updated", "cancelled"]
+        *[
+            "llm_start",
+            "llm_complete",
+            "tool_call_start",
+            "tool_result",
+            "messages_updated",
+            "cancelled",
+        ]
     ]
     assert stage.data("tool_result") == [{"name": "work", "result": "done in spite of it"}]
     assert error.messages[-1].text == "done in spite of it"
@@ -142,10 +169,15 @@ async def test_calls_that_did_not_start_are_answered(parallel: bool) -> None:
     calls = [call("work", f"{number}", number=number) for number in (1, 2, 3, 4)]
     stage = Stage(asks(*calls), tools={"work": work}, parallel_tool_calls=parallel)
     await cancelled(stage)
-    # Tools that run at once have all started before the second one cancels, or else are answered the same way.
+    # Tools that run at once have all started before the second one cancels, or else are answered
+    # the same way.
     assert ran == [1, 2]
     assert stage.results() == ["did 1", "did 2", "[cancelled]", "[cancelled]"]
-    assert [message.metadata.get("status") for message in stage.messages[3:]] == [None, None, *["cancelled"] * 2]
+    assert [message.metadata.get("status") for message in stage.messages[3:]] == [
+        None,
+        None,
+        *["cancelled"] * 2,
+    ]
     assert stage.types("tool_call_start", "tool_result").count("tool_call_start") == 2
 
 
@@ -205,7 +237,9 @@ async def test_between_the_guardrail_and_the_tool() -> None:
         return GuardrailResult(allowed=True)
 
     ran: list[str] = []
-    stage = Stage(asks("work"), tools={"work": lambda: ran.append("work")}, guardrails=Guardrails(tool=judge))
+    stage = Stage(
+        asks("work"), tools={"work": lambda: ran.append("work")}, guardrails=Guardrails(tool=judge)
+    )
     await cancelled(stage)
     assert (ran, stage.results()) == ([], ["[cancelled]"])
     assert stage.types("tool_call_start", "tool_result") == ["tool_call_start", "tool_result"]

@@ -34,7 +34,13 @@ async def test_trimmed_before_the_model_call_with_the_built_in_summary() -> None
     system, summary, *kept = stage.seen[0]
     assert (system, kept) == (LONG[0], LONG[2:])
     assert summary == Message.user(f"[Context summary: User asked: {LONG[1].text}]")
-    assert stage.types() == ["messages_updated", "llm_start", "llm_complete", "messages_updated", "done"]
+    assert stage.types() == [
+        "messages_updated",
+        "llm_start",
+        "llm_complete",
+        "messages_updated",
+        "done",
+    ]
 
 
 async def test_trimmed_again_when_tools_fill_the_context() -> None:
@@ -48,7 +54,9 @@ async def test_trimmed_again_when_tools_fill_the_context() -> None:
     assert max(map(len, stage.seen)) < 2 + 2 * 6
     for seen in stage.seen:
         asked = [found.id for message in seen for found in message.tool_calls]
-        assert [message.metadata["tool_call_id"] for message in seen if message.role == "tool"] == asked
+        assert [
+            message.metadata["tool_call_id"] for message in seen if message.role == "tool"
+        ] == asked
 
 
 def compacting(*steps: Any, **named: Any) -> Stage:
@@ -66,7 +74,12 @@ async def test_a_compactors_summary_takes_the_place_of_the_built_in_one() -> Non
     await stage.play()
     assert given == [DROPPED]
     assert stage.seen[0][1] == Message.user("[Context summary: They spoke of age.]")
-    assert stage.types()[:4] == ["compaction_start", "compaction_complete", "messages_updated", "llm_start"]
+    assert stage.types()[:4] == [
+        "compaction_start",
+        "compaction_complete",
+        "messages_updated",
+        "llm_start",
+    ]
     assert stage.data("compaction_start") == [{}]
     assert stage.data("compaction_complete") == [{"removed": 1, "remaining": 4}]
     assert len(stage.seen[0]) == 4
@@ -83,10 +96,15 @@ def broken(dropped: list[Message]) -> str:
     ("compactor", "text"),
     [
         (broken, "out of words"),
-        *[(lambda dropped, said=said: said, NO_SUMMARY.format(said)) for said in (None, 7, {"a": "b"}, "", " \n", "…")],
+        *[
+            (lambda dropped, said=said: said, NO_SUMMARY.format(said))
+            for said in (None, 7, {"a": "b"}, "", " \n", "…")
+        ],
     ],
 )
-async def test_a_compactor_that_fails_falls_back_to_the_built_in_summary(compactor: Any, text: str) -> None:
+async def test_a_compactor_that_fails_falls_back_to_the_built_in_summary(
+    compactor: Any, text: str
+) -> None:
     stage = compacting(compactor=compactor)
     assert (await stage.play()).output == "Leaves"
     assert stage.seen[0][1].text.startswith("[Context summary: User asked: What is very")
@@ -104,7 +122,9 @@ COMPACTOR = Agent.model_validate(
 
 
 async def test_an_agent_compacts_by_a_model_call_without_tools() -> None:
-    stage = compacting(says("Age."), says("Leaves"), compactor=COMPACTOR, tools={"look": lambda: "seen"})
+    stage = compacting(
+        says("Age."), says("Leaves"), compactor=COMPACTOR, tools={"look": lambda: "seen"}
+    )
     result = await stage.play()
     assert stage.seen[0] == [Message.system("Summarise."), Message.user(f"user: {LONG[1].text}")]
     assert [agent.name for agent in stage.agents] == ["compactor", "staged"]

@@ -47,9 +47,16 @@ async def test_every_step_in_order() -> None:
         reply(asks("look")),
         reply(says("Done")),
         tools={"look": look},
-        guardrails=Guardrails(input=noting("input"), output=noting("output"), tool=noting("tool guardrail")),
+        guardrails=Guardrails(
+            input=noting("input"), output=noting("output"), tool=noting("tool guardrail")
+        ),
         compactor=compact,
-        messages=[Message.user("a" * 300), Message.assistant("b" * 300), Message.user("c"), Message.user("d")],
+        messages=[
+            Message.user("a" * 300),
+            Message.assistant("b" * 300),
+            Message.user("c"),
+            Message.user("d"),
+        ],
         context_budget=300,
         on_checkpoint=lambda state: order.append("checkpoint"),
     )
@@ -61,7 +68,11 @@ async def test_every_step_in_order() -> None:
 
 
 async def test_events_of_a_tool_round_and_of_the_last_round() -> None:
-    stage = Stage(asks(call("look", at="sky"), text="Let me see"), says("Blue"), tools={"look": lambda at: "🟦"})
+    stage = Stage(
+        asks(call("look", at="sky"), text="Let me see"),
+        says("Blue"),
+        tools={"look": lambda at: "🟦"},
+    )
     await stage.play()
     assert stage.types() == [*TOOL_ROUND, *LAST_ROUND]
     assert stage.data("tool_call_start") == [{"name": "look", "arguments": '{"at": "sky"}'}]
@@ -69,7 +80,11 @@ async def test_events_of_a_tool_round_and_of_the_last_round() -> None:
     assert stage.data("done") == [{"response": "Blue"}]
     done = stage.events[-1][1]
     assert done["messages"] == stage.messages
-    assert stage.data("llm_complete")[0] == {"usage": Usage().model_dump(), "finishReason": None, "costUsd": None}
+    assert stage.data("llm_complete")[0] == {
+        "usage": Usage().model_dump(),
+        "finishReason": None,
+        "costUsd": None,
+    }
 
 
 async def test_messages_updated_holds_the_list_at_that_moment() -> None:
@@ -88,7 +103,9 @@ async def test_iterations_of_the_events() -> None:
     events = stage.effects.log.page(0).events
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert [event.iteration for event in events] == [1] * len(TOOL_ROUND) + [2] * len(LAST_ROUND)
-    assert [event.call_id for event in events if event.type.startswith("tool_")] == ["call_look"] * 2
+    assert [event.call_id for event in events if event.type.startswith("tool_")] == [
+        "call_look"
+    ] * 2
 
 
 async def test_an_async_callback_gets_each_event_before_the_run_goes_on() -> None:
@@ -127,7 +144,12 @@ async def test_failed_is_the_last_event_of_a_run_that_fails() -> None:
 
 
 async def test_the_streamed_text_of_the_last_round_is_one_token_event() -> None:
-    stage = Stage(asks(call("look"), text="Let me see"), says("Blue"), tools={"look": lambda: "🟦"}, stream=True)
+    stage = Stage(
+        asks(call("look"), text="Let me see"),
+        says("Blue"),
+        tools={"look": lambda: "🟦"},
+        stream=True,
+    )
     await stage.play()
     assert stage.data("token") == [{"token": "Blue"}]
 

@@ -23,7 +23,9 @@ INCOMPLETE = "I was unable to complete this task within the allowed steps."
 
 def octopus(*tools: str, **settings: Any) -> Agent:
     declared = [{"kind": "function", "name": name} for name in tools]
-    return Agent.model_validate({"name": "hr-assistant", "tools": declared, "metadata": {"octopus": settings}})
+    return Agent.model_validate(
+        {"name": "hr-assistant", "tools": declared, "metadata": {"octopus": settings}}
+    )
 
 
 class Meeting:
@@ -44,13 +46,20 @@ class Meeting:
 
     @property
     def tools(self) -> dict[str, Callable[..., Any]]:
-        return {"get_leave_balance": self.get_leave_balance, "get_manager_details": self.get_manager_details}
+        return {
+            "get_leave_balance": self.get_leave_balance,
+            "get_manager_details": self.get_manager_details,
+        }
 
 
 async def test_the_loop_calls_appends_and_calls_again() -> None:
-    """Calls of one reply run together; each has its result, by its id, in the order in which the model asked."""
+    """Calls of one reply run together; each has its result, by its id, in the order in which the
+    model asked.
+    """
     tools = Meeting().tools
-    stage = Stage(asks(BALANCE, MANAGER), says("15 days, says Ada."), tools=tools, agent=octopus(*tools))
+    stage = Stage(
+        asks(BALANCE, MANAGER), says("15 days, says Ada."), tools=tools, agent=octopus(*tools)
+    )
     result = await stage.play()
     assert (result.output, result.is_incomplete) == ("15 days, says Ada.", False)
     begun = [Message.system("Be brief."), Message.user("Hi")]
@@ -85,7 +94,9 @@ async def tool_timeout_seconds() -> None:
 
 
 async def parallel_tool_execution() -> None:
-    """Turned off, the tools of one reply wait for each other; turned on, they meet in the test above."""
+    """Turned off, the tools of one reply wait for each other; turned on, they meet in the test
+    above.
+    """
     running: list[str] = []
 
     async def look(number: int) -> str:
@@ -94,7 +105,11 @@ async def parallel_tool_execution() -> None:
         running.append(f"ends {number}")
         return str(number)
 
-    declared = {"kind": "function", "name": "look", "parameters": [{"name": "number", "kind": "integer"}]}
+    declared = {
+        "kind": "function",
+        "name": "look",
+        "parameters": [{"name": "number", "kind": "integer"}],
+    }
     calls = [call("look", f"c{number}", number=number) for number in range(2)]
     agent = octopus(ParallelToolExecution=False)
     agent = agent.model_copy(update={"tools": Agent.model_validate({"tools": [declared]}).tools})
@@ -132,7 +147,10 @@ async def max_working_memory_tokens() -> None:
         before += [Message.user(f"Question {number} " + "?" * 300), Message.assistant("", [asked])]
         before += [Message.tool(asked, _result())]
     settings = {"MaxWorkingMemoryTokens": 120, "PruningStrategy": "FIFO"}
-    for floor, kept in ((4, ["assistant", "tool", "user", "assistant", "tool"]), (0, ["user", "assistant", "tool"])):
+    for floor, kept in (
+        (4, ["assistant", "tool", "user", "assistant", "tool"]),
+        (0, ["user", "assistant", "tool"]),
+    ):
         agent = octopus(**settings, MinHistoryMessages=floor)
         stage = Stage(says("Done"), messages=before, agent=agent)
         await stage.play()
@@ -183,7 +201,12 @@ async def test_a_tool_that_cancels_itself_takes_no_other_with_it() -> None:
         raise asyncio.CancelledError("enough")
 
     tools: dict[str, Any] = {"look": lambda: "seen", "gives_up": gives_up}
-    stage = Stage(asks(call("gives_up", "a"), call("look", "b")), says("Done"), tools=tools, agent=octopus(*tools))
+    stage = Stage(
+        asks(call("gives_up", "a"), call("look", "b")),
+        says("Done"),
+        tools=tools,
+        agent=octopus(*tools),
+    )
     assert (await stage.play()).output == "Done"
     assert stage.results()[1] == "seen"
     assert stage.results()[0].startswith("Error: Tool 'gives_up' failed: ")

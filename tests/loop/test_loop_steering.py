@@ -49,7 +49,9 @@ async def test_drained_before_trimming_and_seen_by_the_input_guardrail() -> None
         return GuardrailResult(allowed=True)
 
     old = [Message.user("old " * 50), Message.assistant("older " * 50)]
-    stage = Stage(says("Done"), messages=old, guardrails=Guardrails(input=judge), context_budget=200)
+    stage = Stage(
+        says("Done"), messages=old, guardrails=Guardrails(input=judge), context_budget=200
+    )
     stage.run.steer("one")
     stage.run.steer("two")
     await stage.play()
@@ -94,7 +96,10 @@ async def test_a_message_during_the_last_call_that_the_cap_allows_stays_for_the_
 
 
 async def test_a_message_during_the_final_call_does_not_turn_a_budget_into_a_failure() -> None:
-    stage = Stage(lambda: steering(stage, says("Four", output_tokens=90), "And in French?"), max_total_tokens=80)
+    stage = Stage(
+        lambda: steering(stage, says("Four", output_tokens=90), "And in French?"),
+        max_total_tokens=80,
+    )
     assert (await stage.play()).output == "Four"
     assert stage.messages[-1].text == "And in French?"
 
@@ -164,6 +169,10 @@ async def test_a_thousand_messages_of_ten_threads_arrive_once_and_in_each_sender
     threading.Thread(target=send_all).start()
     result = await stage.play()
     arrived = [text for text in texts(result.messages) if ":" in text]
-    assert sorted(arrived) == sorted(f"{sender}:{number}" for sender in range(10) for number in range(100))
+    assert sorted(arrived) == sorted(
+        f"{sender}:{number}" for sender in range(10) for number in range(100)
+    )
     for sender in range(10):
-        assert [text for text in arrived if text.startswith(f"{sender}:")] == [f"{sender}:{n}" for n in range(100)]
+        assert [text for text in arrived if text.startswith(f"{sender}:")] == [
+            f"{sender}:{n}" for n in range(100)
+        ]

@@ -10,7 +10,14 @@ from perdure.agents import Agent
 from perdure.errors import RunError
 from perdure.testing import InProcessRun
 
-from ..support.run_vectors import Interruption, Outcome, VectorCase, check, load_run_vectors, load_turn_vectors
+from ..support.run_vectors import (
+    Interruption,
+    Outcome,
+    VectorCase,
+    check,
+    load_run_vectors,
+    load_turn_vectors,
+)
 
 
 @pytest.mark.parametrize("case", load_run_vectors() + load_turn_vectors(), ids=str)
@@ -41,5 +48,9 @@ async def run_in_process(case: VectorCase) -> Outcome:
     try:
         result = await run.run()
     except RunError as error:
-        return Outcome(messages=error.messages, iterations=error.iterations, events=events, error=error)
-    return Outcome(messages=result.messages, iterations=result.iterations, events=events, result=result.output)
+        return Outcome(
+            messages=error.messages, iterations=error.iterations, events=events, error=error
+        )
+    return Outcome(
+        messages=result.messages, iterations=result.iterations, events=events, result=result.output
+    )

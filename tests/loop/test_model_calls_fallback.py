@@ -1,4 +1,6 @@
-"""Other models in the place of one that refuses or stays away: when, which, and what is told of it."""
+"""Other models in the place of one that refuses or stays away: when, which, and what is told of
+it.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def agent(*fallback: str) -> Agent:
     return load_dict({"name": "n", "model": model, "tools": tools, "instructions": "user:\nHi"})
 
 
-def model_of(answers: Answers, called: list[str]) -> Callable[[Agent, list[Message]], ScriptedReply | ModelReply]:
+def model_of(
+    answers: Answers, called: list[str]
+) -> Callable[[Agent, list[Message]], ScriptedReply | ModelReply]:
     """What each model does when it is called, in turn; the last outcome repeats."""
 
     def model(calling: Agent, messages: list[Message]) -> ScriptedReply | ModelReply:
@@ -44,7 +48,10 @@ def model_of(answers: Answers, called: list[str]) -> Callable[[Agent, list[Messa
 def played(answers: Answers, *fallback: str, **options: Any) -> tuple[Clocked, list[str]]:
     called: list[str] = []
     run = Clocked(
-        agent(*fallback), model=model_of(answers, called), tools={"f": lambda: "done"}, options=RunOptions(**options)
+        agent(*fallback),
+        model=model_of(answers, called),
+        tools={"f": lambda: "done"},
+        options=RunOptions(**options),
     )
     return run, called
 
@@ -68,11 +75,15 @@ async def test_another_model_is_called(kind: str, attempts: int) -> None:
     run, called = played({"a": [fails(kind)], "b": [says("from b")]}, "b", tool_protocol="native")
     assert (await run.run()).output == "from b"
     assert called == ["a"] * attempts + ["b"]
-    told = [event.data for event in run.effects.log.page(0).events if event.type == "model_fallback"]
+    told = [
+        event.data for event in run.effects.log.page(0).events if event.type == "model_fallback"
+    ]
     [data] = told
     assert (data["failed"], data["kind"], data["model"]) == ("openai/a", kind, "openai/b")
     assert "it broke" in data["message"]
-    [complete] = [event.data for event in run.effects.log.page(0).events if event.type == "llm_complete"]
+    [complete] = [
+        event.data for event in run.effects.log.page(0).events if event.type == "llm_complete"
+    ]
     assert complete["model"] == "openai/b"
 
 
@@ -90,20 +101,29 @@ async def test_a_long_wait_is_not_waited_for() -> None:
 
 
 async def test_the_last_model_waits_for_its_rate_limit() -> None:
-    run, called = played({"a": [fails("permission")], "b": [fails("rate_limit", retry_after=90), says("b")]}, "b")
+    run, called = played(
+        {"a": [fails("permission")], "b": [fails("rate_limit", retry_after=90), says("b")]}, "b"
+    )
     assert (await run.run()).output == "b"
     assert (called, run.effects.waited) == (["a", "b", "b"], [90])
 
 
 async def test_the_run_stays_with_the_model_that_answers_and_comes_back_when_that_fails() -> None:
-    answers = {"a": [fails("authentication"), says("a again")], "b": [asks(call("f", "1")), fails("quota_exhausted")]}
+    answers = {
+        "a": [fails("authentication"), says("a again")],
+        "b": [asks(call("f", "1")), fails("quota_exhausted")],
+    }
     run, called = played(answers, "b")
     assert (await run.run()).output == "a again"
     assert called == ["a", "b", "b", "a"]
 
 
 async def test_when_all_fail_the_error_names_each() -> None:
-    run, called = played({"a": [fails("permission", "no a")], "b": [fails("not_found", "no b")]}, "b")
-    with pytest.raises(ExecuteError, match=r"no b.*The models before it: openai/a: LLM call failed: no a") as caught:
+    run, called = played(
+        {"a": [fails("permission", "no a")], "b": [fails("not_found", "no b")]}, "b"
+    )
+    with pytest.raises(
+        ExecuteError, match=r"no b.*The models before it: openai/a: LLM call failed: no a"
+    ) as caught:
         await run.run()
     assert (called, caught.value.reason) == (["a", "b"], "not_found")

@@ -1,4 +1,6 @@
-"""The loop with a model that is told of its tools in the prompt: two phases, and what they have of all other rules."""
+"""The loop with a model that is told of its tools in the prompt: two phases, and what they have of
+all other rules.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ from typing import Any
 import pytest
 
 from perdure.agents import Agent
-from perdure.errors import ExecuteError, GuardrailError, MaxIterationsError, ModelError, OutputError, RunCancelled
+from perdure.errors import (
+    ExecuteError,
+    GuardrailError,
+    MaxIterationsError,
+    ModelError,
+    OutputError,
+    RunCancelled,
+)
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.loop.limits import PARTIAL_TEXT
 from perdure.loop.model_calls import DRAFT_STANDS, NO_NATIVE_TOOLS
@@ -52,7 +61,10 @@ def prompted(*steps: Any, agent: dict[str, Any] | None = None, **named: Any) -> 
     declared = Agent.model_validate({"name": "prompted", "tools": DECLARED, **(agent or {})})
     options = {"tool_protocol": "json", "max_iterations": 5, **named}
     return Stage(
-        *[says(step) if isinstance(step, str) else step for step in steps], agent=declared, tools=TOOLS, **options
+        *[says(step) if isinstance(step, str) else step for step in steps],
+        agent=declared,
+        tools=TOOLS,
+        **options,
     )
 
 
@@ -63,7 +75,11 @@ def texts(messages: list[Message]) -> list[tuple[str, str]]:
 async def test_a_tool_then_no_action_then_the_answer() -> None:
     stage = prompted(ECHO, "{}", "The echo returned: hello")
     result = await stage.play()
-    assert (result.output, result.iterations, result.is_incomplete) == ("The echo returned: hello", 3, False)
+    assert (result.output, result.iterations, result.is_incomplete) == (
+        "The echo returned: hello",
+        3,
+        False,
+    )
     assert stage.types("tool_call_start", "tool_result", "llm_complete", "done") == [
         *("llm_complete", "tool_call_start", "tool_result", "llm_complete", "llm_complete", "done")
     ]
@@ -80,12 +96,21 @@ async def test_a_tool_then_no_action_then_the_answer() -> None:
 
 async def test_a_delegation() -> None:
     task = '{"agent": "researcher", "task": "Find quantum info"}'
-    stage = prompted(task, "{}", "Based on the research, quantum computing uses qubits.", progress=True)
+    stage = prompted(
+        task, "{}", "Based on the research, quantum computing uses qubits.", progress=True
+    )
     result = await stage.play()
     assert result.output == "Based on the research, quantum computing uses qubits."
-    assert texts(stage.seen[1])[-2:] == [("assistant", task), ("user", "[Step 1/5] Agent response: Qubits.")]
+    assert texts(stage.seen[1])[-2:] == [
+        ("assistant", task),
+        ("user", "[Step 1/5] Agent response: Qubits."),
+    ]
     (progress,) = stage.data("progress")
-    assert (progress["step"], progress["action"], progress["target"]) == (1, "delegate", "researcher")
+    assert (progress["step"], progress["action"], progress["target"]) == (
+        1,
+        "delegate",
+        "researcher",
+    )
 
 
 async def test_a_plain_answer_takes_two_calls() -> None:
@@ -113,7 +138,9 @@ async def test_the_first_of_two_actions_and_a_warning() -> None:
 
 
 async def test_a_malformed_action_is_a_result_that_says_why() -> None:
-    stage = prompted('{"tool": "echo", "arguments": {"text": "hel', '{"agent": "researcher"}', ECHO, "{}", "Done")
+    stage = prompted(
+        '{"tool": "echo", "arguments": {"text": "hel', '{"agent": "researcher"}', ECHO, "{}", "Done"
+    )
     result = await stage.play()
     assert result.output == "Done"
     cut, missing, done = stage.results()
@@ -134,7 +161,9 @@ async def test_an_unknown_tool_and_wrong_arguments() -> None:
     unknown, wrong = stage.results()
     assert unknown.startswith("Error: Tool not registered: nope.")
     assert wrong.startswith("Error: Invalid JSON in tool arguments")
-    assert texts(stage.seen[1])[-1][1].startswith("[Step 1/5] Tool execution failed: Error: Tool not registered")
+    assert texts(stage.seen[1])[-1][1].startswith(
+        "[Step 1/5] Tool execution failed: Error: Tool not registered"
+    )
 
 
 async def test_an_unknown_agent_is_told_with_the_names_by_which_agents_are_called() -> None:
@@ -142,7 +171,10 @@ async def test_an_unknown_agent_is_told_with_the_names_by_which_agents_are_calle
     await stage.play()
     told = "Error: No such agent: nobody. Available agents: researcher"
     assert texts(stage.seen[1])[-1] == ("user", f"[Step 1/5] Delegation failed: {told}")
-    assert stage.results()[1] == "Error: Tool not registered: nothing. Available tools: delegate_to_researcher, echo"
+    assert (
+        stage.results()[1]
+        == "Error: Tool not registered: nothing. Available tools: delegate_to_researcher, echo"
+    )
 
 
 @pytest.mark.parametrize("text", ["The answer is 4.", '{"score": 3}', "The score is {3}"])
@@ -150,7 +182,9 @@ async def test_any_other_text_leads_to_the_answer(text: str) -> None:
     stage = prompted(text, "It is 4.")
     result = await stage.play()
     assert (result.output, result.iterations) == ("It is 4.", 2)
-    assert "assistant" not in [message.role for message in stage.seen[1]], "what was said before is not kept"
+    assert "assistant" not in [message.role for message in stage.seen[1]], (
+        "what was said before is not kept"
+    )
 
 
 @pytest.mark.parametrize("answer", ["", "{}"])
@@ -161,7 +195,9 @@ async def test_an_empty_answer_leaves_what_was_said_before(answer: str) -> None:
 
 
 @pytest.mark.parametrize("answer", ["", "{}"])
-async def test_an_empty_answer_is_asked_for_again_where_nothing_was_said_before(answer: str) -> None:
+async def test_an_empty_answer_is_asked_for_again_where_nothing_was_said_before(
+    answer: str,
+) -> None:
     stage = prompted("{}", answer, "It is 4.")
     assert (await stage.play()).output == "It is 4."
     assert stage.said() == ["LLM call failed, retrying (attempt 2/3)..."]
@@ -175,11 +211,17 @@ async def test_an_action_in_the_place_of_an_answer_is_carried_out() -> None:
 
 
 @pytest.mark.parametrize("before", ["{}", "So far."])
-async def test_an_action_in_the_place_of_an_answer_is_not_carried_out_when_no_step_is_left(before: str) -> None:
+async def test_an_action_in_the_place_of_an_answer_is_not_carried_out_when_no_step_is_left(
+    before: str,
+) -> None:
     stage = prompted(ECHO, before, ECHO, "{}", "Done", max_iterations=2, on_limit="partial")
     result = await stage.play()
     said = "" if before == "{}" else f"\n\n{before}"
-    assert (result.output, result.is_incomplete, result.iterations) == (f"{PARTIAL_TEXT}{said}", True, 3)
+    assert (result.output, result.is_incomplete, result.iterations) == (
+        f"{PARTIAL_TEXT}{said}",
+        True,
+        3,
+    )
     assert (stage.results(), stage.said()) == (["Echo: hello"], [ACTS_TOO_LATE])
     assert [message.role for message in result.messages] == ["system", "user", "assistant", "tool"]
     with pytest.raises(MaxIterationsError, match="Agent loop exceeded 2 iterations"):
@@ -206,7 +248,13 @@ async def test_the_text_of_a_limit() -> None:
     stage = prompted(*[ECHO] * 5, on_limit="partial", limit_message=text)
     result = await stage.play()
     assert (result.output, result.is_incomplete) == ("Reached maximum reasoning steps (5)", True)
-    native = Stage(asks(call("echo", text="a")), tools=TOOLS, max_iterations=1, on_limit="partial", limit_message=text)
+    native = Stage(
+        asks(call("echo", text="a")),
+        tools=TOOLS,
+        max_iterations=1,
+        on_limit="partial",
+        limit_message=text,
+    )
     assert (await native.play()).output == "Reached maximum reasoning steps (1)"
 
 
@@ -266,11 +314,15 @@ async def test_declared_outputs_are_asked_for_in_the_answer_alone() -> None:
 
 
 async def test_an_answer_that_does_not_fit_is_corrected_without_acting() -> None:
-    stage = prompted("{}", "four", '{"sum": 4}', agent={**STATEMENT, "tools": DECLARED}, max_iterations=1)
+    stage = prompted(
+        "{}", "four", '{"sum": 4}', agent={**STATEMENT, "tools": DECLARED}, max_iterations=1
+    )
     assert (await stage.play()).output == {"sum": 4}
     assert texts(stage.seen[2])[-1] == ("user", FINAL)
     with pytest.raises(OutputError):
-        await prompted("{}", "four", "five", agent={**STATEMENT, "tools": DECLARED}, output_retries=1).play()
+        await prompted(
+            "{}", "four", "five", agent={**STATEMENT, "tools": DECLARED}, output_retries=1
+        ).play()
 
 
 async def test_what_was_said_before_does_not_stand_for_an_answer_that_has_a_form() -> None:
@@ -329,7 +381,9 @@ async def test_each_phase_is_retried_and_counted() -> None:
     assert (result.output, result.iterations, result.usage.input_tokens) == ("Hello", 2, 3)
 
 
-def refusal(text: str = "registry.ollama.ai/library/gemma3:4b does not support tools") -> ScriptedReply:
+def refusal(
+    text: str = "registry.ollama.ai/library/gemma3:4b does not support tools",
+) -> ScriptedReply:
     return ScriptedReply(status=400, error={"error": {"message": text, "type": "api_error"}})
 
 
@@ -382,7 +436,9 @@ async def test_native_and_prompted_give_the_same_calls_and_results() -> None:
     in_text = prompted(ECHO, '{"agent": "researcher", "task": "it"}', "{}", "Done")
     assert (await native.play()).output == (await in_text.play()).output
     for type in ("tool_call_start", "tool_result"):
-        assert [_parsed(data) for data in native.data(type)] == [_parsed(data) for data in in_text.data(type)]
+        assert [_parsed(data) for data in native.data(type)] == [
+            _parsed(data) for data in in_text.data(type)
+        ]
 
 
 def _parsed(data: dict[str, Any]) -> dict[str, Any]:
@@ -390,8 +446,14 @@ def _parsed(data: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("is_guarded", [True, False])
-async def test_a_limit_gives_out_no_text_that_the_output_guardrail_has_not_judged(is_guarded: bool) -> None:
-    guardrails = Guardrails(output=lambda message: GuardrailResult(allowed=False, reason="no")) if is_guarded else None
+async def test_a_limit_gives_out_no_text_that_the_output_guardrail_has_not_judged(
+    is_guarded: bool,
+) -> None:
+    guardrails = (
+        Guardrails(output=lambda message: GuardrailResult(allowed=False, reason="no"))
+        if is_guarded
+        else None
+    )
     draft = says("A secret draft.").model_copy(update={"input_tokens": 5, "output_tokens": 5})
     stage = prompted(draft, "{}", max_total_tokens=10, on_limit="partial", guardrails=guardrails)
     result = await stage.play()

@@ -40,7 +40,9 @@ async def test_a_failure_that_lasts_is_not_tried_again(kind: str) -> None:
 @pytest.mark.parametrize("attempts", [1, 2, 4])
 async def test_attempts_in_total(attempts: int) -> None:
     stage = Stage(*[fails("server", "broken")] * attempts, max_llm_retries=attempts)
-    with pytest.raises(ExecuteError, match=f"^LLM call failed after {attempts - 1} retries: broken$"):
+    with pytest.raises(
+        ExecuteError, match=f"^LLM call failed after {attempts - 1} retries: broken$"
+    ):
         await stage.play()
     assert len(stage.seen) == attempts
     assert len(stage.effects.waited) == attempts - 1
@@ -50,7 +52,12 @@ async def test_the_error_holds_the_whole_conversation() -> None:
     stage = Stage(asks("look"), fails("bad_request"), tools={"look": lambda: "🟦"})
     with pytest.raises(ExecuteError) as failure:
         await stage.play()
-    assert [message.role for message in failure.value.messages] == ["system", "user", "assistant", "tool"]
+    assert [message.role for message in failure.value.messages] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+    ]
     assert failure.value.messages == stage.messages
     assert failure.value.iterations == 1
 
@@ -74,7 +81,9 @@ async def test_two_thousand_attempts_overflow_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", ["overloaded", "server", "connection"])
-@pytest.mark.parametrize(("asked", "waited"), [(7.0, 7.0), (0.0, 0.0), (61.0, 61.0), (300.0, 300.0), (3600.0, 60.0)])
+@pytest.mark.parametrize(
+    ("asked", "waited"), [(7.0, 7.0), (0.0, 0.0), (61.0, 61.0), (300.0, 300.0), (3600.0, 60.0)]
+)
 async def test_retry_after_is_honoured_as_far_as_waits_are_allowed(
     kind: ModelErrorKind, asked: float, waited: float
 ) -> None:
@@ -84,7 +93,9 @@ async def test_retry_after_is_honoured_as_far_as_waits_are_allowed(
     assert stage.effects.waited == [waited]
 
 
-async def test_long_waits_that_a_provider_asks_for_cost_no_attempt_until_the_allowance_is_used_up() -> None:
+async def test_long_waits_that_a_provider_asks_for_cost_no_attempt_until_the_allowance_is_used_up() -> (
+    None
+):
     stage = Stage(*[fails("overloaded", retry_after=140.0)] * 3, says("Fine"), max_llm_retries=2)
     assert (await stage.play()).output == "Fine"
     assert stage.effects.waited == [140.0, 140.0, 60.0]
@@ -92,7 +103,12 @@ async def test_long_waits_that_a_provider_asks_for_cost_no_attempt_until_the_all
 
 
 async def test_waits_for_a_rate_limit_cost_no_attempt() -> None:
-    stage = Stage(*[fails("rate_limit", retry_after=30.0)] * 5, fails("server"), says("Fine"), max_llm_retries=2)
+    stage = Stage(
+        *[fails("rate_limit", retry_after=30.0)] * 5,
+        fails("server"),
+        says("Fine"),
+        max_llm_retries=2,
+    )
     assert (await stage.play()).output == "Fine"
     assert stage.effects.waited == [30.0] * 5 + [2.5]
     assert stage.said()[0] == "Rate limit reached, waiting 30 s..."
@@ -112,7 +128,12 @@ async def test_waits_for_a_rate_limit_double_when_the_provider_names_none() -> N
         ({}, 301.0, [], "after waiting 0 s"),
         ({"rate_limit_seconds": 0.0}, 1.0, [], "after waiting 0 s"),
         ({"rate_limit_seconds": 5.0}, 0.0, [0.0] * 5, "after waiting 5 s"),
-        ({"rate_limit_seconds": 5.0, "retry_base_seconds": 0.0}, None, [0.0] * 5, "after waiting 5 s"),
+        (
+            {"rate_limit_seconds": 5.0, "retry_base_seconds": 0.0},
+            None,
+            [0.0] * 5,
+            "after waiting 5 s",
+        ),
     ],
     ids=["used up", "asked too much", "none allowed", "retry at once for ever", "no backoff"],
 )

@@ -1,4 +1,6 @@
-"""A conversation that is too long for its model: cut by the figures of the refusal, or by a share, or the run fails."""
+"""A conversation that is too long for its model: cut by the figures of the refusal, or by a share,
+or the run fails.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ class Reader:
         return reply
 
 
-def run_of(model: Any, *fallback: str, id: str = "small", page: str = "text " * 300, **named: Any) -> Played:
+def run_of(
+    model: Any, *fallback: str, id: str = "small", page: str = "text " * 300, **named: Any
+) -> Played:
     tools = [{"name": "page", "kind": "function"}]
     data = {"name": "n", "model": {"id": id, "fallback": list(fallback)}, "tools": tools}
     agent = load_dict({**data, "instructions": f"system:\nBe brief.\n\nuser:\n{TASK.text}"})
@@ -68,7 +72,9 @@ class Played(Clocked):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         self.events: list[tuple[str, Any]] = []
-        super().__init__(*given, on_event=lambda type, data: self.events.append((type, data)), **named)
+        super().__init__(
+            *given, on_event=lambda type, data: self.events.append((type, data)), **named
+        )
         self.states: list[LoopState] = []
         self.effects.on_checkpoint = self.states.append
 
@@ -81,7 +87,9 @@ class Played(Clocked):
 
 
 @pytest.mark.parametrize("has_figures", [True, False])
-async def test_a_conversation_that_grows_without_end_is_cut_again_and_again(has_figures: bool) -> None:
+async def test_a_conversation_that_grows_without_end_is_cut_again_and_again(
+    has_figures: bool,
+) -> None:
     model = Reader(6_000, 30, has_figures=has_figures)
     assert (await run_of(model).run()).output == "done"
     assert model.refused == 1, "the limit is learned at the first refusal"
@@ -96,7 +104,9 @@ async def test_what_was_learned_is_kept_in_the_state_and_told() -> None:
     await run.run()
     (budget,) = run.learned.values()
     assert 0.8 * 6_000 < budget <= 0.9 * 6_000
-    assert run.said() == [f"The conversation is too long for openai/small and is cut to {budget:,} characters"]
+    assert run.said() == [
+        f"The conversation is too long for openai/small and is cut to {budget:,} characters"
+    ]
 
 
 async def test_a_compactor_writes_the_summary() -> None:
@@ -104,12 +114,16 @@ async def test_a_compactor_writes_the_summary() -> None:
     await run.run()
     types = [type for type, _ in run.events]
     assert types.count("compaction_start") == types.count("compaction_complete") == 1
-    assert any(message.text == f"{SUMMARY}They read pages.]" for message in run.conversation.messages)
+    assert any(
+        message.text == f"{SUMMARY}They read pages.]" for message in run.conversation.messages
+    )
 
 
 async def test_the_input_guardrail_sees_what_is_sent_instead() -> None:
     def judge(messages: list[Message]) -> GuardrailResult:
-        return GuardrailResult(allowed=not any("summary" in message.text for message in messages), reason="a summary")
+        return GuardrailResult(
+            allowed=not any("summary" in message.text for message in messages), reason="a summary"
+        )
 
     run = run_of(Reader(6_000, 5, has_figures=True), guardrails=Guardrails(input=judge))
     with pytest.raises(GuardrailError, match="a summary"):
@@ -131,7 +145,9 @@ async def test_nothing_is_cut_while_another_model_takes_all_of_it() -> None:
 
 
 @pytest.mark.parametrize("other", ["context_length", "authentication"])
-async def test_once_all_others_have_failed_the_first_that_was_too_small_gets_less(other: Any) -> None:
+async def test_once_all_others_have_failed_the_first_that_was_too_small_gets_less(
+    other: Any,
+) -> None:
     small = Reader(6_000, 8, has_figures=True)
 
     def model(agent: Agent, messages: list[Message]) -> ScriptedReply | ModelReply:
@@ -147,7 +163,9 @@ async def test_once_all_others_have_failed_the_first_that_was_too_small_gets_les
 
 async def test_what_can_not_be_cut_fails_with_what_to_do() -> None:
     model = Reader(3_000, 1, has_figures=True)
-    with pytest.raises(ExecuteError, match="its last 2 messages are always sent. Let tools return less") as failed:
+    with pytest.raises(
+        ExecuteError, match="its last 2 messages are always sent. Let tools return less"
+    ) as failed:
         await run_of(model, page="x" * 9_000).run()
     assert failed.value.reason == "context_length"
     assert model.refused <= CUTS
@@ -168,8 +186,12 @@ async def test_a_model_that_always_refuses_is_asked_a_bounded_number_of_times() 
     assert 20 < calls <= 20 + CUTS
 
 
-@pytest.mark.parametrize(("id", "options", "is_told"), [("gpt-4o", {}, 1), ("mine", {}, 0), ("gpt-4o", BUDGET, 0)])
-async def test_a_budget_is_suggested_once_before_the_first_overflow(id: str, options: Any, is_told: int) -> None:
+@pytest.mark.parametrize(
+    ("id", "options", "is_told"), [("gpt-4o", {}, 1), ("mine", {}, 0), ("gpt-4o", BUDGET, 0)]
+)
+async def test_a_budget_is_suggested_once_before_the_first_overflow(
+    id: str, options: Any, is_told: int
+) -> None:
     sizes: list[int] = []
 
     def model(agent: Agent, messages: list[Message]) -> ModelReply:

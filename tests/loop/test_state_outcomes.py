@@ -1,4 +1,6 @@
-"""What a run gives: text, structured values, the raw response, usage; and what the next turn starts from (§14)."""
+"""What a run gives: text, structured values, the raw response, usage; and what the next turn starts
+from (§14).
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,12 @@ AGES = Agent.model_validate({"name": "ages", "outputs": OUTPUTS, "tools": [{"nam
 
 @pytest.mark.parametrize("text", ['{"age": 7}', '{"age": "old"}', "seven"])
 @pytest.mark.parametrize("limits", [{}, {"max_iterations": 1, "on_limit": "final_answer"}])
-async def test_raw_output_is_not_checked_against_the_outputs(text: str, limits: dict[str, Any]) -> None:
-    said = ModelReply(message=Message.assistant(text), raw={"id": "1"}, faults=["$.age: not a number"])
+async def test_raw_output_is_not_checked_against_the_outputs(
+    text: str, limits: dict[str, Any]
+) -> None:
+    said = ModelReply(
+        message=Message.assistant(text), raw={"id": "1"}, faults=["$.age: not a number"]
+    )
     steps = [asks("look"), said] if limits else [said]
     stage = Stage(*steps, agent=AGES, tools=LOOK, raw=True, **limits)
     assert (await stage.play()).output == {"id": "1"}
@@ -52,25 +58,40 @@ async def test_raw_output_is_not_checked_against_the_outputs(text: str, limits: 
 
 async def test_a_rewritten_answer_has_no_raw_response() -> None:
     guardrails = Guardrails(output=lambda message: GuardrailResult(allowed=True, rewrite="*****"))
-    stage = Stage(ModelReply(message=Message.assistant("12345"), raw={"pin": "12345"}), raw=True, guardrails=guardrails)
+    stage = Stage(
+        ModelReply(message=Message.assistant("12345"), raw={"pin": "12345"}),
+        raw=True,
+        guardrails=guardrails,
+    )
     assert (await stage.play()).output == "*****"
 
 
 async def test_usage_per_iteration_and_in_total() -> None:
-    first = Usage(input_tokens=5, output_tokens=2, total_tokens=7, cached_input_tokens=4, reasoning_tokens=1)
+    first = Usage(
+        input_tokens=5, output_tokens=2, total_tokens=7, cached_input_tokens=4, reasoning_tokens=1
+    )
     second = Usage(input_tokens=6, output_tokens=4, total_tokens=10)
     asking = ModelReply(message=Message.assistant("", [call("look")]), usage=first)
     stage = Stage(asking, says("Done", input_tokens=6, output_tokens=4), tools=LOOK)
     result = await stage.play()
     assert result.usage == first + second
-    assert [data["usage"] for data in stage.data("llm_complete")] == [usage.model_dump() for usage in (first, second)]
+    assert [data["usage"] for data in stage.data("llm_complete")] == [
+        usage.model_dump() for usage in (first, second)
+    ]
 
 
 async def test_a_finished_run_s_messages_continue_in_a_next_turn() -> None:
     first = await Stage(asks("look"), says("Blue"), tools=LOOK).play()
     second = Stage(says("Because"), messages=[*first.messages, Message.user("Why?")])
     result = await second.play()
-    assert [message.text for message in second.seen[0]] == ["Be brief.", "Hi", "", "seen", "Blue", "Why?"]
+    assert [message.text for message in second.seen[0]] == [
+        "Be brief.",
+        "Hi",
+        "",
+        "seen",
+        "Blue",
+        "Why?",
+    ]
     assert (result.iterations, len(result.messages)) == (1, 7)
 
 

@@ -1,4 +1,6 @@
-"""§13.6, §9.8, §9.9: one round of tool calls, and everything that models and tools do wrong in it."""
+"""§13.6, §9.8, §9.9: one round of tool calls, and everything that models and tools do wrong in
+it.
+"""
 
 from __future__ import annotations
 
@@ -66,14 +68,19 @@ WRONG = "Error: Invalid arguments for tool 'look': "
         ('{"at": 7}', WRONG + "'at' must be string, got 7"),
         ('{"at": "sky", "times": "2"}', WRONG + "'times' must be integer, got \"2\""),
         ('{"at": "sky", "times": true}', WRONG + "'times' must be integer, got true"),
-        ('{"at": "sky", "how": "never"}', WRONG + '\'how\' must be one of "closely", "briefly", got "never"'),
+        (
+            '{"at": "sky", "how": "never"}',
+            WRONG + '\'how\' must be one of "closely", "briefly", got "never"',
+        ),
         ('{"at": "sky", "with": 1}', WRONG + "unknown argument 'with': expected at, times, how"),
         ("[1]", "Error: Invalid JSON in tool arguments: expected a JSON object, got '[1]'"),
         ('{"at": NaN}', "Error: Invalid JSON in tool arguments: NaN is not a JSON value"),
     ],
 )
 async def test_arguments(arguments: str, result: str) -> None:
-    stage = await answer(written("look", arguments), agent=LOOK, tools={"look": look}, inputs={"eye": "right"})
+    stage = await answer(
+        written("look", arguments), agent=LOOK, tools={"look": look}, inputs={"eye": "right"}
+    )
     assert stage.results() == [result]
     failed = [{"message": result}] if result.startswith("Error") else []
     assert stage.data("error") == failed
@@ -88,7 +95,9 @@ async def test_text_that_is_no_json_never_becomes_empty_arguments() -> None:
 
 
 async def test_the_repair_that_helped_is_a_status() -> None:
-    stage = await answer(written("look", '```json\n{"at": "sky"}\n```'), agent=LOOK, tools={"look": look})
+    stage = await answer(
+        written("look", '```json\n{"at": "sky"}\n```'), agent=LOOK, tools={"look": look}
+    )
     assert stage.said() == ["Parsed tool arguments after stripping markdown fences"]
 
 
@@ -127,16 +136,25 @@ async def test_a_tool_that_takes_too_long_is_a_result() -> None:
 
     tools = {"hang": hang, "hang_plainly": hang_plainly}
     stage = await answer(*[call(name) for name in tools], tools=tools, tool_timeout=0.02)
-    told = [f"Error: Tool '{name}' failed: timed out after 0.02 seconds{FIND_OUT}" for name in tools]
+    told = [
+        f"Error: Tool '{name}' failed: timed out after 0.02 seconds{FIND_OUT}" for name in tools
+    ]
     assert stage.results() == told
     assert [message.metadata.get("status") for message in stage.messages[3:5]] == ["timeout"] * 2
     stage = await answer(call("hang_by_itself"), tools={"hang_by_itself": hang_by_itself})
-    assert stage.results() == [f"Error: Tool 'hang_by_itself' failed: timed out after 0.01 seconds{FIND_OUT}"]
+    assert stage.results() == [
+        f"Error: Tool 'hang_by_itself' failed: timed out after 0.01 seconds{FIND_OUT}"
+    ]
 
 
 async def test_an_unknown_tool_is_a_result_that_lists_what_exists() -> None:
-    stage = await answer(call("lok"), call("see"), tools={"see": lambda: "seen", "hear": lambda: "heard"})
-    assert stage.results() == ["Error: Tool not registered: lok. Available tools: hear, see", "seen"]
+    stage = await answer(
+        call("lok"), call("see"), tools={"see": lambda: "seen", "hear": lambda: "heard"}
+    )
+    assert stage.results() == [
+        "Error: Tool not registered: lok. Available tools: hear, see",
+        "seen",
+    ]
     assert stage.types("tool_call_start", "tool_result").count("tool_result") == 2
     stage = await answer(call("lok"))
     assert stage.results() == ["Error: Tool not registered: lok. There are no tools."]
@@ -144,7 +162,11 @@ async def test_an_unknown_tool_is_a_result_that_lists_what_exists() -> None:
 
 async def test_an_unknown_tool_fails_the_run_when_the_caller_wants_that() -> None:
     ran: list[str] = []
-    stage = Stage(asks(call("see"), call("lok")), tools={"see": lambda: ran.append("see")}, unknown_tools="raise")
+    stage = Stage(
+        asks(call("see"), call("lok")),
+        tools={"see": lambda: ran.append("see")},
+        unknown_tools="raise",
+    )
     with pytest.raises(ToolNotRegisteredError, match="^Tool not registered: lok$") as failure:
         await stage.play()
     assert isinstance(failure.value, ValueError)
@@ -154,7 +176,9 @@ async def test_an_unknown_tool_fails_the_run_when_the_caller_wants_that() -> Non
 async def test_a_declared_tool_without_handler_fails_before_the_first_model_call() -> None:
     tools = [tool.model_copy(update={"name": "nobody_has_it"}) for tool in LOOK.tools or []]
     stage = Stage(agent=LOOK.model_copy(update={"tools": tools}))
-    with pytest.raises(ToolNotRegisteredError, match="No handler registered for tool: nobody_has_it"):
+    with pytest.raises(
+        ToolNotRegisteredError, match="No handler registered for tool: nobody_has_it"
+    ):
         await stage.play()
     assert (stage.seen, stage.types()) == ([], ["failed"])
 
@@ -176,8 +200,13 @@ async def test_parallel_calls_run_at_once_and_results_keep_the_order_of_the_requ
     calls = [call("work", f"call_{turn}", turn=turn) for turn in (3, 1, 2)]
     stage = await answer(*calls, tools={"work": work}, parallel_tool_calls=True)
     assert stage.results() == ["was number 3", "was number 1", "was number 2"]
-    assert stage.types("tool_call_start", "tool_result") == ["tool_call_start"] * 3 + ["tool_result"] * 3
-    ended = [event.call_id for event in stage.effects.log.page(0).events if event.type == "tool_result"]
+    assert (
+        stage.types("tool_call_start", "tool_result")
+        == ["tool_call_start"] * 3 + ["tool_result"] * 3
+    )
+    ended = [
+        event.call_id for event in stage.effects.log.page(0).events if event.type == "tool_result"
+    ]
     assert ended == ["call_1", "call_2", "call_3"]
 
 
@@ -217,7 +246,8 @@ async def test_what_a_tool_may_know() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [("", ""), (None, ""), (7, "7"), ({"a": [1]}, '{"a":[1]}'), (ToolResult.of_text("own"), "own")]
+    ("value", "text"),
+    [("", ""), (None, ""), (7, "7"), ({"a": [1]}, '{"a":[1]}'), (ToolResult.of_text("own"), "own")],
 )
 async def test_values_of_a_tool(value: Any, text: str) -> None:
     stage = await answer(call("give"), tools={"give": lambda: value})

@@ -44,14 +44,29 @@ async def test_what_a_person_decides(approval: Approval, result: str) -> None:
     stage = paying(approve=lambda request: approval)
     await stage.play()
     assert stage.results()[0].startswith(result)
-    assert stage.types()[2:6] == ["tool_call_start", "permission_requested", "permission_completed", "tool_result"] or (
+    assert stage.types()[2:6] == [
+        "tool_call_start",
+        "permission_requested",
+        "permission_completed",
+        "tool_result",
+    ] or (
         stage.types()[2:7]
-        == ["tool_call_start", "permission_requested", "permission_completed", "error", "tool_result"]
+        == [
+            "tool_call_start",
+            "permission_requested",
+            "permission_completed",
+            "error",
+            "tool_result",
+        ]
     )
     [requested] = stage.data("permission_requested")
     assert (requested["name"], requested["arguments"]) == ("pay", {"amount": 5})
     assert stage.data("permission_completed") == [
-        {"name": "pay", **approval.model_dump(), "digest": stage.data("permission_requested")[0]["digest"]}
+        {
+            "name": "pay",
+            **approval.model_dump(),
+            "digest": stage.data("permission_requested")[0]["digest"],
+        }
     ]
 
 
@@ -105,12 +120,19 @@ async def test_a_check_that_fails_asks() -> None:
     function = tool(name="spend", approval=checks)(spend)
     calls = [call("spend", f"c{amount}", amount=amount) for amount in (5, 6, 7, 8)]
     stage = Stage(
-        asks(*calls), says("Done"), tools={"spend": function}, approve=lambda request: Approval(approved=False)
+        asks(*calls),
+        says("Done"),
+        tools={"spend": function},
+        approve=lambda request: Approval(approved=False),
     )
     await stage.play()
     seen = [data["reason"] for data in stage.data("permission_requested")]
     cannot = "the tool can't say whether it needs an approval"
-    assert seen == ["six", f"{cannot}: TypeError: expected True, False or a reason, got None", f"{cannot}: KeyError: 8"]
+    assert seen == [
+        "six",
+        f"{cannot}: TypeError: expected True, False or a reason, got None",
+        f"{cannot}: KeyError: 8",
+    ]
     assert stage.results() == ["spent 5", *["Tool denied: no reason was given"] * 3]
 
 
@@ -144,12 +166,18 @@ def transfer(iban: str, amount_cents: int, note: str = "") -> str:
     [
         (
             {"iban": "DK1", "amount": 5, "note": ""},
-            "unknown argument 'amount': did you mean 'amount_cents'?; 'amount_cents' is required (integer)",
+            "unknown argument 'amount': did you mean 'amount_cents'?; 'amount_cents' is required "
+            "(integer)",
         ),
-        ({"iban": "DK1", "amount_cents": "5 euros"}, "'amount_cents' must be integer, got \"5 euros\""),
+        (
+            {"iban": "DK1", "amount_cents": "5 euros"},
+            "'amount_cents' must be integer, got \"5 euros\"",
+        ),
     ],
 )
-async def test_nobody_is_asked_about_a_call_that_can_not_be_executed(arguments: dict[str, Any], said: str) -> None:
+async def test_nobody_is_asked_about_a_call_that_can_not_be_executed(
+    arguments: dict[str, Any], said: str
+) -> None:
     requests: list[ToolRequest] = []
 
     def approve(request: ToolRequest) -> Approval:
@@ -157,7 +185,18 @@ async def test_nobody_is_asked_about_a_call_that_can_not_be_executed(arguments: 
         return Approval(approved=True)
 
     right = asks("transfer", iban="DK1", amount_cents=5, note=None)
-    stage = Stage(asks("transfer", **arguments), right, says("Done"), tools={"transfer": transfer}, approve=approve)
+    stage = Stage(
+        asks("transfer", **arguments),
+        right,
+        says("Done"),
+        tools={"transfer": transfer},
+        approve=approve,
+    )
     await stage.play()
-    assert [request.arguments for request in requests] == [{"iban": "DK1", "amount_cents": 5, "note": None}]
-    assert stage.results() == [f"Error: Invalid arguments for tool 'transfer': {said}", "sent 5 to DK1"]
+    assert [request.arguments for request in requests] == [
+        {"iban": "DK1", "amount_cents": 5, "note": None}
+    ]
+    assert stage.results() == [
+        f"Error: Invalid arguments for tool 'transfer': {said}",
+        "sent 5 to DK1",
+    ]

@@ -1,4 +1,6 @@
-"""KAOS's progress blocks, as events: before a tool is executed, where `RunOptions.progress` asks for them."""
+"""KAOS's progress blocks, as events: before a tool is executed, where `RunOptions.progress` asks
+for them.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,21 @@ def block(step: int, action: str, target: str) -> dict[str, Any]:
 
 
 def played(**named: Any) -> Stage:
-    steps = [asks(call("calculator")), asks(call("delegate_to_researcher"), text="Now the other"), says("Done")]
+    steps = [
+        asks(call("calculator")),
+        asks(call("delegate_to_researcher"), text="Now the other"),
+        says("Done"),
+    ]
     return Stage(*steps, tools=TOOLS, max_iterations=5, **named)
 
 
 async def test_a_block_for_each_tool_and_each_agent() -> None:
     stage = played(progress=True)
     result = await stage.play()
-    assert stage.data("progress") == [block(1, "tool_call", "calculator"), block(2, "delegate", "researcher")]
+    assert stage.data("progress") == [
+        block(1, "tool_call", "calculator"),
+        block(2, "delegate", "researcher"),
+    ]
     assert (
         stage.types("tool_call_start", "progress", "tool_result")
         == [
@@ -47,7 +56,9 @@ async def test_none_unless_they_are_asked_for() -> None:
 
 
 async def test_none_for_what_is_not_executed() -> None:
-    deny = Guardrails(tool=lambda name, arguments: GuardrailResult(allowed=name != "calculator", reason="no"))
+    deny = Guardrails(
+        tool=lambda name, arguments: GuardrailResult(allowed=name != "calculator", reason="no")
+    )
     stage = played(progress=True, guardrails=deny)
     await stage.play()
     assert stage.data("progress") == [block(2, "delegate", "researcher")]

@@ -12,7 +12,10 @@ SAID = [
     Message.assistant("I look.", [CALL]),
     Message.tool(CALL, ToolResult.of_text("Wood.")),
     Message(role="developer", parts=[TextPart(value="Go on.")]),
-    Message(role="user", parts=[TextPart(value="And this?"), ImagePart(source="https://x.example/a.png")]),
+    Message(
+        role="user",
+        parts=[TextPart(value="And this?"), ImagePart(source="https://x.example/a.png")],
+    ),
 ]
 
 
@@ -29,7 +32,10 @@ def test_instructions_stay_here_and_the_rest_is_text() -> None:
 
 def test_calls_go_along_as_actions() -> None:
     handed = ToolCall(id="1", name="delegate_to_clerk", arguments='{"task": "Count."}')
-    assert recent_messages([Message.assistant("", [handed])], 1)[0].text == '{"agent": "clerk", "task": "Count."}'
+    assert (
+        recent_messages([Message.assistant("", [handed])], 1)[0].text
+        == '{"agent": "clerk", "task": "Count."}'
+    )
     broken = Message.assistant("", [ToolCall(id="1", name="look", arguments="[1]")])
     assert recent_messages([broken], 1)[0].text == '{"tool": "look", "arguments": "[1]"}'
 

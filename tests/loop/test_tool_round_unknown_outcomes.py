@@ -1,4 +1,6 @@
-"""Calls of which nobody knows whether they took effect: what the model reads, and what is not repeated unseen."""
+"""Calls of which nobody knows whether they took effect: what the model reads, and what is not
+repeated unseen.
+"""
 
 from __future__ import annotations
 
@@ -66,17 +68,23 @@ async def test_the_result_says_so_and_how_to_find_out(declared: dict[str, Any], 
     stage = Bank(**declared).stage(asks(PAY), says("done"))
     await stage.play()
     assert stage.results() == [LOST + told]
-    assert stage.data("tool_result") == [{"name": "pay", "result": LOST + told, "outcomeUnknown": True}]
+    assert stage.data("tool_result") == [
+        {"name": "pay", "result": LOST + told, "outcomeUnknown": True}
+    ]
     [message] = [each for each in stage.messages if each.role == "tool"]
     assert message.metadata["outcome_unknown"].keys() == {"same", "key"}
 
 
-@pytest.mark.parametrize("failure", [ConnectionRefusedError("refused"), ValueError("no such account")])
+@pytest.mark.parametrize(
+    "failure", [ConnectionRefusedError("refused"), ValueError("no such account")]
+)
 async def test_what_has_certainly_not_happened_is_not_told_so(failure: Exception) -> None:
     def pay() -> None:
         raise failure
 
-    stage = Stage(asks("pay"), asks("pay"), says("done"), tools={"pay": tool(idempotent=False)(pay)})
+    stage = Stage(
+        asks("pay"), asks("pay"), says("done"), tools={"pay": tool(idempotent=False)(pay)}
+    )
     await stage.play()
     assert len(stage.results()) == 2
     assert MAY_HAVE not in "".join(stage.results())
@@ -117,7 +125,9 @@ async def test_one_that_is_not_idempotent_needs_an_approval(again: str, approved
     assert len(asked) == 1
     assert [each["reason"] for each in stage.data("permission_requested")] == [EQUAL]
     assert bank.asked[1:] == ([(5, True)] if approved else [])
-    assert stage.results()[1] == ("paid 5" if approved else "Tool denied: look at the account first")
+    assert stage.results()[1] == (
+        "paid 5" if approved else "Tool denied: look at the account first"
+    )
 
 
 async def test_without_a_person_it_is_not_repeated() -> None:
@@ -151,7 +161,12 @@ Reconcile = Callable[..., Any]
         (OSError("no ledger"), 2, ["paid 5"], "OSError: no ledger"),
         (True, 2, ["paid 5"], "TypeError: expected Done(result), NotDone() or Unknown(), got True"),
         (None, 2, ["paid 5"], "TypeError: expected Done(result), NotDone() or Unknown(), got None"),
-        (Done, 2, ["paid 5"], "TypeError: expected Done(result), NotDone() or Unknown(), got <class"),
+        (
+            Done,
+            2,
+            ["paid 5"],
+            "TypeError: expected Done(result), NotDone() or Unknown(), got <class",
+        ),
         (TimeoutError("hang"), 2, ["paid 5"], "no answer within 0.05 s"),
     ],
     ids=repr,
@@ -215,7 +230,8 @@ async def test_all_earlier_ones_are_looked_into() -> None:
 async def test_equal_calls_of_one_reply(parallel: bool, idempotent: bool) -> None:
     bank = Bank(idempotent=idempotent)
     calls = [
-        ToolCall(id=f"c{n}", name="pay", arguments=text) for n, text in enumerate(['{"euros":5}', '{"euros":5.0}'])
+        ToolCall(id=f"c{n}", name="pay", arguments=text)
+        for n, text in enumerate(['{"euros":5}', '{"euros":5.0}'])
     ]
     stage = bank.stage(asks(*calls), says("done"), parallel_tool_calls=parallel)
     await stage.play()
@@ -223,12 +239,17 @@ async def test_equal_calls_of_one_reply(parallel: bool, idempotent: bool) -> Non
         assert [euros for euros, _ in bank.asked] == [5, 5]
     else:
         assert bank.asked == [(5, False)]
-        assert stage.results() == [LOST + NEEDS_APPROVAL, "Tool denied: this run has no one to approve it"]
+        assert stage.results() == [
+            LOST + NEEDS_APPROVAL,
+            "Tool denied: this run has no one to approve it",
+        ]
 
 
 async def test_equal_calls_of_one_reply_whose_outcome_is_known_are_both_executed() -> None:
     bank = Bank(unsure=0, idempotent=False)
-    stage = bank.stage(asks(PAY, call("pay", "c2", euros=5)), says("done"), parallel_tool_calls=True)
+    stage = bank.stage(
+        asks(PAY, call("pay", "c2", euros=5)), says("done"), parallel_tool_calls=True
+    )
     await stage.play()
     assert stage.results() == ["paid 5", "paid 5"]
 
@@ -258,7 +279,9 @@ async def test_what_others_make_equal_is_equal(way: str) -> None:
 
     def approve(request: ToolRequest) -> Approval:
         seen.append(request.arguments)
-        return Approval(approved=True, arguments={"euros": 5} if request.arguments["euros"] == 7 else None)
+        return Approval(
+            approved=True, arguments={"euros": 5} if request.arguments["euros"] == 7 else None
+        )
 
     def judge(name: str, arguments: dict[str, Any]) -> GuardrailResult:
         is_seven = arguments["euros"] == 7
@@ -266,7 +289,9 @@ async def test_what_others_make_equal_is_equal(way: str) -> None:
 
     bank = Bank(idempotent=False, approval=lambda arguments: arguments["euros"] == 7)
     guardrails = Guardrails(tool=judge) if way == "guardrail" else None
-    stage = bank.stage(asks(PAY), asks(call("pay", euros=7)), says("done"), approve=approve, guardrails=guardrails)
+    stage = bank.stage(
+        asks(PAY), asks(call("pay", euros=7)), says("done"), approve=approve, guardrails=guardrails
+    )
     await stage.play()
     assert seen == ([{"euros": 5}] if way == "guardrail" else [{"euros": 7}, {"euros": 5}])
     assert stage.data("permission_requested")[-1]["reason"] == EQUAL
@@ -278,7 +303,10 @@ async def test_what_others_make_equal_is_equal(way: str) -> None:
 async def test_a_person_may_turn_a_repetition_into_another_call() -> None:
     bank = Bank(idempotent=False)
     stage = bank.stage(
-        asks(PAY), asks(PAY), says("done"), approve=lambda request: Approval(approved=True, arguments={"euros": 1})
+        asks(PAY),
+        asks(PAY),
+        says("done"),
+        approve=lambda request: Approval(approved=True, arguments={"euros": 1}),
     )
     await stage.play()
     assert bank.asked == [(5, False), (1, False)]
@@ -296,8 +324,14 @@ async def test_a_tool_that_always_needs_an_approval_is_reconciled_first() -> Non
     ("declared", "why"),
     [
         ({"reconcile": "look"}, "reconcile is 'look': expected a function"),
-        ({"reconcile": lambda arguments, key: NotDone(), "idempotent": True}, "idempotent=True contradicts reconcile"),
-        ({"reconcile": lambda arguments, key: NotDone(), "local": True}, "local and not idempotent"),
+        (
+            {"reconcile": lambda arguments, key: NotDone(), "idempotent": True},
+            "idempotent=True contradicts reconcile",
+        ),
+        (
+            {"reconcile": lambda arguments, key: NotDone(), "local": True},
+            "local and not idempotent",
+        ),
     ],
 )
 def test_declarations_that_contradict_themselves(declared: dict[str, Any], why: str) -> None:
@@ -309,7 +343,9 @@ async def test_a_later_run_of_the_conversation_asks_too() -> None:
     bank = Bank(idempotent=False)
     before = bank.stage(asks(PAY), says("unclear"))
     await before.play()
-    stage = bank.stage(asks(PAY), says("done"), messages=[*before.messages, Message.user("Pay again")], approve=yes)
+    stage = bank.stage(
+        asks(PAY), says("done"), messages=[*before.messages, Message.user("Pay again")], approve=yes
+    )
     await stage.play()
     reason = "it may repeat the equal call of an earlier run, whose effect is unknown"
     assert [each["reason"] for each in stage.data("permission_requested")] == [reason]
@@ -321,29 +357,49 @@ async def test_a_later_run_does_not_ask_about_what_was_found_out() -> None:
     before = bank.stage(asks(PAY), asks(PAY), says("paid"))
     await before.play()
     assert (before.results()[1], len(bank.asked)) == ("receipt 17", 1)
-    stage = bank.stage(asks(PAY), says("done"), messages=[*before.messages, Message.user("Pay once more")])
+    stage = bank.stage(
+        asks(PAY), says("done"), messages=[*before.messages, Message.user("Pay once more")]
+    )
     await stage.play()
     assert bank.asked == [(5, False), (5, False)]
 
 
 @pytest.mark.parametrize("told", [True, "yes", {"same": 1, "key": None}, {"same": "x"}, []])
 async def test_what_a_stranger_writes_into_a_conversation_asks_about_nothing(told: Any) -> None:
-    odd = Message(role="tool", metadata={"tool_call_id": "c", "outcome_unknown": told, "settled_outcomes": told})
-    before = Message(role="tool", metadata={"outcome_unknown": {"same": "another call", "key": "1/0"}})
-    stage = Bank(0, idempotent=False).stage(asks(PAY), says("done"), messages=[before, odd, Message.user("Pay")])
+    odd = Message(
+        role="tool",
+        metadata={"tool_call_id": "c", "outcome_unknown": told, "settled_outcomes": told},
+    )
+    before = Message(
+        role="tool", metadata={"outcome_unknown": {"same": "another call", "key": "1/0"}}
+    )
+    stage = Bank(0, idempotent=False).stage(
+        asks(PAY), says("done"), messages=[before, odd, Message.user("Pay")]
+    )
     await stage.play()
     assert stage.results()[-1] == "paid 5"
 
 
 @pytest.mark.parametrize(
-    "again", [{"currency": "EUR"}, {"urgent": False}, {"rate": 1}, {"rate": 1, "currency": "EUR"}, {"tags": []}]
+    "again",
+    [
+        {"currency": "EUR"},
+        {"urgent": False},
+        {"rate": 1},
+        {"rate": 1, "currency": "EUR"},
+        {"tags": []},
+    ],
 )
 async def test_a_default_that_is_written_out_makes_no_other_call(again: dict[str, Any]) -> None:
     paid = []
 
     @tool(name="pay", idempotent=False)
     def pay(
-        euros: int, currency: str = "EUR", urgent: bool = False, rate: float = 1.0, tags: Sequence[str] = ()
+        euros: int,
+        currency: str = "EUR",
+        urgent: bool = False,
+        rate: float = 1.0,
+        tags: Sequence[str] = (),
     ) -> str:
         paid.append(euros)
         raise OutcomeUnknown("the line went dead")
@@ -351,6 +407,8 @@ async def test_a_default_that_is_written_out_makes_no_other_call(again: dict[str
     stage = Stage(asks(PAY), asks(call("pay", euros=5, **again)), says("done"), tools={"pay": pay})
     await stage.play()
     assert (paid, stage.results()[1]) == ([5], "Tool denied: this run has no one to approve it")
-    other = Stage(asks(PAY), asks(call("pay", euros=5, currency="USD")), says("done"), tools={"pay": pay})
+    other = Stage(
+        asks(PAY), asks(call("pay", euros=5, currency="USD")), says("done"), tools={"pay": pay}
+    )
     await other.play()
     assert paid == [5, 5, 5]

@@ -44,7 +44,10 @@ DENIERS = pytest.mark.parametrize(
         (deny_later, "not here"),
         (fail, "the {point} guardrail failed: KeyError: 'rules'"),
         (rewrite(7), "the {point} guardrail failed: its rewrite must be {expected}, got 7"),
-        (lambda *subject: "yes", "the {point} guardrail failed: TypeError: expected a GuardrailResult, got 'yes'"),
+        (
+            lambda *subject: "yes",
+            "the {point} guardrail failed: TypeError: expected a GuardrailResult, got 'yes'",
+        ),
     ],
     ids=["plain", "async", "raises", "rewrites to nonsense", "no verdict"],
 )
@@ -88,11 +91,16 @@ async def test_tool_denied(guardrail: Any, reason: str) -> None:
     assert result.output == "I may not"
     assert ran == []
     assert stage.results() == [f"Tool denied by guardrail: {reason}"]
-    assert stage.types("tool_call_start", "tool_result", "error") == ["tool_call_start", "tool_result"]
+    assert stage.types("tool_call_start", "tool_result", "error") == [
+        "tool_call_start",
+        "tool_result",
+    ]
     assert stage.data("tool_result") == [
         {"name": "wipe", "result": f"Tool denied by guardrail: {reason}", "isDenied": True}
     ]
-    assert [message.metadata.get("error_kind") for message in result.messages if message.role == "tool"] == ["denied"]
+    assert [
+        message.metadata.get("error_kind") for message in result.messages if message.role == "tool"
+    ] == ["denied"]
 
 
 async def test_a_denied_tool_does_not_keep_others_from_running() -> None:
@@ -154,19 +162,34 @@ async def test_a_guardrail_changes_nothing_by_changing_what_it_is_given() -> Non
         guardrails=Guardrails(input=meddle, tool=meddle_with),
     )
     await stage.play()
-    assert [message.text for message in stage.messages] == ["Be brief.", "Hi", "", "['sky']", "Blue"]
+    assert [message.text for message in stage.messages] == [
+        "Be brief.",
+        "Hi",
+        "",
+        "['sky']",
+        "Blue",
+    ]
 
 
 async def test_input_rewritten() -> None:
     def redact(messages: list[Message]) -> GuardrailResult:
-        kept = [message.model_copy(update={"parts": Message.user("[redacted]").parts}) for message in messages]
+        kept = [
+            message.model_copy(update={"parts": Message.user("[redacted]").parts})
+            for message in messages
+        ]
         return GuardrailResult(allowed=True, rewrite=kept)
 
     stage = Stage(says("Fine"), guardrails=Guardrails(input=redact))
     await stage.play()
     assert [message.text for message in stage.seen[0]] == ["[redacted]"] * 2
     assert [message.text for message in stage.messages] == ["[redacted]", "[redacted]", "Fine"]
-    assert stage.types() == ["messages_updated", "llm_start", "llm_complete", "messages_updated", "done"]
+    assert stage.types() == [
+        "messages_updated",
+        "llm_start",
+        "llm_complete",
+        "messages_updated",
+        "done",
+    ]
 
 
 async def test_an_input_rewrite_that_changes_nothing_is_not_recorded() -> None:
@@ -181,7 +204,9 @@ async def test_an_input_rewrite_that_changes_nothing_is_not_recorded() -> None:
 async def test_output_rewritten() -> None:
     answer = Message.assistant("Call 555-1234")
     answer.metadata["provider_content"] = {"api": "anthropic", "content": []}
-    stage = Stage(ModelReply(message=answer), guardrails=Guardrails(output=rewrite("Call [number]")))
+    stage = Stage(
+        ModelReply(message=answer), guardrails=Guardrails(output=rewrite("Call [number]"))
+    )
     result = await stage.play()
     assert result.output == "Call [number]"
     assert stage.messages[-1] == Message.assistant("Call [number]")
@@ -208,7 +233,12 @@ async def test_structured_output_rewritten(rewritten: Any) -> None:
 
 
 async def test_structured_output_rewritten_as_plain_text_does_not_fit() -> None:
-    stage = Stage(says('{"n": 1}'), agent=COUNTS, guardrails=Guardrails(output=rewrite("two")), output_retries=0)
+    stage = Stage(
+        says('{"n": 1}'),
+        agent=COUNTS,
+        guardrails=Guardrails(output=rewrite("two")),
+        output_retries=0,
+    )
     with pytest.raises(OutputError) as raised:
         await stage.play()
     assert raised.value.text == stage.messages[-1].text == "two"
@@ -236,7 +266,10 @@ async def test_guardrails_that_allow_change_nothing() -> None:
     tools = {"look": lambda: "seen"}
     bare = Stage(asks("look"), says("Done"), tools=tools)
     guarded = Stage(
-        asks("look"), says("Done"), tools=tools, guardrails=Guardrails(input=allow, output=allow, tool=allow)
+        asks("look"),
+        says("Done"),
+        tools=tools,
+        guardrails=Guardrails(input=allow, output=allow, tool=allow),
     )
     assert (await bare.play()).messages == (await guarded.play()).messages
     assert bare.events == guarded.events

@@ -61,7 +61,9 @@ async def test_large_values_are_compressed() -> None:
 
 
 async def test_the_threshold_is_the_callers() -> None:
-    assert (await encoded("x" * 2000, data_converter(compress_from_bytes=1000))).metadata["encoding"] == ENCODING
+    assert (await encoded("x" * 2000, data_converter(compress_from_bytes=1000))).metadata[
+        "encoding"
+    ] == ENCODING
 
 
 async def test_what_does_not_compress_stays_as_it_is() -> None:
@@ -78,7 +80,9 @@ async def test_every_value_of_a_call_by_itself() -> None:
 
 
 async def test_what_others_wrote_can_be_read() -> None:
-    reference = ConversationRef(base=0, version=1, digest="d", operations=[Append(messages=[Message.user("hi")])])
+    reference = ConversationRef(
+        base=0, version=1, digest="d", operations=[Append(messages=[Message.user("hi")])]
+    )
     payloads = await pydantic_data_converter.encode([reference])
     assert await perdure_data_converter.decode(payloads, [ConversationRef]) == [reference]
 
@@ -87,7 +91,9 @@ async def test_damaged_data_is_an_error_for_who_reads_it() -> None:
     payload = await encoded(NOISE)
     payload.data = payload.data[:100]
     assert await ZstdCodec().decode([payload]) == [payload]
-    with pytest.raises(EncryptionError, match="Unknown payload encoding binary/zstd: name the codec"):
+    with pytest.raises(
+        EncryptionError, match="Unknown payload encoding binary/zstd: name the codec"
+    ):
         await perdure_data_converter.decode([payload], [str])
 
 
@@ -108,7 +114,9 @@ def test_a_workflow_is_told_which_values_another_worker_may_read(
     converter: PayloadConverter, encoding: bytes, data: bytes, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        DeferringConverter(converter).from_payloads([Payload(metadata={"encoding": encoding}, data=data)], [Typed])
+        DeferringConverter(converter).from_payloads(
+            [Payload(metadata={"encoding": encoding}, data=data)], [Typed]
+        )
 
 
 SHOP = "tests.support.shop_codec:"
@@ -124,8 +132,15 @@ async def test_the_environment_may_name_a_codec(name: str, monkeypatch: pytest.M
         return
     converter = converter_from_environment()
     payloads = await converter.encode(["small", NOISE])
-    assert await DataConverter(payload_codec=ShopCodec()).decode(payloads, [str, str]) == ["small", NOISE]
-    assert await converter.decode([*payloads, *compressed], [str, str, str]) == ["small", NOISE, NOISE]
+    assert await DataConverter(payload_codec=ShopCodec()).decode(payloads, [str, str]) == [
+        "small",
+        NOISE,
+    ]
+    assert await converter.decode([*payloads, *compressed], [str, str, str]) == [
+        "small",
+        NOISE,
+        NOISE,
+    ]
     monkeypatch.setenv("PERDURE_ENCRYPTION_KEY", new_key("test"))
     with pytest.raises(ConfigurationError, match="leave out one of them"):
         converter_from_environment()
@@ -217,7 +232,9 @@ async def test_what_unpacks_to_garbage_counts() -> None:
 
 
 async def test_a_workflow_task_has_one_bound_however_many_messages_it_has() -> None:
-    codec = ZstdCodec().with_context(WorkflowSerializationContext(namespace="default", workflow_id="w"))
+    codec = ZstdCodec().with_context(
+        WorkflowSerializationContext(namespace="default", workflow_id="w")
+    )
     garbage, message = packed(bytes(HALF)), in_json(b"0" * HALF)
 
     async def task() -> list[Payload]:

@@ -1,4 +1,6 @@
-"""A file or a model that means harm: escapes for the terminal, names with control characters, huge templates."""
+"""A file or a model that means harm: escapes for the terminal, names with control characters, huge
+templates.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ Tell me of {{topic}}.
 """
 
 
-def test_escapes_of_a_file_do_not_reach_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_escapes_of_a_file_do_not_reach_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "agent.prompty"
     file.write_text(AGENT)
     run(["validate", str(file)])
@@ -63,8 +67,10 @@ async def test_the_name_of_an_unknown_tool_is_shown_escaped_and_short() -> None:
         "{{ '{:10000000000}'.format(1) }}",
         "{{ '{:{}}'.format(1, 10000000000) }}",
         "{{ ('x' * 100000)|replace('x', 'x' * 100000) }}",
-        "{% set ns = namespace(x='xx') %}{% for i in range(40) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
-        "{% set ns = namespace(x='xx') %}{% for i in range(40) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+        "{% set ns = namespace(x='xx') %}{% for i in range(40) %}{% set ns.x = ns.x ~ ns.x %}{% "
+        "endfor %}",
+        "{% set ns = namespace(x='xx') %}{% for i in range(40) %}{% set ns.x = ns.x + ns.x %}{% "
+        "endfor %}",
         "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
         "{% for a in xs %}{% for b in xs %}{% for c in xs %}{% endfor %}{% endfor %}{% endfor %}",
         "{{a}} " * 2_000_000,
@@ -88,8 +94,10 @@ def test_a_template_that_would_take_all_memory_or_time_is_refused(template: str)
 
 def test_what_templates_ordinarily_compute_is_rendered() -> None:
     template = (
-        "{{ 'Order 12345: %d of %5.1f'|format(1000000, 2) }} {{ '{:,}'.format(1000000) }} {{ '%(a)s' % {'a': 1} }} "
-        "{{ 2 * 3 ~ 'x' * 2 }} {{ 2 ** 8 + 1 }} {{ xs|join(', ') }} {{ 'a-b'|replace('-', '+') }} {{ 'a'|center(3) }}|"
+        "{{ 'Order 12345: %d of %5.1f'|format(1000000, 2) }} {{ '{:,}'.format(1000000) }} {{ "
+        "'%(a)s' % {'a': 1} }} "
+        "{{ 2 * 3 ~ 'x' * 2 }} {{ 2 ** 8 + 1 }} {{ xs|join(', ') }} {{ 'a-b'|replace('-', '+') }} "
+        "{{ 'a'|center(3) }}|"
         "{% for x in xs %}{{ loop.index }}{{ x }}{% else %}none{% endfor %}"
     )
     literals, values = render_jinja(template, {"xs": ["p", "q"]})

@@ -1,4 +1,6 @@
-"""Forms of declarations and models that published `.prompty` files have, each with the prompt that it must give."""
+"""Forms of declarations and models that published `.prompty` files have, each with the prompt that
+it must give.
+"""
 
 from __future__ import annotations
 
@@ -54,13 +56,19 @@ def test_declarations_are_no_values(
     agent = quietly(file)
     (declared,) = agent.inputs or []
     assert (declared.kind, declared.default, declared.required) == means
-    assert not [problem for problem in check(file) if "kind" in problem.message and not problem.is_first_format]
+    assert not [
+        problem
+        for problem in check(file)
+        if "kind" in problem.message and not problem.is_first_format
+    ]
     assert prepare(agent, {"x": "given"})[0].text == "[given]"
     if not declared.required and declared.default is None:
         assert prepare(agent, {})[0].text == "[]"
 
 
-@pytest.mark.parametrize("value", ["{type: town, optional: true}", "{optional: true, default: y}", "{type: [1]}"])
+@pytest.mark.parametrize(
+    "value", ["{type: town, optional: true}", "{optional: true, default: y}", "{type: [1]}"]
+)
 def test_the_default_of_an_object_stays_one(value: str, write: Callable[[str], Path]) -> None:
     (declared,) = quietly(write(f"---\n{MODEL}inputs: {{x: {value}}}\n{BODY}")).inputs or []
     assert declared.kind == "object"
@@ -69,10 +77,12 @@ def test_the_default_of_an_object_stays_one(value: str, write: Callable[[str], P
 
 def test_what_values_are_made_of_may_be_a_schema(write: Callable[[str], Path]) -> None:
     person = (
-        "{type: object, properties: {age: {type: integer}, of: {type: array, items: {type: string}}}, required: [age]}"
+        "{type: object, properties: {age: {type: integer}, of: {type: array, items: {type: "
+        "string}}}, required: [age]}"
     )
     file = write(
-        f"---\n{MODEL}inputs: {{x: {{type: List, items: {person}}}, y: {person}}}\n---\nuser:\n{{{{x}}}}{{{{y}}}}"
+        f"---\n{MODEL}inputs: {{x: {{type: List, items: {person}}}, y: "
+        f"{person}}}\n---\nuser:\n{{{{x}}}}{{{{y}}}}"
     )
     many, one = quietly(file).inputs or []
     assert many.items is not None
@@ -86,7 +96,9 @@ def test_what_values_are_made_of_may_be_a_schema(write: Callable[[str], Path]) -
 
 def test_another_model_replaces_a_connection_of_promptflow(write: Callable[[str], Path]) -> None:
     configuration = "{type: azure_openai, azure_deployment: d, connection: theirs}"
-    file = write(f"---\nmodel: {{configuration: {configuration}, parameters: {{temperature: 0}}}}\n{BODY}")
+    file = write(
+        f"---\nmodel: {{configuration: {configuration}, parameters: {{temperature: 0}}}}\n{BODY}"
+    )
     with pytest.raises(LoadError, match=r"another model with the run \(`--model`\)"):
         quietly(file)
     with warnings.catch_warnings():
@@ -98,14 +110,28 @@ def test_another_model_replaces_a_connection_of_promptflow(write: Callable[[str]
 
 
 def test_schemas_beside_inputs(write: Callable[[str], Path]) -> None:
-    file = write(f"---\n{MODEL}inputSchema: {{properties: {{x: {{kind: string, default: y}}}}}}\n{BODY}")
+    file = write(
+        f"---\n{MODEL}inputSchema: {{properties: {{x: {{kind: string, default: y}}}}}}\n{BODY}"
+    )
     assert prepare(quietly(file), {})[0].text == "[y]"
 
 
 MODELS = {
-    "{configuration: {type: openai, model: m, base_url: 'http://h/v1'}}": ("openai", "m", "http://h/v1"),
-    "{configuration: {type: Azure-OpenAI, deployment: m, api_base: 'http://h'}}": ("azure", "m", "http://h"),
-    "{configuration: {azure_deployment: m, azure_endpoint: 'http://h'}}": ("azure", "m", "http://h"),
+    "{configuration: {type: openai, model: m, base_url: 'http://h/v1'}}": (
+        "openai",
+        "m",
+        "http://h/v1",
+    ),
+    "{configuration: {type: Azure-OpenAI, deployment: m, api_base: 'http://h'}}": (
+        "azure",
+        "m",
+        "http://h",
+    ),
+    "{configuration: {azure_deployment: m, azure_endpoint: 'http://h'}}": (
+        "azure",
+        "m",
+        "http://h",
+    ),
     "{id: 'openai:gpt-5'}": ("openai", "gpt-5", None),
     "{id: 'anthropic:claude-x', provider: anthropic}": ("anthropic", "claude-x", None),
     "openai:gpt-5": ("openai", "gpt-5", None),
@@ -120,7 +146,9 @@ MODELS = {
 
 
 @pytest.mark.parametrize(("written", "means"), MODELS.items())
-def test_models(written: str, means: tuple[str | None, str, str | None], write: Callable[[str], Path]) -> None:
+def test_models(
+    written: str, means: tuple[str | None, str, str | None], write: Callable[[str], Path]
+) -> None:
     model = quietly(write(f"---\nmodel: {written}\n---\nuser:\ngo\n")).model
     assert model is not None
     assert (model.provider, model.id, model.connection and model.connection.endpoint) == means

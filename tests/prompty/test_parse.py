@@ -15,7 +15,11 @@ from perdure.prompty.parse import parse
 
 def essence(messages: list[Message]) -> list[tuple[str, list[str], dict[str, Any]]]:
     return [
-        (it.role, [part.value if isinstance(part, TextPart) else f"<{part.source}>" for part in it.parts], it.metadata)
+        (
+            it.role,
+            [part.value if isinstance(part, TextPart) else f"<{part.source}>" for part in it.parts],
+            it.metadata,
+        )
         for it in messages
     ]
 
@@ -30,20 +34,30 @@ def essence(messages: list[Message]) -> list[tuple[str, list[str], dict[str, Any
         pytest.param("USER:\nx", "user", {}, id="any case"),
         pytest.param("# user:\nx", "user", {}, id="a heading"),
         pytest.param(" \t #\tuser \t:\t \nx", "user", {}, id="blanks"),
-        pytest.param('user[name="Alice", id=7]:\nx', "user", {"name": "Alice", "id": 7}, id="attributes"),
+        pytest.param(
+            'user[name="Alice", id=7]:\nx', "user", {"name": "Alice", "id": 7}, id="attributes"
+        ),
         pytest.param(
             "user[a=true, b=False, c=1.5, d=-2, e=x, f=]:\nx",
             "user",
             {"a": True, "b": False, "c": 1.5, "d": -2, "e": "x", "f": ""},
             id="coercion",
         ),
-        pytest.param('user[a="7", b="true"]:\nx', "user", {"a": "7", "b": "true"}, id="quoted is a text"),
+        pytest.param(
+            'user[a="7", b="true"]:\nx', "user", {"a": "7", "b": "true"}, id="quoted is a text"
+        ),
         pytest.param('user[a="b]c,d=e"]:\nx', "user", {"a": "b]c,d=e"}, id="anything in quotes"),
         pytest.param("user[a=Alice Smith]:\nx", "user", {"a": "Alice Smith"}, id="blanks unquoted"),
-        pytest.param('user[ a = 1 , b="x" c=3,]:\nx', "user", {"a": 1, "b": "x", "c": 3}, id="loose commas"),
+        pytest.param(
+            'user[ a = 1 , b="x" c=3,]:\nx', "user", {"a": 1, "b": "x", "c": 3}, id="loose commas"
+        ),
         pytest.param("user[a=1 b=2]:\nx", "user", {"a": 1, "b": 2}, id="no comma"),
-        pytest.param('user[nonce="123", a=1]:\nx', "user", {"a": 1}, id="a nonce is no metadata (§6.3)"),
-        pytest.param(f"user[a={'1' * 30}]:\nx", "user", {"a": "1" * 30}, id="a very long number stays a text"),
+        pytest.param(
+            'user[nonce="123", a=1]:\nx', "user", {"a": 1}, id="a nonce is no metadata (§6.3)"
+        ),
+        pytest.param(
+            f"user[a={'1' * 30}]:\nx", "user", {"a": "1" * 30}, id="a very long number stays a text"
+        ),
     ],
 )
 def test_markers(text: str, role: str, metadata: dict[str, Any]) -> None:
@@ -81,14 +95,28 @@ def test_no_markers(text: str) -> None:
         pytest.param("", [], id="nothing"),
         pytest.param(" \n ", [], id="blanks"),
         pytest.param("hi", [("system", "hi")], id="no marker"),
-        pytest.param("\nhi\n\nuser:\nx", [("system", "hi"), ("user", "x")], id="text before the first marker"),
+        pytest.param(
+            "\nhi\n\nuser:\nx", [("system", "hi"), ("user", "x")], id="text before the first marker"
+        ),
         pytest.param(" \n\nuser:\nx", [("user", "x")], id="blanks before the first marker"),
         pytest.param("system:\nuser:\nx", [("system", ""), ("user", "x")], id="adjacent markers"),
-        pytest.param("user:\nx\nassistant:", [("user", "x"), ("assistant", "")], id="a last marker (MUST NOT drop)"),
-        pytest.param("user:\n\n\n a\n\n b \n\n", [("user", " a\n\n b ")], id="§18-6 only line breaks are stripped"),
+        pytest.param(
+            "user:\nx\nassistant:",
+            [("user", "x"), ("assistant", "")],
+            id="a last marker (MUST NOT drop)",
+        ),
+        pytest.param(
+            "user:\n\n\n a\n\n b \n\n",
+            [("user", " a\n\n b ")],
+            id="§18-6 only line breaks are stripped",
+        ),
         pytest.param("user:\r\na\r\nb\r\n", [("user", "a\r\nb")], id="CRLF"),
-        pytest.param("user:\n```\ncode\n```\n![a](b)", [("user", "```\ncode\n```\n![a](b)")], id="markdown"),
-        pytest.param("user:\na\nuser:\nb", [("user", "a"), ("user", "b")], id="the same role again"),
+        pytest.param(
+            "user:\n```\ncode\n```\n![a](b)", [("user", "```\ncode\n```\n![a](b)")], id="markdown"
+        ),
+        pytest.param(
+            "user:\na\nuser:\nb", [("user", "a"), ("user", "b")], id="the same role again"
+        ),
     ],
 )
 def test_messages(text: str, expected: list[tuple[str, str]]) -> None:
@@ -105,7 +133,12 @@ def test_unknown_parser() -> None:
 
 THREAD = [
     {"role": "user", "content": "q", "name": "Bob"},
-    {"role": "assistant", "parts": [{"kind": "text", "value": "a"}], "metadata": {"m": 1}, "tool_calls": []},
+    {
+        "role": "assistant",
+        "parts": [{"kind": "text", "value": "a"}],
+        "metadata": {"m": 1},
+        "tool_calls": [],
+    },
     Message(role="tool", parts=[TextPart(value="r")], metadata={"tool_call_id": "c"}),
 ]
 THREAD_ESSENCE = [
@@ -143,17 +176,34 @@ def agent() -> Agent:
         pytest.param(
             f"user:\na{T}b{U}c{T}",
             {T: THREAD[:1], U: THREAD[:1]},
-            [("user", [x], {}) if x != "q" else THREAD_ESSENCE[0] for x in ("a", "q", "b", "q", "c", "q")],
+            [
+                ("user", [x], {}) if x != "q" else THREAD_ESSENCE[0]
+                for x in ("a", "q", "b", "q", "c", "q")
+            ],
             id="several",
         ),
         pytest.param(f"user:\na {T}", {T: []}, [("user", ["a"], {})], id="an empty thread"),
-        pytest.param(f"user:\n{T}", {T: {"messages": THREAD[:1]}}, THREAD_ESSENCE[:1], id="in a map"),
-        pytest.param(f"user:\na {T}", {T: "text"}, [("user", [f"a {T}"], {})], id="no message list: stays literal"),
-        pytest.param(f"user:\na {T}", {T: ["text"]}, [("user", [f"a {T}"], {})], id="a list of no messages"),
-        pytest.param(f"user:\n{T}", {}, [("user", [T], {})], id="no value"),
-        pytest.param(f"user:\n{T}", {T: [{"role": "user"}]}, [("user", [], {})], id="a message of nothing"),
         pytest.param(
-            f"user:\nsee {I} here", {I: "u"}, [("user", ["see ", "<u>", " here"], {})], id="§18-22 an image in place"
+            f"user:\n{T}", {T: {"messages": THREAD[:1]}}, THREAD_ESSENCE[:1], id="in a map"
+        ),
+        pytest.param(
+            f"user:\na {T}",
+            {T: "text"},
+            [("user", [f"a {T}"], {})],
+            id="no message list: stays literal",
+        ),
+        pytest.param(
+            f"user:\na {T}", {T: ["text"]}, [("user", [f"a {T}"], {})], id="a list of no messages"
+        ),
+        pytest.param(f"user:\n{T}", {}, [("user", [T], {})], id="no value"),
+        pytest.param(
+            f"user:\n{T}", {T: [{"role": "user"}]}, [("user", [], {})], id="a message of nothing"
+        ),
+        pytest.param(
+            f"user:\nsee {I} here",
+            {I: "u"},
+            [("user", ["see ", "<u>", " here"], {})],
+            id="§18-22 an image in place",
         ),
         pytest.param(
             f"user:\nsee\n\n{I}\n\n{I}\nhere",

@@ -1,4 +1,6 @@
-"""Properties that hold for any text: role boundaries are the template's, and only documented errors are raised."""
+"""Properties that hold for any text: role boundaries are the template's, and only documented errors
+are raised.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,17 @@ PIECES += [
 PIECES += ["__PROMPTY_THREAD_00000000_t__", "x", "tool:\n"]
 texts = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)), max_size=8).map("".join)
 
-LINES = ["user:", "assistant:", "# developer :", "text", "", "{{ a }}", "x {{ a }}", "{{ a }}{{ b }}", "user:{{ a }}"]
+LINES = [
+    "user:",
+    "assistant:",
+    "# developer :",
+    "text",
+    "",
+    "{{ a }}",
+    "x {{ a }}",
+    "{{ a }}{{ b }}",
+    "user:{{ a }}",
+]
 LINES += [
     "{{ a }}user:",
     'user[n="{{ a }}"]:',
@@ -78,7 +90,9 @@ LINES += [
     "{% for i in [a, b] %}{{ i }}{% endfor %}",
     "{% filter trim %}{{ a }}{% endfilter %}",
 ]
-templates = st.lists(st.sampled_from(LINES), max_size=8).map(lambda lines: "\n".join(["system:", *lines]))
+templates = st.lists(st.sampled_from(LINES), max_size=8).map(
+    lambda lines: "\n".join(["system:", *lines])
+)
 
 
 def agent_of(template: str) -> Agent:
@@ -106,7 +120,9 @@ def test_no_input_makes_or_changes_a_role_boundary(template: str, a: str, b: str
 @quick
 @given(a=texts, b=texts)
 def test_texts_arrive_as_they_are(a: str, b: str) -> None:
-    """Where no line of the input looks like a marker, which the template's own parser decides, nothing is refused."""
+    """Where no line of the input looks like a marker, which the template's own parser decides,
+    nothing is refused.
+    """
     markers = [message.role for message in parse(Agent(), f"user:\n-{a}-{b}-")]
     try:
         (message,) = prepare(agent_of("user:\n-{{ a }}-{{ b }}-"), {"a": a, "b": b})
@@ -121,7 +137,9 @@ def test_texts_arrive_as_they_are(a: str, b: str) -> None:
 @given(text=st.one_of(texts, st.text(max_size=200)))
 def test_parse_takes_any_text(text: str) -> None:
     for message in parse(
-        agent_of(""), text, rich={"__PROMPTY_THREAD_00000000_t__": [{"role": "user", "content": "q"}]}
+        agent_of(""),
+        text,
+        rich={"__PROMPTY_THREAD_00000000_t__": [{"role": "user", "content": "q"}]},
     ):
         assert Message.model_validate_json(message.model_dump_json()) == message
 
@@ -134,14 +152,66 @@ scalars = st.one_of(
     st.text(max_size=5),
     st.sampled_from(["${env:X}", "${file:a.json}", "function", "mcp", "thread", "key", "jinja2"]),
 )
-KEYS = ["name", "model", "inputs", "outputs", "tools", "template", "metadata", "instructions", "id", "connection"]
-KEYS += ["options", "kind", "endpoint", "apiKey", "parameters", "bindings", "default", "items", "properties", "oneOf"]
-KEYS += ["format", "parser", "strict", "input", "approvalMode", "additionalProperties", "path", "zzz"]
-FIRST_FORMAT = ["api", "configuration", "parameters", "response", "sample", "type", "authors", "is_required", "stop"]
-FIRST_FORMAT += ["response_format", "json_schema", "schema", "function", "required", "enum", "max_tokens", "api_key"]
+KEYS = [
+    "name",
+    "model",
+    "inputs",
+    "outputs",
+    "tools",
+    "template",
+    "metadata",
+    "instructions",
+    "id",
+    "connection",
+]
+KEYS += [
+    "options",
+    "kind",
+    "endpoint",
+    "apiKey",
+    "parameters",
+    "bindings",
+    "default",
+    "items",
+    "properties",
+    "oneOf",
+]
+KEYS += [
+    "format",
+    "parser",
+    "strict",
+    "input",
+    "approvalMode",
+    "additionalProperties",
+    "path",
+    "zzz",
+]
+FIRST_FORMAT = [
+    "api",
+    "configuration",
+    "parameters",
+    "response",
+    "sample",
+    "type",
+    "authors",
+    "is_required",
+    "stop",
+]
+FIRST_FORMAT += [
+    "response_format",
+    "json_schema",
+    "schema",
+    "function",
+    "required",
+    "enum",
+    "max_tokens",
+    "api_key",
+]
 keys = st.sampled_from(KEYS)
 values = st.recursive(
-    scalars, lambda child: st.lists(child, max_size=3) | st.dictionaries(keys, child, max_size=4), max_leaves=25
+    scalars,
+    lambda child: st.lists(child, max_size=3) | st.dictionaries(keys, child, max_size=4),
+    max_leaves=25,
 )
 
 
@@ -157,7 +227,9 @@ models = st.dictionaries(st.sampled_from(FIRST_FORMAT[:4]), old_values, max_size
 @quick
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @given(data=st.dictionaries(old_keys, old_values, max_size=6), model=models)
-def test_the_first_format_raises_only_load_errors(tmp_path: Path, data: dict[str, Any], model: dict[str, Any]) -> None:
+def test_the_first_format_raises_only_load_errors(
+    tmp_path: Path, data: dict[str, Any], model: dict[str, Any]
+) -> None:
     asset = {**data, "model": model}
     with contextlib.suppress(LoadError):
         document = agent_to_dict(load_dict(asset), include_secrets=True)
@@ -177,7 +249,24 @@ def test_load_dict_raises_only_load_errors(data: dict[str, Any]) -> None:
         assert agent_to_dict(load_dict(document), include_secrets=True) == document
 
 
-WORDS = ["{{", "}}", "{%", "%}", "if", "for", "else", "endif", "endfor", "x", "y", "in", "===", "!==", "~", "|"]
+WORDS = [
+    "{{",
+    "}}",
+    "{%",
+    "%}",
+    "if",
+    "for",
+    "else",
+    "endif",
+    "endfor",
+    "x",
+    "y",
+    "in",
+    "===",
+    "!==",
+    "~",
+    "|",
+]
 WORDS += [".length", ".items", "dump", "(", ")", "[1:2]", "'a'", "not", "==", "elseif", "switch"]
 expressions = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
 
@@ -186,7 +275,10 @@ expressions = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
 @given(body=expressions)
 def test_check_takes_any_nunjucks(tmp_path: Path, body: str) -> None:
     file = tmp_path / "agent.prompty"
-    file.write_text(f"---\nmodel: m\ntemplate: {{format: nunjucks}}\ninputs: {{x: [], y: a}}\n---\nuser:\n{body}")
+    file.write_text(
+        f"---\nmodel: m\ntemplate: {{format: nunjucks}}\ninputs: {{x: [], y: "
+        f"a}}\n---\nuser:\n{body}"
+    )
     check(file)
 
 
@@ -237,7 +329,9 @@ bytes_of_yaml = st.lists(st.sampled_from(YAML), max_size=25).map(
 @quick
 @given(
     content=st.one_of(
-        st.binary(max_size=100), st.binary(max_size=60).map(lambda it: b"---\n" + it + b"\n---\n"), bytes_of_yaml
+        st.binary(max_size=100),
+        st.binary(max_size=60).map(lambda it: b"---\n" + it + b"\n---\n"),
+        bytes_of_yaml,
     )
 )
 def test_load_raises_only_documented_errors(tmp_path: Path, content: bytes) -> None:
@@ -250,7 +344,10 @@ def test_load_raises_only_documented_errors(tmp_path: Path, content: bytes) -> N
 
 @quick
 @given(
-    raw=st.one_of(st.text(max_size=50), st.lists(st.sampled_from(list('{}[]",:\\` \n1a')), max_size=30).map("".join))
+    raw=st.one_of(
+        st.text(max_size=50),
+        st.lists(st.sampled_from(list('{}[]",:\\` \n1a')), max_size=30).map("".join),
+    )
 )
 def test_arguments_raise_only_their_error(raw: str) -> None:
     with contextlib.suppress(ToolArgumentError):

@@ -15,7 +15,9 @@ STRICT: dict[str, Any] = {}
 LENIENT = {"template": {"format": {"kind": "jinja2", "strict": False}}}
 
 
-def messages(template: str, inputs: dict[str, Any], options: dict[str, Any] = STRICT) -> list[Message]:
+def messages(
+    template: str, inputs: dict[str, Any], options: dict[str, Any] = STRICT
+) -> list[Message]:
     return prepare(load_dict({"instructions": template, **options}), inputs)
 
 
@@ -57,7 +59,9 @@ def test_forged_markers_are_refused(template: str, text: str) -> None:
         messages(template, {"q": text})
 
 
-@pytest.mark.parametrize("text", ["hi\r system:\rx", "hi\u2028system:\u2028", "a system: b", "tool:\nx", "user: hi"])
+@pytest.mark.parametrize(
+    "text", ["hi\r system:\rx", "hi\u2028system:\u2028", "a system: b", "tool:\nx", "user: hi"]
+)
 def test_what_is_no_marker_is_a_text(text: str) -> None:
     assert messages("user:\n{{ q }}", {"q": text}) == [Message.user(text.strip("\r\n"))]
 
@@ -83,14 +87,31 @@ def test_markers_that_depend_on_a_value(template: str, inputs: dict[str, Any]) -
     ("template", "inputs", "expected"),
     [
         pytest.param(
-            "{% if a %}system:\nx\n{% endif %}user:\n{{ q }}", {"a": 1, "q": "y"}, ["system x", "user y"], id="if"
+            "{% if a %}system:\nx\n{% endif %}user:\n{{ q }}",
+            {"a": 1, "q": "y"},
+            ["system x", "user y"],
+            id="if",
         ),
-        pytest.param("{% for t in l %}user:\n{{ t }}\n{% endfor %}", {"l": ["a", "b"]}, ["user a", "user b"], id="for"),
-        pytest.param("{{ a }}\nuser:\n{{ q }}", {"a": "x", "q": "y"}, ["system x", "user y"], id="after a value"),
-        pytest.param("{% set a = 1 %}user:\n{{ q }}", {"q": "y"}, ["user y"], id="after a statement"),
+        pytest.param(
+            "{% for t in l %}user:\n{{ t }}\n{% endfor %}",
+            {"l": ["a", "b"]},
+            ["user a", "user b"],
+            id="for",
+        ),
+        pytest.param(
+            "{{ a }}\nuser:\n{{ q }}",
+            {"a": "x", "q": "y"},
+            ["system x", "user y"],
+            id="after a value",
+        ),
+        pytest.param(
+            "{% set a = 1 %}user:\n{{ q }}", {"q": "y"}, ["user y"], id="after a statement"
+        ),
     ],
 )
-def test_the_templates_own_markers_count(template: str, inputs: dict[str, Any], expected: list[str]) -> None:
+def test_the_templates_own_markers_count(
+    template: str, inputs: dict[str, Any], expected: list[str]
+) -> None:
     assert [f"{message.role} {message.text}" for message in messages(template, inputs)] == expected
 
 
@@ -103,7 +124,9 @@ def test_a_value_within_an_attribute_makes_no_marker_either() -> None:
 def test_a_value_within_an_attribute_stays_there(name: str) -> None:
     (message,) = messages('user[name="{{ n }}", id=7, last="x"]:\n{{ q }}', {"n": name, "q": "hi"})
     assert message == Message(
-        role="user", parts=[{"kind": "text", "value": "hi"}], metadata={"name": name, "id": 7, "last": "x"}
+        role="user",
+        parts=[{"kind": "text", "value": "hi"}],
+        metadata={"name": name, "id": 7, "last": "x"},
     )
 
 

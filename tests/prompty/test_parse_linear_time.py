@@ -48,7 +48,9 @@ PREFIXES = ("", 'user[a="', "user[a=a,", "# ")
 
 
 def seconds(run: Callable[[str], object], text: str) -> float:
-    """Seconds of the processor that one run takes in this thread, without the garbage collector's."""
+    """Seconds of the processor that one run takes in this thread, without the garbage
+    collector's.
+    """
     gc.disable()
     started = time.thread_time()
     run(text)
@@ -58,7 +60,9 @@ def seconds(run: Callable[[str], object], text: str) -> float:
 
 
 def assert_linear(run: Callable[[str], object], make: Callable[[int], str]) -> None:
-    """100 KB take under a second and, where that can be measured, about 4 times as long as 25 KB (squared: 16)."""
+    """100 KB take under a second and, where that can be measured, about 4 times as long as 25 KB
+    (squared: 16).
+    """
     long = seconds(run, make(100 * KB))
     assert long < 1
     if long > 0.05:

@@ -30,10 +30,16 @@ DATA: dict[str, Any] = {
     "model": {
         "id": "${env:PERDURE_MODEL}",
         "connection": {"kind": "key", "endpoint": URL, "apiKey": KEY, "own": {"deep": [KEY]}},
-        "options": {"temperature": 0.5, "additionalProperties": {"headers": {"Authorization": KEY}, "user": KEY}},
+        "options": {
+            "temperature": 0.5,
+            "additionalProperties": {"headers": {"Authorization": KEY}, "user": KEY},
+        },
     },
     "tools": {
-        "m": {"kind": "mcp", "connection": {"kind": "oauth", "clientSecret": KEY, "tokenUrl": "https://t"}},
+        "m": {
+            "kind": "mcp",
+            "connection": {"kind": "oauth", "clientSecret": KEY, "tokenUrl": "https://t"},
+        },
         "c": {"kind": "own", "options": {"region": KEY}, "accessToken": KEY},
     },
     "metadata": {"token": KEY, "tokens": 5},
@@ -86,22 +92,53 @@ def test_the_worker_lacks_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     ("data", "place"),
     [
         ({"model": {"connection": {"apiKey": SECRET}}}, "model.connection.apiKey"),
-        ({"model": {"connection": {"kind": "oauth", "clientSecret": SECRET}}}, "model.connection.clientSecret"),
+        (
+            {"model": {"connection": {"kind": "oauth", "clientSecret": SECRET}}},
+            "model.connection.clientSecret",
+        ),
         ({"model": {"connection": {"api_key": SECRET}}}, "model.connection.api_key"),
-        ({"model": {"connection": {"endpoint": "https://user:pass@host/v1"}}}, "model.connection.endpoint"),
+        (
+            {"model": {"connection": {"endpoint": "https://user:pass@host/v1"}}},
+            "model.connection.endpoint",
+        ),
         (
             {"model": {"options": {"additionalProperties": {"h": {"Cookie": SECRET}}}}},
             "model.options.additionalProperties.h.Cookie",
         ),
-        ({"tools": {"t": {"kind": "mcp", "connection": {"apiKey": SECRET}}}}, "tools[0].connection.apiKey"),
-        ({"tools": {"t": {"kind": "own", "password": SECRET}}}, "tools[0].password"),
-        ({"model": {"connection": {"endpoint": f"https://{SECRET}@host/v1"}}}, "model.connection.endpoint"),
-        ({"model": {"connection": {"endpoint": f"https://h/v1?api_key={SECRET}"}}}, "model.connection.endpoint"),
-        ({"model": {"connection": {"endpoint": f"https://h/v1?key={SECRET}"}}}, "model.connection.endpoint"),
-        ({"tools": {"t": {"kind": "own", "options": {"args": ["--api-key", SECRET]}}}}, "tools[0].options.args[1]"),
-        ({"tools": {"t": {"kind": "own", "options": {"env": [f"A_TOKEN={SECRET}-1"]}}}}, "tools[0].options.env[0]"),
         (
-            {"tools": {"t": {"kind": "own", "options": {"headers": [{"name": "X-Api-Key", "value": SECRET}]}}}},
+            {"tools": {"t": {"kind": "mcp", "connection": {"apiKey": SECRET}}}},
+            "tools[0].connection.apiKey",
+        ),
+        ({"tools": {"t": {"kind": "own", "password": SECRET}}}, "tools[0].password"),
+        (
+            {"model": {"connection": {"endpoint": f"https://{SECRET}@host/v1"}}},
+            "model.connection.endpoint",
+        ),
+        (
+            {"model": {"connection": {"endpoint": f"https://h/v1?api_key={SECRET}"}}},
+            "model.connection.endpoint",
+        ),
+        (
+            {"model": {"connection": {"endpoint": f"https://h/v1?key={SECRET}"}}},
+            "model.connection.endpoint",
+        ),
+        (
+            {"tools": {"t": {"kind": "own", "options": {"args": ["--api-key", SECRET]}}}},
+            "tools[0].options.args[1]",
+        ),
+        (
+            {"tools": {"t": {"kind": "own", "options": {"env": [f"A_TOKEN={SECRET}-1"]}}}},
+            "tools[0].options.env[0]",
+        ),
+        (
+            {
+                "tools": {
+                    "t": {
+                        "kind": "own",
+                        "options": {"headers": [{"name": "X-Api-Key", "value": SECRET}]},
+                    }
+                }
+            },
             "tools[0].options.headers[0].value",
         ),
         (
@@ -124,9 +161,27 @@ def test_literal_secrets_do_not_travel(data: dict[str, Any], place: str) -> None
 @pytest.mark.parametrize(
     "data",
     [
-        {"model": {"connection": {"apiKey": "", "authenticationMode": "user", "tokenUrl": "https://t"}}},
-        {"model": {"options": {"maxOutputTokens": 5, "additionalProperties": {"max_tokens": "5", "author": "a"}}}},
-        {"tools": {"t": {"parameters": {"token": {"kind": "string", "default": "x"}}, "bindings": {"token": "t"}}}},
+        {
+            "model": {
+                "connection": {"apiKey": "", "authenticationMode": "user", "tokenUrl": "https://t"}
+            }
+        },
+        {
+            "model": {
+                "options": {
+                    "maxOutputTokens": 5,
+                    "additionalProperties": {"max_tokens": "5", "author": "a"},
+                }
+            }
+        },
+        {
+            "tools": {
+                "t": {
+                    "parameters": {"token": {"kind": "string", "default": "x"}},
+                    "bindings": {"token": "t"},
+                }
+            }
+        },
         {"inputs": {"apiKey": "x", "password": {"kind": "string", "description": "d"}}},
         {"model": {"connection": {"endpoint": "https://host:8080/a:b@c"}}},
     ],
@@ -153,7 +208,9 @@ def test_a_value_that_was_changed_after_loading_travels_as_it_is() -> None:
 
 
 def test_an_agent_that_was_built_by_hand() -> None:
-    agent = Agent.model_validate({"model": {"id": "m", "connection": {"kind": "key", "api_key": KEY}}})
+    agent = Agent.model_validate(
+        {"model": {"id": "m", "connection": {"kind": "key", "api_key": KEY}}}
+    )
     assert portable(agent) == agent
     connection = resolve_environment(agent).model.connection  # type: ignore[union-attr]
     assert connection
@@ -161,7 +218,8 @@ def test_an_agent_that_was_built_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    "duplicate", [Agent.model_copy, copy.copy, copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))]
+    "duplicate",
+    [Agent.model_copy, copy.copy, copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))],
 )
 def test_copies_keep_their_references(duplicate: Any) -> None:
     agent = duplicate(load_dict(DATA, base_dir="/somewhere"))
@@ -181,14 +239,23 @@ def test_what_decides_how_to_prepare_can_not_be_deferred(monkeypatch: pytest.Mon
     monkeypatch.delenv("PERDURE_MODEL")
     with pytest.raises(LoadError, match="model.id: Environment variable 'PERDURE_MODEL' not set"):
         load_dict(DATA, defer_environment=True)
-    with pytest.raises(LoadError, match="model.connection.kind: Environment variable 'PERDURE_MODEL' not set"):
-        load_dict({"model": {"connection": {"kind": "${env:PERDURE_MODEL}"}}}, defer_environment=True)
+    with pytest.raises(
+        LoadError, match="model.connection.kind: Environment variable 'PERDURE_MODEL' not set"
+    ):
+        load_dict(
+            {"model": {"connection": {"kind": "${env:PERDURE_MODEL}"}}}, defer_environment=True
+        )
 
 
-def test_kinds_and_numbers_from_the_environment_travel_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kinds_and_numbers_from_the_environment_travel_resolved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("PERDURE_KIND", "anonymous")
     monkeypatch.setenv("PERDURE_TEMPERATURE", "0.5")
-    data = {"connection": {"kind": "${env:PERDURE_KIND}"}, "options": {"temperature": "${env:PERDURE_TEMPERATURE}"}}
+    data = {
+        "connection": {"kind": "${env:PERDURE_KIND}"},
+        "options": {"temperature": "${env:PERDURE_TEMPERATURE}"},
+    }
     agent = load_dict({"model": data})
     assert portable(agent) == agent
 
@@ -204,10 +271,14 @@ def test_the_document_shows_references_and_loads_again() -> None:
 
 
 def test_the_default_of_a_secret_is_one() -> None:
-    agent = load_dict({"model": {"connection": {"apiKey": f"${{env:PERDURE_UNSET_KEY:{SECRET}-long}}"}}})
+    agent = load_dict(
+        {"model": {"connection": {"apiKey": f"${{env:PERDURE_UNSET_KEY:{SECRET}-long}}"}}}
+    )
     with pytest.raises(ConfigurationError) as caught:
         portable(agent)
-    assert str(caught.value).startswith("model.connection.apiKey has a default that is a secret itself")
+    assert str(caught.value).startswith(
+        "model.connection.apiKey has a default that is a secret itself"
+    )
     assert SECRET not in str(caught.value)
 
 
@@ -217,4 +288,6 @@ def test_a_default_for_servers_without_keys_is_none() -> None:
 
 
 def test_printing_an_agent_shows_no_key() -> None:
-    assert SECRET not in repr(load_dict({"model": {"connection": {"apiKey": KEY, "clientSecret": KEY}}}))
+    assert SECRET not in repr(
+        load_dict({"model": {"connection": {"apiKey": KEY, "clientSecret": KEY}}})
+    )

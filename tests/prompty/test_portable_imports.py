@@ -10,6 +10,9 @@ import pytest
 
 @pytest.mark.parametrize("module", ["agents", "arguments", "prompty.portable", "prompty.parse"])
 def test_light_modules(module: str) -> None:
-    code = f"import sys, perdure.{module}; print([name for name in ('yaml', 'jinja2') if name in sys.modules])"
+    code = (
+        f"import sys, perdure.{module}; print([name for name in ('yaml', 'jinja2') if name in "
+        "sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

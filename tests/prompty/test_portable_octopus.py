@@ -1,4 +1,6 @@
-"""The names by which Octopus calls credentials and MCP servers, and references to credentials in files."""
+"""The names by which Octopus calls credentials and MCP servers, and references to credentials in
+files.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,22 @@ def tools(agent: Agent) -> list[dict[str, Any]]:
 
 
 def test_a_server_with_everything() -> None:
-    server = {**CRM, "credentialId": 42, "timeoutMs": 90_000, "enabled": True, "toolFilter": ["find", "add"]}
+    server = {
+        **CRM,
+        "credentialId": 42,
+        "timeoutMs": 90_000,
+        "enabled": True,
+        "toolFilter": ["find", "add"],
+    }
     assert tools(with_servers(server)) == [
         {
             "name": "crm",
             "kind": "mcp",
-            "connection": {"kind": "key", "endpoint": "https://crm.example/mcp", "apiKey": "${credential:42}"},
+            "connection": {
+                "kind": "key",
+                "endpoint": "https://crm.example/mcp",
+                "apiKey": "${credential:42}",
+            },
             "allowedTools": ["find", "add"],
             "options": {"discoveryTimeout": 50.0},
             "perdure": {"timeout": 90.0},
@@ -41,12 +53,21 @@ def test_a_server_with_everything() -> None:
 
 def test_a_server_with_the_least_and_those_that_are_not_enabled() -> None:
     [tool] = tools(with_servers(CRM, {**CRM, "name": "off", "enabled": False}))
-    assert tool == {"name": "crm", "kind": "mcp", "connection": {"kind": "anonymous", "endpoint": CRM["baseUrl"]}}
-    assert tools(with_servers({**CRM, "toolFilter": "find, add"}))[0]["allowedTools"] == ["find", "add"]
+    assert tool == {
+        "name": "crm",
+        "kind": "mcp",
+        "connection": {"kind": "anonymous", "endpoint": CRM["baseUrl"]},
+    }
+    assert tools(with_servers({**CRM, "toolFilter": "find, add"}))[0]["allowedTools"] == [
+        "find",
+        "add",
+    ]
 
 
 def test_written_and_loaded_again_there_is_one_tool() -> None:
-    agent = with_servers({**CRM, "credentialId": "crm-key"}, tools=[{"name": "note", "kind": "function"}])
+    agent = with_servers(
+        {**CRM, "credentialId": "crm-key"}, tools=[{"name": "note", "kind": "function"}]
+    )
     document = agent_to_dict(agent)
     assert [tool["name"] for tool in document["tools"]] == ["note", "crm"]
     assert agent_to_dict(load_dict(document)) == document
@@ -56,11 +77,21 @@ WRONG = {
     "metadata.octopus.mcpServers: expected a list of servers": {"crm": CRM},
     "metadata.octopus.mcpServers.0: expected a map with name, baseUrl": ["crm"],
     "metadata.octopus.mcpServers.0.baseUrl: expected a text, got None": [{"name": "crm"}],
-    "metadata.octopus.mcpServers.0.baseurl: is unknown (did you mean 'baseUrl'?)": [{**CRM, "baseurl": "x"}],
-    "metadata.octopus.mcpServers.0.timeoutMs: expected milliseconds, got 'soon'": [{**CRM, "timeoutMs": "soon"}],
-    "metadata.octopus.mcpServers.0.enabled: expected true or false, got 'no'": [{**CRM, "enabled": "no"}],
-    "metadata.octopus.mcpServers.0.toolFilter: expected a list of tool names, got 7": [{**CRM, "toolFilter": 7}],
-    "metadata.octopus.mcpServers.0.credentialId: expected the id of a credential": [{**CRM, "credentialId": True}],
+    "metadata.octopus.mcpServers.0.baseurl: is unknown (did you mean 'baseUrl'?)": [
+        {**CRM, "baseurl": "x"}
+    ],
+    "metadata.octopus.mcpServers.0.timeoutMs: expected milliseconds, got 'soon'": [
+        {**CRM, "timeoutMs": "soon"}
+    ],
+    "metadata.octopus.mcpServers.0.enabled: expected true or false, got 'no'": [
+        {**CRM, "enabled": "no"}
+    ],
+    "metadata.octopus.mcpServers.0.toolFilter: expected a list of tool names, got 7": [
+        {**CRM, "toolFilter": 7}
+    ],
+    "metadata.octopus.mcpServers.0.credentialId: expected the id of a credential": [
+        {**CRM, "credentialId": True}
+    ],
 }
 
 
@@ -91,9 +122,15 @@ PLACES: dict[str, Any] = {
             "name": "web",
             "kind": "mcp",
             "connection": {"kind": "key", "endpoint": "https://web.example"},
-            "options": {"headers": {"X-Team": "${credential:team}", "X-Key": "${credential:model}"}},
+            "options": {
+                "headers": {"X-Team": "${credential:team}", "X-Key": "${credential:model}"}
+            },
         },
-        {"name": "own", "kind": "own", "connection": {"kind": "oauth", "clientSecret": "${credential:own id}"}},
+        {
+            "name": "own",
+            "kind": "own",
+            "connection": {"kind": "oauth", "clientSecret": "${credential:own id}"},
+        },
         {"name": "plain", "kind": "function", "description": "${credential:not here}"},
     ],
 }
@@ -123,7 +160,8 @@ def test_only_what_is_given_is_put_in_and_no_more_is_said() -> None:
 def test_a_file_is_told_of_a_reference_that_nothing_resolves(tmp_path: Path) -> None:
     file = tmp_path / "a.prompty"
     file.write_text(
-        "---\nname: a\nmodel: m\ndescription: ${credential:x}\nmetadata:\n  k: a ${credential:y} b\n---\nsystem:\nHi"
+        "---\nname: a\nmodel: m\ndescription: ${credential:x}\nmetadata:\n  k: a ${credential:y} "
+        "b\n---\nsystem:\nHi"
     )
     texts = [problem.message for problem in check(file)]
     assert texts == [

@@ -23,20 +23,31 @@ from perdure.prompty.prepare import prepare, validate_inputs
         pytest.param({"kind": "boolean", "default": False}, {}, {"x": False}, id="false"),
         pytest.param({"kind": "string", "default": ""}, {}, {"x": ""}, id="empty"),
         pytest.param({"kind": "string", "default": None}, {}, {}, id="null is no default"),
-        pytest.param({"kind": "string", "required": True, "default": "d"}, {}, {"x": "d"}, id="required with default"),
+        pytest.param(
+            {"kind": "string", "required": True, "default": "d"},
+            {},
+            {"x": "d"},
+            id="required with default",
+        ),
         pytest.param({"kind": "string", "example": "e"}, {}, {}, id="never the example"),
-        pytest.param({"kind": "integer"}, {"x": "no number"}, {"x": "no number"}, id="no type checks"),
+        pytest.param(
+            {"kind": "integer"}, {"x": "no number"}, {"x": "no number"}, id="no type checks"
+        ),
         pytest.param({"kind": "string"}, {"y": 1}, {"y": 1}, id="undeclared"),
     ],
 )
-def test_validate_inputs(declared: dict[str, Any], given: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_validate_inputs(
+    declared: dict[str, Any], given: dict[str, Any], expected: dict[str, Any]
+) -> None:
     before = dict(given)
     assert validate_inputs(load_dict({"inputs": {"x": declared}}), given) == expected
     assert given == before
 
 
 def test_missing_required_input() -> None:
-    agent = load_dict({"inputs": [{"name": "topic", "kind": "string", "required": True, "example": "e"}]})
+    agent = load_dict(
+        {"inputs": [{"name": "topic", "kind": "string", "required": True, "example": "e"}]}
+    )
     with pytest.raises(ValueError, match="^Missing required input: topic$") as caught:
         prepare(agent, {})
     assert isinstance(caught.value, RenderError)
@@ -45,7 +56,10 @@ def test_missing_required_input() -> None:
 
 def test_a_misspelt_input_is_named_beside_the_missing_one() -> None:
     agent = load_dict({"inputs": [{"name": "request", "kind": "string", "required": True}]})
-    said = r"input: request\. The agent does not declare the given 'reqest' \(did you mean 'request'\?\)$"
+    said = (
+        r"input: request\. The agent does not declare the given 'reqest' \(did you mean "
+        r"'request'\?\)$"
+    )
     with pytest.raises(RenderError, match=said):
         prepare(agent, {"reqest": "x"})
 
@@ -57,7 +71,9 @@ def test_defaults_are_not_shared() -> None:
 
 
 def test_prepare() -> None:
-    agent = load_dict({"instructions": "system:\nBe {{ how }}.\n\nuser:\n{{ q }}\n", "inputs": {"how": "brief"}})
+    agent = load_dict(
+        {"instructions": "system:\nBe {{ how }}.\n\nuser:\n{{ q }}\n", "inputs": {"how": "brief"}}
+    )
     assert prepare(agent, {"q": "Hi"}) == [Message.system("Be brief."), Message.user("Hi")]
 
 
@@ -68,7 +84,9 @@ def test_several_rich_inputs() -> None:
             "inputs": {"old": {"kind": "thread"}, "photo": {"kind": "image"}},
         }
     )
-    system, old, user = prepare(agent, {"old": [{"role": "user", "content": "q"}], "photo": "http://p"})
+    system, old, user = prepare(
+        agent, {"old": [{"role": "user", "content": "q"}], "photo": "http://p"}
+    )
     assert (system, old) == (Message.system("S"), Message.user("q"))
     assert [part.kind for part in user.parts] == ["image", "text"]
 
@@ -80,7 +98,9 @@ THREAD = [{"role": "user", "content": "q"}]
     ("instructions", "texts"),
     [
         pytest.param("system:\nS", ["S", "q"], id="never mentioned: at the end"),
-        pytest.param("system:\nS{% if false %}{{ t }}{% endif %}", ["S"], id="mentioned, but not shown"),
+        pytest.param(
+            "system:\nS{% if false %}{{ t }}{% endif %}", ["S"], id="mentioned, but not shown"
+        ),
         pytest.param("system:\nS{# {{ t }} #}", ["S", "q"], id="a remark is no mention"),
         pytest.param("system:\nS\n{{ t }}\n", ["S", "q"], id="shown"),
     ],

@@ -31,7 +31,9 @@ def load_vector(case: dict[str, Any], folder: Path) -> Agent:
         shutil.copy(FOLDER / "fixtures" / given["fixture"], home)
         return load(home / given["fixture"])
     file = home / "vector.prompty"
-    file.write_text(given.get("frontmatter_raw") or f"---\n{yaml.safe_dump(given['frontmatter'])}---\nBody")
+    file.write_text(
+        given.get("frontmatter_raw") or f"---\n{yaml.safe_dump(given['frontmatter'])}---\nBody"
+    )
     return load(file)
 
 
@@ -56,9 +58,14 @@ def test_render(case: dict[str, Any]) -> None:
     given = case["input"]
     if given["engine"] == "mustache":
         pytest.skip("mustache is optional (§5)")
-    rich = {name: value["_kind"] for name, value in given["inputs"].items() if isinstance(value, dict)}
+    rich = {
+        name: value["_kind"] for name, value in given["inputs"].items() if isinstance(value, dict)
+    }
     agent = load_dict(
-        {"instructions": given["template"], "inputs": {name: {"kind": kind} for name, kind in rich.items()}}
+        {
+            "instructions": given["template"],
+            "inputs": {name: {"kind": kind} for name, kind in rich.items()},
+        }
     )
     rendered = render(agent, given["inputs"])
     if "nonce_pattern" in case["expected"]:
@@ -72,6 +79,9 @@ def test_parse(case: dict[str, Any]) -> None:
     messages = parse(Agent(), case["input"]["rendered"])
     expected = case["expected"]["messages"]
     assert [(message.role, message.text) for message in messages] == [
-        (message["role"], "".join(part["value"] for part in message["content"])) for message in expected
+        (message["role"], "".join(part["value"] for part in message["content"]))
+        for message in expected
     ]
-    assert [message.metadata for message in messages] == [message.get("metadata", {}) for message in expected]
+    assert [message.metadata for message in messages] == [
+        message.get("metadata", {}) for message in expected
+    ]

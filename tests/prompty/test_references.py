@@ -33,14 +33,22 @@ def resolved(value: Any) -> Any:
         pytest.param("${env:PERDURE_EMPTY:default}", "", id="set to nothing"),
         pytest.param("${env:PERDURE_SET:default}", "value", id="set, with default"),
         pytest.param("${env:PERDURE_UNSET:default}", "default", id="default"),
-        pytest.param("${env:PERDURE_UNSET:https://a:80/}", "https://a:80/", id="default with colons"),
+        pytest.param(
+            "${env:PERDURE_UNSET:https://a:80/}", "https://a:80/", id="default with colons"
+        ),
         pytest.param("${env:PERDURE_UNSET: }", " ", id="a blank is a default"),
-        pytest.param("${env:PERDURE_REFERENCE}", "${env:PERDURE_SET}", id="a value is not resolved again"),
+        pytest.param(
+            "${env:PERDURE_REFERENCE}", "${env:PERDURE_SET}", id="a value is not resolved again"
+        ),
         pytest.param("pre ${env:PERDURE_SET}", "pre ${env:PERDURE_SET}", id="only whole strings"),
         pytest.param("${env:PERDURE_SET} ", "${env:PERDURE_SET} ", id="no blank around"),
         pytest.param("${vault:a/b}", "${vault:a/b}", id="unknown protocol"),
         pytest.param("${PERDURE_SET}", "${PERDURE_SET}", id="no protocol"),
-        pytest.param(["${env:PERDURE_SET}", {"a": ["${env:PERDURE_SET}"]}], ["value", {"a": ["value"]}], id="nested"),
+        pytest.param(
+            ["${env:PERDURE_SET}", {"a": ["${env:PERDURE_SET}"]}],
+            ["value", {"a": ["value"]}],
+            id="nested",
+        ),
         pytest.param({"${env:PERDURE_SET}": 1}, {"${env:PERDURE_SET}": 1}, id="keys are no values"),
     ],
 )
@@ -53,7 +61,9 @@ def test_unset_variable(write: WriteFile, written: str) -> None:
     """An empty default counts as none."""
     with pytest.raises(LoadError) as caught:
         load(write(f"---\nmodel:\n  id: m\n  connection: {{endpoint: '{written}'}}\n---\n"))
-    assert str(caught.value).endswith(":4: model.connection.endpoint: Environment variable 'PERDURE_UNSET' not set")
+    assert str(caught.value).endswith(
+        ":4: model.connection.endpoint: Environment variable 'PERDURE_UNSET' not set"
+    )
 
 
 def test_references_stand_for_shorthands_too() -> None:
@@ -65,7 +75,9 @@ def test_references_stand_for_shorthands_too() -> None:
 
 def test_typed_options_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERDURE_TEMPERATURE", "0.5")
-    agent = load_dict({"model": {"id": "m", "options": {"temperature": "${env:PERDURE_TEMPERATURE}"}}})
+    agent = load_dict(
+        {"model": {"id": "m", "options": {"temperature": "${env:PERDURE_TEMPERATURE}"}}}
+    )
     assert agent.model
     assert agent.model.options
     assert agent.model.options.temperature == 0.5
@@ -85,7 +97,9 @@ def test_instructions_in_the_frontmatter_may_be_a_file(write: WriteFile) -> None
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
-        pytest.param("a.json", '{"a": [1, null, "${env:PERDURE_SET}"]}', {"a": [1, None, "value"]}, id="JSON"),
+        pytest.param(
+            "a.json", '{"a": [1, null, "${env:PERDURE_SET}"]}', {"a": [1, None, "value"]}, id="JSON"
+        ),
         pytest.param("a.yaml", "a: ${env:PERDURE_SET}", {"a": "value"}, id="YAML"),
         pytest.param("a.yml", "- 2024-01-31", ["2024-01-31"], id="yml"),
         pytest.param("A.JSON", "[1]", [1], id="the suffix in capitals"),
@@ -113,7 +127,10 @@ def test_missing_file(write: WriteFile, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         load(file)
     assert isinstance(caught.value, LoadError)
-    assert str(caught.value) == f"{file}:3: model.connection: Referenced file not found: {tmp_path / 'none.json'}"
+    assert (
+        str(caught.value)
+        == f"{file}:3: model.connection: Referenced file not found: {tmp_path / 'none.json'}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,7 +150,9 @@ def test_containment(write: WriteFile, tmp_path: Path, reference: str) -> None:
     (tmp_path / "app" / "sub").mkdir()
     (tmp_path / "app" / "link.json").symlink_to(tmp_path / "secret.json")
     (tmp_path / "app" / "linked").symlink_to(tmp_path)
-    file.write_text(f"---\nmodel:\n  connection: ${{file:{reference.format(outside=tmp_path)}}}\n---\n")
+    file.write_text(
+        f"---\nmodel:\n  connection: ${{file:{reference.format(outside=tmp_path)}}}\n---\n"
+    )
     with pytest.raises(LoadError, match="resolves outside allowed roots") as caught:
         load(file)
     assert caught.value.field == "model.connection"
@@ -147,7 +166,12 @@ def test_a_missing_file_outside_is_not_told_from_one_that_exists(write: WriteFil
 def test_paths_that_stay_within(write: WriteFile, tmp_path: Path) -> None:
     write("yes", "app/inside.txt")
     (tmp_path / "app" / "link.txt").symlink_to("inside.txt")
-    for reference in ("sub/../inside.txt", "./inside.txt", str(tmp_path / "app" / "inside.txt"), "link.txt"):
+    for reference in (
+        "sub/../inside.txt",
+        "./inside.txt",
+        str(tmp_path / "app" / "inside.txt"),
+        "link.txt",
+    ):
         file = write(f"---\nmetadata: {{it: '${{file:{reference}}}'}}\n---\n", "app/agent.prompty")
         assert load(file).metadata == {"it": "yes"}
 
@@ -163,7 +187,10 @@ def test_allowed_roots(write: WriteFile, tmp_path: Path) -> None:
 
 def test_the_file_can_not_allow_roots_itself(write: WriteFile) -> None:
     write("no", "a.txt")
-    file = write("---\nallowed_file_roots: [..]\nallowedFileRoots: [..]\nx: ${file:../a.txt}\n---\n", "app/a.prompty")
+    file = write(
+        "---\nallowed_file_roots: [..]\nallowedFileRoots: [..]\nx: ${file:../a.txt}\n---\n",
+        "app/a.prompty",
+    )
     with pytest.raises(LoadError, match="resolves outside allowed roots"):
         load(file)
 
@@ -172,7 +199,9 @@ def test_load_dict_reads_below_its_base_dir(write: WriteFile, tmp_path: Path) ->
     write("yes", "a.txt")
     data = {"metadata": {"it": "${file:a.txt}"}}
     assert load_dict(data, base_dir=tmp_path).metadata == {"it": "yes"}
-    with pytest.raises(LoadError, match="metadata.it: a.txt is relative, and no base_dir was given"):
+    with pytest.raises(
+        LoadError, match="metadata.it: a.txt is relative, and no base_dir was given"
+    ):
         load_dict(data)
 
 

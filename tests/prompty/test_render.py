@@ -26,28 +26,50 @@ def rendered(instructions: str, inputs: dict[str, Any] | None = None, **more: An
             id="access",
         ),
         pytest.param("{% if a %}A{% elif b %}B{% else %}C{% endif %}", {"b": 1}, "B", id="if"),
-        pytest.param("Items: {% for i in l %}{{i}} {% endfor %}", {"l": ["a", "b", "c"]}, "Items: a b c ", id="for"),
         pytest.param(
-            "{% for i in l %}{{loop.index}}{{loop.index0}}{{loop.first}}{{loop.last}}{{loop.length}};{% endfor %}",
+            "Items: {% for i in l %}{{i}} {% endfor %}",
+            {"l": ["a", "b", "c"]},
+            "Items: a b c ",
+            id="for",
+        ),
+        pytest.param(
+            "{% for i in l "
+            "%}{{loop.index}}{{loop.index0}}{{loop.first}}{{loop.last}}{{loop.length}};{% endfor "
+            "%}",
             {"l": ["a", "b"]},
             "10truefalse2;21falsetrue2;",
             id="loop",
         ),
         pytest.param("a{# remark #}b", {}, "ab", id="remark"),
-        pytest.param("{{ s|upper }}{{ s|lower }}{{ s|trim }}{{ s|length }}", {"s": "aB "}, "AB ab aB3", id="filters"),
+        pytest.param(
+            "{{ s|upper }}{{ s|lower }}{{ s|trim }}{{ s|length }}",
+            {"s": "aB "},
+            "AB ab aB3",
+            id="filters",
+        ),
         pytest.param("{{ l|join(', ') }}", {"l": ["a", "b"]}, "a, b", id="join"),
         pytest.param("{{ s|default('d') }}", {}, "d", id="default of undefined"),
         pytest.param("{{ s|default('d') }}", {"s": None}, "d", id="default of null"),
         pytest.param(
-            "{{ s|default('d') }}{{ n|default(1) }}", {"s": "", "n": 0}, "0", id="no default of empty and zero"
+            "{{ s|default('d') }}{{ n|default(1) }}",
+            {"s": "", "n": 0},
+            "0",
+            id="no default of empty and zero",
         ),
         pytest.param("{{ s|d('d', true) }}", {"s": ""}, "d", id="default of false on demand"),
         pytest.param("a\n  {%- if true -%}  b  {%- endif -%}  \nc", {}, "abc", id="trim markers"),
         pytest.param("a {{- ' b ' -}} c", {}, "a b c", id="trim markers of values"),
-        pytest.param("a\n{% if true %}\nb\n{% endif %}\nc\n", {}, "a\n\nb\n\nc\n", id="whitespace is kept"),
+        pytest.param(
+            "a\n{% if true %}\nb\n{% endif %}\nc\n", {}, "a\n\nb\n\nc\n", id="whitespace is kept"
+        ),
         pytest.param("[{{ x }}{{ x.y.z }}{{ x['y'] }}]", {}, "[]", id="§18-20 undefined"),
         pytest.param("{{ s }}", {"s": "<b>&\"'"}, "<b>&\"'", id="no escaping"),
-        pytest.param("{{ a }}{{ b }}{{ c }}", {"a": True, "b": False, "c": None}, "truefalse", id="portable constants"),
+        pytest.param(
+            "{{ a }}{{ b }}{{ c }}",
+            {"a": True, "b": False, "c": None},
+            "truefalse",
+            id="portable constants",
+        ),
         pytest.param(
             "{{ a }} {{ b }} {{ c }} {{ 10 ** 20 * 1.0 }}",
             {"a": 1.0, "b": 1.5, "c": 30},
@@ -67,16 +89,23 @@ def rendered(instructions: str, inputs: dict[str, Any] | None = None, **more: An
             id="set blocks",
         ),
         pytest.param(
-            "{% macro m(a) %}<{{ a }}>{% endmacro %}{{ m(n) }}{{ m(n)|length }}", {"n": "Bob"}, "<Bob>5", id="macros"
+            "{% macro m(a) %}<{{ a }}>{% endmacro %}{{ m(n) }}{{ m(n)|length }}",
+            {"n": "Bob"},
+            "<Bob>5",
+            id="macros",
         ),
-        pytest.param("{% filter upper %}a{{ n }}{% endfilter %}", {"n": "Bob"}, "ABOB", id="filter blocks"),
+        pytest.param(
+            "{% filter upper %}a{{ n }}{% endfilter %}", {"n": "Bob"}, "ABOB", id="filter blocks"
+        ),
         pytest.param(
             "{% macro m() %}<{{ caller() }}>{% endmacro %}{% call m() %}{{ n }}{% endcall %}",
             {"n": "Bob"},
             "<Bob>",
             id="call blocks",
         ),
-        pytest.param("{% block b %}{{ n }}{% endblock %}{{ self.b() }}", {"n": "Bob"}, "BobBob", id="blocks"),
+        pytest.param(
+            "{% block b %}{{ n }}{% endblock %}{{ self.b() }}", {"n": "Bob"}, "BobBob", id="blocks"
+        ),
         pytest.param(
             "{% for i in l recursive %}({{ i.n }}{{ loop(i.l) }}){% endfor %}",
             {"l": [{"n": 1, "l": [{"n": 2, "l": []}]}]},
@@ -99,7 +128,8 @@ def test_jinja(template: str, inputs: dict[str, Any], expected: str | None, stri
     [
         (
             "user:\n{{ x",
-            "Template syntax error: unexpected end of template, expected 'end of print statement'. (line 2)",
+            "Template syntax error: unexpected end of template, expected 'end of print "
+            "statement'. (line 2)",
         ),
         ("a\n\n{% if x %}", "(line 3)"),
         ("a\n{{ x|nope }}", "Template syntax error: No filter named 'nope'. (line 2)"),
@@ -109,7 +139,10 @@ def test_jinja(template: str, inputs: dict[str, Any], expected: str | None, stri
         ("{{ x() }}", "Template can't be rendered: UndefinedError: 'x' is undefined"),
         ("{% include 'x' %}", "Template can't be rendered: TypeError: no loader"),
         ("{% for i in range(1000000) %}{% endfor %}", "OverflowError: Range too big"),
-        ("{{ ''.__class__.__mro__ }}", "SecurityError: access to attribute '__class__' of a str is unsafe"),
+        (
+            "{{ ''.__class__.__mro__ }}",
+            "SecurityError: access to attribute '__class__' of a str is unsafe",
+        ),
         ("{{ l.append(1) }}", "SecurityError"),
         ("{{ ''.__class__() }}", "SecurityError"),
         ("{{ '{0.__class__.__mro__}'.format(1) }}", "SecurityError"),

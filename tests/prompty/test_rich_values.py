@@ -1,4 +1,6 @@
-"""What a program gives as images, files and recordings: paths, bytes, open files; and what it may not."""
+"""What a program gives as images, files and recordings: paths, bytes, open files; and what it may
+not.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ GIVEN: dict[str, Callable[[Path], Any]] = {
 @pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)
 def test_what_is_taken(given: Callable[[Path], Any], folder: Path) -> None:
     value = given(folder)
-    [message] = perdure.prepare(perdure.load(folder / "a.prompty"), {"photo": value, "paper": "https://x/y.pdf"})
+    [message] = perdure.prepare(
+        perdure.load(folder / "a.prompty"), {"photo": value, "paper": "https://x/y.pdf"}
+    )
     assert [part.kind for part in message.parts] == ["image", "file"]
     assert message.parts[0].source == CONTENT  # type: ignore[union-attr]
     if hasattr(value, "close"):
@@ -65,15 +69,27 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda folder: str(folder.parent / "outside.png"),
         "neither a URL nor base64, nor a file that may",
     ),
-    "a way out": (lambda folder: "../outside.png", "is neither a URL nor base64, nor a file that may be read: give "),
-    "no file": (lambda folder: "none.png", r"'none.png' is neither .*give pathlib.Path\('none.png'\)"),
+    "a way out": (
+        lambda folder: "../outside.png",
+        "is neither a URL nor base64, nor a file that may be read: give ",
+    ),
+    "no file": (
+        lambda folder: "none.png",
+        r"'none.png' is neither .*give pathlib.Path\('none.png'\)",
+    ),
     "another kind of file": (lambda folder: "a.prompty", "'a.prompty' has an unknown type"),
-    "a missing Path": (lambda folder: folder / "none.png", r"the file can't be read \(No such file"),
+    "a missing Path": (
+        lambda folder: folder / "none.png",
+        r"the file can't be read \(No such file",
+    ),
     "a folder": (lambda folder: folder, "is not a regular file"),
     "a file URL": (lambda folder: "file:///etc/passwd", "is on one machine"),
     "a data: URI without base64": (lambda folder: "data:text/plain,hi", "has no base64"),
     "text as bytes": (lambda folder: b"hello", "has an unknown type"),
-    "a file that is open as text": (lambda folder: (folder / "a.prompty").open(), "open in mode 'rb'"),
+    "a file that is open as text": (
+        lambda folder: (folder / "a.prompty").open(),
+        "open in mode 'rb'",
+    ),
 }
 
 

@@ -20,20 +20,42 @@ def canonical(data: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        pytest.param({}, {"kind": "prompt", "model": None, "inputs": None, "tools": None}, id="§2.2 absent sections"),
-        pytest.param({"kind": "other"}, {"kind": "prompt", "metadata": None}, id="§2.2 kind is the loader's"),
         pytest.param(
-            {"displayName": "N", "description": "D"}, {"displayName": "N", "description": "D"}, id="§2.2 texts"
+            {},
+            {"kind": "prompt", "model": None, "inputs": None, "tools": None},
+            id="§2.2 absent sections",
         ),
-        pytest.param({"tools": [], "inputs": []}, {"tools": [], "inputs": []}, id="§2.2 empty sections"),
-        pytest.param({"tools": None, "inputs": None}, {"tools": None, "inputs": None}, id="§2.2 sections of nothing"),
-        pytest.param({"authors": ["a"]}, {"metadata": {"authors": ["a"]}}, id="§2.2 unknown keys become metadata"),
+        pytest.param(
+            {"kind": "other"}, {"kind": "prompt", "metadata": None}, id="§2.2 kind is the loader's"
+        ),
+        pytest.param(
+            {"displayName": "N", "description": "D"},
+            {"displayName": "N", "description": "D"},
+            id="§2.2 texts",
+        ),
+        pytest.param(
+            {"tools": [], "inputs": []}, {"tools": [], "inputs": []}, id="§2.2 empty sections"
+        ),
+        pytest.param(
+            {"tools": None, "inputs": None},
+            {"tools": None, "inputs": None},
+            id="§2.2 sections of nothing",
+        ),
+        pytest.param(
+            {"authors": ["a"]},
+            {"metadata": {"authors": ["a"]}},
+            id="§2.2 unknown keys become metadata",
+        ),
         pytest.param(
             {"authors": ["a"], "metadata": {"authors": ["b"], "c": 1}},
             {"metadata": {"authors": ["b"], "c": 1}},
             id="§2.2 and metadata wins",
         ),
-        pytest.param({"model": "gpt-4o"}, {"model": {"id": "gpt-4o", "apiType": "chat"}}, id="§2.3 model as text"),
+        pytest.param(
+            {"model": "gpt-4o"},
+            {"model": {"id": "gpt-4o", "apiType": "chat"}},
+            id="§2.3 model as text",
+        ),
         pytest.param(
             {"model": {"id": "m", "provider": "anthropic", "apiType": "responses"}},
             {"model": {"id": "m", "provider": "anthropic", "apiType": "responses"}},
@@ -41,16 +63,31 @@ def canonical(data: dict[str, Any]) -> dict[str, Any]:
         ),
         pytest.param(
             {},
-            {"template": {"format": {"kind": "jinja2", "strict": True}, "parser": {"kind": "prompty"}}},
+            {
+                "template": {
+                    "format": {"kind": "jinja2", "strict": True},
+                    "parser": {"kind": "prompty"},
+                }
+            },
             id="§2.7 no template",
         ),
         pytest.param(
             {"template": {"format": "mustache"}},
-            {"template": {"format": {"kind": "mustache", "strict": True}, "parser": {"kind": "prompty"}}},
+            {
+                "template": {
+                    "format": {"kind": "mustache", "strict": True},
+                    "parser": {"kind": "prompty"},
+                }
+            },
             id="§2.7 format as text",
         ),
         pytest.param(
-            {"template": {"format": {"kind": "jinja2", "strict": False, "options": {"a": 1}}, "parser": "own"}},
+            {
+                "template": {
+                    "format": {"kind": "jinja2", "strict": False, "options": {"a": 1}},
+                    "parser": "own",
+                }
+            },
             {
                 "template": {
                     "format": {"kind": "jinja2", "strict": False, "options": {"a": 1}},
@@ -73,7 +110,12 @@ def test_sections(data: dict[str, Any], expected: dict[str, Any]) -> None:
         {"kind": "key"},
         {"kind": "reference", "name": "n", "target": "t"},
         {"kind": "remote", "name": "n", "endpoint": "https://e"},
-        {"kind": "anonymous", "endpoint": "https://e", "authenticationMode": "user", "usageDescription": "u"},
+        {
+            "kind": "anonymous",
+            "endpoint": "https://e",
+            "authenticationMode": "user",
+            "usageDescription": "u",
+        },
         {"kind": "foundry", "endpoint": "https://e", "name": "n", "connectionType": "c"},
         {
             "kind": "oauth",
@@ -85,10 +127,15 @@ def test_sections(data: dict[str, Any], expected: dict[str, Any]) -> None:
         },
         {"kind": "key", "apiVersion": "2024-10-01"},
     ],
-    ids=lambda connection: "§2.4 " + " ".join(connection.values() if len(connection) == 1 else connection),
+    ids=lambda connection: (
+        "§2.4 " + " ".join(connection.values() if len(connection) == 1 else connection)
+    ),
 )
 def test_connections(connection: dict[str, Any]) -> None:
-    assert canonical({"model": {"id": "m", "connection": connection}})["model"]["connection"] == connection
+    assert (
+        canonical({"model": {"id": "m", "connection": connection}})["model"]["connection"]
+        == connection
+    )
 
 
 def test_options() -> None:
@@ -122,7 +169,14 @@ def test_options() -> None:
         pytest.param(None, {"kind": "string"}, id="§2.6 nothing"),
         pytest.param(
             {"kind": "array", "items": {"kind": "object", "properties": {"a": {"kind": "string"}}}},
-            {"kind": "array", "items": {"name": "", "kind": "object", "properties": [{"name": "a", "kind": "string"}]}},
+            {
+                "kind": "array",
+                "items": {
+                    "name": "",
+                    "kind": "object",
+                    "properties": [{"name": "a", "kind": "string"}],
+                },
+            },
             id="§2.6 nested, in map form",
         ),
         pytest.param(
@@ -135,8 +189,20 @@ def test_options() -> None:
             id="§2.6 union",
         ),
         pytest.param(
-            {"kind": "string", "required": True, "example": "e", "enumValues": ["a", "b"], "description": "d"},
-            {"kind": "string", "required": True, "example": "e", "enumValues": ["a", "b"], "description": "d"},
+            {
+                "kind": "string",
+                "required": True,
+                "example": "e",
+                "enumValues": ["a", "b"],
+                "description": "d",
+            },
+            {
+                "kind": "string",
+                "required": True,
+                "example": "e",
+                "enumValues": ["a", "b"],
+                "description": "d",
+            },
             id="§2.6 all fields",
         ),
     ],
@@ -153,13 +219,19 @@ def test_inputs_in_list_form_keep_their_order() -> None:
 
 def test_outputs_and_parameters_in_map_form_are_properties_even_without_kind() -> None:
     document = canonical({"outputs": {"city": {"description": "d", "required": True}}})
-    assert document["outputs"] == [{"name": "city", "kind": "string", "description": "d", "required": True}]
+    assert document["outputs"] == [
+        {"name": "city", "kind": "string", "description": "d", "required": True}
+    ]
 
 
 @pytest.mark.parametrize(
     ("written", "expected"),
     [
-        pytest.param({"kind": "function", "strict": True}, {"kind": "function", "strict": True}, id="§2.8 function"),
+        pytest.param(
+            {"kind": "function", "strict": True},
+            {"kind": "function", "strict": True},
+            id="§2.8 function",
+        ),
         pytest.param({}, {"kind": "function"}, id="§2.8 function is the default"),
         pytest.param(
             {"parameters": {"a": {"kind": "string"}}},
@@ -231,32 +303,58 @@ def test_tools(written: dict[str, Any], expected: dict[str, Any], form: str) -> 
         ("template: [a]", ":2: template: Invalid template format: expected a map"),
         ("metadata: text", ":2: metadata: expected a map, got 'text'"),
         ("model: [a]", ":2: model: expected a map"),
-        ("model:\n  connection:\n    kind: keys", ":4: model.connection.kind: expected 'key', 'reference'"),
+        (
+            "model:\n  connection:\n    kind: keys",
+            ":4: model.connection.kind: expected 'key', 'reference'",
+        ),
         ("model:\n  connection:\n    kind: keys", "got 'keys' (did you mean 'key'?)"),
-        ("model:\n  connection:\n    apiKey: 12345", ":4: model.connection.apiKey: expected a string"),
-        ("model:\n  options:\n    seed: 1.5", ":4: model.options.seed: expected a whole number, got 1.5"),
-        ("model:\n  options:\n    topP: high", ":4: model.options.topP: expected a number, got 'high'"),
-        ("model:\n  options:\n    stopSequences: stop", ":4: model.options.stopSequences: expected a list, got 'stop'"),
+        (
+            "model:\n  connection:\n    apiKey: 12345",
+            ":4: model.connection.apiKey: expected a string",
+        ),
+        (
+            "model:\n  options:\n    seed: 1.5",
+            ":4: model.options.seed: expected a whole number, got 1.5",
+        ),
+        (
+            "model:\n  options:\n    topP: high",
+            ":4: model.options.topP: expected a number, got 'high'",
+        ),
+        (
+            "model:\n  options:\n    stopSequences: stop",
+            ":4: model.options.stopSequences: expected a list, got 'stop'",
+        ),
         ("inputs: text", ":2: inputs: expected a list, got 'text'"),
         ("inputs:\n  - first", ":3: inputs[0]: expected a map, got 'first'"),
         ("inputs:\n  - kind: string", ":3: inputs[0].name: is missing"),
         ("inputs:\n  - name: a\n  - name: a", ":4: inputs[1].name: the name 'a' is used twice"),
         ("inputs:\n  x:\n    kind: text", ":4: inputs.x.kind: expected 'string', 'integer'"),
-        ("inputs:\n  x:\n    kind: array\n    items:\n      kind: text", ":6: inputs.x.items.kind: expected 'string'"),
+        (
+            "inputs:\n  x:\n    kind: array\n    items:\n      kind: text",
+            ":6: inputs.x.items.kind: expected 'string'",
+        ),
         ("tools:\n  - kind: mcp", ":3: tools[0].name: is missing"),
         ("tools:\n  - name: a\n  - name: a", ":4: tools[1].name: the name 'a' is used twice"),
         ("tools:\n  p:\n    kind: prompty", ":3: tools.p.path: is missing"),
         ("tools:\n  p:\n    kind: 5", ":4: tools.p.kind: expected a string, got 5"),
-        ("tools:\n  m:\n    kind: mcp\n    approvalMode: maybe", ":5: tools.m.approvalMode.kind: expected 'always'"),
+        (
+            "tools:\n  m:\n    kind: mcp\n    approvalMode: maybe",
+            ":5: tools.m.approvalMode.kind: expected 'always'",
+        ),
         (
             "tools:\n  f:\n    parameters:\n      p:\n        kind: x",
             ":6: tools.f.parameters.p.kind: expected 'string'",
         ),
-        ("tools:\n  f:\n    bindings:\n      p: 5", ":5: tools.f.bindings.p: expected a map, got 5"),
+        (
+            "tools:\n  f:\n    bindings:\n      p: 5",
+            ":5: tools.f.bindings.p: expected a map, got 5",
+        ),
         ("tools:\n  f:\n    bindings:\n      p: {}", ":5: tools.f.bindings.p.input: is missing"),
     ],
 )
-def test_wrong_values_are_named_as_the_author_wrote_them(write: WriteFile, yaml: str, message: str) -> None:
+def test_wrong_values_are_named_as_the_author_wrote_them(
+    write: WriteFile, yaml: str, message: str
+) -> None:
     """§4: file, field and line."""
     file = write(f"---\n{yaml}\n---\n")
     with pytest.raises(LoadError) as caught:
@@ -269,7 +367,11 @@ def test_an_error_says_file_field_and_line(write: WriteFile) -> None:
     file = write("---\nmodel:\n  id: m\n  connection:\n    endpoint: [1]\n---\n")
     with pytest.raises(LoadError) as caught:
         load(file)
-    assert (caught.value.file, caught.value.field, caught.value.line) == (file, "model.connection.endpoint", 5)
+    assert (caught.value.file, caught.value.field, caught.value.line) == (
+        file,
+        "model.connection.endpoint",
+        5,
+    )
 
 
 def test_no_error_shows_a_secret(write: WriteFile) -> None:
@@ -283,7 +385,10 @@ def test_no_error_shows_a_secret(write: WriteFile) -> None:
     [
         ({"metadata": {"a": {1: 2}}}, "metadata.a: the key 1 must be a string"),
         ({"metadata": {"a": [{1}]}}, "metadata.a[0]: a set has no JSON form"),
-        ({"metadata": {"a": float("inf")}}, "metadata.a: inf is not a number that JSON can express"),
+        (
+            {"metadata": {"a": float("inf")}},
+            "metadata.a: inf is not a number that JSON can express",
+        ),
         ({"metadata": {"a": "\ud800"}}, "metadata.a: half of a surrogate pair"),
     ],
 )

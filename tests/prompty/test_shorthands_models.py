@@ -62,8 +62,14 @@ def test_other_models_share_what_they_do_not_say(monkeypatch: pytest.MonkeyPatch
         "anthropic/claude",
         "openai/local",
     ]
-    assert (same.api_type, same.connection, same.options) == ("responses", main.connection, main.options)
-    assert (other.api_type, other.connection) == ("chat", None), "another provider gets neither key nor address"
+    assert (same.api_type, same.connection, same.options) == (
+        "responses",
+        main.connection,
+        main.options,
+    )
+    assert (other.api_type, other.connection) == ("chat", None), (
+        "another provider gets neither key nor address"
+    )
     assert other.options is not None
     assert (other.options.temperature, other.options.additional_properties) == (0, None)
     assert local.connection is not None
@@ -75,4 +81,6 @@ def test_other_models_share_what_they_do_not_say(monkeypatch: pytest.MonkeyPatch
 
 def test_a_fallback_has_none_of_its_own() -> None:
     with pytest.raises(LoadError, match="write all models into one list"):
-        perdure.load_dict({"model": {"id": "a", "fallback": [{"id": "b", "fallback": ["c"]}]}, "instructions": ""})
+        perdure.load_dict(
+            {"model": {"id": "a", "fallback": [{"id": "b", "fallback": ["c"]}]}, "instructions": ""}
+        )

@@ -1,4 +1,6 @@
-"""`kind: toolset`: the tools of a list, often of another file, with a prefix and filters; and tools of equal names."""
+"""`kind: toolset`: the tools of a list, often of another file, with a prefix and filters; and tools
+of equal names.
+"""
 
 from __future__ import annotations
 
@@ -82,20 +84,28 @@ def test_one_in_another_and_in_a_map(write: WriteFile) -> None:
     [
         (
             "tools: nothing",
-            "agent.prompty:5: tools[1]: expected a list of tools in `tools`, such as ${file:tools.yaml}",
+            "agent.prompty:5: tools[1]: expected a list of tools in `tools`, such as "
+            "${file:tools.yaml}",
         ),
         ("tools: []", "agent.prompty:5: tools[1]: expected a list of tools"),
         (
             'tools: "${file:crm.yaml}", perdure: {timeout: 3}',
             "a toolset has no perdure.timeout: expected prefix, allow",
         ),
-        ('tools: [{name: get}], perdure: {prefix: "a b"}', "agent.prompty:5: tools[1].perdure.prefix"),
+        (
+            'tools: [{name: get}], perdure: {prefix: "a b"}',
+            "agent.prompty:5: tools[1].perdure.prefix",
+        ),
         ('tools: "${file:crm.yaml}"', "tools[1].name: the name 'find' is used twice"),
     ],
 )
-def test_what_is_wrong_is_said_where_the_author_wrote_it(write: WriteFile, fields: str, text: str) -> None:
+def test_what_is_wrong_is_said_where_the_author_wrote_it(
+    write: WriteFile, fields: str, text: str
+) -> None:
     with pytest.raises(LoadError, match=re.escape(text)):
-        tools_of(write, f"  - {{name: find, kind: function}}\n  - {{name: crm, kind: toolset, {fields}}}")
+        tools_of(
+            write, f"  - {{name: find, kind: function}}\n  - {{name: crm, kind: toolset, {fields}}}"
+        )
 
 
 def find(name: str) -> str:
@@ -122,14 +132,19 @@ def test_the_model_calls_functions_by_the_prefix(write: WriteFile) -> None:
     ("tools", "text"),
     [
         (
-            "- {name: find, kind: function, perdure: {prefix: crm}}\n- {name: crm_find, kind: function}",
+            "- {name: find, kind: function, perdure: {prefix: crm}}\n- {name: crm_find, kind: "
+            "function}",
             "another one is offered as 'crm_find', too: rename one of them, or give one a prefix",
         ),
         (
             "- {name: ask_user, kind: builtin, perdure: {allowedTools: [ask_users]}}",
-            "names 'ask_users', which it does not offer (did you mean 'ask_user'?); there: ask_user",
+            "names 'ask_users', which it does not offer (did you mean 'ask_user'?); there: "
+            "ask_user",
         ),
-        ("- {name: find, kind: function, perdure: {deniedTools: [find]}}", "'find' is one function"),
+        (
+            "- {name: find, kind: function, perdure: {deniedTools: [find]}}",
+            "'find' is one function",
+        ),
     ],
 )
 def test_a_run_that_can_not_offer_its_tools_fails_before_the_model_is_called(

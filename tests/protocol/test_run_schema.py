@@ -26,17 +26,33 @@ TOOLS: list[dict[str, Any]] = [
         "parameters": [{"name": "x", "kind": "integer"}],
         "bindings": {"x": {"input": "y"}},
     },
-    {"name": "m", "kind": "mcp", "serverName": "s", "allowedTools": ["a"], "approvalMode": {"kind": "always"}},
+    {
+        "name": "m",
+        "kind": "mcp",
+        "serverName": "s",
+        "allowedTools": ["a"],
+        "approvalMode": {"kind": "always"},
+    },
     {"name": "o", "kind": "openapi", "specification": "api.yaml", "perdure": {"timeout": 3}},
     {"name": "p", "kind": "prompty", "path": "p.prompty", "mode": "agentic"},
-    {"name": "a", "kind": "activity", "options": {"activity": "x", "taskQueue": "q"}, "parameters": []},
+    {
+        "name": "a",
+        "kind": "activity",
+        "options": {"activity": "x", "taskQueue": "q"},
+        "parameters": [],
+    },
 ]
 MESSAGES = [{"role": "user", "content": "Hello"}]
 
 
 def test_the_file_is_current() -> None:
-    code = "import sys; sys.path.insert(0, 'docs'); import write_schema; sys.stdout.write(write_schema.text())"
-    written = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    code = (
+        "import sys; sys.path.insert(0, 'docs'); import write_schema; "
+        "sys.stdout.write(write_schema.text())"
+    )
+    written = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     assert written == FILE.read_text(), "type: make docs"
 
 
@@ -49,10 +65,17 @@ def test_its_examples_are_inputs() -> None:
 
 def test_what_run_input_writes_fits() -> None:
     agent = load_dict(
-        {"name": "all", "model": {"id": "m", "options": {"topP": 1}}, "tools": TOOLS, "outputs": [{"name": "x"}]}
+        {
+            "name": "all",
+            "model": {"id": "m", "options": {"topP": 1}},
+            "tools": TOOLS,
+            "outputs": [{"name": "x"}],
+        }
     )
     argument = run_input(agent, {"y": 1}, messages=MESSAGES, options=RunOptions(max_iterations=3))
-    VALIDATOR.validate({name: value for name, value in argument.items() if name not in ("carried",)})
+    VALIDATOR.validate(
+        {name: value for name, value in argument.items() if name not in ("carried",)}
+    )
 
 
 @pytest.mark.parametrize(

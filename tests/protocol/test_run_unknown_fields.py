@@ -16,13 +16,22 @@ from perdure.payloads.converter import perdure_data_converter
 from perdure.protocol import activities
 from perdure.protocol.inventory import Inventory
 from perdure.protocol.outcome import RunFailure, RunOutput, RunStatus
-from perdure.protocol.run import CallApproval, Carried, CarriedConversation, RecordedOptions, RunInput, SteeringMessage
+from perdure.protocol.run import (
+    CallApproval,
+    Carried,
+    CarriedConversation,
+    RecordedOptions,
+    RunInput,
+    SteeringMessage,
+)
 from perdure.tool_calls import PendingApproval, ToolRequest, ToolSpec
 
 from ..support.unknown_fields import places_without, with_unknown_fields
 
 MESSAGES = [
-    Message(role="user", parts=[*Message.user("Hi").parts, FilePart(source="https://example.com/a.pdf")]),
+    Message(
+        role="user", parts=[*Message.user("Hi").parts, FilePart(source="https://example.com/a.pdf")]
+    ),
     Message.assistant("", [ToolCall(id="1", name="look", arguments="{}")]),
 ]
 
@@ -67,7 +76,9 @@ VALUES: list[BaseModel] = [
 async def test_unknown_fields_are_kept(value: BaseModel) -> None:
     plain = value.model_dump(mode="json", by_alias=True)
     received: Any = with_unknown_fields(plain)
-    [decoded] = await perdure_data_converter.decode(await perdure_data_converter.encode([received]), [type(value)])
+    [decoded] = await perdure_data_converter.decode(
+        await perdure_data_converter.encode([received]), [type(value)]
+    )
     [sent] = await perdure_data_converter.decode(await perdure_data_converter.encode([decoded]))
     assert list(places_without(sent)) == []
     assert isinstance(decoded, type(value))
@@ -100,9 +111,13 @@ def test_the_options_of_a_caller_are_recorded() -> None:
 
 
 def test_a_run_whose_input_does_not_say_how_far_it_is_trimmed_is_trimmed_as_before() -> None:
-    recorded = RunInput(agent=Agent(), messages=[], options=RunOptions(context_budget=100)).model_dump(mode="json")
+    recorded = RunInput(
+        agent=Agent(), messages=[], options=RunOptions(context_budget=100)
+    ).model_dump(mode="json")
     assert RunInput.model_validate(recorded).options.trim_to == RunOptions().trim_to == 0.6
     del recorded["options"]["trim_to"]
     before = RunInput.model_validate(recorded)
     assert before.options.trim_to == 1.0
-    assert "trim_to" not in before.model_dump(mode="json")["options"], "the digest of a session's setup stays"
+    assert "trim_to" not in before.model_dump(mode="json")["options"], (
+        "the digest of a session's setup stays"
+    )

@@ -1,4 +1,6 @@
-"""The status of a run is a search attribute: one event for a run that never waits, none where it is not registered."""
+"""The status of a run is a search attribute: one event for a run that never waits, none where it is
+not registered.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ async def upserts(client: Client, run: RunHandle) -> int:
     return kinds[EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES]
 
 
-async def test_a_run_that_never_waits_writes_its_status_once(stage: Stage, scripted: Scripted) -> None:
+async def test_a_run_that_never_waits_writes_its_status_once(
+    stage: Stage, scripted: Scripted
+) -> None:
     rounds = [asks(call("shout", f"c{number}")) for number in range(5)]
     async with stage.worker([shout]):
         run = await stage.start(scripted_agent(scripted([*rounds, says("done")]), ["shout"]))
@@ -73,12 +77,16 @@ async def _waits(run: RunHandle, count: int) -> bool:
 async def test_a_run_that_another_sdk_started_writes_none(stage: Stage, scripted: Scripted) -> None:
     argument: dict[str, Any] = run_input(scripted_agent(scripted([says("done")])), messages=[])
     async with stage.worker():
-        await stage.client.execute_workflow(WORKFLOW, argument, id=stage.task_queue, task_queue=stage.task_queue)
+        await stage.client.execute_workflow(
+            WORKFLOW, argument, id=stage.task_queue, task_queue=stage.task_queue
+        )
     run = get_run(stage.client, stage.task_queue)
     assert await upserts(stage.client, run) == 0
 
 
-async def test_a_namespace_that_does_not_know_the_attributes(stage: Stage, scripted: Scripted) -> None:
+async def test_a_namespace_that_does_not_know_the_attributes(
+    stage: Stage, scripted: Scripted
+) -> None:
     """It gets none of them; once an administrator has registered them, new connections use them."""
     name = stage.task_queue
     request = RegisterNamespaceRequest(namespace=name)
@@ -87,7 +95,9 @@ async def test_a_namespace_that_does_not_know_the_attributes(stage: Stage, scrip
     address = stage.client.service_client.config.target_host
 
     async def connect() -> Client:
-        return await Client.connect(address, namespace=name, data_converter=stage.client.data_converter)
+        return await Client.connect(
+            address, namespace=name, data_converter=stage.client.data_converter
+        )
 
     async def knows_none() -> bool:
         listed = await client.operator_service.list_search_attributes(

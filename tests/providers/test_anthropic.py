@@ -44,11 +44,17 @@ def test_systems_and_developers_are_joined() -> None:
     [
         (
             {"kind": "image", "source": "AAAA", "mediaType": "image/jpeg"},
-            {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "AAAA"}},
+            {
+                "type": "image",
+                "source": {"type": "base64", "media_type": "image/jpeg", "data": "AAAA"},
+            },
         ),
         (
             {"kind": "image", "source": "data:image/gif;base64,AAAA"},
-            {"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": "AAAA"}},
+            {
+                "type": "image",
+                "source": {"type": "base64", "media_type": "image/gif", "data": "AAAA"},
+            },
         ),
         (
             {"kind": "image", "source": "https://x/y.png", "mediaType": "image/png"},
@@ -56,7 +62,10 @@ def test_systems_and_developers_are_joined() -> None:
         ),
         (
             {"kind": "file", "source": "AAAA"},
-            {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AAAA"}},
+            {
+                "type": "document",
+                "source": {"type": "base64", "media_type": "application/pdf", "data": "AAAA"},
+            },
         ),
     ],
 )
@@ -102,7 +111,9 @@ def test_a_steering_message_joins_the_turn_behind_the_results() -> None:
 
 
 def test_blank_messages_have_no_turn_and_turns_alternate() -> None:
-    sent = turns(message("user", "A"), message("assistant", ""), message("user", "B"), message("user", " \n"))
+    sent = turns(
+        message("user", "A"), message("assistant", ""), message("user", "B"), message("user", " \n")
+    )
     assert sent == [{"role": "user", "content": [text("A"), text("B")]}]
 
 
@@ -117,11 +128,16 @@ def test_blank_messages_have_no_turn_and_turns_alternate() -> None:
     ],
 )
 def test_input_is_always_an_object(arguments: str, sent: dict[str, Any]) -> None:
-    assert turns(message("user", "A"), asking(("c1", "f", arguments)))[1]["content"][0]["input"] == sent
+    assert (
+        turns(message("user", "A"), asking(("c1", "f", arguments)))[1]["content"][0]["input"]
+        == sent
+    )
 
 
 def test_ids_and_names_of_other_providers_are_made_acceptable_on_both_sides() -> None:
-    _, asked, answered = turns(asking(("functions.f:0", "a.b", "{}")), answering("functions.f:0", "x"))
+    _, asked, answered = turns(
+        asking(("functions.f:0", "a.b", "{}")), answering("functions.f:0", "x")
+    )
     [used] = asked["content"]
     assert re.fullmatch("[a-z0-9]{9}", used["id"])
     assert re.fullmatch("a_b_[a-z0-9]{9}", used["name"])
@@ -135,14 +151,21 @@ def test_a_result_that_is_not_text_is_blocks() -> None:
         {"kind": "image", "source": "https://x/y"},
     ]
     block = turns(answering("c1", parts))[0]["content"][0]
-    assert block["content"] == [text("See"), {"type": "image", "source": {"type": "url", "url": "https://x/y"}}]
+    assert block["content"] == [
+        text("See"),
+        {"type": "image", "source": {"type": "url", "url": "https://x/y"}},
+    ]
 
 
 def test_original_blocks_go_back_verbatim() -> None:
-    tool_round = format_tool_messages(agent(ANTHROPIC), RESPONSE, [CALL], [ToolResult.of_text("72")])
+    tool_round = format_tool_messages(
+        agent(ANTHROPIC), RESPONSE, [CALL], [ToolResult.of_text("72")]
+    )
     _, asked, answered = turns(*tool_round)
     assert asked["content"] == RESPONSE["content"]
-    assert answered["content"] == [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "72"}]
+    assert answered["content"] == [
+        {"type": "tool_result", "tool_use_id": "toolu_1", "content": "72"}
+    ]
 
 
 def test_sending_twice_does_not_change_what_is_kept() -> None:
@@ -179,7 +202,10 @@ def test_options_of_this_api() -> None:
         "seed": 1,
         "frequencyPenalty": 1.0,
         "presencePenalty": 1.0,
-        "additionalProperties": {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 1},
+        "additionalProperties": {
+            "thinking": {"type": "enabled", "budget_tokens": 1024},
+            "max_tokens": 1,
+        },
     }
     assert request(options=options) == {
         "model": "m",

@@ -1,4 +1,6 @@
-"""`provider: azure`: which URL is called, in which version, with which key or token, and with none at strangers."""
+"""`provider: azure`: which URL is called, in which version, with which key or token, and with none
+at strangers.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,12 @@ async def called(recorded: RecordedServer, calling: Agent) -> Received:
         (CHAT, "", DATED, "/openai/deployments/m/chat/completions?api-version=2024-10-21"),
         (CHAT, "/", DATED, "/openai/deployments/m/chat/completions?api-version=2024-10-21"),
         (CHAT, "/openai", DATED, "/openai/deployments/m/chat/completions?api-version=2024-10-21"),
-        (CHAT, "/gate/way", DATED, "/gate/way/openai/deployments/m/chat/completions?api-version=2024-10-21"),
+        (
+            CHAT,
+            "/gate/way",
+            DATED,
+            "/gate/way/openai/deployments/m/chat/completions?api-version=2024-10-21",
+        ),
         (
             CHAT,
             "/openai/deployments/d/chat/completions?api-version=2025-01-01-preview",
@@ -70,9 +77,15 @@ async def called(recorded: RecordedServer, calling: Agent) -> Received:
     ],
 )
 async def test_what_is_called(
-    api: tuple[str, str], endpoint: str, connection: dict[str, Any], path: str, recorded: RecordedServer
+    api: tuple[str, str],
+    endpoint: str,
+    connection: dict[str, Any],
+    path: str,
+    recorded: RecordedServer,
 ) -> None:
-    sent = await called(recorded, agent(api, connection={"endpoint": recorded.url + endpoint, **connection}))
+    sent = await called(
+        recorded, agent(api, connection={"endpoint": recorded.url + endpoint, **connection})
+    )
     assert (sent.path, sent.body["model"]) == (path, "m")
     assert sent.headers.get("api-key") == (None if "/v1/" in path else "k")
     assert sent.headers.get("authorization") == ("Bearer k" if "/v1/" in path else None)
@@ -92,18 +105,29 @@ async def test_an_old_version_takes_the_limit_of_tokens_by_its_old_name(
     version: str, name: str, recorded: RecordedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named = {"endpoint": recorded.url, "apiKey": "k"}
-    in_url = {**named, "endpoint": f"{recorded.url}/openai/deployments/d/chat/completions?api-version={version}"}
+    in_url = {
+        **named,
+        "endpoint": f"{recorded.url}/openai/deployments/d/chat/completions?api-version={version}",
+    }
     for connection in ({**named, "apiVersion": version}, in_url, named):
         monkeypatch.setenv("OPENAI_API_VERSION", version)
-        sent = await called(recorded, agent(CHAT, connection=connection, options={"maxOutputTokens": 9}))
-        assert {key: value for key, value in sent.body.items() if key.startswith("max_")} == {name: 9}
+        sent = await called(
+            recorded, agent(CHAT, connection=connection, options={"maxOutputTokens": 9})
+        )
+        assert {key: value for key, value in sent.body.items() if key.startswith("max_")} == {
+            name: 9
+        }
     old_for_openai = agent(
-        ("openai", "chat"), connection={**named, "apiVersion": version}, options={"maxOutputTokens": 9}
+        ("openai", "chat"),
+        connection={**named, "apiVersion": version},
+        options={"maxOutputTokens": 9},
     )
     assert provider_for(old_for_openai).to_request(old_for_openai, [])["max_completion_tokens"] == 9
 
 
-async def test_the_environment_says_it_all(recorded: RecordedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_environment_says_it_all(
+    recorded: RecordedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(ModelError, match="No endpoint for 'azure': .*AZURE_OPENAI_ENDPOINT"):
         await called(recorded, agent(CHAT))
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", recorded.url)
@@ -114,7 +138,9 @@ async def test_the_environment_says_it_all(recorded: RecordedServer, monkeypatch
     assert sent.headers["api-key"] == "from-env"
     monkeypatch.setenv("AZURE_OPENAI_AD_TOKEN", "a-token")
     sent = await called(recorded, agent(CHAT))
-    assert sent.headers["authorization"] == "Bearer a-token", "as the SDK does, the token goes before the key"
+    assert sent.headers["authorization"] == "Bearer a-token", (
+        "as the SDK does, the token goes before the key"
+    )
     assert "api-key" not in sent.headers
     monkeypatch.delenv("OPENAI_API_VERSION")
     assert (await called(recorded, agent(CHAT))).headers["authorization"] == "Bearer a-token"
@@ -131,16 +157,24 @@ async def test_a_stranger_gets_no_key_and_no_token(
     sent = await called(recorded, agent(CHAT, connection={"endpoint": recorded.url, **connection}))
     assert "planted" not in str(sent.headers)
     with pytest.raises(
-        ModelError, match="A token of Entra ID only goes to Azure's hosts, not to 'http://127.0.0.1:"
+        ModelError,
+        match="A token of Entra ID only goes to Azure's hosts, not to 'http://127.0.0.1:",
     ) as caught:
-        await called(recorded, agent(CHAT, connection={"kind": "foundry", "endpoint": recorded.url}))
+        await called(
+            recorded, agent(CHAT, connection={"kind": "foundry", "endpoint": recorded.url})
+        )
     assert caught.value.kind == "configuration"
 
 
 @pytest.fixture
 def identity(recorded: RecordedServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Azure's own library, which asks the identity of the machine that it thinks it is on."""
-    for name in ("AZURE_CLIENT_ID", "AZURE_TENANT_ID", "AZURE_CLIENT_SECRET", "AZURE_TOKEN_CREDENTIALS"):
+    for name in (
+        "AZURE_CLIENT_ID",
+        "AZURE_TENANT_ID",
+        "AZURE_CLIENT_SECRET",
+        "AZURE_TOKEN_CREDENTIALS",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", recorded.url)
     _credential.cache_clear()
@@ -154,10 +188,19 @@ async def test_a_token_of_entra_id(
 ) -> None:
     monkeypatch.setenv("IDENTITY_ENDPOINT", f"{recorded.url}/msi/token")
     monkeypatch.setenv("IDENTITY_HEADER", "h")
-    token = {"access_token": "from-entra", "expires_on": "4102444800", "resource": "r", "token_type": "Bearer"}
+    token = {
+        "access_token": "from-entra",
+        "expires_on": "4102444800",
+        "resource": "r",
+        "token_type": "Bearer",
+    }
     recorded.answers(Recorded.of_json(token), Recorded(recording("chat_text.json")))
-    calling = agent(CHAT, connection={"kind": "foundry", **({"apiVersion": version} if version else {})})
-    await provider_for(calling).call(calling, provider_for(calling).to_request(calling, []), ModelCallOptions(20))
+    calling = agent(
+        CHAT, connection={"kind": "foundry", **({"apiVersion": version} if version else {})}
+    )
+    await provider_for(calling).call(
+        calling, provider_for(calling).to_request(calling, []), ModelCallOptions(20)
+    )
     assert recorded.last.headers["authorization"] == "Bearer from-entra"
     assert "api-key" not in recorded.last.headers
 
@@ -180,5 +223,9 @@ Hi
         model = perdure.load(file).model
     assert model is not None
     assert model.connection is not None
-    assert (model.provider, model.id, model.connection.endpoint) == ("azure", "gpt-4o", "https://r.openai.azure.com")
+    assert (model.provider, model.id, model.connection.endpoint) == (
+        "azure",
+        "gpt-4o",
+        "https://r.openai.azure.com",
+    )
     assert model.connection.model_dump(by_alias=True)["apiVersion"] == "2024-10-21"

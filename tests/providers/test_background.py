@@ -1,4 +1,6 @@
-"""Responses that the provider makes in the background, read by the real SDK from a server that keeps them."""
+"""Responses that the provider makes in the background, read by the real SDK from a server that
+keeps them.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def server() -> Iterator[BackgroundServer]:
         yield server
 
 
-async def ask(server: BackgroundServer, record: Record, *, timeout: float = 20.0, **options: Any) -> Any:
+async def ask(
+    server: BackgroundServer, record: Record, *, timeout: float = 20.0, **options: Any
+) -> Any:
     agent = server.agent(**options)
     provider = provider_for(agent)
     request = provider.to_request(agent, [Message.user("Go.")])
@@ -72,7 +76,9 @@ async def ask(server: BackgroundServer, record: Record, *, timeout: float = 20.0
     return provider.reply(agent, response)
 
 
-async def begun(server: BackgroundServer, record: Record, words: int, **more: Any) -> asyncio.Task[Any]:
+async def begun(
+    server: BackgroundServer, record: Record, words: int, **more: Any
+) -> asyncio.Task[Any]:
     """A call under way, whose model has said so many words."""
     task = asyncio.create_task(ask(server, record, **more))
 
@@ -87,9 +93,9 @@ async def test_it_asks_for_the_background_and_keeps_the_id(server: BackgroundSer
     record = Record()
     reply = await ask(server, record)
     assert reply.message.text == record.text == server.made[0].text
-    assert {key: server.bodies[0][key] for key in ("background", "store", "stream")} == dict.fromkeys(
-        ("background", "store", "stream"), True
-    )
+    assert {
+        key: server.bodies[0][key] for key in ("background", "store", "stream")
+    } == dict.fromkeys(("background", "store", "stream"), True)
     assert (record.response, record.after) == ("resp_1", len(server.made[0].events) - 1)
 
 
@@ -145,7 +151,9 @@ async def test_the_end_of_a_stream_is_not_that_of_the_response(server: Backgroun
 async def test_a_stream_that_falls_silent_is_read_on(server: BackgroundServer) -> None:
     server.silent_after = 9
     record = Record()
-    assert (await ask(server, record, timeout=2.5)).message.text == record.text == server.made[0].text
+    assert (
+        (await ask(server, record, timeout=2.5)).message.text == record.text == server.made[0].text
+    )
     assert (len(server.made), server.cancelled) == (1, [])
 
 
@@ -169,7 +177,9 @@ async def test_an_answer_that_is_there_already(server: BackgroundServer) -> None
     assert len(server.made) == 1
 
 
-async def test_a_response_that_the_provider_does_not_know_is_asked_for_anew(server: BackgroundServer) -> None:
+async def test_a_response_that_the_provider_does_not_know_is_asked_for_anew(
+    server: BackgroundServer,
+) -> None:
     record = Record("resp_of_old", 17)
     assert (await ask(server, record)).message.text == record.text == server.made[0].text
     assert record.lost == 1
@@ -194,7 +204,9 @@ async def test_without_it_as_before_and_asked_once(
         record = Record()
         assert (await ask(server, record)).message.text == record.text == server.made[-1].text
         assert record.response == ""
-    assert [bool(body.get("background")) for body in server.bodies] == [True] + [False] * (len(server.bodies) - 1)
+    assert [bool(body.get("background")) for body in server.bodies] == [True] + [False] * (
+        len(server.bodies) - 1
+    )
     assert len(server.made) == 2
     [line] = [record.getMessage() for record in caplog.records if record.name == "perdure.runs"]
     assert line.startswith("No background responses from http://127.0.0.1:")
@@ -226,7 +238,9 @@ async def test_incomplete(server: BackgroundServer) -> None:
 async def test_what_never_ends_is_ended(server: BackgroundServer) -> None:
     server.stop_after = 2
     record = Record()
-    with pytest.raises(ModelError, match="the provider reports that resp_1 is in_progress") as failed:
+    with pytest.raises(
+        ModelError, match="the provider reports that resp_1 is in_progress"
+    ) as failed:
         await ask(server, record, timeout=2.0)
     assert failed.value.kind == "timeout"
     assert server.cancelled == ["resp_1"]
@@ -250,10 +264,16 @@ async def test_a_key_that_is_refused_leaves_the_response(server: BackgroundServe
     record = Record("resp_1", 3)
     with pytest.raises(ModelError) as failed:
         await ask(server, record)
-    assert (failed.value.kind, record.response, server.cancelled) == ("authentication", "resp_1", [])
+    assert (failed.value.kind, record.response, server.cancelled) == (
+        "authentication",
+        "resp_1",
+        [],
+    )
 
 
-async def test_a_project_that_is_to_store_nothing_is_asked_no_more(server: BackgroundServer) -> None:
+async def test_a_project_that_is_to_store_nothing_is_asked_no_more(
+    server: BackgroundServer,
+) -> None:
     server.stores = False
     for _ in range(2):
         await ask(server, Record())

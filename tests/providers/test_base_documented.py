@@ -18,7 +18,16 @@ from perdure.errors import ModelError
 from perdure.messages import Message
 from perdure.options import RunOptions
 from perdure.providers import ModelCallOptions, close_clients
-from perdure.testing import InProcessRun, RecordedRun, ScriptedModel, ScriptedReply, asks, call, read_recording, says
+from perdure.testing import (
+    InProcessRun,
+    RecordedRun,
+    ScriptedModel,
+    ScriptedReply,
+    asks,
+    call,
+    read_recording,
+    says,
+)
 from perdure.tools.declaration import agent_with_tools
 
 from ..support.recorded_server import Recorded, RecordedServer
@@ -34,8 +43,12 @@ METADATA, RESEMBLING, WHOLE = (
 
 
 def install(folder: Path, module: str, key: str = "acme") -> None:
-    """A distribution in `folder` that has the module and the entry point of the page, which may have another key."""
-    [(group, entries)] = tomllib.loads(METADATA.replace("acme", key))["project"]["entry-points"].items()
+    """A distribution in `folder` that has the module and the entry point of the page, which may
+    have another key.
+    """
+    [(group, entries)] = tomllib.loads(METADATA.replace("acme", key))["project"][
+        "entry-points"
+    ].items()
     lines = [f"[{group}]", *(f"{name} = {target}" for name, target in entries.items())]
     about = folder / f"{key}_perdure-1.0.dist-info"
     about.mkdir()
@@ -74,7 +87,11 @@ async def test_a_provider_of_another_package(
     ],
 )
 async def test_its_failures_are_typed(
-    answer: Recorded, kind: str, recorded: RecordedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    answer: Recorded,
+    kind: str,
+    recorded: RecordedServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     install(tmp_path, WHOLE)
     monkeypatch.syspath_prepend(tmp_path)
@@ -122,7 +139,8 @@ async def test_its_runs_on_a_server_in_process_and_recorded(
     install(tmp_path, WHOLE + CALLING, "calling")
     monkeypatch.syspath_prepend(tmp_path)
     recorded.answers(
-        Recorded.of_json({"says": "", "asks": [["c1", "lower", {"text": "ACME"}]]}), Recorded.of_json({"says": "Done."})
+        Recorded.of_json({"says": "", "asks": [["c1", "lower", {"text": "ACME"}]]}),
+        Recorded.of_json({"says": "Done."}),
     )
     asked = agent_with_tools(
         agent(
@@ -141,13 +159,20 @@ async def test_its_runs_on_a_server_in_process_and_recorded(
         ("tool", "acme"),
         ("assistant", "Done."),
     ]
-    assert recorded.last.body["turns"][-1] == {"from": "tool", "says": "acme", "asks": [], "answers": "c1"}
+    assert recorded.last.body["turns"][-1] == {
+        "from": "tool",
+        "says": "acme",
+        "asks": [],
+        "answers": "c1",
+    }
     assert list(recorded.last.body["can"]) == ["lower"]
 
     replies = [asks(call("lower", text="ACME")), says("Done.")]
     assert (await InProcessRun(asked, model=replies, tools=[lower]).run()).output == "Done."
 
-    (tmp_path / "run.jsonl").write_text("\n".join([json.dumps(line) async for line in run.export()]))
+    (tmp_path / "run.jsonl").write_text(
+        "\n".join([json.dumps(line) async for line in run.export()])
+    )
     played = RecordedRun(read_recording(tmp_path / "run.jsonl"))
     assert (await asyncio.to_thread(played)).output == "Done."
     assert (await played.on_server(stage.client, tools=[lower])).output == "Done."
@@ -159,7 +184,8 @@ async def test_a_subclass_of_a_format() -> None:
     provider = shown["provider"]("acme", "chat")
     with ScriptedModel([ScriptedReply(text="Acme.")]) as model:
         asked = agent(
-            connection={"kind": "anonymous", "endpoint": model.openai_endpoint}, options={"maxOutputTokens": 9}
+            connection={"kind": "anonymous", "endpoint": model.openai_endpoint},
+            options={"maxOutputTokens": 9},
         )
         request = provider.to_request(asked, [Message.user("Who are you?")])
         assert request["max_tokens"] == 9

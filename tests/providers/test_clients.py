@@ -41,9 +41,13 @@ def no_ambient_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def sent_key(api: Api, recorded: RecordedServer, **connection: Any) -> str:
-    """The key that a call with this connection sends; every connection's endpoint is the recorded server."""
+    """The key that a call with this connection sends; every connection's endpoint is the recorded
+    server.
+    """
     is_anthropic = api[0] == "anthropic"
-    recorded.answers(Recorded(recording("anthropic_text.json" if is_anthropic else "chat_text.json")))
+    recorded.answers(
+        Recorded(recording("anthropic_text.json" if is_anthropic else "chat_text.json"))
+    )
     endpoint = recorded.url if is_anthropic else recorded.url + "/v1"
     calling = agent(api, connection={"endpoint": endpoint, **connection})
     provider = provider_for(calling)
@@ -63,7 +67,11 @@ async def sent_key(api: Api, recorded: RecordedServer, **connection: Any) -> str
     ],
 )
 async def test_the_connections_key_then_the_environments_then_none(
-    api: Api, variable: str, named_by: str, recorded: RecordedServer, monkeypatch: pytest.MonkeyPatch
+    api: Api,
+    variable: str,
+    named_by: str,
+    recorded: RecordedServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert await sent_key(api, recorded, kind="key") == "no-key", "a local server needs none"
     monkeypatch.setenv(variable, "sk-env")
@@ -72,7 +80,9 @@ async def test_the_connections_key_then_the_environments_then_none(
     assert await sent_key(api, recorded, kind="key") == "sk-env"
     assert await sent_key(api, recorded, kind="key", apiKey="sk-own") == "sk-own"
     assert await sent_key(api, recorded, kind="foundry") == "sk-env"
-    assert await sent_key(api, recorded, kind="anonymous") == "no-key", "an anonymous connection tells no secret"
+    assert await sent_key(api, recorded, kind="anonymous") == "no-key", (
+        "an anonymous connection tells no secret"
+    )
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -81,7 +91,9 @@ async def test_nothing_of_the_environment_goes_to_a_stranger(
 ) -> None:
     for name in VARIABLES:
         if not name.endswith(("_URL", "_ENDPOINT")):
-            monkeypatch.setenv(name, "x-gateway: planted" if name.endswith("HEADERS") else "planted")
+            monkeypatch.setenv(
+                name, "x-gateway: planted" if name.endswith("HEADERS") else "planted"
+            )
     recorded.answers(Recorded.of_json({"error": {"message": "who are you?"}}, status=401))
     calling = agent(api, connection={"kind": "key", "endpoint": recorded.url})
     with pytest.raises(ModelError) as caught:
@@ -89,7 +101,9 @@ async def test_nothing_of_the_environment_goes_to_a_stranger(
     assert caught.value.kind == "authentication"
     assert "(no key was sent to 127.0.0.1:" in caught.value.message
     assert "planted" not in str(recorded.last.headers)
-    monkeypatch.setenv("ANTHROPIC_BASE_URL" if api == ANTHROPIC else "OPENAI_BASE_URL", recorded.url)
+    monkeypatch.setenv(
+        "ANTHROPIC_BASE_URL" if api == ANTHROPIC else "OPENAI_BASE_URL", recorded.url
+    )
     with pytest.raises(ModelError):
         await provider_for(calling).call(calling, {}, ModelCallOptions(5))
     assert recorded.last.headers["x-gateway"] == "planted", "the owner has named this server"
@@ -100,11 +114,19 @@ async def test_nothing_of_the_environment_goes_to_a_stranger(
     [
         (401, "${env:MINE}", "(the key is that of ${env:MINE})"),
         (401, None, "(the key is that of OPENAI_API_KEY)"),
-        (404, None, "(the model is named by `id` below `model` in the agent's file, or by --model)"),
+        (
+            404,
+            None,
+            "(the model is named by `id` below `model` in the agent's file, or by --model)",
+        ),
     ],
 )
 async def test_a_refused_key_or_model_says_where_it_comes_from(
-    status: int, key: str | None, hint: str, recorded: RecordedServer, monkeypatch: pytest.MonkeyPatch
+    status: int,
+    key: str | None,
+    hint: str,
+    recorded: RecordedServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("MINE", "OPENAI_API_KEY"):
         monkeypatch.setenv(name, f"sk-of-{name}")
@@ -128,19 +150,29 @@ async def test_a_provider_that_resembles_another_gets_none_of_its_keys(
     recorded.answers(Recorded(b"{}"))
     alike = type("Alike", (type(provider_for(agent(api))),), {})("alike")
     with pytest.raises(ModelError):
-        await alike.call(agent(api, connection={"kind": "key", "endpoint": recorded.url}), {}, ModelCallOptions(5))
+        await alike.call(
+            agent(api, connection={"kind": "key", "endpoint": recorded.url}),
+            {},
+            ModelCallOptions(5),
+        )
     assert "planted" not in str(recorded.last.headers)
     with pytest.raises(ModelError, match="No endpoint for 'alike'"):
         await alike.call(agent(api), {}, ModelCallOptions(5))
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_a_redirect_to_another_server_is_not_followed(api: Api, recorded: RecordedServer) -> None:
+async def test_a_redirect_to_another_server_is_not_followed(
+    api: Api, recorded: RecordedServer
+) -> None:
     async with recorded_server() as other:
         to_other = {"location": f"{other.url}/elsewhere?key=1"}
         recorded.answers(Recorded(b"", status=307, headers=to_other))
-        calling = agent(api, connection={"kind": "key", "endpoint": recorded.url, "apiKey": "sk-own"})
-        with pytest.raises(ModelError, match=f"redirects to another server, {other.url}, where") as caught:
+        calling = agent(
+            api, connection={"kind": "key", "endpoint": recorded.url, "apiKey": "sk-own"}
+        )
+        with pytest.raises(
+            ModelError, match=f"redirects to another server, {other.url}, where"
+        ) as caught:
             await provider_for(calling).call(calling, {}, ModelCallOptions(5))
         assert (caught.value.kind, caught.value.status) == ("configuration", 307)
         assert not other.received
@@ -153,7 +185,11 @@ async def test_a_redirect_to_another_server_is_not_followed(api: Api, recorded: 
 
 def test_which_servers_a_key_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "https://gateway.example:8443/openai")
-    fits = ("https://api.openai.com/v1", "https://EU.api.openai.com", "https://gateway.example:8443/v1")
+    fits = (
+        "https://api.openai.com/v1",
+        "https://EU.api.openai.com",
+        "https://gateway.example:8443/v1",
+    )
     others = (
         "http://api.openai.com/v1",
         "https://api.openai.com:8443/v1",
@@ -170,7 +206,11 @@ def test_which_servers_a_key_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("api", "variable"),
-    [(CHAT, "OPENAI_API_KEY"), (("azure", "chat"), "AZURE_OPENAI_API_KEY"), (ANTHROPIC, "ANTHROPIC_API_KEY")],
+    [
+        (CHAT, "OPENAI_API_KEY"),
+        (("azure", "chat"), "AZURE_OPENAI_API_KEY"),
+        (ANTHROPIC, "ANTHROPIC_API_KEY"),
+    ],
 )
 async def test_a_missing_key_is_named(api: Api, variable: str) -> None:
     endpoint = {"endpoint": "https://r.openai.azure.com"} if api[0] == "azure" else {}
@@ -182,7 +222,10 @@ async def test_a_missing_key_is_named(api: Api, variable: str) -> None:
 @pytest.mark.parametrize(
     ("connection", "text"),
     [
-        ({"kind": "key", "endpoint": "localhost:8080/v1"}, "'localhost:8080/v1' has to start with http"),
+        (
+            {"kind": "key", "endpoint": "localhost:8080/v1"},
+            "'localhost:8080/v1' has to start with http",
+        ),
         ({"kind": "reference", "name": "nobody"}, "No connection is registered as 'nobody'"),
         ({"kind": "reference"}, "No connection is registered as None"),
         ({"kind": "oauth", "endpoint": "http://127.0.0.1:9"}, "can't be of kind 'oauth'"),
@@ -200,7 +243,9 @@ async def configuration_error(calling: Any) -> ModelError:
 
 
 async def test_a_registered_client_is_used(recorded: RecordedServer) -> None:
-    client = openai.AsyncOpenAI(base_url=recorded.url + "/v1", api_key="sk-registered", max_retries=5)
+    client = openai.AsyncOpenAI(
+        base_url=recorded.url + "/v1", api_key="sk-registered", max_retries=5
+    )
     register_connection("mine", client)
     assert get_connection("mine") is client
     assert await sent_key(CHAT, recorded, kind="reference", name="mine") == "sk-registered"
@@ -213,7 +258,9 @@ async def test_a_registered_client_is_used(recorded: RecordedServer) -> None:
 
 
 async def test_a_client_that_routes_by_the_body_gets_it_unencoded(recorded: RecordedServer) -> None:
-    client = openai.AsyncAzureOpenAI(azure_endpoint=recorded.url, api_key="k", api_version="2024-10-21")
+    client = openai.AsyncAzureOpenAI(
+        azure_endpoint=recorded.url, api_key="k", api_version="2024-10-21"
+    )
     register_connection("azure", client)
     recorded.answers(Recorded(recording("chat_text.json")))
     calling = agent(("azure", "chat"), connection={"kind": "reference", "name": "azure"})
@@ -228,7 +275,9 @@ async def test_a_client_that_routes_by_the_body_gets_it_unencoded(recorded: Reco
 async def test_a_registered_client_of_the_wrong_kind(kind: str, recorded: RecordedServer) -> None:
     sync, other = openai.OpenAI(api_key="k"), anthropic.AsyncAnthropic(api_key="k")
     register_connection("wrong", sync if kind == "sync" else other)
-    error = await configuration_error(agent(CHAT, connection={"kind": "reference", "name": "wrong"}))
+    error = await configuration_error(
+        agent(CHAT, connection={"kind": "reference", "name": "wrong"})
+    )
     assert "'openai' needs an openai.AsyncOpenAI" in error.message
     sync.close()
     await other.close()

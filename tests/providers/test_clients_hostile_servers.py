@@ -1,4 +1,6 @@
-"""A model server that means harm: it keeps calls, or the worker's memory, or wants its key to be seen."""
+"""A model server that means harm: it keeps calls, or the worker's memory, or wants its key to be
+seen.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ async def wild() -> AsyncIterator[RecordedServer]:
         await close_clients()
 
 
-async def ask(server: RecordedServer, api: str = "chat", *, streams: bool = False, **more: Any) -> ModelReply:
+async def ask(
+    server: RecordedServer, api: str = "chat", *, streams: bool = False, **more: Any
+) -> ModelReply:
     agent = asking(server, api)
     assert agent.model is not None
     assert agent.model.connection is not None
@@ -99,8 +103,16 @@ async def test_no_cookies(wild: RecordedServer) -> None:
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_the_key_in_what_the_provider_says_of_its_answer(wild: RecordedServer, api: str) -> None:
-    said = {**answer(api, "fine"), "id": KEY, "model": KEY, "usage": {"total_tokens": KEY}, KEY: [KEY]}
+async def test_the_key_in_what_the_provider_says_of_its_answer(
+    wild: RecordedServer, api: str
+) -> None:
+    said = {
+        **answer(api, "fine"),
+        "id": KEY,
+        "model": KEY,
+        "usage": {"total_tokens": KEY},
+        KEY: [KEY],
+    }
     if api == "chat":
         said["choices"][0]["finish_reason"] = KEY
     wild.answers(Recorded.of_json(said, headers={"x-request-id": KEY}))
@@ -108,11 +120,17 @@ async def test_the_key_in_what_the_provider_says_of_its_answer(wild: RecordedSer
 
 
 ECHOES = {
-    "a message": (json.dumps({"error": {"message": f"Wrong key {KEY}", "code": KEY, "type": KEY}}), {}),
+    "a message": (
+        json.dumps({"error": {"message": f"Wrong key {KEY}", "code": KEY, "type": KEY}}),
+        {},
+    ),
     "a page": (f"<html><title>{KEY}</title></html>", {}),
     "a text": (f"Bearer {KEY}", {}),
     "an object": (json.dumps({KEY: {KEY: KEY}}), {}),
-    "JSON in a text": (json.dumps({"error": {"message": json.dumps({"error": {"message": KEY}})}}), {}),
+    "JSON in a text": (
+        json.dumps({"error": {"message": json.dumps({"error": {"message": KEY}})}}),
+        {},
+    ),
     "a header": ("{}", {"x-request-id": KEY, "x-amzn-errortype": KEY, "retry-after": KEY}),
     "an address": ("", {"location": f"https://other.example/{KEY}?key={KEY}"}),
 }

@@ -35,18 +35,26 @@ async def test_two_gigabytes_in_a_small_answer() -> None:
 
 @pytest.mark.trial
 async def test_two_gigabytes_in_every_way() -> None:
-    await explode("gzip", "deflate", "twice", "text", "line", "comments", "error", "objects", "event", "items")
+    await explode(
+        "gzip", "deflate", "twice", "text", "line", "comments", "error", "objects", "event", "items"
+    )
 
 
 async def explode(*names: str) -> None:
-    """Answer with these bombs, in a process of their own: each ends the call, and none fills the memory."""
+    """Answer with these bombs, in a process of their own: each ends the call, and none fills the
+    memory.
+    """
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.support.bombs", str(2 * GIB), *names), stdout=asyncio.subprocess.PIPE
+        *(sys.executable, "-m", "tests.support.bombs", str(2 * GIB), *names),
+        stdout=asyncio.subprocess.PIPE,
     )
     printed, _ = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 0
     outcomes = json.loads(printed)
-    limit = "invalid_response: The answer has more than 16,777,216 bytes, which RunOptions.max_answer_bytes allows"
+    limit = (
+        "invalid_response: The answer has more than 16,777,216 bytes, which "
+        "RunOptions.max_answer_bytes allows"
+    )
     kinds = {name: outcome["outcome"].partition(":")[0] for name, outcome in outcomes.items()}
     assert kinds.pop("error") == "bad_request"
     assert set(kinds.values()) == {"invalid_response"}
@@ -56,13 +64,17 @@ async def explode(*names: str) -> None:
 
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
-async def test_the_bound_is_an_option(stage: Stage, wild: RecordedServer, api: str, streams: bool) -> None:
+async def test_the_bound_is_an_option(
+    stage: Stage, wild: RecordedServer, api: str, streams: bool
+) -> None:
     text = "word " * 4000
     pieces = [text[start : start + 50] for start in range(0, len(text), 50)]
     wild.answers(stream(events(api, pieces)) if streams else Recorded.of_json(answer(api, text)))
     async with stage.worker():
         run = await stage.start(asking(wild, api), stream=streams, max_answer_bytes=10_000)
-        with pytest.raises(ExecuteError, match=r"more than 10,000 bytes, which RunOptions\.max_answer_bytes") as caught:
+        with pytest.raises(
+            ExecuteError, match=r"more than 10,000 bytes, which RunOptions\.max_answer_bytes"
+        ) as caught:
             await run.result()
         assert caught.value.reason == "invalid_response"
         assert len(wild.received) == RunOptions().max_llm_retries

@@ -20,20 +20,43 @@ CALLS = [("a", "look", '{"at": {"page": 1}}'), ("b", "look", '{"at": {"page": 2}
 EARLY = {CHAT: "length", RESPONSES: "max_output_tokens", ANTHROPIC: "max_tokens"}
 
 
-def whole(api: Api, word: str, text: str = "", calls: Any = (), *, status: str = "completed") -> Json:
+def whole(
+    api: Api, word: str, text: str = "", calls: Any = (), *, status: str = "completed"
+) -> Json:
     """A response that is not streamed, and ends with this word."""
     if api == CHAT:
-        asked = [{"id": id, "function": {"name": name, "arguments": arguments}} for id, name, arguments in calls]
-        return {"choices": [{"message": {"content": text, "tool_calls": asked}, "finish_reason": word}]}
+        asked = [
+            {"id": id, "function": {"name": name, "arguments": arguments}}
+            for id, name, arguments in calls
+        ]
+        return {
+            "choices": [{"message": {"content": text, "tool_calls": asked}, "finish_reason": word}]
+        }
     if api == ANTHROPIC:
-        used = [{"type": "tool_use", "id": id, "name": name, "input": arguments} for id, name, arguments in calls]
-        return {"content": [{"type": "text", "text": text}] * bool(text) + used, "stop_reason": word}
+        used = [
+            {"type": "tool_use", "id": id, "name": name, "input": arguments}
+            for id, name, arguments in calls
+        ]
+        return {
+            "content": [{"type": "text", "text": text}] * bool(text) + used,
+            "stop_reason": word,
+        }
     said = [{"type": "message", "content": [{"type": "output_text", "text": text}]}] * bool(text)
     asked = [
-        {"type": "function_call", "call_id": id, "name": name, "arguments": arguments, "status": status}
+        {
+            "type": "function_call",
+            "call_id": id,
+            "name": name,
+            "arguments": arguments,
+            "status": status,
+        }
         for id, name, arguments in calls
     ]
-    return {"status": "incomplete", "incomplete_details": {"reason": word}, "output": [*said, *asked]}
+    return {
+        "status": "incomplete",
+        "incomplete_details": {"reason": word},
+        "output": [*said, *asked],
+    }
 
 
 def read(api: Api, response: Json) -> ModelReply:
@@ -57,28 +80,46 @@ def test_words_that_cut_an_answer_short(api: Api) -> None:
 
 @pytest.mark.parametrize("api", APIS)
 def test_words_of_refusals_and_faults(api: Api) -> None:
-    assert {kind_of(api, whole(api, word)) for word in [*table()["ends"]["refused"], *FILTERED, "SAFETY"]} == {
-        "refusal"
-    }
+    assert {
+        kind_of(api, whole(api, word))
+        for word in [*table()["ends"]["refused"], *FILTERED, "SAFETY"]
+    } == {"refusal"}
     assert kind_of(api, whole(api, "refusal", "Well,")) == "refusal"
-    assert {kind_of(api, whole(api, word, "It is")) for word in table()["ends"]["broken"]} == {"invalid_response"}
+    assert {kind_of(api, whole(api, word, "It is")) for word in table()["ends"]["broken"]} == {
+        "invalid_response"
+    }
 
 
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("text", ["", " \n"])
 def test_nothing_is_not_an_answer(api: Api, text: str) -> None:
     early = EARLY[api]
-    assert {kind_of(api, whole(api, word, text)) for word in ("stop", "end_turn", early)} == {"empty"}
+    assert {kind_of(api, whole(api, word, text)) for word in ("stop", "end_turn", early)} == {
+        "empty"
+    }
     assert kind_of(api, whole(api, "model_context_window_exceeded", text)) == "context_length"
 
 
 def test_words_that_end_a_whole_reply() -> None:
-    for word in ("stop", "tool_calls", "function_call", "stop_sequence", "eos", "never heard of", "", None, 7, ["x"]):
+    for word in (
+        "stop",
+        "tool_calls",
+        "function_call",
+        "stop_sequence",
+        "eos",
+        "never heard of",
+        "",
+        None,
+        7,
+        ["x"],
+    ):
         assert read(CHAT, whole(CHAT, word, "It is")).ended == "whole"  # type: ignore[arg-type]
 
 
 def test_the_words_of_a_refusal() -> None:
-    said = {"choices": [{"message": {"content": None, "refusal": "I can't."}, "finish_reason": "stop"}]}
+    said = {
+        "choices": [{"message": {"content": None, "refusal": "I can't."}, "finish_reason": "stop"}]
+    }
     item = {"type": "message", "content": [{"type": "refusal", "refusal": "I can't."}]}
     for api, response in ((CHAT, said), (RESPONSES, {"status": "completed", "output": [item]})):
         with pytest.raises(ModelError, match=r"^Model refused: I can't\.$"):
@@ -105,7 +146,9 @@ def test_a_paused_turn_is_kept_to_be_sent_back() -> None:
 
 
 @pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize("left", ["", "{}", '{"at": {"page": 2}', '{"at": {"page": 2}},', "```json\n{}\n```", "[1]"])
+@pytest.mark.parametrize(
+    "left", ["", "{}", '{"at": {"page": 2}', '{"at": {"page": 2}},', "```json\n{}\n```", "[1]"]
+)
 def test_a_call_that_was_cut_off_has_a_fault(api: Api, left: str) -> None:
     response = whole(api, EARLY[api], "", [CALLS[0], ("b", "look", left)])
     response["usage"] = {"output_tokens": 4096, "completion_tokens": 4096}
@@ -116,12 +159,18 @@ def test_a_call_that_was_cut_off_has_a_fault(api: Api, left: str) -> None:
         "Error: This call was not made: the reply was cut off at 4,096 tokens (finish reason"
     )
     assert "write less in one call" in second.fault
-    assert [call.fault for call in read(api, whole(api, "stop", "", CALLS)).message.tool_calls] == [None, None]
+    assert [call.fault for call in read(api, whole(api, "stop", "", CALLS)).message.tool_calls] == [
+        None,
+        None,
+    ]
 
 
 def test_the_last_call_of_a_reply_that_was_cut_short_counts_where_the_api_closes_it() -> None:
     def faults(api: Api, calls: Any = CALLS, **more: Any) -> list[bool]:
-        return [bool(call.fault) for call in read(api, whole(api, EARLY[api], "", calls, **more)).message.tool_calls]
+        return [
+            bool(call.fault)
+            for call in read(api, whole(api, EARLY[api], "", calls, **more)).message.tool_calls
+        ]
 
     assert faults(CHAT) == faults(RESPONSES) == [False, False]
     assert faults(RESPONSES, status="incomplete") == [True, True]

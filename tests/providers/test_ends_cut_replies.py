@@ -1,6 +1,8 @@
-"""Replies that are cut off at any byte: no call is executed that is not whole, and each that is, is, once.
+"""Replies that are cut off at any byte: no call is executed that is not whole, and each that is,
+is, once.
 
-Bytes over HTTP through the SDKs, and the loop; what reaches a tool counts as executed, whatever the tool would say.
+Bytes over HTTP through the SDKs, and the loop; what reaches a tool counts as executed, whatever the
+tool would say.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ async def server() -> AsyncIterator[CutServer]:
         await close_clients()
 
 
-async def play(server: CutServer, number: int) -> tuple[CutReply, list[tuple[int, ToolRequest]], RunResult]:
+async def play(
+    server: CutServer, number: int
+) -> tuple[CutReply, list[tuple[int, ToolRequest]], RunResult]:
     case = server.cases[str(number)] = CutReply(number)
     agent = asking(server, case.api, TOOLS)
     assert agent.model is not None
@@ -68,7 +72,9 @@ async def play(server: CutServer, number: int) -> tuple[CutReply, list[tuple[int
         heart.speak(1, 1)
         return await ask_model(agent, messages, options, heart)
 
-    run = WatchedRun(agent, [Message.user("Go.")], model=model, tools=dict.fromkeys(TOOLS, str), options=options)
+    run = WatchedRun(
+        agent, [Message.user("Go.")], model=model, tools=dict.fromkeys(TOOLS, str), options=options
+    )
     run.effects.case, run.effects.executed = case, []
     result = await run.run()
     del server.cases[str(number)]
@@ -80,7 +86,10 @@ async def check(server: CutServer, numbers: Iterable[int]) -> Counter[str]:
     seen: Counter[str] = Counter()
     for number in numbers:
         case, executed, result = await play(server, number)
-        where = f"case {number}: {case.api}, {'streamed' if case.streams else 'not streamed'}, {case.way}"
+        where = (
+            f"case {number}: {case.api}, {'streamed' if case.streams else 'not streamed'}, "
+            f"{case.way}"
+        )
         at_once = {request.call_id for after, request in executed if after == 1}
         whole = {sent.id for sent in case.sent if sent.is_whole}
         marked = {sent.id for sent in case.sent if sent.is_marked}
@@ -94,7 +103,9 @@ async def check(server: CutServer, numbers: Iterable[int]) -> Counter[str]:
             seen["answers that say that they are cut short"] += 1
             continue
         done = Counter(request.call_id[:2] for _, request in executed)
-        assert done == Counter(case.arguments.keys()), f"{where}: a call was lost or repeated: {done}"
+        assert done == Counter(case.arguments.keys()), (
+            f"{where}: a call was lost or repeated: {done}"
+        )
     return seen
 
 
@@ -109,4 +120,7 @@ async def test_replies_that_are_cut_off(server: CutServer) -> None:
 async def test_10_000_replies_that_are_cut_off(server: CutServer) -> None:
     began = time.monotonic()
     seen = await check(server, range(10_000))
-    print(f"\n10,000 replies in {time.monotonic() - began:.0f} s, {time.process_time():.0f} s of CPU: {dict(seen)}")
+    print(
+        f"\n10,000 replies in {time.monotonic() - began:.0f} s, {time.process_time():.0f} s of "
+        f"CPU: {dict(seen)}"
+    )

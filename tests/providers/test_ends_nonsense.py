@@ -1,4 +1,5 @@
-"""Whatever nonsense a server sends: it is asked again, the call is refused, or the run is held or fails and says why.
+"""Whatever nonsense a server sends: it is asked again, the call is refused, or the run is held or
+fails and says why.
 
 Bytes over HTTP through the SDKs, and the loop. The table is `tests/support/nonsense.txt`.
 """
@@ -83,7 +84,9 @@ async def outcome(nonsense: NonsenseServer, api: str, kind: str, *, streams: boo
     agent = agent_of(nonsense, api, kind)
     name = f"{api} {kind}"
     seconds = 0.3 if kind in HANGS else SECONDS
-    options = RunOptions(stream=streams, llm_timeout=seconds, max_llm_retries=2, rate_limit_seconds=60)
+    options = RunOptions(
+        stream=streams, llm_timeout=seconds, max_llm_retries=2, rate_limit_seconds=60
+    )
     failures: list[ModelError] = []
 
     async def model(agent: Agent, messages: list[Message]) -> ModelReply:
@@ -95,7 +98,9 @@ async def outcome(nonsense: NonsenseServer, api: str, kind: str, *, streams: boo
             failures.append(error)
             raise
 
-    run = HeldRun(agent, [Message.user("How is it?")], model=model, tools={TOOL: str}, options=options)
+    run = HeldRun(
+        agent, [Message.user("How is it?")], model=model, tools={TOOL: str}, options=options
+    )
     began = time.monotonic()
     try:
         result: Any = await run.run()
@@ -132,8 +137,13 @@ def judged(name: str, run: HeldRun, failures: list[ModelError], result: Any, ask
 
 async def check(nonsense: NonsenseServer, pairs: Iterable[tuple[str, str]]) -> None:
     expected = table()
-    seen = {(kind, api): await outcome(nonsense, api, kind, streams="streamed" in kind) for kind, api in pairs}
-    assert {pair: (word, expected[pair]) for pair, word in seen.items() if word != expected[pair]} == {}
+    seen = {
+        (kind, api): await outcome(nonsense, api, kind, streams="streamed" in kind)
+        for kind, api in pairs
+    }
+    assert {
+        pair: (word, expected[pair]) for pair, word in seen.items() if word != expected[pair]
+    } == {}
 
 
 def test_the_table_is_whole() -> None:
@@ -157,9 +167,20 @@ async def test_each_kind_of_nonsense_on_three_apis(nonsense: NonsenseServer) -> 
 
 
 WHOLE_RUNS = (
-    *("the list is null", "the text is empty", "the call is of an unknown type", "the name is null"),
+    *(
+        "the list is null",
+        "the text is empty",
+        "the call is of an unknown type",
+        "the name is null",
+    ),
     *("a body: a page", "a body: deep", "in a 200: an error of Google's", "in a 200: an overflow"),
-    *("a status: 401", "a status: 307 elsewhere", "sent: gzip that is none", "sent: a refusal", "sent: no HTTP"),
+    *(
+        "a status: 401",
+        "a status: 307 elsewhere",
+        "sent: gzip that is none",
+        "sent: a refusal",
+        "sent: no HTTP",
+    ),
 )
 
 
@@ -170,7 +191,9 @@ async def test_whole_runs(nonsense: NonsenseServer, stage: Stage) -> None:
         runs = {}
         for number, kind in enumerate(WHOLE_RUNS):
             api = APIS[number % 3]
-            runs[kind, api] = await stage.start(agent_of(nonsense, api, kind), max_llm_retries=2, on_failure="hold")
+            runs[kind, api] = await stage.start(
+                agent_of(nonsense, api, kind), max_llm_retries=2, on_failure="hold"
+            )
         for pair, run in runs.items():
             assert await end_of(run) == followed(expected[pair]), pair
 
@@ -190,7 +213,9 @@ async def end_of(run: RunHandle) -> str:
             await ended
         return f"held: {why.reason}"
     failure = ended.exception()
-    return f"failed: {failure.reason}" if isinstance(failure, ExecuteError) else ended.result().output
+    return (
+        f"failed: {failure.reason}" if isinstance(failure, ExecuteError) else ended.result().output
+    )
 
 
 def followed(word: str) -> str:

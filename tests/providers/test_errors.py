@@ -10,7 +10,9 @@ from perdure.loop.failed_calls import may_pass
 from perdure.providers.errors import asked_wait, error_from_http
 
 
-def openai_error(message: str, code: str | None = None, type_: str = "invalid_request_error") -> dict[str, Any]:
+def openai_error(
+    message: str, code: str | None = None, type_: str = "invalid_request_error"
+) -> dict[str, Any]:
     return {"error": {"message": message, "type": type_, "param": None, "code": code}}
 
 
@@ -18,7 +20,10 @@ def anthropic_error(message: str, type_: str) -> dict[str, Any]:
     return {"type": "error", "error": {"type": type_, "message": message}, "request_id": "req_body"}
 
 
-TOO_LONG = "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens."
+TOO_LONG = (
+    "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 "
+    "tokens."
+)
 NO_CREDIT = "Your credit balance is too low to access the Anthropic API."
 
 
@@ -32,12 +37,16 @@ NO_CREDIT = "Your credit balance is too low to access the Anthropic API."
         (400, openai_error("Limit", "billing_hard_limit_reached"), "quota_exhausted"),
         (
             400,
-            anthropic_error("prompt is too long: 200001 tokens > 200000 maximum", "invalid_request_error"),
+            anthropic_error(
+                "prompt is too long: 200001 tokens > 200000 maximum", "invalid_request_error"
+            ),
             "context_length",
         ),
         (
             400,
-            anthropic_error("input length and `max_tokens` exceed context limit", "invalid_request_error"),
+            anthropic_error(
+                "input length and `max_tokens` exceed context limit", "invalid_request_error"
+            ),
             "context_length",
         ),
         (400, anthropic_error(NO_CREDIT, "invalid_request_error"), "quota_exhausted"),
@@ -51,13 +60,19 @@ NO_CREDIT = "Your credit balance is too low to access the Anthropic API."
         (404, {"error": "model 'x' not found"}, "not_found"),
         (408, "", "timeout"),
         (409, openai_error("Conflict"), "server"),
-        (413, anthropic_error("Request exceeds the maximum size", "request_too_large"), "context_length"),
+        (
+            413,
+            anthropic_error("Request exceeds the maximum size", "request_too_large"),
+            "context_length",
+        ),
         (418, {}, "bad_request"),
         (422, {"detail": [{"loc": ["body"]}]}, "bad_request"),
         (429, openai_error("Rate limit reached", "rate_limit_exceeded", "requests"), "rate_limit"),
         (
             429,
-            openai_error("You exceeded your current quota", "insufficient_quota", "insufficient_quota"),
+            openai_error(
+                "You exceeded your current quota", "insufficient_quota", "insufficient_quota"
+            ),
             "quota_exhausted",
         ),
         (429, anthropic_error("Slow down", "rate_limit_error"), "rate_limit"),
@@ -80,19 +95,37 @@ def test_classes(status: int | None, body: Any, kind: str) -> None:
 
 
 def test_only_what_may_pass_is_asked_again() -> None:
-    kinds = {status: error_from_http(status, {}, {}, provider="p").kind for status in (400, 401, 403, 404, 422)}
+    kinds = {
+        status: error_from_http(status, {}, {}, provider="p").kind
+        for status in (400, 401, 403, 404, 422)
+    }
     assert not any(map(may_pass, kinds.values()))
-    passing = [error_from_http(status, {}, {}, provider="p").kind for status in (408, 429, 500, 502, 503, 529)]
+    passing = [
+        error_from_http(status, {}, {}, provider="p").kind
+        for status in (408, 429, 500, 502, 503, 529)
+    ]
     assert all(map(may_pass, passing))
 
 
 def test_text_and_request_id() -> None:
-    error = error_from_http(429, {"x-request-id": "req_1"}, openai_error("Slow down"), provider="openai")
+    error = error_from_http(
+        429, {"x-request-id": "req_1"}, openai_error("Slow down"), provider="openai"
+    )
     assert (error.message, error.request_id) == ("Slow down", "req_1")
-    in_body = error_from_http(529, {}, anthropic_error("Full", "overloaded_error"), provider="anthropic")
+    in_body = error_from_http(
+        529, {}, anthropic_error("Full", "overloaded_error"), provider="anthropic"
+    )
     assert (in_body.message, in_body.request_id) == ("Full", "req_body")
-    assert error_from_http(502, {"request-id": "r"}, "", provider="p", fallback="Error code: 502").request_id == "r"
-    assert error_from_http(502, {}, "", provider="p", fallback="Error code: 502").message == "Error code: 502"
+    assert (
+        error_from_http(
+            502, {"request-id": "r"}, "", provider="p", fallback="Error code: 502"
+        ).request_id
+        == "r"
+    )
+    assert (
+        error_from_http(502, {}, "", provider="p", fallback="Error code: 502").message
+        == "Error code: 502"
+    )
     assert error_from_http(502, {}, None, provider="p").message == "HTTP status 502"
 
 

@@ -1,4 +1,6 @@
-"""However long a provider's error is: it costs the requests that its kind deserves, and ends the run with a text."""
+"""However long a provider's error is: it costs the requests that its kind deserves, and ends the
+run with a text.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ async def wild() -> AsyncIterator[RecordedServer]:
         await close_clients()
 
 
-async def failure(stage: Stage, server: RecordedServer, api: str = "chat", **options: Any) -> RunError:
+async def failure(
+    stage: Stage, server: RecordedServer, api: str = "chat", **options: Any
+) -> RunError:
     async with stage.worker():
         run = await stage.start(asking(server, api), **options)
         with pytest.raises(RunError) as caught:
@@ -42,12 +46,18 @@ async def failure(stage: Stage, server: RecordedServer, api: str = "chat", **opt
 def refusing(api: str, words: str) -> list[dict[str, Any]]:
     """A stream in which the model refuses with these words."""
     if api == "chat":
-        return [{"choices": [{"delta": {"refusal": words}}]}, {"choices": [{"delta": {}, "finish_reason": "stop"}]}]
+        return [
+            {"choices": [{"delta": {"refusal": words}}]},
+            {"choices": [{"delta": {}, "finish_reason": "stop"}]},
+        ]
     return [{"type": "response.refusal.delta", "delta": words}]
 
 
 ANSWERS = {
-    "json": (Recorded.of_json({"error": {"message": "m " * (LONG // 2)}}, status=400), "bad_request"),
+    "json": (
+        Recorded.of_json({"error": {"message": "m " * (LONG // 2)}}, status=400),
+        "bad_request",
+    ),
     "html": (Recorded(b"<p>" * (LONG // 3), status=502, content_type="text/html"), "server"),
     "streamed": (stream([{"type": "error", "error": {"message": "x" * LONG}}]), "server"),
     "refusal": (stream(refusing("chat", "no " * (LONG // 3))), "refusal"),
@@ -66,8 +76,13 @@ async def test_a_long_error_ends_the_run(stage: Stage, wild: RecordedServer, ans
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_five_megabytes_cost_one_request_and_decide_whole(stage: Stage, wild: RecordedServer, api: str) -> None:
-    body = {"error": {"message": "x" * HUGE, "code": "context_length_exceeded"}, "request_id": "r" * 1000}
+async def test_five_megabytes_cost_one_request_and_decide_whole(
+    stage: Stage, wild: RecordedServer, api: str
+) -> None:
+    body = {
+        "error": {"message": "x" * HUGE, "code": "context_length_exceeded"},
+        "request_id": "r" * 1000,
+    }
     wild.answers(Recorded.of_json(body, status=400))
     error = await failure(stage, wild, api)
     assert error.reason == "context_length"
@@ -86,9 +101,15 @@ async def test_a_guardrail_that_fails_with_a_megabyte(stage: Stage, wild: Record
 
 
 @pytest.mark.parametrize("unknown_tools", ["raise", "recover"])
-async def test_a_tool_name_of_half_a_megabyte(stage: Stage, wild: RecordedServer, unknown_tools: str) -> None:
+async def test_a_tool_name_of_half_a_megabyte(
+    stage: Stage, wild: RecordedServer, unknown_tools: str
+) -> None:
     call = {"id": "c", "type": "function", "function": {"name": "x" * LONG, "arguments": "{}"}}
-    asked = {"choices": [{"message": {"content": None, "tool_calls": [call]}, "finish_reason": "tool_calls"}]}
+    asked = {
+        "choices": [
+            {"message": {"content": None, "tool_calls": [call]}, "finish_reason": "tool_calls"}
+        ]
+    }
     wild.answers(Recorded.of_json(asked), Recorded.of_json(answer("chat", "sorry")))
     async with stage.worker({"look": str}):
         run = await stage.start(asking(wild, tools=["look"]), unknown_tools=unknown_tools)
@@ -100,8 +121,14 @@ async def test_a_tool_name_of_half_a_megabyte(stage: Stage, wild: RecordedServer
     assert len(str(caught.value)) < BOUND
 
 
-async def test_the_error_names_the_call_and_counts_retries(stage: Stage, wild: RecordedServer) -> None:
-    wild.answers(Recorded.of_json({"error": {"message": "Down"}}, status=500, headers={"x-request-id": "req_7"}))
+async def test_the_error_names_the_call_and_counts_retries(
+    stage: Stage, wild: RecordedServer
+) -> None:
+    wild.answers(
+        Recorded.of_json(
+            {"error": {"message": "Down"}}, status=500, headers={"x-request-id": "req_7"}
+        )
+    )
     error = await failure(stage, wild, max_llm_retries=3)
     host = wild.url.removeprefix("http://")
     details = f"status 500, from {host}, model wild, request req_7"

@@ -1,4 +1,6 @@
-"""What was written of a conversation is used again for as long as the conversation lives, and never changed."""
+"""What was written of a conversation is used again for as long as the conversation lives, and never
+changed.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +28,27 @@ JSON = st.recursive(
     | st.integers(-(2**60), 2**60)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)
+    ),
     max_leaves=8,
 )
 
 
 def conversation() -> list[Message]:
-    calls = [ToolCall(id=f"c{number}", name="look", arguments='{"at": "it"}') for number in range(2)]
+    calls = [
+        ToolCall(id=f"c{number}", name="look", arguments='{"at": "it"}') for number in range(2)
+    ]
     return [
         Message.system("Be brief."),
         Message.user("Look."),
         Message.assistant("I look.", calls),
         Message(role="tool", parts=[TextPart(value="nothing")], metadata={"tool_call_id": "c0"}),
-        Message(role="tool", parts=[ImagePart(source="aGk=", mediaType="image/png")], metadata={"tool_call_id": "c1"}),
+        Message(
+            role="tool",
+            parts=[ImagePart(source="aGk=", mediaType="image/png")],
+            metadata={"tool_call_id": "c1"},
+        ),
         Message.user("And now?"),
         Message.user(""),
         Message.user("Well?"),
@@ -59,7 +69,10 @@ class Shouts:
 
 def test_writes_unchanging_messages_once() -> None:
     shouts, message = Shouts(), Message.user("hi")
-    assert [shouts.memo(Unchanging([message])), shouts.memo(Unchanging([message]))] == [["HI"], ["HI"]]
+    assert [shouts.memo(Unchanging([message])), shouts.memo(Unchanging([message]))] == [
+        ["HI"],
+        ["HI"],
+    ]
     assert shouts.asked == ["hi"]
     assert shouts.memo(Unchanging([Message.user("hi")])) == ["HI"]
     assert shouts.asked == ["hi", "hi"]
@@ -163,7 +176,9 @@ def test_any_series_of_conversations(api: tuple[str, str], series: list[list[int
 def test_an_earlier_request_is_encoded_as_it_was() -> None:
     """A turn that was joined with the next message belongs to the later request alone."""
     asked, messages = agent(ANTHROPIC), [Message.user("a"), Message.user("b"), Message.user("c")]
-    requests = [provider_for(asked).to_request(asked, Unchanging(messages[:end])) for end in (1, 2, 3)]
+    requests = [
+        provider_for(asked).to_request(asked, Unchanging(messages[:end])) for end in (1, 2, 3)
+    ]
     for request in (*reversed(requests), *requests):
         assert json.loads(encode(request)) == request
     assert [len(request["messages"][0]["content"]) for request in requests] == [1, 2, 3]
@@ -189,7 +204,9 @@ def test_a_message_that_is_no_unicode() -> None:
         assert b'"content":"a?"' in encode(provider_for(asked).to_request(asked, messages))
 
 
-@pytest.mark.parametrize(("before", "after"), [(1, True), (True, 1), (1, 1.0), (0.0, -0.0), (0, False)])
+@pytest.mark.parametrize(
+    ("before", "after"), [(1, True), (True, 1), (1, 1.0), (0.0, -0.0), (0, False)]
+)
 def test_what_python_takes_for_equal_is_not_mixed_up(before: Any, after: Any) -> None:
     written = Memo[Agent, Any](lambda named: [{"n": named.metadata["n"]}])  # type: ignore[index]
     first, *others = [Agent(metadata={"n": number}) for number in ("first", before, after)]

@@ -20,7 +20,12 @@ async def reply(text: str, agent: Agent = PLAIN, *, reads_calls: bool = True) ->
 
 async def test_a_text_costs_nothing() -> None:
     said = await reply("Hello!")
-    assert (said.message.text, said.usage, said.cost_usd, said.warnings) == ("Hello!", Usage(), 0.0, [])
+    assert (said.message.text, said.usage, said.cost_usd, said.warnings) == (
+        "Hello!",
+        Usage(),
+        0.0,
+        [],
+    )
 
 
 async def test_calls_by_name_with_ids_of_their_own() -> None:
@@ -50,12 +55,16 @@ async def test_it_is_streamed_word_by_word() -> None:
 
 
 async def test_an_answer_that_has_a_structure() -> None:
-    agent = Agent.model_validate({"name": "s", "outputs": [{"name": "score", "kind": "integer", "required": True}]})
+    agent = Agent.model_validate(
+        {"name": "s", "outputs": [{"name": "score", "kind": "integer", "required": True}]}
+    )
     assert (await reply('{"score": 3}', agent)).output == {"score": 3}
     assert (await reply("no", agent)).faults == ["the answer is not a JSON object"]
 
 
-@pytest.mark.parametrize("text", ['{"tool": "echo", "arguments": {}}', '{"agent": "a", "task": "b"}', " {} "])
+@pytest.mark.parametrize(
+    "text", ['{"tool": "echo", "arguments": {}}', '{"agent": "a", "task": "b"}', " {} "]
+)
 async def test_an_action_is_text_where_calls_are_native_and_says_so(text: str) -> None:
     said = await reply(text)
     assert said.message.text == text
@@ -64,5 +73,8 @@ async def test_an_action_is_text_where_calls_are_native_and_says_so(text: str) -
 
 
 def test_more_calls_than_answers() -> None:
-    with pytest.raises(ConfigurationError, match=r"2 mock answers, and this is model call 3.*an action for each step"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"2 mock answers, and this is model call 3.*an action for each step",
+    ):
         MockedModel(["{}", "Hello"], 3, reads_calls=True)

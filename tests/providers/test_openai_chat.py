@@ -45,12 +45,25 @@ def wire(*messages: dict[str, Any]) -> Any:
         ),
         pytest.param(
             [{"kind": "file", "source": "JVBERi0xLjQ=", "filename": "y.pdf"}],
-            [{"type": "file", "file": {"filename": "y.pdf", "file_data": "data:application/pdf;base64,JVBERi0xLjQ="}}],
+            [
+                {
+                    "type": "file",
+                    "file": {
+                        "filename": "y.pdf",
+                        "file_data": "data:application/pdf;base64,JVBERi0xLjQ=",
+                    },
+                }
+            ],
             id="a PDF goes with its name and its content",
         ),
         pytest.param(
             [{"kind": "file", "source": "data:text/csv;base64,YTti"}],
-            [{"type": "file", "file": {"filename": "file.csv", "file_data": "data:text/csv;base64,YTti"}}],
+            [
+                {
+                    "type": "file",
+                    "file": {"filename": "file.csv", "file_data": "data:text/csv;base64,YTti"},
+                }
+            ],
             id="a file without a name gets one",
         ),
     ],
@@ -74,7 +87,9 @@ def test_content(given: Any, content: Any) -> None:
 )
 def test_audio_formats(media_type: str | None, format_: str) -> None:
     [sent] = wire(message("user", [{"kind": "audio", "value": "AAAA", "mediaType": media_type}]))
-    assert sent["content"] == [{"type": "input_audio", "input_audio": {"data": "AAAA", "format": format_}}]
+    assert sent["content"] == [
+        {"type": "input_audio", "input_audio": {"data": "AAAA", "format": format_}}
+    ]
 
 
 def test_audio_of_a_data_uri_is_sent_without_its_head() -> None:
@@ -84,13 +99,17 @@ def test_audio_of_a_data_uri_is_sent_without_its_head() -> None:
 
 def test_metadata_is_merged_but_for_what_is_internal() -> None:
     kept = {"api": "anthropic", "content": []}
-    [sent] = wire(message("user", "Hi", name="Alice", provider_content=kept, status="error", role="x"))
+    [sent] = wire(
+        message("user", "Hi", name="Alice", provider_content=kept, status="error", role="x")
+    )
     assert sent == {"role": "user", "name": "Alice", "content": "Hi"}
 
 
 def test_a_message_that_only_asks_for_tools_has_empty_content() -> None:
     asked, answered, empty = wire(
-        asking(("c1", "f", "{}"), ("c2", "f", "not json")), answering("c1", "72"), answering("c2", "")
+        asking(("c1", "f", "{}"), ("c2", "f", "not json")),
+        answering("c1", "72"),
+        answering("c2", ""),
     )
     assert asked["content"] == ""
     assert [call["function"]["arguments"] for call in asked["tool_calls"]] == [
@@ -151,10 +170,16 @@ def test_nothing_to_say_is_absent() -> None:
 
 
 def test_outputs_are_a_strict_response_format() -> None:
-    request = to_request(agent(outputs=[{"name": "a", "required": True}, {"name": "b", "kind": "integer"}]), [])
+    request = to_request(
+        agent(outputs=[{"name": "a", "required": True}, {"name": "b", "kind": "integer"}]), []
+    )
     form = request["response_format"]["json_schema"]
     assert request["response_format"]["type"] == "json_schema"
-    assert (form["name"], form["strict"], form["schema"]["required"]) == ("structured_output", True, ["a", "b"])
+    assert (form["name"], form["strict"], form["schema"]["required"]) == (
+        "structured_output",
+        True,
+        ["a", "b"],
+    )
     assert form["schema"]["properties"]["b"] == {"type": ["integer", "null"]}
 
 
@@ -173,6 +198,9 @@ def test_what_a_run_remembers_of_a_call_is_no_field_of_the_request(result: ToolR
     """Strict servers refuse the whole conversation for a field that they do not know."""
     remembered = {"outcome_unknown": {"same": "s", "key": "k"}, "settled_outcomes": ["k"]}
     asked = Message.assistant("", [ToolCall(id="c1", name="look", arguments="{}")])
-    for answer in (Message.tool(asked.tool_calls[0], result), Message.tool(asked.tool_calls[0], result, remembered)):
+    for answer in (
+        Message.tool(asked.tool_calls[0], result),
+        Message.tool(asked.tool_calls[0], result, remembered),
+    ):
         told = to_request(agent(), [asked.model_dump(), answer.model_dump()])["messages"][1]
         assert told == {"role": "tool", "tool_call_id": "c1", "content": result.text}

@@ -19,7 +19,14 @@ SAID = {
     "status": "completed",
     "content": [{"type": "output_text", "text": "Looking.", "annotations": []}],
 }
-CALL = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "f", "arguments": "{}", "status": "completed"}
+CALL = {
+    "type": "function_call",
+    "id": "fc_1",
+    "call_id": "c1",
+    "name": "f",
+    "arguments": "{}",
+    "status": "completed",
+}
 RESPONSE = {"id": "resp_1", "status": "completed", "output": [REASONING, SAID, CALL]}
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "72"}
 
@@ -29,8 +36,17 @@ def request(*messages: Any, **fields: Any) -> dict[str, Any]:
 
 
 def test_system_and_developer_become_instructions() -> None:
-    sent = request(message("system", "A"), message("user", "Hi"), message("developer", "B"), message("system", ""))
-    assert sent == {"model": "m", "instructions": "A\n\nB", "input": [{"role": "user", "content": "Hi"}]}
+    sent = request(
+        message("system", "A"),
+        message("user", "Hi"),
+        message("developer", "B"),
+        message("system", ""),
+    )
+    assert sent == {
+        "model": "m",
+        "instructions": "A\n\nB",
+        "input": [{"role": "user", "content": "Hi"}],
+    }
     assert "instructions" not in request(message("user", "Hi"))
 
 
@@ -42,10 +58,17 @@ def test_system_and_developer_become_instructions() -> None:
             {"kind": "image", "source": "https://x/y.png", "detail": "high"},
             {"type": "input_image", "image_url": "https://x/y.png", "detail": "high"},
         ),
-        ({"kind": "file", "source": "https://x/y.pdf"}, {"type": "input_file", "file_url": "https://x/y.pdf"}),
+        (
+            {"kind": "file", "source": "https://x/y.pdf"},
+            {"type": "input_file", "file_url": "https://x/y.pdf"},
+        ),
         (
             {"kind": "file", "source": "AAAA", "mediaType": "application/pdf"},
-            {"type": "input_file", "filename": "file.pdf", "file_data": "data:application/pdf;base64,AAAA"},
+            {
+                "type": "input_file",
+                "filename": "file.pdf",
+                "file_data": "data:application/pdf;base64,AAAA",
+            },
         ),
         (
             {"kind": "audio", "source": "AAAA", "mediaType": "audio/wav"},
@@ -54,13 +77,17 @@ def test_system_and_developer_become_instructions() -> None:
     ],
 )
 def test_parts_have_the_names_of_this_api(part: dict[str, Any], sent: dict[str, Any]) -> None:
-    content = request(message("user", [{"kind": "text", "value": "See"}, part]))["input"][0]["content"]
+    content = request(message("user", [{"kind": "text", "value": "See"}, part]))["input"][0][
+        "content"
+    ]
     assert content == [{"type": "input_text", "text": "See"}, sent]
 
 
 def test_a_tool_round_is_calls_and_outputs() -> None:
     sent = request(
-        asking(("c1", "f", "{}"), ("c2", "g", '{"a":1}'), text="Looking."), answering("c1", "72"), answering("c2", "")
+        asking(("c1", "f", "{}"), ("c2", "g", '{"a":1}'), text="Looking."),
+        answering("c1", "72"),
+        answering("c2", ""),
     )
     assert sent["input"] == [
         {"role": "assistant", "content": "Looking."},
@@ -77,14 +104,21 @@ def test_a_result_that_is_not_text_is_a_list_of_parts() -> None:
 
 
 def test_original_items_go_back_verbatim() -> None:
-    tool_round = format_tool_messages(agent(RESPONSES), RESPONSE, [ToolCall(id="c1", name="f", arguments="{}")], ["72"])
+    tool_round = format_tool_messages(
+        agent(RESPONSES), RESPONSE, [ToolCall(id="c1", name="f", arguments="{}")], ["72"]
+    )
     assert request(*tool_round)["input"] == [REASONING, SAID, CALL, OUTPUT]
 
 
 def test_a_rewritten_text_wins_and_the_reasoning_stays_with_its_call() -> None:
     calls = [ToolCall(id="c1", name="f", arguments="{}")]
     tool_round = format_tool_messages(agent(RESPONSES), RESPONSE, calls, ["72"], text="Redacted.")
-    assert request(*tool_round)["input"] == [{"role": "assistant", "content": "Redacted."}, REASONING, CALL, OUTPUT]
+    assert request(*tool_round)["input"] == [
+        {"role": "assistant", "content": "Redacted."},
+        REASONING,
+        CALL,
+        OUTPUT,
+    ]
 
 
 def test_edited_calls_win_over_the_original_items() -> None:
@@ -97,7 +131,13 @@ def test_edited_calls_win_over_the_original_items() -> None:
 
 
 def test_tools_are_flat() -> None:
-    tool = {"kind": "function", "name": "f", "description": "F", "strict": True, "parameters": [{"name": "a"}]}
+    tool = {
+        "kind": "function",
+        "name": "f",
+        "description": "F",
+        "strict": True,
+        "parameters": [{"name": "a"}],
+    }
     assert request(tools=[tool])["tools"] == [
         {
             "type": "function",

@@ -1,7 +1,9 @@
-"""A conversation moves from any server to any other and back: each gets it as it takes it (the torture table).
+"""A conversation moves from any server to any other and back: each gets it as it takes it (the
+torture table).
 
-The conversation has what is reported to break such moves: parallel calls whose ids are long, odd or the same, an image
-in a result, a call of a tool that is not there with arguments that are not JSON, thinking, no message of the user.
+The conversation has what is reported to break such moves: parallel calls whose ids are long, odd or
+the same, an image in a result, a call of a tool that is not there with arguments that are not JSON,
+thinking, no message of the user.
 """
 
 from __future__ import annotations
@@ -40,21 +42,29 @@ class Move:
         if begins_with_user:
             self.messages.append(Message.user("What is there?"))
 
-    def ask(self, server: StrictServer, agent: Agent, *calls: tuple[str, str], text: str = "") -> list[str]:
-        """Call the server, have it ask for the calls, and answer them; returns what it refuses of the request."""
+    def ask(
+        self, server: StrictServer, agent: Agent, *calls: tuple[str, str], text: str = ""
+    ) -> list[str]:
+        """Call the server, have it ask for the calls, and answer them; returns what it refuses of
+        the request.
+        """
         provider = provider_for(agent)
         assert isinstance(provider, WireFormat)
         body = provider.for_call(agent, provider.to_request(agent, self.messages))
         problems = server.problems(json.loads(json.dumps(body)))
         names = dict(zip((tool["name"] for tool in TOOLS), server.offered(body), strict=True))
-        response = server.reply([(names.get(name, name), arguments) for name, arguments in calls], text)
+        response = server.reply(
+            [(names.get(name, name), arguments) for name, arguments in calls], text
+        )
         reply = with_unique_ids(provider.reply(agent, response).message, self.messages)
         assert [call.name for call in reply.tool_calls] == [name for name, _ in calls], (
             "tools have their own names here"
         )
         self.messages.append(Message.model_validate_json(reply.model_dump_json()))
         for number, call in enumerate(reply.tool_calls):
-            self.messages.append(Message.tool(call, ToolResult.of_text("Done.") if number else IMAGE))
+            self.messages.append(
+                Message.tool(call, ToolResult.of_text("Done.") if number else IMAGE)
+            )
         return problems
 
 
@@ -64,7 +74,8 @@ def test_a_conversation_moves_to_any_other_server_and_back(first: type[StrictSer
     for number, second in enumerate(each for each in SERVERS if each is not first):
         for begins_with_user in (True, False):
             wrong += [
-                f"{second.__name__}, {number}: {problem}" for problem in moved(first(), second(), begins_with_user)
+                f"{second.__name__}, {number}: {problem}"
+                for problem in moved(first(), second(), begins_with_user)
             ]
     assert not wrong
 
@@ -88,7 +99,9 @@ def test_the_table_has_all_pairs() -> None:
 
 
 def test_what_each_server_gets_of_an_image() -> None:
-    """It sees the image behind the results, or in them; one that takes texts alone is told of it in words."""
+    """It sees the image behind the results, or in them; one that takes texts alone is told of it in
+    words.
+    """
     for server in (each() for each in SERVERS):
         move, agent = Move(begins_with_user=True), server.agent(tools=TOOLS)
         move.ask(server, agent, ("look", "{}"), ("look", "{}"))
@@ -105,7 +118,9 @@ def test_each_fake_refuses_what_breaks_one_of_its_rules(server: type[StrictServe
     move.ask(one, agent, ("look", "{}"), ("files.read it!", "{}"))
     provider = provider_for(agent)
     assert isinstance(provider, WireFormat)
-    body = json.loads(json.dumps(provider.for_call(agent, provider.to_request(agent, move.messages))))
+    body = json.loads(
+        json.dumps(provider.for_call(agent, provider.to_request(agent, move.messages)))
+    )
     assert one.problems(body) == []
     for fault, spoilt in faults(one, body).items():
         assert one.problems(spoilt), f"{one.name} takes a request with a fault: {fault}"
@@ -127,8 +142,12 @@ def faults(server: StrictServer, body: Json) -> dict[str, Json]:
     """Return the request with one fault each, of those that the server is to refuse."""
     text = json.dumps(body)
     made = {f"the key {key}": {**body, key: 1} for key in server.refuses}
-    made["ids of another form"] = _changed(body, lambda call: call.update(id="|" * 99, call_id="|" * 99))
-    made["one id for two calls"] = json.loads(text.replace(server.ids_in(body)[1], server.ids_in(body)[0]))
+    made["ids of another form"] = _changed(
+        body, lambda call: call.update(id="|" * 99, call_id="|" * 99)
+    )
+    made["one id for two calls"] = json.loads(
+        text.replace(server.ids_in(body)[1], server.ids_in(body)[0])
+    )
     made["arguments that are not JSON"] = _changed(body, _without_arguments)
     made["a field of another server"] = json.loads(text.replace("Look.", "private of somebody 0"))
     made["a tool's name"] = json.loads(text.replace('"look"', '"look at"'))
@@ -139,7 +158,9 @@ def faults(server: StrictServer, body: Json) -> dict[str, Json]:
     if server.begins_with_user:
         made["no user"] = json.loads(text.replace('"role": "user"', '"role": "assistant"', 1))
     if not server.sees:
-        made["an image"] = json.loads(text.replace('"What is there?"', '[{"type": "image_url", "image_url": {}}]'))
+        made["an image"] = json.loads(
+            text.replace('"What is there?"', '[{"type": "image_url", "image_url": {}}]')
+        )
     for key in (*getattr(server, "needs", ()), *getattr(server, "needs_beside", ())):
         made[f"no {key}"] = json.loads(text.replace(f'"{key}"', '"name"'))
     return made

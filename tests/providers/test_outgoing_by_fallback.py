@@ -1,4 +1,5 @@
-"""The torture table over HTTP: a run that begins at one service, goes on at another by its fallback, and comes back.
+"""The torture table over HTTP: a run that begins at one service, goes on at another by its
+fallback, and comes back.
 
 The loop is the one of every run; each call goes through the service's SDK to a strict fake of it.
 """
@@ -51,12 +52,19 @@ async def services() -> AsyncIterator[FakeServices]:
         await close_clients()
 
 
-async def moved(services: FakeServices, first: StrictServer, second: StrictServer, *, stream: bool) -> list[str]:
-    """Return what was refused in a run that moves from the first to the second and back, and what else was wrong."""
+async def moved(
+    services: FakeServices, first: StrictServer, second: StrictServer, *, stream: bool
+) -> list[str]:
+    """Return what was refused in a run that moves from the first to the second and back, and what
+    else was wrong.
+    """
     number = next(_numbers)
     one = services.open(first, number, NAMES, FIRST)
     other = services.open(second, number, NAMES, SECOND)
-    model = {**first.model(services.endpoint(first)), "fallback": [second.model(services.endpoint(second))]}
+    model = {
+        **first.model(services.endpoint(first)),
+        "fallback": [second.model(services.endpoint(second))],
+    }
     agent = Agent.model_validate({"name": "mover", "model": model, "tools": TOOLS})
     passed: list[str] = []
 
@@ -80,7 +88,9 @@ async def moved(services: FakeServices, first: StrictServer, second: StrictServe
         end = str((await run.run()).output)
     except RunError as error:
         end = str(error)
-    problems = [f"{account.server.name}: {each}" for account in (one, other) for each in account.problems]
+    problems = [
+        f"{account.server.name}: {each}" for account in (one, other) for each in account.problems
+    ]
     if (end, passed) != ("Done.", ["refusal", "server"]):
         problems.append(f"the run ends with {end!r}, after {passed}")
     return problems
@@ -89,7 +99,9 @@ async def moved(services: FakeServices, first: StrictServer, second: StrictServe
 async def asked(agent: Agent, messages: list[Message], *, stream: bool) -> ModelReply:
     """Return the reply, as it comes back from a history."""
     provider = provider_for(agent)
-    response = await provider.call(agent, provider.to_request(agent, messages), ModelCallOptions(10, stream))
+    response = await provider.call(
+        agent, provider.to_request(agent, messages), ModelCallOptions(10, stream)
+    )
     reply = provider.reply(agent, response)
     reply.message = with_unique_ids(reply.message, messages)
     return ModelReply.model_validate_json(reply.model_dump_json())
@@ -112,9 +124,15 @@ async def test_what_a_service_refuses_is_read_in_its_own_form(services: FakeServ
         services.open(server, number, NAMES, [])
         call = ToolCall(id="abcdef123", name="look", arguments="{}")
         unanswered = [Message.user(f"In conversation {number}?"), Message.assistant("", [call])]
-        with pytest.raises(ModelError, match=r"do not answer|have no result|are not those of") as caught:
-            await asked(server.agent(services.endpoint(server), tools=TOOLS), unanswered, stream=True)
-        assert (caught.value.kind, caught.value.status) == ("bad_request", server.error_form[0]), server.name
+        with pytest.raises(
+            ModelError, match=r"do not answer|have no result|are not those of"
+        ) as caught:
+            await asked(
+                server.agent(services.endpoint(server), tools=TOOLS), unanswered, stream=True
+            )
+        assert (caught.value.kind, caught.value.status) == ("bad_request", server.error_form[0]), (
+            server.name
+        )
 
 
 @pytest.mark.trial

@@ -24,7 +24,10 @@ from .test_outgoing_by_fallback import moved as fallen_back
 
 PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text(encoding="utf-8")
 SECTION = PAGE.partition("### A server that is not in the table")[2]
-CODE, METADATA = (re.findall(rf"```{language}\n(.*?)```", SECTION, re.DOTALL)[0] for language in ("python", "toml"))
+CODE, METADATA = (
+    re.findall(rf"```{language}\n(.*?)```", SECTION, re.DOTALL)[0]
+    for language in ("python", "toml")
+)
 
 
 class Lumen(ChatServer):
@@ -71,14 +74,19 @@ def test_without_its_dialect_the_server_refuses_the_conversation() -> None:
 
 
 def test_ids_of_a_form_of_its_own_are_unique_and_the_same_in_each_request() -> None:
-    register_dialect(WireDialect(name="short", ids="[ab]+", derive_id=lambda nine: "ab"[int(nine, 36) % 2]))
+    register_dialect(
+        WireDialect(name="short", ids="[ab]+", derive_id=lambda nine: "ab"[int(nine, 36) % 2])
+    )
     agent = Lumen().agent(tools=TOOLS)
     assert agent.model
     assert agent.model.options
     agent.model.options.dialect = "short"
     move = Move(begins_with_user=True)
     move.ask(SERVERS[0](), SERVERS[0]().agent(tools=TOOLS), ("look", "{}"), ("look", "{}"))
-    bodies = [provider_for(agent).to_request(agent, [*move.messages, *more]) for more in ([], [Message.user("Hm?")])]
+    bodies = [
+        provider_for(agent).to_request(agent, [*move.messages, *more])
+        for more in ([], [Message.user("Hm?")])
+    ]
     ids = [Lumen().ids_in(json.loads(json.dumps(body))) for body in bodies]
     assert sorted(ids[0]) == ["a", "b"]
     assert ids[0] == ids[1]
@@ -97,17 +105,24 @@ def test_a_dialect_that_makes_too_few_ids_is_an_error_and_no_endless_loop() -> N
 
 
 def test_an_installed_package_has_a_dialect(tmp_path: Path) -> None:
-    """In the group that the page names, which is not the gateway's; one replaces the table's of the same name."""
+    """In the group that the page names, which is not the gateway's; one replaces the table's of the
+    same name.
+    """
     [(group, entries)] = tomllib.loads(METADATA)["project"]["entry-points"].items()
     about = tmp_path / "lumen-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: lumen\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text(f"[{group}]\nlumen = {entries['lumen']}\n")
-    code = "from perdure.providers import WireDialect\n\nLUMEN = WireDialect(name='mistral', ids='own')\n"
+    code = (
+        "from perdure.providers import WireDialect\n\nLUMEN = WireDialect(name='mistral', "
+        "ids='own')\n"
+    )
     (tmp_path / "lumen.py").write_text(code)
     shown = (
-        "from perdure.gateway.app import dialects; from perdure.providers.dialects import known_dialects as known; "
-        "print(known()['mistral'].ids, known()['groq'].name, 'mistral' in [each.name for each in dialects()])"
+        "from perdure.gateway.app import dialects; from perdure.providers.dialects import "
+        "known_dialects as known; "
+        "print(known()['mistral'].ids, known()['groq'].name, 'mistral' in [each.name for each in "
+        "dialects()])"
     )
     answer = subprocess.run(
         [sys.executable, "-c", shown],
@@ -119,16 +134,23 @@ def test_an_installed_package_has_a_dialect(tmp_path: Path) -> None:
     assert answer.stdout == "own groq False\n"
 
 
-def test_a_dialect_that_nobody_knows_is_named_before_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dialect_that_nobody_knows_is_named_before_a_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "a.prompty"
     file.write_text("---\nname: a\nmodel: {id: m, options: {dialect: mistrl}}\n---\nuser:\nhi\n")
     run(["validate", str(file)])
     said = "".join(capsys.readouterr())
-    assert "warning: model.options.dialect: there is no dialect 'mistrl' (did you mean 'mistral'?)" in said
+    assert (
+        "warning: model.options.dialect: there is no dialect 'mistrl' (did you mean 'mistral'?)"
+        in said
+    )
 
 
 class Quartz(ChatServer):
-    """A server that a stranger has: odd ids, a field of its own in each call, and an option that it refuses."""
+    """A server that a stranger has: odd ids, a field of its own in each call, and an option that it
+    refuses.
+    """
 
     endpoint = "https://quartz.example:8443/v1"
     ids = "Q/{n}"
@@ -157,4 +179,9 @@ async def test_a_run_moves_to_it_by_its_fallback_and_back() -> None:
     async with fake_services() as services:
         for other in (Quartz, SERVERS[0], SERVERS[8]):
             assert await fallen_back(services, Lumen(), other(), stream=True) == []
-            assert await fallen_back(services, other(), Quartz() if other is not Quartz else Lumen(), stream=True) == []
+            assert (
+                await fallen_back(
+                    services, other(), Quartz() if other is not Quartz else Lumen(), stream=True
+                )
+                == []
+            )

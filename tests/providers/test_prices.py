@@ -14,27 +14,45 @@ from perdure.messages import Usage
 from perdure.providers.prices import Prices, read_table
 
 DOCS = Path(__file__).parents[2] / "docs" / "cost.md"
-USED = Usage(input_tokens=1000, output_tokens=100, total_tokens=1100, cached_input_tokens=400, cache_write_tokens=200)
+USED = Usage(
+    input_tokens=1000,
+    output_tokens=100,
+    total_tokens=1100,
+    cached_input_tokens=400,
+    cache_write_tokens=200,
+)
 
 
-def agent(model: str = "gpt-4o", provider: str | None = "openai", endpoint: str | None = None) -> Agent:
+def agent(
+    model: str = "gpt-4o", provider: str | None = "openai", endpoint: str | None = None
+) -> Agent:
     connection = {"kind": "key", "endpoint": endpoint} if endpoint else None
-    return Agent.model_validate({"model": {"id": model, "provider": provider, "connection": connection}})
+    return Agent.model_validate(
+        {"model": {"id": model, "provider": provider, "connection": connection}}
+    )
 
 
 async def test_each_kind_of_token_has_its_price() -> None:
-    prices = Prices({"openai/gpt-4o": {"input": 10, "output": 100, "cached_input": 1, "cache_write": 20}})
-    assert await prices.of_call(agent(), USED) == pytest.approx((400 * 10 + 400 * 1 + 200 * 20 + 100 * 100) / 1e6)
+    prices = Prices(
+        {"openai/gpt-4o": {"input": 10, "output": 100, "cached_input": 1, "cache_write": 20}}
+    )
+    assert await prices.of_call(agent(), USED) == pytest.approx(
+        (400 * 10 + 400 * 1 + 200 * 20 + 100 * 100) / 1e6
+    )
 
 
 async def test_what_is_kept_for_an_hour_has_its_price() -> None:
     used = USED.model_copy(update={"cache_write_1h_tokens": 150})
     price = {"input": 10, "output": 0, "cached_input": 0, "cache_write": 20}
     for more, longer in (({}, 20), ({"cache_write_1h": 32}, 32)):
-        cost = await Prices({"anthropic/c": {**price, **more}}).of_call(agent("c", "anthropic"), used)
+        cost = await Prices({"anthropic/c": {**price, **more}}).of_call(
+            agent("c", "anthropic"), used
+        )
         assert cost == pytest.approx((400 * 10 + 50 * 20 + 150 * longer) / 1e6)
     written = Usage(input_tokens=10**6, cache_write_tokens=10**6, cache_write_1h_tokens=10**6)
-    assert await Prices().of_call(agent("claude-opus-4-5", "anthropic"), written) == pytest.approx(10)
+    assert await Prices().of_call(agent("claude-opus-4-5", "anthropic"), written) == pytest.approx(
+        10
+    )
 
 
 async def test_what_has_no_price_of_its_own_costs_as_input_does() -> None:
@@ -53,7 +71,9 @@ async def test_what_has_no_price_of_its_own_costs_as_input_does() -> None:
         ("anthropic", "gpt-4o", None, 3),
     ],
 )
-async def test_names_in_a_table(provider: str | None, model: str, said: str | None, price: float) -> None:
+async def test_names_in_a_table(
+    provider: str | None, model: str, said: str | None, price: float
+) -> None:
     table = {
         "openai/gpt-4o*": {"input": 2, "output": 0},
         "openai/gpt-4o": {"input": 1, "output": 0},
@@ -79,7 +99,9 @@ async def test_the_list_has_the_prices_of_public_models_and_of_their_caches() ->
 async def test_an_endpoint_that_the_list_knows_tells_the_provider() -> None:
     used = Usage(input_tokens=1000, output_tokens=10)
     assert await Prices({}).of_call(agent("deepseek-chat"), used) is None
-    assert await Prices({}).of_call(agent("deepseek-chat", endpoint="https://api.deepseek.com/v1"), used)
+    assert await Prices({}).of_call(
+        agent("deepseek-chat", endpoint="https://api.deepseek.com/v1"), used
+    )
     assert await Prices({}).of_call(agent(endpoint="http://127.0.0.1:9/v1"), used)
 
 
@@ -88,8 +110,14 @@ async def test_what_nobody_knows_has_no_price() -> None:
     assert await prices.of_call(agent("zzz"), USED) is None
     assert await prices.of_call(Agent(), USED) is None
     assert await prices.of_call(agent(), USED, "zzz") is None, "another model has answered"
-    assert await prices.of_call(agent("house-1"), USED, "zzz") is not None, "the table is asked for either name"
-    assert [await prices.knows(agent(name)) for name in ("zzz", "gpt-4o", "house-1")] == [False, True, True]
+    assert await prices.of_call(agent("house-1"), USED, "zzz") is not None, (
+        "the table is asked for either name"
+    )
+    assert [await prices.knows(agent(name)) for name in ("zzz", "gpt-4o", "house-1")] == [
+        False,
+        True,
+        True,
+    ]
 
 
 async def test_tokens_that_are_not_told_have_no_price_unless_they_are_free() -> None:
@@ -100,7 +128,12 @@ async def test_tokens_that_are_not_told_have_no_price_unless_they_are_free() -> 
 
 async def test_a_usage_that_can_not_be_is_priced_all_the_same() -> None:
     odd = Usage(input_tokens=10, cached_input_tokens=30, cache_write_tokens=5)
-    assert await Prices({"openai/*": {"input": 1e6, "output": 1, "cached_input": 1e5}}).of_call(agent(), odd) == 1
+    assert (
+        await Prices({"openai/*": {"input": 1e6, "output": 1, "cached_input": 1e5}}).of_call(
+            agent(), odd
+        )
+        == 1
+    )
     assert await Prices({}).of_call(agent(), odd) is not None
 
 
@@ -127,10 +160,22 @@ async def test_a_function_that_gives_no_amount_is_told_so(given: Any) -> None:
     [
         ([], r"prices: expected an object of prices by PROVIDER/MODEL, got \[\]"),
         ({"gpt-4o": {"input": 1, "output": 1}}, "prices: 'gpt-4o': expected PROVIDER/MODEL"),
-        ({"openai/a": {"input": 1}}, r"prices: 'openai/a': output: field required, got \{'input': 1\}"),
-        ({"openai/a": {"input": -1, "output": 1}}, "'openai/a': input: input should be greater than or equal to 0"),
-        ({"openai/a": {"input": float("nan"), "output": 1}}, "'openai/a': input: input should be a finite number"),
-        ({"openai/a": {"input": 1, "output": 1, "cache": 1}}, "'openai/a': cache: extra inputs are not permitted"),
+        (
+            {"openai/a": {"input": 1}},
+            r"prices: 'openai/a': output: field required, got \{'input': 1\}",
+        ),
+        (
+            {"openai/a": {"input": -1, "output": 1}},
+            "'openai/a': input: input should be greater than or equal to 0",
+        ),
+        (
+            {"openai/a": {"input": float("nan"), "output": 1}},
+            "'openai/a': input: input should be a finite number",
+        ),
+        (
+            {"openai/a": {"input": 1, "output": 1, "cache": 1}},
+            "'openai/a': cache: extra inputs are not permitted",
+        ),
         ({"openai/a": 3}, "'openai/a': input should be a valid dictionary"),
     ],
 )
@@ -139,22 +184,30 @@ def test_a_table_that_is_none_says_what_is_wrong(table: Any, text: str) -> None:
         Prices(table)
 
 
-@pytest.mark.parametrize(("name", "text"), [("p.yaml", "openai/a: {input: 1"), ("p.json", "{"), ("p.yml", "\x00")])
+@pytest.mark.parametrize(
+    ("name", "text"), [("p.yaml", "openai/a: {input: 1"), ("p.json", "{"), ("p.yml", "\x00")]
+)
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path, name: str, text: str) -> None:
     file = tmp_path / name
     file.write_text(text)
-    with pytest.raises(ConfigurationError, match=f"PERDURE_PRICES={re.escape(str(file))}: the file can't be read"):
+    with pytest.raises(
+        ConfigurationError, match=f"PERDURE_PRICES={re.escape(str(file))}: the file can't be read"
+    ):
         read_table(file)
     with pytest.raises(ConfigurationError, match="can't be read: .*No such file"):
         read_table(tmp_path / "absent.yaml")
 
 
-async def test_the_environment_names_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_environment_names_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "prices.json"
     file.write_text('{"openai/zzz": {"input": 1000, "output": 0}}')
     monkeypatch.setenv("PERDURE_PRICES", str(file))
     assert await Prices().of_call(agent("zzz"), USED) == 1
-    assert await Prices({}).of_call(agent("zzz"), USED) is None, "what the worker is given comes first"
+    assert await Prices({}).of_call(agent("zzz"), USED) is None, (
+        "what the worker is given comes first"
+    )
 
 
 async def test_the_table_and_the_function_of_the_page(tmp_path: Path) -> None:
@@ -162,14 +215,18 @@ async def test_the_table_and_the_function_of_the_page(tmp_path: Path) -> None:
     file = tmp_path / "prices.yaml"
     file.write_text(table)
     assert set(read_table(file)) == {"openai/gpt-5", "anthropic/claude-*", "openai/llama-*"}
-    [code] = re.findall(r"```python\n(from perdure.messages.*?)\n\nworker =", DOCS.read_text(), re.DOTALL)
+    [code] = re.findall(
+        r"```python\n(from perdure.messages.*?)\n\nworker =", DOCS.read_text(), re.DOTALL
+    )
     named: dict[str, Any] = {}
     exec(code, named)
     assert await Prices(named["contract"]).of_call(agent("house-1"), USED) == pytest.approx(0.0028)
 
 
 def test_the_test_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "sky.prompty").write_text("---\nname: sky\nmodel: {id: gpt-5, provider: openai}\n---\nuser:\nWhat?\n")
+    (tmp_path / "sky.prompty").write_text(
+        "---\nname: sky\nmodel: {id: gpt-5, provider: openai}\n---\nuser:\nWhat?\n"
+    )
     monkeypatch.chdir(tmp_path)
     [code] = re.findall(r"```python\n(from perdure.testing.*?)```", DOCS.read_text(), re.DOTALL)
     named: dict[str, Any] = {}
@@ -178,7 +235,13 @@ def test_the_test_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_server_that_counts_more_from_its_cache_than_it_was_sent() -> None:
-    told = Usage(input_tokens=10, cached_input_tokens=7, cache_write_tokens=50, cache_write_1h_tokens=60).plausible()
-    assert (told.cached_input_tokens, told.cache_write_tokens, told.cache_write_1h_tokens) == (7, 3, 3)
+    told = Usage(
+        input_tokens=10, cached_input_tokens=7, cache_write_tokens=50, cache_write_1h_tokens=60
+    ).plausible()
+    assert (told.cached_input_tokens, told.cache_write_tokens, told.cache_write_1h_tokens) == (
+        7,
+        3,
+        3,
+    )
     assert Usage(input_tokens=10, cached_input_tokens=99).plausible().cache_share == 1.0
     assert Usage(input_tokens=10, cached_input_tokens=99).plausible().cached_input_tokens == 10

@@ -1,4 +1,6 @@
-"""What requests tell the prompt caches of providers, and servers that want to hear nothing of it."""
+"""What requests tell the prompt caches of providers, and servers that want to hear nothing of
+it.
+"""
 
 from __future__ import annotations
 
@@ -22,28 +24,48 @@ Api = tuple[str, str]
 SAID = {"content": [{"type": "text", "text": "Hi"}], "stop_reason": "end_turn"}
 SERIES = CallSeries("key", goes_on=True)
 MARK = {"type": "ephemeral"}
-TOOLS = [{"name": name, "kind": "function", "parameters": [{"name": "x", "kind": "string"}]} for name in ("a", "b")]
+TOOLS = [
+    {"name": name, "kind": "function", "parameters": [{"name": "x", "kind": "string"}]}
+    for name in ("a", "b")
+]
 
 
 def rounds(count: int, calls: int = 1) -> list[Message]:
     """A conversation in which tools were called so often, each time so many of them."""
     messages = [Message.system("Be brief."), Message.user("Go on.")]
     for number in range(count):
-        asked = [ToolCall(id=f"{number}-{index}", name="a", arguments="{}") for index in range(calls)]
-        messages += [Message.assistant("", asked), *(Message.tool(call, ToolResult.of_text("Seen.")) for call in asked)]
+        asked = [
+            ToolCall(id=f"{number}-{index}", name="a", arguments="{}") for index in range(calls)
+        ]
+        messages += [
+            Message.assistant("", asked),
+            *(Message.tool(call, ToolResult.of_text("Seen.")) for call in asked),
+        ]
     return messages
 
 
 def asked(
-    api: Api, *, prompt_cache: str | None = None, model: str = "m", options: dict[str, Any] | None = None, **more: Any
+    api: Api,
+    *,
+    prompt_cache: str | None = None,
+    model: str = "m",
+    options: dict[str, Any] | None = None,
+    **more: Any,
 ) -> Agent:
-    found = agent(api, tools=TOOLS, options={**(options or {}), "promptCache": prompt_cache}, **more)
+    found = agent(
+        api, tools=TOOLS, options={**(options or {}), "promptCache": prompt_cache}, **more
+    )
     assert found.model is not None
     return found.model_copy(update={"model": found.model.model_copy(update={"id": model})})
 
 
 def cached(
-    given: Agent, messages: list[Message], *, series: CallSeries = SERIES, is_own: bool = True, **more: Any
+    given: Agent,
+    messages: list[Message],
+    *,
+    series: CallSeries = SERIES,
+    is_own: bool = True,
+    **more: Any,
 ) -> dict[str, Any]:
     provider = provider_for(given)
     assert isinstance(provider, WireFormat)
@@ -59,11 +81,16 @@ def marks(request: dict[str, Any]) -> list[tuple[Any, ...]]:
     """Where the marks of Anthropic's stand."""
     system = request.get("system")
     found: list[tuple[Any, ...]] = []
-    for name, blocks in (("tools", request.get("tools") or ()), ("system", system if isinstance(system, list) else ())):
+    for name, blocks in (
+        ("tools", request.get("tools") or ()),
+        ("system", system if isinstance(system, list) else ()),
+    ):
         found += [(name, index) for index, block in enumerate(blocks) if "cache_control" in block]
     for number, turn in enumerate(request["messages"]):
         found += [
-            ("messages", number, index) for index, block in enumerate(turn["content"]) if "cache_control" in block
+            ("messages", number, index)
+            for index, block in enumerate(turn["content"])
+            if "cache_control" in block
         ]
     return found
 
@@ -73,20 +100,34 @@ def test_anthropics_marks_stand_after_tools_and_system_and_where_requests_end() 
     assert marks(request) == [("tools", 1), ("system", 0), ("messages", 4, 29), ("messages", 6, 29)]
     assert request["system"] == [{"type": "text", "text": "Be brief.", "cache_control": MARK}]
     before = cached(asked(ANTHROPIC), rounds(2, calls=30))
-    assert marks(before)[-1] == marks(request)[-2], "what the last request has written is found by its own mark"
+    assert marks(before)[-1] == marks(request)[-2], (
+        "what the last request has written is found by its own mark"
+    )
 
 
 def test_of_a_conversation_that_nobody_has_answered_only_the_end_is_marked() -> None:
-    assert marks(cached(asked(ANTHROPIC), rounds(0))) == [("tools", 1), ("system", 0), ("messages", 0, 0)]
+    assert marks(cached(asked(ANTHROPIC), rounds(0))) == [
+        ("tools", 1),
+        ("system", 0),
+        ("messages", 0, 0),
+    ]
 
 
 def test_a_steering_message_and_an_answer_that_is_sent_back_move_no_mark() -> None:
-    messages = [*rounds(2), Message.user("And?"), Message.assistant("So."), Message.user("Once more.")]
+    messages = [
+        *rounds(2),
+        Message.user("And?"),
+        Message.assistant("So."),
+        Message.user("Once more."),
+    ]
     assert marks(cached(asked(ANTHROPIC), messages))[2:] == [("messages", 4, 1), ("messages", 6, 0)]
 
 
 def test_thinking_is_not_marked() -> None:
-    thought = {"api": "anthropic", "content": [{"type": "thinking", "thinking": "Hm.", "signature": "s"}]}
+    thought = {
+        "api": "anthropic",
+        "content": [{"type": "thinking", "thinking": "Hm.", "signature": "s"}],
+    }
     prefilled = Message(role="assistant", metadata={"provider_content": thought})
     assert marks(cached(asked(ANTHROPIC), [*rounds(1), prefilled]))[2:] == [("messages", 2, 0)]
 
@@ -96,17 +137,26 @@ def test_the_last_answer_without_tools_to_choose_from_writes_no_messages() -> No
     assert marks(request) == [("tools", 1), ("system", 0)]
 
 
-@pytest.mark.parametrize(("chosen", "mark"), [("1h", {**MARK, "ttl": "1h"}), ("5m", MARK), (None, MARK)])
+@pytest.mark.parametrize(
+    ("chosen", "mark"), [("1h", {**MARK, "ttl": "1h"}), ("5m", MARK), (None, MARK)]
+)
 def test_how_long_it_is_kept(chosen: str | None, mark: dict[str, str]) -> None:
     request = cached(asked(ANTHROPIC, prompt_cache=chosen), rounds(1))
-    assert request["tools"][-1]["cache_control"] == request["messages"][-1]["content"][-1]["cache_control"] == mark
+    assert (
+        request["tools"][-1]["cache_control"]
+        == request["messages"][-1]["content"][-1]["cache_control"]
+        == mark
+    )
 
 
 def test_when_nothing_is_marked() -> None:
     assert not marks(cached(asked(ANTHROPIC, prompt_cache="off"), rounds(1)))
     alone = CallSeries("key", goes_on=False)
     assert not marks(cached(asked(ANTHROPIC), rounds(1), series=alone))
-    assert marks(cached(asked(ANTHROPIC, prompt_cache="5m"), rounds(1), series=alone)) == [("tools", 1), ("system", 0)]
+    assert marks(cached(asked(ANTHROPIC, prompt_cache="5m"), rounds(1), series=alone)) == [
+        ("tools", 1),
+        ("system", 0),
+    ]
 
 
 OWN = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
@@ -118,10 +168,14 @@ def of_the_file(own: str) -> tuple[Agent, list[Message]]:
     if own == "request":
         return asked(ANTHROPIC, options={"additionalProperties": OWN}), messages
     if own == "tool":
-        return asked(ANTHROPIC, options={"additionalProperties": {"tools": [{"name": "c", **OWN}]}}), messages
+        return asked(
+            ANTHROPIC, options={"additionalProperties": {"tools": [{"name": "c", **OWN}]}}
+        ), messages
     role = "system" if own == "system" else "user"
     part = {"kind": "text", "value": "Long.", **OWN}
-    mine = Message.model_validate({"role": role, "parts": [part, {"kind": "text", "value": "Short."}]})
+    mine = Message.model_validate(
+        {"role": role, "parts": [part, {"kind": "text", "value": "Short."}]}
+    )
     return asked(ANTHROPIC), [mine, *messages]
 
 
@@ -160,7 +214,9 @@ def test_what_others_that_speak_openais_protocol_are_told(api: Api) -> None:
     assert (chosen["prompt_cache_key"], chosen["prompt_cache_options"]) == ("key", {"ttl": "12h"})
     off = cached(asked(api, model="gpt-5.6", prompt_cache="off"), rounds(1))
     assert off["prompt_cache_options"] == {"mode": "explicit"}, "without a mark, nothing is written"
-    assert "prompt_cache" not in str(cached(asked(api, model="gpt-5.5", prompt_cache="off"), rounds(1)))
+    assert "prompt_cache" not in str(
+        cached(asked(api, model="gpt-5.5", prompt_cache="off"), rounds(1))
+    )
 
 
 def test_what_the_file_tells_openais_cache_itself_stays() -> None:
@@ -182,8 +238,12 @@ def test_one_request_after_the_other_is_written_as_without_the_memo(api: Api) ->
     )
 
 
-OF_ANTHROPIC = {"error": {"message": "tools.1.cache_control: Extra inputs are not permitted", "type": "x"}}
-OF_FASTAPI = {"detail": [{"loc": ["body", "cache_control"], "msg": "Extra inputs are not permitted"}]}
+OF_ANTHROPIC = {
+    "error": {"message": "tools.1.cache_control: Extra inputs are not permitted", "type": "x"}
+}
+OF_FASTAPI = {
+    "detail": [{"loc": ["body", "cache_control"], "msg": "Extra inputs are not permitted"}]
+}
 
 
 @pytest.mark.parametrize("refusal", [OF_ANTHROPIC, OF_FASTAPI])
@@ -191,24 +251,45 @@ async def test_a_server_that_refuses_marks_is_sent_none_from_then_on(
     refusal: dict[str, Any], recorded: RecordedServer
 ) -> None:
     model = next(iter(refusal))
-    given = asked(ANTHROPIC, model=model, connection={"kind": "key", "endpoint": recorded.url, "apiKey": "k"})
+    given = asked(
+        ANTHROPIC, model=model, connection={"kind": "key", "endpoint": recorded.url, "apiKey": "k"}
+    )
     provider = provider_for(given)
     recorded.answers(Recorded.of_json(refusal, status=422), Recorded.of_json(SAID))
     for _ in range(2):
-        await provider.call(given, provider.to_request(given, rounds(1)), ModelCallOptions(5, series=SERIES))
+        await provider.call(
+            given, provider.to_request(given, rounds(1)), ModelCallOptions(5, series=SERIES)
+        )
     assert [len(marks(received.body)) for received in recorded.received] == [4, 0, 0]
 
 
-async def test_a_request_that_is_wrong_without_marks_too_fails_as_it_did(recorded: RecordedServer) -> None:
+async def test_a_request_that_is_wrong_without_marks_too_fails_as_it_did(
+    recorded: RecordedServer,
+) -> None:
     provider = provider_for(asked(ANTHROPIC))
-    given = asked(ANTHROPIC, model="wrong", connection={"kind": "key", "endpoint": recorded.url, "apiKey": "k"})
-    for message, requests in (("max_tokens: too many", 1), ("messages.1.x: Extra inputs are not permitted", 2)):
+    given = asked(
+        ANTHROPIC,
+        model="wrong",
+        connection={"kind": "key", "endpoint": recorded.url, "apiKey": "k"},
+    )
+    for message, requests in (
+        ("max_tokens: too many", 1),
+        ("messages.1.x: Extra inputs are not permitted", 2),
+    ):
         recorded.forget()
-        recorded.answers(Recorded.of_json({"error": {"message": message, "type": "invalid_request_error"}}, status=400))
+        recorded.answers(
+            Recorded.of_json(
+                {"error": {"message": message, "type": "invalid_request_error"}}, status=400
+            )
+        )
         with pytest.raises(ModelError, match=message):
-            await provider.call(given, provider.to_request(given, rounds(1)), ModelCallOptions(5, series=SERIES))
+            await provider.call(
+                given, provider.to_request(given, rounds(1)), ModelCallOptions(5, series=SERIES)
+            )
         assert len(recorded.received) == requests
     recorded.forget()
     recorded.answers(Recorded.of_json(SAID))
-    await provider.call(given, provider.to_request(given, rounds(1)), ModelCallOptions(5, series=SERIES))
+    await provider.call(
+        given, provider.to_request(given, rounds(1)), ModelCallOptions(5, series=SERIES)
+    )
     assert len(marks(recorded.received[0].body)) == 4, "it was not the marks"

@@ -34,7 +34,9 @@ def test_a_rate_is_a_number_above_nothing(rate: float) -> None:
 
 @pytest.mark.parametrize("name", [5, None, ("openai",)])
 def test_what_has_a_rate_is_a_text(name: Any) -> None:
-    with pytest.raises(ConfigurationError, match="expected the name of a provider or model, as a text"):
+    with pytest.raises(
+        ConfigurationError, match="expected the name of a provider or model, as a text"
+    ):
         require_rates({name: 5})
 
 

@@ -58,7 +58,9 @@ def test_table(key: str, api_type: str, found: type) -> None:
 
 def test_openai_chat_is_the_default() -> None:
     assert type(provider_for(Agent())) is OpenAIChat
-    assert to_request(Agent(), [{"role": "user", "content": "Hi"}])["messages"] == [{"role": "user", "content": "Hi"}]
+    assert to_request(Agent(), [{"role": "user", "content": "Hi"}])["messages"] == [
+        {"role": "user", "content": "Hi"}
+    ]
 
 
 def test_arguments_stand_in_for_the_model() -> None:
@@ -76,7 +78,9 @@ def test_unknown_providers_and_apis() -> None:
             to_request(agent((key, api_type)), [])
 
 
-def test_an_installed_package_adds_a_provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_package_adds_a_provider(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "added_provider.py").write_text(ADDED)
     about = tmp_path / "added_provider-1.0.dist-info"
     about.mkdir()
@@ -90,9 +94,14 @@ def test_an_installed_package_adds_a_provider(tmp_path: Path, monkeypatch: pytes
 def test_translating_imports_no_sdk() -> None:
     """The SDKs take most of a second to import: only a call does."""
     script = (
-        "import sys; from perdure.agents import Agent; from perdure.providers import to_request, process_response\n"
-        "for key in ('openai', 'anthropic'): to_request(Agent(), [{'role': 'user', 'content': 'Hi'}], provider=key)\n"
-        "print([name for name in ('openai', 'anthropic', 'httpx2', 'yaml', 'jinja2') if name in sys.modules])"
+        "import sys; from perdure.agents import Agent; from perdure.providers import to_request, "
+        "process_response\n"
+        "for key in ('openai', 'anthropic'): to_request(Agent(), [{'role': 'user', 'content': "
+        "'Hi'}], provider=key)\n"
+        "print([name for name in ('openai', 'anthropic', 'httpx2', 'yaml', 'jinja2') if name in "
+        "sys.modules])"
     )
-    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    shown = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert shown.stdout.strip() == "[]"

@@ -35,10 +35,14 @@ data: {"type":"response.completed","response":{"id":"r","output":[]}}
 
 @pytest.mark.parametrize("ending", ["complete", "drop"])
 @pytest.mark.parametrize(("api", "stream"), [(CHAT, CHAT_REFUSAL), (RESPONSES, RESPONSES_REFUSAL)])
-async def test_a_streamed_refusal(api: tuple[str, str], stream: bytes, ending: Any, recorded: RecordedServer) -> None:
+async def test_a_streamed_refusal(
+    api: tuple[str, str], stream: bytes, ending: Any, recorded: RecordedServer
+) -> None:
     recorded.answers(Recorded.of_stream(stream, ending=ending))
     deltas: list[Delta] = []
     with pytest.raises(ModelError, match=r"^Model refused: I cannot help\.$") as caught:
         await ask(api, recorded, stream=True, on_delta=deltas.append)
     assert caught.value.kind == "refusal"
-    assert deltas == [Delta("text", "Well, ")], "nothing is passed on from the first word of refusal"
+    assert deltas == [Delta("text", "Well, ")], (
+        "nothing is passed on from the first word of refusal"
+    )

@@ -23,7 +23,9 @@ from .test_wire_format_process import NAMES
 
 Api = tuple[str, str]
 PATHS = {CHAT: "/v1/chat/completions", RESPONSES: "/v1/responses", ANTHROPIC: "/v1/messages"}
-TOOLS = [{"kind": "function", "name": "get_weather", "parameters": [{"name": "city", "required": True}]}]
+TOOLS = [
+    {"kind": "function", "name": "get_weather", "parameters": [{"name": "city", "required": True}]}
+]
 QUESTION = [Message.system("Be brief."), Message.user("How is it?")]
 
 pytestmark = pytest.mark.parametrize("api", APIS, ids=lambda api: NAMES[api])
@@ -31,16 +33,25 @@ pytestmark = pytest.mark.parametrize("api", APIS, ids=lambda api: NAMES[api])
 
 def connected(api: Api, recorded: RecordedServer) -> Agent:
     endpoint = recorded.url + ("" if api == ANTHROPIC else "/v1")
-    return agent(api, connection={"kind": "key", "endpoint": endpoint, "apiKey": "sk-test"}, tools=TOOLS)
+    return agent(
+        api, connection={"kind": "key", "endpoint": endpoint, "apiKey": "sk-test"}, tools=TOOLS
+    )
 
 
 async def ask(
-    api: Api, recorded: RecordedServer, messages: list[Message] = QUESTION, *, timeout: float = 10, **more: Any
+    api: Api,
+    recorded: RecordedServer,
+    messages: list[Message] = QUESTION,
+    *,
+    timeout: float = 10,
+    **more: Any,
 ) -> ModelReply:
     asked = connected(api, recorded)
     provider = provider_for(asked)
     request = provider.to_request(asked, messages)
-    return provider.reply(asked, await provider.call(asked, request, ModelCallOptions(timeout, **more)))
+    return provider.reply(
+        asked, await provider.call(asked, request, ModelCallOptions(timeout, **more))
+    )
 
 
 def json_answer(api: Api, name: str) -> Recorded:
@@ -62,13 +73,19 @@ async def test_plain(api: Api, recorded: RecordedServer) -> None:
     assert recorded.last.body == provider.for_call(asked, provider.to_request(asked, QUESTION))
     assert recorded.last.headers["content-type"] == "application/json"
     assert recorded.last.headers["user-agent"].startswith("perdure/")
-    assert "sk-test" in {recorded.last.headers.get("x-api-key"), recorded.last.headers["authorization"][7:]}
+    assert "sk-test" in {
+        recorded.last.headers.get("x-api-key"),
+        recorded.last.headers["authorization"][7:],
+    }
 
 
 async def test_parallel_tools_and_their_results(api: Api, recorded: RecordedServer) -> None:
     recorded.answers(json_answer(api, "tools"), json_answer(api, "text"))
     asking = (await ask(api, recorded)).message
-    results = [Message.tool(call, ToolResult.of_text(f"{call.arguments}: 72")) for call in asking.tool_calls]
+    results = [
+        Message.tool(call, ToolResult.of_text(f"{call.arguments}: 72"))
+        for call in asking.tool_calls
+    ]
     assert len(results) == 2
     reply = await ask(api, recorded, [*QUESTION, asking, *results])
     assert reply.message.text == "It is 72°F."
@@ -82,19 +99,30 @@ async def test_streaming(api: Api, recorded: RecordedServer, piece: int) -> None
     recorded.answers(stream_answer(api, "text", piece=piece))
     deltas: list[Delta] = []
     reply = await ask(api, recorded, stream=True, on_delta=deltas.append)
-    assert "".join(delta.text for delta in deltas if delta.kind == "text") == reply.message.text == "It is 72°F."
+    assert (
+        "".join(delta.text for delta in deltas if delta.kind == "text")
+        == reply.message.text
+        == "It is 72°F."
+    )
     assert [delta.text for delta in deltas if delta.kind == "thinking"] == ["Look it up."]
     assert (reply.usage.input_tokens, reply.usage.output_tokens) == (9, 5)
     assert recorded.last.body["stream"] is True
-    assert recorded.last.body.get("stream_options") == ({"include_usage": True} if api == CHAT else None)
+    assert recorded.last.body.get("stream_options") == (
+        {"include_usage": True} if api == CHAT else None
+    )
     await ask(api, recorded, stream=True)
-    assert recorded.connections <= 1, "a stream that was read to its end leaves its connection usable"
+    assert recorded.connections <= 1, (
+        "a stream that was read to its end leaves its connection usable"
+    )
 
 
 async def test_streamed_tools(api: Api, recorded: RecordedServer) -> None:
     recorded.answers(stream_answer(api, "tools"))
     reply = await ask(api, recorded, stream=True)
-    assert [json.loads(call.arguments) for call in reply.message.tool_calls] == [{"city": "Paris"}, {"city": "Rome"}]
+    assert [json.loads(call.arguments) for call in reply.message.tool_calls] == [
+        {"city": "Paris"},
+        {"city": "Rome"},
+    ]
 
 
 async def test_a_server_that_does_not_stream(api: Api, recorded: RecordedServer) -> None:
@@ -132,7 +160,12 @@ async def test_error_classes(
     with pytest.raises(ModelError) as caught:
         await ask(api, recorded, stream=stream)
     error = caught.value
-    assert (error.kind, error.status, error.request_id, error.retry_after) == (kind, status, "req_7", retry_after)
+    assert (error.kind, error.status, error.request_id, error.retry_after) == (
+        kind,
+        status,
+        "req_7",
+        retry_after,
+    )
     assert (error.message.partition(" (")[0], error.provider) == ("No luck", api[0])
     assert len(recorded.received) == 1, "the SDK does not retry"
 
@@ -148,7 +181,9 @@ async def test_error_classes(
     ],
 )
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
-async def test_malformed_answers(api: Api, recorded: RecordedServer, stream: bool, body: bytes, kind: str) -> None:
+async def test_malformed_answers(
+    api: Api, recorded: RecordedServer, stream: bool, body: bytes, kind: str
+) -> None:
     recorded.answers(Recorded(body))
     with pytest.raises(ModelError, match="^Unexpected response format") as caught:
         await ask(api, recorded, stream=stream)
@@ -156,8 +191,12 @@ async def test_malformed_answers(api: Api, recorded: RecordedServer, stream: boo
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
-async def test_an_error_in_an_answer_of_status_200(api: Api, recorded: RecordedServer, stream: bool) -> None:
-    recorded.answers(Recorded.of_json({"error": {"message": "Busy", "code": "rate_limit_exceeded"}}))
+async def test_an_error_in_an_answer_of_status_200(
+    api: Api, recorded: RecordedServer, stream: bool
+) -> None:
+    recorded.answers(
+        Recorded.of_json({"error": {"message": "Busy", "code": "rate_limit_exceeded"}})
+    )
     with pytest.raises(ModelError, match="^Busy$") as caught:
         await ask(api, recorded, stream=stream)
     assert caught.value.kind == "rate_limit"
@@ -188,17 +227,28 @@ async def test_what_no_api_answers_is_told_with_status_host_and_what_was_expecte
     error, host = caught.value, recorded.url.removeprefix("http://").partition("/")[0]
     assert error.message.startswith("Unexpected response format: expected a ")
     assert error.message.endswith(f", got {json.dumps(sent)}")
-    assert (error.kind, error.status, error.address, error.request_id) == ("invalid_response", 200, host, "r7")
+    assert (error.kind, error.status, error.address, error.request_id) == (
+        "invalid_response",
+        200,
+        host,
+        "r7",
+    )
 
 
 STRANGE_EVENTS: dict[Api, dict[str, Any]] = {
     CHAT: {"choices": [{"delta": {"tool_calls": [{"index": {}}]}}]},
     RESPONSES: {"type": "response.output_text.delta", "delta": 7},
-    ANTHROPIC: {"type": "content_block_delta", "index": [], "delta": {"type": "text_delta", "text": "a"}},
+    ANTHROPIC: {
+        "type": "content_block_delta",
+        "index": [],
+        "delta": {"type": "text_delta", "text": "a"},
+    },
 }
 
 
-async def test_an_event_that_is_none_of_the_api_is_shown(api: Api, recorded: RecordedServer) -> None:
+async def test_an_event_that_is_none_of_the_api_is_shown(
+    api: Api, recorded: RecordedServer
+) -> None:
     event = json.dumps(STRANGE_EVENTS[api])
     recorded.answers(Recorded.of_stream(start_of(api) + f"data: {event}\n\n".encode()))
     with pytest.raises(ModelError) as caught:
@@ -209,8 +259,13 @@ async def test_an_event_that_is_none_of_the_api_is_shown(api: Api, recorded: Rec
 
 MID_STREAM = {
     CHAT: b'data: {"error": {"message": "Broke", "type": "server_error"}}\n\n',
-    RESPONSES: b'event: error\ndata: {"type": "error", "code": "server_error", "message": "Broke"}\n\n',
-    ANTHROPIC: b'event: error\ndata: {"type": "error", "error": {"type": "api_error", "message": "Broke"}}\n\n',
+    RESPONSES: (
+        b'event: error\ndata: {"type": "error", "code": "server_error", "message": "Broke"}\n\n'
+    ),
+    ANTHROPIC: (
+        b'event: error\ndata: {"type": "error", "error": {"type": "api_error", "message": '
+        b'"Broke"}}\n\n'
+    ),
 }
 
 
@@ -237,7 +292,9 @@ async def test_a_stream_that_breaks_off(api: Api, recorded: RecordedServer, endi
     assert caught.value.kind == "connection"
 
 
-async def test_a_connection_lost_behind_the_end_does_not_matter(api: Api, recorded: RecordedServer) -> None:
+async def test_a_connection_lost_behind_the_end_does_not_matter(
+    api: Api, recorded: RecordedServer
+) -> None:
     recorded.answers(stream_answer(api, "text", ending="drop"))
     assert (await ask(api, recorded, stream=True)).message.text == "It is 72°F."
 
@@ -248,7 +305,8 @@ async def test_a_connection_lost_behind_the_end_does_not_matter(api: Api, record
         (b"data: {oops\n\n", "server"),
         (b"data: 3\n\n", "invalid_response"),
         (
-            b'data: {"type": "content_block_delta", "choices": 3}\n\ndata: {"type": "response.output_text.delta"}\n\n',
+            b'data: {"type": "content_block_delta", "choices": 3}\n\ndata: {"type": '
+            b'"response.output_text.delta"}\n\n',
             "invalid_response",
         ),
     ],
@@ -269,7 +327,11 @@ async def test_no_server(api: Api, recorded: RecordedServer) -> None:
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 async def test_a_call_that_takes_too_long(api: Api, recorded: RecordedServer, stream: bool) -> None:
-    recorded.answers(Recorded.of_stream(start_of(api), ending="hang") if stream else Recorded(b"{", ending="hang"))
+    recorded.answers(
+        Recorded.of_stream(start_of(api), ending="hang")
+        if stream
+        else Recorded(b"{", ending="hang")
+    )
     with pytest.raises(ModelError) as caught:
         await ask(api, recorded, stream=stream, timeout=0.6)
     assert caught.value.kind == "timeout"
@@ -277,8 +339,14 @@ async def test_a_call_that_takes_too_long(api: Api, recorded: RecordedServer, st
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
-async def test_cancelling_ends_the_request_at_once(api: Api, recorded: RecordedServer, stream: bool) -> None:
-    recorded.answers(Recorded.of_stream(start_of(api), ending="hang") if stream else Recorded(b"{", ending="hang"))
+async def test_cancelling_ends_the_request_at_once(
+    api: Api, recorded: RecordedServer, stream: bool
+) -> None:
+    recorded.answers(
+        Recorded.of_stream(start_of(api), ending="hang")
+        if stream
+        else Recorded(b"{", ending="hang")
+    )
     call = asyncio.ensure_future(ask(api, recorded, stream=stream))
     while not recorded.received:
         await asyncio.sleep(0.005)
@@ -291,7 +359,9 @@ async def test_cancelling_ends_the_request_at_once(api: Api, recorded: RecordedS
     assert time.monotonic() - cancelled < 0.5
 
 
-async def test_concurrent_calls_do_not_disturb_each_other(api: Api, recorded: RecordedServer) -> None:
+async def test_concurrent_calls_do_not_disturb_each_other(
+    api: Api, recorded: RecordedServer
+) -> None:
     recorded.answers(stream_answer(api, "text", piece=50))
     replies = await asyncio.gather(*(ask(api, recorded, stream=True) for _ in range(10)))
     assert {reply.message.text for reply in replies} == {"It is 72°F."}

@@ -40,10 +40,18 @@ def assembled(api: Api, given_events: list[dict[str, Any]]) -> tuple[dict[str, A
 @pytest.mark.parametrize("api", APIS)
 def test_text_and_thinking(api: Api) -> None:
     response, deltas = assembled(api, events(api, "text"))
-    assert deltas == [Delta("thinking", "Look it up."), Delta("text", "It is "), Delta("text", "72°F.")]
+    assert deltas == [
+        Delta("thinking", "Look it up."),
+        Delta("text", "It is "),
+        Delta("text", "72°F."),
+    ]
     reply = provider_for(agent(api)).reply(agent(api), response)
     assert reply.message.text == "It is 72°F."
-    assert (reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.total_tokens) == (9, 5, 14)
+    assert (reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.total_tokens) == (
+        9,
+        5,
+        14,
+    )
     assert reply.finish_reason in ("stop", "completed", "end_turn")
     assert reply.warnings == []
 
@@ -69,14 +77,26 @@ def test_anthropic_keeps_thinking_with_its_signature() -> None:
 
 def test_anthropic_citations_and_unknown_deltas() -> None:
     first, *middle, _, last = events(ANTHROPIC, "text")
-    cited = {"type": "content_block_delta", "index": 1, "delta": {"type": "citations_delta", "citation": {"n": 1}}}
+    cited = {
+        "type": "content_block_delta",
+        "index": 1,
+        "delta": {"type": "citations_delta", "citation": {"n": 1}},
+    }
     novel = {"type": "content_block_delta", "index": 1, "delta": {"type": "novel_delta"}}
-    response, _ = assembled(ANTHROPIC, [first, *middle, cited, novel, {"type": "novel_event"}, last])
-    assert response["content"][1] == {"type": "text", "text": "It is 72°F.", "citations": [{"n": 1}]}
+    response, _ = assembled(
+        ANTHROPIC, [first, *middle, cited, novel, {"type": "novel_event"}, last]
+    )
+    assert response["content"][1] == {
+        "type": "text",
+        "text": "It is 72°F.",
+        "citations": [{"n": 1}],
+    }
 
 
 def test_anthropic_arguments_that_were_cut_off_stay_text() -> None:
-    """§9.8: they are malformed arguments, not a broken response; on the way back they are rebuilt."""
+    """§9.8: they are malformed arguments, not a broken response; on the way back they are
+    rebuilt.
+    """
     kept = [event for event in events(ANTHROPIC, "tools") if '"Paris\\"' not in json.dumps(event)]
     response, _ = assembled(ANTHROPIC, kept)
     provider = provider_for(agent(ANTHROPIC))
@@ -87,27 +107,41 @@ def test_anthropic_arguments_that_were_cut_off_stay_text() -> None:
 
 
 def test_responses_without_a_final_list_of_items() -> None:
-    text, *_ = assembled(RESPONSES, [{"type": "response.output_text.delta", "delta": "Hi"}, {"type": "x"}, done()])
+    text, *_ = assembled(
+        RESPONSES, [{"type": "response.output_text.delta", "delta": "Hi"}, {"type": "x"}, done()]
+    )
     assert provider_for(agent(RESPONSES)).process(agent(RESPONSES), text) == "Hi"
 
 
 def done(**response: Any) -> dict[str, Any]:
-    return {"type": "response.completed", "response": {"id": "r", "status": "completed", **response}}
+    return {
+        "type": "response.completed",
+        "response": {"id": "r", "status": "completed", **response},
+    }
 
 
 def chunk(*calls: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
-    return {"choices": [{"index": 0, "delta": {"tool_calls": list(calls)}, "finish_reason": finish_reason}]}
+    return {
+        "choices": [
+            {"index": 0, "delta": {"tool_calls": list(calls)}, "finish_reason": finish_reason}
+        ]
+    }
 
 
 @pytest.mark.parametrize("indices", [(0, 0), (None, None), (0, 1)])
-def test_chat_servers_that_number_calls_in_their_own_way(indices: tuple[int | None, int | None]) -> None:
+def test_chat_servers_that_number_calls_in_their_own_way(
+    indices: tuple[int | None, int | None],
+) -> None:
     first, second = (
         {"index": index, "id": id_, "function": {"name": name, "arguments": "{}"}}
         for index, id_, name in zip(indices, "ab", "fg", strict=True)
     )
     response, _ = assembled(CHAT, [chunk(first), chunk(second), chunk(finish_reason="tool_calls")])
     calls = provider_for(agent(CHAT)).process(agent(CHAT), response)
-    assert [(call.id, call.name, call.arguments) for call in calls] == [("a", "f", "{}"), ("b", "g", "{}")]
+    assert [(call.id, call.name, call.arguments) for call in calls] == [
+        ("a", "f", "{}"),
+        ("b", "g", "{}"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -115,17 +149,32 @@ def test_chat_servers_that_number_calls_in_their_own_way(indices: tuple[int | No
     [
         (CHAT, {"error": {"message": "Busy", "code": "rate_limit_exceeded"}}, "rate_limit", "Busy"),
         (CHAT, {"error": {"message": "Broke", "type": "novel"}}, "server", "Broke"),
-        (RESPONSES, {"type": "error", "code": "server_error", "message": "Broke"}, "server", "Broke"),
         (
             RESPONSES,
-            {"type": "response.failed", "response": {"error": {"code": "rate_limit_exceeded", "message": "Busy"}}},
+            {"type": "error", "code": "server_error", "message": "Broke"},
+            "server",
+            "Broke",
+        ),
+        (
+            RESPONSES,
+            {
+                "type": "response.failed",
+                "response": {"error": {"code": "rate_limit_exceeded", "message": "Busy"}},
+            },
             "rate_limit",
             "Busy",
         ),
-        (ANTHROPIC, {"type": "error", "error": {"type": "overloaded_error", "message": "Full"}}, "overloaded", "Full"),
+        (
+            ANTHROPIC,
+            {"type": "error", "error": {"type": "overloaded_error", "message": "Full"}},
+            "overloaded",
+            "Full",
+        ),
     ],
 )
-def test_an_error_event_is_a_typed_error(api: Api, event: dict[str, Any], kind: str, message: str) -> None:
+def test_an_error_event_is_a_typed_error(
+    api: Api, event: dict[str, Any], kind: str, message: str
+) -> None:
     with pytest.raises(ModelError) as caught:
         assembled(api, [event])
     assert (caught.value.kind, caught.value.message) == (kind, message)
@@ -140,7 +189,10 @@ def test_a_lost_stream_is_indeterminate() -> None:
     assert process_stream([TEXT, LOST, TEXT]) == {
         "chunks": [
             {"kind": "text", "value": "It is "},
-            {"kind": "failure", "failure": {"outcome": "indeterminate", "message": "connection reset"}},
+            {
+                "kind": "failure",
+                "failure": {"outcome": "indeterminate", "message": "connection reset"},
+            },
         ],
         "partialText": "It is ",
         "requiresReconciliation": True,
@@ -155,7 +207,9 @@ def test_a_refusal_ends_the_stream_at_once() -> None:
 
 
 def test_a_whole_stream_yields_its_tool_calls_last_and_in_order() -> None:
-    outcome = process_stream([{"kind": "provider", "value": event} for event in events(CHAT, "tools")])
+    outcome = process_stream(
+        [{"kind": "provider", "value": event} for event in events(CHAT, "tools")]
+    )
     assert [chunk["toolCall"]["id"] for chunk in outcome["chunks"]] == ["call_1", "call_2"]
     assert outcome["completionCommitted"]
 
@@ -163,7 +217,9 @@ def test_a_whole_stream_yields_its_tool_calls_last_and_in_order() -> None:
 @given(st.lists(st.integers(min_value=1, max_value=70)), st.sampled_from([b"\n", b"\r\n", b"\r"]))
 @example([63], b"\r")
 @settings(deadline=None)
-def test_events_do_not_depend_on_how_the_network_cuts_them(cuts: list[int], line_end: bytes) -> None:
+def test_events_do_not_depend_on_how_the_network_cuts_them(
+    cuts: list[int], line_end: bytes
+) -> None:
     stream = b"data: a\ndata: b\n\n: note\nevent: x\ndata:\xc3\xa9\n\nid: 3\n\ndata: [DONE]\n\nx".replace(
         b"\n", line_end
     )

@@ -1,8 +1,8 @@
 """Every conversation that the loop can build is valid for every API (§9.5, §13.2, §13.3, §13.5).
 
 A conversation is built by the loop's own operations: a prompt, then rounds of steering, trimming, a
-model's reply in one of the three formats (so that providers change mid-run), tool results of any kind,
-and rewritten texts. What each API demands is checked on the request.
+model's reply in one of the three formats (so that providers change mid-run), tool results of any
+kind, and rewritten texts. What each API demands is checked on the request.
 """
 
 from __future__ import annotations
@@ -25,12 +25,17 @@ Json = dict[str, Any]
 
 TEXTS = st.sampled_from(["", " \n", "Hi", "a longer text " * 20]) | st.text(max_size=8)
 NAMES = st.sampled_from(["look", "get_weather", "made.up name!", ""])
-ARGUMENTS = st.sampled_from(["{}", "", '{"city":"Paris"}', '```json\n{"a":1,}\n```', '{"a": ', "[1]", "null"])
+ARGUMENTS = st.sampled_from(
+    ["{}", "", '{"city":"Paris"}', '```json\n{"a":1,}\n```', '{"a": ', "[1]", "null"]
+)
 IDS = st.sampled_from(["call_%d", "toolu_%d", "functions.look:%d"])
 PARTS = st.lists(
-    TEXTS.map(lambda text: TextPart(value=text)) | st.just(ImagePart(source="https://x/y.png")), max_size=3
+    TEXTS.map(lambda text: TextPart(value=text)) | st.just(ImagePart(source="https://x/y.png")),
+    max_size=3,
 )
-RESULTS = st.builds(ToolResult, parts=PARTS, status=st.sampled_from(["success", "error", "cancelled", "timeout"]))
+RESULTS = st.builds(
+    ToolResult, parts=PARTS, status=st.sampled_from(["success", "error", "cancelled", "timeout"])
+)
 
 
 @st.composite
@@ -57,19 +62,37 @@ def replies(draw: st.DrawFn, ids: list[str]) -> Message:
     text = draw(TEXTS if calls else TEXTS.filter(says_something))
     response = RESPONSE_OF[api](text, calls, draw(st.booleans()))
     message = provider_for(agent(api)).reply(agent(api), response).message
-    return draw(st.just(message) | TEXTS.map(lambda text: message.model_copy(update={"parts": [TextPart(value=text)]})))
+    return draw(
+        st.just(message)
+        | TEXTS.map(lambda text: message.model_copy(update={"parts": [TextPart(value=text)]}))
+    )
 
 
 def chat_response(text: str, calls: list[ToolCall], thinks: bool) -> Json:
     asked = [call.to_metadata() for call in calls]
-    return {"choices": [{"message": {"content": text, "tool_calls": asked, "reasoning_content": "Hm." * thinks}}]}
+    return {
+        "choices": [
+            {"message": {"content": text, "tool_calls": asked, "reasoning_content": "Hm." * thinks}}
+        ]
+    }
 
 
 def responses_response(text: str, calls: list[ToolCall], thinks: bool) -> Json:
     reasoning = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "gAAA"}
-    said = {"type": "message", "id": "msg", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+    said = {
+        "type": "message",
+        "id": "msg",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": text}],
+    }
     asked = [
-        {"type": "function_call", "id": "fc", "call_id": call.id, "name": call.name, "arguments": call.arguments}
+        {
+            "type": "function_call",
+            "id": "fc",
+            "call_id": call.id,
+            "name": call.name,
+            "arguments": call.arguments,
+        }
         for call in calls
     ]
     return {"id": "resp", "output": [reasoning] * thinks + [said] * bool(text) + asked}
@@ -78,7 +101,10 @@ def responses_response(text: str, calls: list[ToolCall], thinks: bool) -> Json:
 def anthropic_response(text: str, calls: list[ToolCall], thinks: bool) -> Json:
     thinking = {"type": "thinking", "thinking": "Hm.", "signature": "EqQB"}
     said = {"type": "text", "text": text}
-    used = [{"type": "tool_use", "id": call.id, "name": call.name, "input": parsed(call.arguments)} for call in calls]
+    used = [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": parsed(call.arguments)}
+        for call in calls
+    ]
     return {"id": "msg", "content": [thinking] * thinks + [said] * bool(text) + used}
 
 
@@ -120,7 +146,9 @@ def test_openai_responses(messages: list[Message]) -> None:
     for item in sent:
         kind = item.get("type", "message")
         if previous == "reasoning":
-            assert kind != "message" or item["role"] == "assistant", "reasoning comes before what it led to"
+            assert kind != "message" or item["role"] == "assistant", (
+                "reasoning comes before what it led to"
+            )
         previous = kind
         if kind == "function_call_output":
             open_calls.remove(item["call_id"])
@@ -143,14 +171,22 @@ def test_anthropic(messages: list[Message]) -> None:
         assert turn["role"] == ("assistant" if number % 2 else "user")
         kinds = [block["type"] for block in turn["content"]]
         assert kinds, "no turn is empty"
-        assert not any(block["type"] == "text" and not block["text"].strip() for block in turn["content"])
-        results = [block["tool_use_id"] for block in turn["content"] if block["type"] == "tool_result"]
+        assert not any(
+            block["type"] == "text" and not block["text"].strip() for block in turn["content"]
+        )
+        results = [
+            block["tool_use_id"] for block in turn["content"] if block["type"] == "tool_result"
+        ]
         assert kinds[: len(results)] == ["tool_result"] * len(results), "results come first"
-        assert sorted(results) == sorted(asked), "the turn answers exactly what the one before it asked for"
+        assert sorted(results) == sorted(asked), (
+            "the turn answers exactly what the one before it asked for"
+        )
         uses = [block for block in turn["content"] if block["type"] == "tool_use"]
         assert all(isinstance(block["input"], dict) and is_name(block["name"]) for block in uses)
         asked = [block["id"] for block in uses]
-        assert all(re.fullmatch(r"[a-zA-Z0-9_-]+", id_) for id_ in {*asked} - own), "what it gave, it takes back"
+        assert all(re.fullmatch(r"[a-zA-Z0-9_-]+", id_) for id_ in {*asked} - own), (
+            "what it gave, it takes back"
+        )
     assert not asked
     json.dumps(sent)
 
@@ -158,7 +194,11 @@ def test_anthropic(messages: list[Message]) -> None:
 def blocks_of(message: Message) -> list[Json]:
     """The calls as Anthropic's API itself has given them."""
     kept = message.metadata.get("provider_content") or {"api": ""}
-    return [block for block in kept["content"] if block["type"] == "tool_use"] if kept["api"] == "anthropic" else []
+    return (
+        [block for block in kept["content"] if block["type"] == "tool_use"]
+        if kept["api"] == "anthropic"
+        else []
+    )
 
 
 def is_name(name: str) -> bool:

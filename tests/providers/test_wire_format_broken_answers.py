@@ -20,13 +20,32 @@ from .test_wire_format_process import NAMES
 
 Api = tuple[str, str]
 JUNK = st.sampled_from(
-    [None, True, 3, -1.5, "text", "", [], [None], ["x"], {}, {"type": "text"}, [{"type": "tool_use"}]]
+    [
+        None,
+        True,
+        3,
+        -1.5,
+        "text",
+        "",
+        [],
+        [None],
+        ["x"],
+        {},
+        {"type": "text"},
+        [{"type": "tool_use"}],
+    ]
 )
 
 
 def places(value: Any) -> list[list[Any]]:
     """The paths to everything in a JSON value."""
-    inner = list(value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else [])
+    inner = list(
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else []
+    )
     return [[]] + [[key, *rest] for key, item in inner for rest in places(item)]
 
 
@@ -49,7 +68,9 @@ def damaged(draw: st.DrawFn, value: Any) -> Any:
 @settings(max_examples=300, deadline=None)
 def test_damaged_responses(data: st.DataObject) -> None:
     api = data.draw(st.sampled_from(APIS))
-    whole = json.loads(recording(f"{NAMES[api]}_{data.draw(st.sampled_from(['text', 'tools']))}.json"))
+    whole = json.loads(
+        recording(f"{NAMES[api]}_{data.draw(st.sampled_from(['text', 'tools']))}.json")
+    )
     response = data.draw(damaged(whole))
     provider, declaring = provider_for(agent(api)), agent(api, outputs=[{"name": "a"}])
     try:
@@ -83,8 +104,16 @@ def test_damaged_streams(data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("api", "response", "text"),
     [
-        (CHAT, {"choices": [{"message": {"content": [{"type": "text", "text": "a"}, {"type": "x"}]}}]}, "a"),
-        (RESPONSES, {"output": [{"type": "web_search_call"}, {"type": "message", "content": None}]}, ""),
+        (
+            CHAT,
+            {"choices": [{"message": {"content": [{"type": "text", "text": "a"}, {"type": "x"}]}}]},
+            "a",
+        ),
+        (
+            RESPONSES,
+            {"output": [{"type": "web_search_call"}, {"type": "message", "content": None}]},
+            "",
+        ),
         (ANTHROPIC, {"content": [{"type": "server_tool_use"}, {"type": "text", "text": "a"}]}, "a"),
     ],
 )

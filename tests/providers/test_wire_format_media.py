@@ -1,4 +1,6 @@
-"""Which images, recordings and files each API takes, in which form: sent by its real SDK, or refused with a reason."""
+"""Which images, recordings and files each API takes, in which form: sent by its real SDK, or
+refused with a reason.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,14 @@ PARTS: dict[str, dict[str, Any]] = {
     "no source at all": {"kind": "image", "source": "photo.png"},
 }
 REFUSED = {
-    (CHAT, "audio by URL"): "OpenAI Chat Completions does not accept a URL of audio: give the content itself",
-    (CHAT, "file by URL"): "does not accept a URL of files: give the content itself, .* or choose `apiType: responses`",
+    (
+        CHAT,
+        "audio by URL",
+    ): "OpenAI Chat Completions does not accept a URL of audio: give the content itself",
+    (
+        CHAT,
+        "file by URL",
+    ): "does not accept a URL of files: give the content itself, .* or choose `apiType: responses`",
     (CHAT, "no source at all"): "'photo.png' is neither a URL nor base64",
     (RESPONSES, "audio by URL"): "OpenAI Responses does not accept a URL of audio",
     (RESPONSES, "no source at all"): "'photo.png' is neither a URL nor base64",
@@ -46,7 +54,11 @@ REFUSED = {
     (ANTHROPIC, "audio by URL"): "Anthropic does not accept audio",
     (ANTHROPIC, "no source at all"): "'photo.png' is neither a URL nor base64",
 }
-CASES = [(api, wire, name) for api, wire in zip((CHAT, RESPONSES, ANTHROPIC), WIRES, strict=True) for name in PARTS]
+CASES = [
+    (api, wire, name)
+    for api, wire in zip((CHAT, RESPONSES, ANTHROPIC), WIRES, strict=True)
+    for name in PARTS
+]
 
 
 @pytest.mark.parametrize(("api", "wire", "name"), CASES)
@@ -60,9 +72,12 @@ def test_each_kind_is_sent_or_refused(api: tuple[str, str], wire: str, name: str
 
 
 @pytest.mark.parametrize(("api", "wire", "name"), CASES)
-def test_of_a_tools_result_the_model_is_told_what_it_cannot_be_sent(api: tuple[str, str], wire: str, name: str) -> None:
+def test_of_a_tools_result_the_model_is_told_what_it_cannot_be_sent(
+    api: tuple[str, str], wire: str, name: str
+) -> None:
     sent = to_request(
-        agent(api), [{"role": "user", "content": "Q"}, asking(("c", "f", "{}")), answering("c", [PARTS[name]])]
+        agent(api),
+        [{"role": "user", "content": "Q"}, asking(("c", "f", "{}")), answering("c", [PARTS[name]])],
     )
     told = f"[{PARTS[name]['kind']}, not shown: " in repr(sent)
     assert told == ((api, name) in REFUSED)
@@ -71,7 +86,8 @@ def test_of_a_tools_result_the_model_is_told_what_it_cannot_be_sent(api: tuple[s
 def test_anthropic_names_the_types_that_it_takes() -> None:
     zipped = {"kind": "file", "source": "AAAA", "mediaType": "application/zip"}
     with pytest.raises(
-        UnsupportedMediaError, match=r"does not accept files of type application/zip: expected application/pdf, text/\*"
+        UnsupportedMediaError,
+        match=r"does not accept files of type application/zip: expected application/pdf, text/\*",
     ):
         to_request(agent(ANTHROPIC), [{"role": "user", "content": [zipped]}])
 
@@ -93,7 +109,10 @@ async def test_a_run_with_a_pdf_reaches_chat_completions(stage: Stage, tmp_path:
         )
         async with stage.worker({}):
             run = await start_run(
-                stage.client, calling, {"report": tmp_path / "report.pdf"}, task_queue=stage.task_queue
+                stage.client,
+                calling,
+                {"report": tmp_path / "report.pdf"},
+                task_queue=stage.task_queue,
             )
             assert (await run.result()).output == "A report."
         [request] = model.requests
@@ -105,7 +124,9 @@ async def test_a_run_with_a_pdf_reaches_chat_completions(stage: Stage, tmp_path:
 
 
 @pytest.mark.parametrize("has_template", [True, False])
-async def test_a_run_that_the_model_cannot_be_sent_is_not_started(stage: Stage, has_template: bool) -> None:
+async def test_a_run_that_the_model_cannot_be_sent_is_not_started(
+    stage: Stage, has_template: bool
+) -> None:
     """Before, a worker failed it as `(internal)`."""
     audio = Message(role="user", parts=[AudioPart(source="UklGRg==", mediaType="audio/wav")])
     calling = Agent.model_validate(
@@ -118,7 +139,9 @@ async def test_a_run_that_the_model_cannot_be_sent_is_not_started(stage: Stage, 
     )
     inputs, messages = ({"said": "UklGRg=="}, None) if has_template else (None, [audio])
     with pytest.raises(UnsupportedMediaError, match="Anthropic does not accept audio"):
-        await start_run(stage.client, calling, inputs, messages=messages, task_queue=stage.task_queue)
+        await start_run(
+            stage.client, calling, inputs, messages=messages, task_queue=stage.task_queue
+        )
 
 
 async def test_a_tool_that_returns_audio_does_not_end_a_run(stage: Stage) -> None:
@@ -130,7 +153,9 @@ async def test_a_tool_that_returns_audio_does_not_end_a_run(stage: Stage) -> Non
             declared = {"name": "record", "kind": "function"}
             run = await stage.start(scripted_agent(model, [declared], wire="anthropic"))
             assert (await run.result()).output == "No sound here."
-        assert "[audio, not shown: Anthropic does not accept audio" in str(model.requests[1].body["messages"])
+        assert "[audio, not shown: Anthropic does not accept audio" in str(
+            model.requests[1].body["messages"]
+        )
 
 
 def test_parts_are_made_of_files_and_bytes(tmp_path: Path) -> None:

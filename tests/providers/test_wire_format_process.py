@@ -1,4 +1,6 @@
-"""§8: a provider's raw JSON to the answer, the reply, and the messages that continue the conversation."""
+"""§8: a provider's raw JSON to the answer, the reply, and the messages that continue the
+conversation.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ from perdure.activities.model import ask_model
 from perdure.errors import ModelError
 from perdure.messages import Message, ToolCall, ToolResult, Usage
 from perdure.options import RunOptions
-from perdure.providers import StructuredResult, cast, format_tool_messages, process_response, provider_for
+from perdure.providers import (
+    StructuredResult,
+    cast,
+    format_tool_messages,
+    process_response,
+    provider_for,
+)
 
 from ..support.recorded_server import Recorded, RecordedServer
 from ..support.wire_agents import ANTHROPIC, APIS, CHAT, RESPONSES, agent
@@ -20,7 +28,10 @@ from .conftest import recording
 
 Api = tuple[str, str]
 NAMES = {CHAT: "chat", RESPONSES: "responses", ANTHROPIC: "anthropic"}
-OUTPUTS = [{"name": "city", "required": True}, {"name": "temp", "kind": "integer", "required": True}]
+OUTPUTS = [
+    {"name": "city", "required": True},
+    {"name": "temp", "kind": "integer", "required": True},
+]
 
 
 def recorded_json(api: Api, name: str) -> dict[str, Any]:
@@ -59,7 +70,9 @@ def test_structured_output(api: Api) -> None:
     assert result == {"city": "Paris", "temp": 72}
     assert isinstance(result, StructuredResult)
     assert result.raw_json == raw
-    assert process_response(agent(api), saying(api, raw)) == raw, "without outputs the text is the answer"
+    assert process_response(agent(api), saying(api, raw)) == raw, (
+        "without outputs the text is the answer"
+    )
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -71,7 +84,15 @@ def test_structured_output_that_is_no_json_is_the_raw_text(api: Api, text: str) 
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize(
     "response",
-    [{}, {"choices": []}, {"choices": "x"}, {"output": None}, {"output": [3]}, {"content": None}, {"content": [{}]}],
+    [
+        {},
+        {"choices": []},
+        {"choices": "x"},
+        {"output": None},
+        {"output": [3]},
+        {"content": None},
+        {"content": [{}]},
+    ],
 )
 def test_anything_else_is_an_unexpected_format(api: Api, response: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"^Unexpected response format$"):
@@ -86,13 +107,18 @@ def test_anything_else_is_an_unexpected_format(api: Api, response: dict[str, Any
 def test_a_refusal_is_the_text() -> None:
     chat = {"choices": [{"message": {"content": None, "refusal": "I cannot"}}]}
     assert process_response(agent(CHAT), chat) == "I cannot"
-    responses = {"output": [{"type": "message", "content": [{"type": "refusal", "refusal": "I cannot"}]}]}
+    responses = {
+        "output": [{"type": "message", "content": [{"type": "refusal", "refusal": "I cannot"}]}]
+    }
     assert process_response(agent(RESPONSES), responses) == "I cannot"
 
 
 def test_an_error_in_a_response_is_a_value_error_with_its_text() -> None:
     with pytest.raises(ValueError, match="^No capacity$"):
-        process_response(agent(RESPONSES), {"error": {"code": "server_error", "message": "No capacity"}, "output": []})
+        process_response(
+            agent(RESPONSES),
+            {"error": {"code": "server_error", "message": "No capacity"}, "output": []},
+        )
 
 
 def test_arguments_given_as_an_object_and_calls_without_id() -> None:
@@ -100,7 +126,11 @@ def test_arguments_given_as_an_object_and_calls_without_id() -> None:
     calls = [{"id": "", "function": function}, {"function": {"name": "g"}}]
     response = {"id": "chatcmpl-123456789012345", "choices": [{"message": {"tool_calls": calls}}]}
     first, second = process_response(agent(CHAT), response)
-    assert (first.id, first.arguments, second.arguments) == ("call_0_456789012345", '{"a":[1,2]}', "")
+    assert (first.id, first.arguments, second.arguments) == (
+        "call_0_456789012345",
+        '{"a":[1,2]}',
+        "",
+    )
     assert first.id != second.id
 
 
@@ -128,8 +158,20 @@ def test_usage(api: Api, usage: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("api", "usage"),
     [
-        (CHAT, {"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30}}),
-        (RESPONSES, {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30}}),
+        (
+            CHAT,
+            {
+                "prompt_tokens": 100,
+                "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30},
+            },
+        ),
+        (
+            RESPONSES,
+            {
+                "input_tokens": 100,
+                "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30},
+            },
+        ),
         (
             ANTHROPIC,
             {
@@ -162,7 +204,9 @@ def test_what_the_cache_has_given_and_taken(api: Api, usage: dict[str, Any]) -> 
         ({"total_tokens": "many"}, 30),
     ],
 )
-async def test_limits_count_at_least_input_and_output(told: Any, total: int, recorded: RecordedServer) -> None:
+async def test_limits_count_at_least_input_and_output(
+    told: Any, total: int, recorded: RecordedServer
+) -> None:
     usage = {"prompt_tokens": 10, "completion_tokens": 20, **told}
     recorded.answers(Recorded.of_json({**saying(CHAT, "Hi"), "usage": usage}))
     asked = agent(CHAT, connection={"kind": "key", "endpoint": recorded.url, "apiKey": "k"})
@@ -172,13 +216,21 @@ async def test_limits_count_at_least_input_and_output(told: Any, total: int, rec
 
 @pytest.mark.parametrize(
     ("api", "finish_reasons"),
-    [(CHAT, ("stop", "tool_calls")), (RESPONSES, ("completed",) * 2), (ANTHROPIC, ("end_turn", "tool_use"))],
+    [
+        (CHAT, ("stop", "tool_calls")),
+        (RESPONSES, ("completed",) * 2),
+        (ANTHROPIC, ("end_turn", "tool_use")),
+    ],
 )
 def test_reply(api: Api, finish_reasons: tuple[str, str]) -> None:
     provider = provider_for(agent(api))
     recorded = recorded_json(api, "text")
     reply = provider.reply(agent(api), recorded)
-    assert (reply.message, reply.output, reply.warnings) == (Message.assistant("It is 72°F."), None, [])
+    assert (reply.message, reply.output, reply.warnings) == (
+        Message.assistant("It is 72°F."),
+        None,
+        [],
+    )
     assert (reply.model, reply.response_id) == (recorded["model"], recorded["id"])
     asking = provider.reply(agent(api), recorded_json(api, "tools"))
     assert (reply.finish_reason, asking.finish_reason) == finish_reasons
@@ -206,7 +258,9 @@ def test_an_optional_output_may_be_null_or_missing() -> None:
 
 
 def test_cast_reads_the_raw_text() -> None:
-    result = process_response(agent(CHAT, outputs=OUTPUTS), saying(CHAT, '{"city": "Paris", "temp": 72}'))
+    result = process_response(
+        agent(CHAT, outputs=OUTPUTS), saying(CHAT, '{"city": "Paris", "temp": 72}')
+    )
     assert cast(result, dict[str, int | str]) == {"city": "Paris", "temp": 72}
     assert cast("3", int) == 3
     with pytest.raises(ValueError, match="validation error"):
@@ -215,22 +269,32 @@ def test_cast_reads_the_raw_text() -> None:
 
 @pytest.mark.parametrize("api", APIS)
 def test_format_tool_messages(api: Api) -> None:
-    calls = [ToolCall(id="c1", name="f", arguments="{}"), ToolCall(id="c2", name="f", arguments="{}")]
+    calls = [
+        ToolCall(id="c1", name="f", arguments="{}"),
+        ToolCall(id="c2", name="f", arguments="{}"),
+    ]
     failed = ToolResult.failure("Error: no", kind="failed")
     assert format_tool_messages(agent(api), None, calls, ["", failed], text="Hm.") == [
         Message.assistant("Hm.", calls),
         Message(role="tool", content="", metadata={"tool_call_id": "c1"}),
-        Message(role="tool", content="Error: no", metadata={"tool_call_id": "c2", "status": "error"}),
+        Message(
+            role="tool", content="Error: no", metadata={"tool_call_id": "c2", "status": "error"}
+        ),
     ]
     with pytest.raises(ValueError, match="shorter"):
         format_tool_messages(agent(api), None, calls, ["one"])
 
 
 def test_what_text_and_calls_can_say_is_not_kept_twice() -> None:
-    """§9.5: every original block is sent back, but what can be rebuilt is not recorded a second time."""
+    """§9.5: every original block is sent back, but what can be rebuilt is not recorded a second
+    time.
+    """
 
     def keeps(api: Api, response: dict[str, Any]) -> bool:
-        return "provider_content" in provider_for(agent(api)).reply(agent(api), response).message.metadata
+        return (
+            "provider_content"
+            in provider_for(agent(api)).reply(agent(api), response).message.metadata
+        )
 
     assert not any(keeps(api, recorded_json(api, "text")) for api in APIS)
     assert not keeps(CHAT, recorded_json(CHAT, "tools"))

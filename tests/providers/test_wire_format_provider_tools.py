@@ -1,4 +1,6 @@
-"""Tools that the provider executes itself: declared as it wants them, told of, and kept in the conversation."""
+"""Tools that the provider executes itself: declared as it wants them, told of, and kept in the
+conversation.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,25 @@ from ..support.wire_agents import ANTHROPIC, CHAT, RESPONSES, agent, message
 
 SEARCH = {"type": "web_search", "search_context_size": "low"}
 FUNCTION = {"name": "f", "kind": "function"}
-DECLARED = {"name": "web_search", "kind": "provider", "options": {"type": "web_search_20250305", "max_uses": 3}}
+DECLARED = {
+    "name": "web_search",
+    "kind": "provider",
+    "options": {"type": "web_search_20250305", "max_uses": 3},
+}
 
 
 def tools_of(calling: Agent, **more: Any) -> list[dict[str, Any]]:
-    tools: list[dict[str, Any]] = to_request(calling, [message("user", "Hi")], **more).get("tools", [])
+    tools: list[dict[str, Any]] = to_request(calling, [message("user", "Hi")], **more).get(
+        "tools", []
+    )
     return tools
 
 
 @pytest.mark.parametrize("api", [CHAT, RESPONSES, ANTHROPIC])
 @pytest.mark.parametrize("functions", [[], [FUNCTION]])
-def test_those_of_the_options_are_beside_functions(api: tuple[str, str], functions: list[dict[str, Any]]) -> None:
+def test_those_of_the_options_are_beside_functions(
+    api: tuple[str, str], functions: list[dict[str, Any]]
+) -> None:
     """Before, one function was enough to drop them."""
     calling = agent(api, options={"additionalProperties": {"tools": [SEARCH]}}, tools=functions)
     assert tools_of(calling)[len(functions) :] == [SEARCH]
@@ -49,7 +59,9 @@ def test_a_declaration_is_sent_as_it_is(api: tuple[str, str], sent: dict[str, An
 
 def test_without_tools_a_provider_acts_neither() -> None:
     assert tools_of(agent(RESPONSES, tools=[FUNCTION, DECLARED]), may_call_tools=False) == []
-    sent = to_request(agent(ANTHROPIC, tools=[FUNCTION, DECLARED]), [message("user", "Hi")], may_call_tools=False)
+    sent = to_request(
+        agent(ANTHROPIC, tools=[FUNCTION, DECLARED]), [message("user", "Hi")], may_call_tools=False
+    )
     assert sent["tool_choice"] == {"type": "none"}
 
 
@@ -63,11 +75,23 @@ ITEMS: dict[str, list[dict[str, Any]]] = {
         }
     ],
     "anthropic": [
-        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "weather"}},
+        {
+            "type": "server_tool_use",
+            "id": "srvtoolu_1",
+            "name": "web_search",
+            "input": {"query": "weather"},
+        },
         {
             "type": "web_search_tool_result",
             "tool_use_id": "srvtoolu_1",
-            "content": [{"type": "web_search_result", "url": "https://e.com", "title": "E", "encrypted_content": "x"}],
+            "content": [
+                {
+                    "type": "web_search_result",
+                    "url": "https://e.com",
+                    "title": "E",
+                    "encrypted_content": "x",
+                }
+            ],
         },
     ],
 }
@@ -76,21 +100,32 @@ ITEMS: dict[str, list[dict[str, Any]]] = {
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("wire", ITEMS)
 async def test_what_it_did_is_told_and_goes_back(stage: Stage, wire: str, stream: bool) -> None:
-    first = asks(call("f", "c1")).model_copy(update={"provider_items": ITEMS[wire], "text": "Looking."})
+    first = asks(call("f", "c1")).model_copy(
+        update={"provider_items": ITEMS[wire], "text": "Looking."}
+    )
     with ScriptedModel([first, says("Sunny.")]) as model:
         async with stage.worker({"f": lambda: "ok"}):
-            run = await stage.start(scripted_agent(model, [FUNCTION, DECLARED], wire=wire), stream=stream)
+            run = await stage.start(
+                scripted_agent(model, [FUNCTION, DECLARED], wire=wire), stream=stream
+            )
             assert (await run.result()).output == "Sunny."
         sent = model.requests[1].body
         assert {tool.get("type") for tool in sent["tools"]} >= {"web_search_20250305"}
         kept = sent["input"] if wire == "openai-responses" else sent["messages"][-2]["content"]
         assert [each for each in kept if each in ITEMS[wire]] == ITEMS[wire]
     [told] = [event.data for event in await run.events() if event.type == "provider_tool"]
-    assert (told["name"], told["id"], told["status"]) == ("web_search", ITEMS[wire][0]["id"], "completed")
+    assert (told["name"], told["id"], told["status"]) == (
+        "web_search",
+        ITEMS[wire][0]["id"],
+        "completed",
+    )
     assert "weather" in str(told["details"])
     assert "encrypted" not in str(told["details"])
     chats = [span for span in await run.trace() if span.name.startswith("chat")]
-    assert [dict(span.attributes or {}).get("perdure.provider_tools") for span in chats] == [("web_search",), None]
+    assert [dict(span.attributes or {}).get("perdure.provider_tools") for span in chats] == [
+        ("web_search",),
+        None,
+    ]
 
 
 async def test_a_search_that_failed(stage: Stage) -> None:

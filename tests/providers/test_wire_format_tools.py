@@ -17,11 +17,18 @@ def offered(api: Api, tools: list[dict[str, Any]], **more: Any) -> dict[str, Any
     """Name → parameter schema, as the request has them."""
     sent = to_request(agent(api, tools=tools), [], **more).get("tools", [])
     functions = [tool.get("function", tool) for tool in sent]
-    return {function["name"]: function.get("parameters", function.get("input_schema")) for function in functions}
+    return {
+        function["name"]: function.get("parameters", function.get("input_schema"))
+        for function in functions
+    }
 
 
 EMPTY = {"type": "object", "properties": {}}
-CITY: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+CITY: dict[str, Any] = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+}
 PARAMETERS = [{"name": "city", "required": True}, {"name": "unit", "required": True}]
 
 
@@ -30,7 +37,9 @@ def test_bound_parameters_are_stripped_everywhere(api: Api) -> None:
     bindings = {"unit": {"input": "preferredUnit"}}
     tool = {"kind": "function", "name": "f", "parameters": PARAMETERS, "bindings": bindings}
     assert offered(api, [tool]) == {"f": CITY}
-    assert offered(api, [{**tool, "bindings": {"city": {"input": "a"}, "unit": {"input": "b"}}}]) == {"f": EMPTY}
+    assert offered(
+        api, [{**tool, "bindings": {"city": {"input": "a"}, "unit": {"input": "b"}}}]
+    ) == {"f": EMPTY}
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -64,8 +73,17 @@ def test_tools_known_elsewhere_are_added_once(api: Api) -> None:
 
 
 def test_bindings_of_a_tool_whose_parameters_are_known_elsewhere() -> None:
-    tool = {"kind": "prompty", "name": "p", "path": "x.prompty", "bindings": {"unit": {"input": "u"}}}
-    both = {"type": "object", "properties": {**CITY["properties"], "unit": {}}, "required": ["unit", "city"]}
+    tool = {
+        "kind": "prompty",
+        "name": "p",
+        "path": "x.prompty",
+        "bindings": {"unit": {"input": "u"}},
+    }
+    both = {
+        "type": "object",
+        "properties": {**CITY["properties"], "unit": {}},
+        "required": ["unit", "city"],
+    }
     assert offered(CHAT, [tool], extra_tools=[{"name": "p", "parameters": both}]) == {"p": CITY}
 
 

@@ -29,7 +29,11 @@ def vectors(operation: str) -> list[Any]:
 
 
 def agent_of(given: dict[str, Any]) -> Agent:
-    outputs = [{"name": "city"}, {"name": "temp", "kind": "integer"}] if given.get("has_outputs") else None
+    outputs = (
+        [{"name": "city"}, {"name": "temp", "kind": "integer"}]
+        if given.get("has_outputs")
+        else None
+    )
     return Agent.model_validate(
         {
             "model": {
@@ -60,4 +64,7 @@ def test_process(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", vectors("processStream"))
 def test_process_stream(vector: dict[str, Any]) -> None:
-    assert process_stream(vector["input"]["events"], provider=vector["input"]["provider"]) == vector["expected"]
+    assert (
+        process_stream(vector["input"]["events"], provider=vector["input"]["provider"])
+        == vector["expected"]
+    )

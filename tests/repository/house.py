@@ -1,4 +1,6 @@
-"""The rooms of the package and what their files import, read from the source: what the tests of the house share."""
+"""The rooms of the package and what their files import, read from the source: what the tests of the
+house share.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ LAYERS = (
     ("gateway",),
     ("cli",),
 )
-"""The rooms, bottom to top. A file imports from its own room and from layers below it. CONTRIBUTING.md shows this."""
+"""The rooms, bottom to top. A file imports from its own room and from layers below it.
+CONTRIBUTING.md shows this."""
 
 NEVER = {
     "tools": ("loop",),
@@ -33,7 +36,18 @@ NEVER = {
 }
 """Rooms on lower layers that a room leaves alone all the same."""
 
-NETWORK = ("aiohttp", "anthropic", "http", "httpx", "httpx2", "openai", "socket", "ssl", "subprocess", "urllib")
+NETWORK = (
+    "aiohttp",
+    "anthropic",
+    "http",
+    "httpx",
+    "httpx2",
+    "openai",
+    "socket",
+    "ssl",
+    "subprocess",
+    "urllib",
+)
 WITHOUT = {
     "core": ("temporalio", "yaml", "jinja2", *NETWORK),
     "loop": ("temporalio", "yaml", "jinja2", *NETWORK),
@@ -73,7 +87,9 @@ class Import:
 
 @cache
 def modules() -> dict[str, Path]:
-    """Every module of the package by its dotted name; a folder's `__init__` has the folder's name."""
+    """Every module of the package by its dotted name; a folder's `__init__` has the folder's
+    name.
+    """
     return {_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
@@ -84,7 +100,9 @@ def trees() -> dict[Path, ast.Module]:
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """The node and all statements in it: `ast.walk` without expressions, which are most of what it gives."""
+    """The node and all statements in it: `ast.walk` without expressions, which are most of what it
+    gives.
+    """
     yield node
     for child in ast.iter_child_nodes(node):
         if isinstance(child, STATEMENT):
@@ -93,7 +111,9 @@ def statements(node: ast.AST) -> Iterator[ast.AST]:
 
 @cache
 def rooms() -> frozenset[str]:
-    """The folders directly in the package that hold modules, and `core` for the modules beside them."""
+    """The folders directly in the package that hold modules, and `core` for the modules beside
+    them.
+    """
     return frozenset(room_of(module) for module in modules() if module not in DOORS)
 
 
@@ -108,7 +128,9 @@ def room_of(module: str) -> str:
 
 
 def layer_of(room: str) -> int:
-    """How high the room lies, from 0 for the core. Raises `KeyError` for a room that has no place yet."""
+    """How high the room lies, from 0 for the core. Raises `KeyError` for a room that has no place
+    yet.
+    """
     return {name: number for number, layer in enumerate(LAYERS) for name in layer}[room]
 
 
@@ -121,7 +143,9 @@ def imports() -> tuple[Import, ...]:
 def imports_inside() -> Iterator[Import]:
     """Those of one module of the package by another; the two doors' are left out."""
     return (
-        found for found in imports() if found.imported in modules() and found.importer not in (FRONT_DOOR, SIDE_DOOR)
+        found
+        for found in imports()
+        if found.imported in modules() and found.importer not in (FRONT_DOOR, SIDE_DOOR)
     )
 
 
@@ -137,7 +161,9 @@ def _imports_of(module: str) -> Iterator[Import]:
                 yield from (Import(module, node.lineno, alias.name) for alias in names)
             case ast.ImportFrom(names=names):
                 base = _base_of(module, node)
-                yield from (Import(module, node.lineno, _target(base, alias.name)) for alias in names)
+                yield from (
+                    Import(module, node.lineno, _target(base, alias.name)) for alias in names
+                )
 
 
 def _base_of(module: str, node: ast.ImportFrom) -> str:
@@ -149,7 +175,9 @@ def _base_of(module: str, node: ast.ImportFrom) -> str:
 
 
 def _target(base: str, name: str) -> str:
-    """`from package import module` imports the module; any other name comes from what `base` names."""
+    """`from package import module` imports the module; any other name comes from what `base`
+    names.
+    """
     return f"{base}.{name}" if f"{base}.{name}" in modules() else base
 
 

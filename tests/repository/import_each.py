@@ -1,9 +1,9 @@
 """Imports every module of perdure and writes what each import did, as JSON: run by a test.
 
-The libraries that perdure uses are loaded before, so that what is seen is perdure's own doing. So are the modules that
-a module imports, since all are imported in that order, in one process: none of them knows of it, for no circle leads
-through files (test_house.py). With `--alone`, each module has a process of its own, in which only the layers below its
-own are loaded.
+The libraries that perdure uses are loaded before, so that what is seen is perdure's own doing. So
+are the modules that a module imports, since all are imported in that order, in one process: none of
+them knows of it, for no circle leads through files (test_house.py). With `--alone`, each module has
+a process of its own, in which only the layers below its own are loaded.
 """
 
 from __future__ import annotations
@@ -35,7 +35,15 @@ LIBRARIES = (
     "watchfiles",
     "yaml",
 )
-EFFECTS = ("os.mkdir", "os.remove", "os.rename", "os.system", "socket.connect", "socket.bind", "subprocess.Popen")
+EFFECTS = (
+    "os.mkdir",
+    "os.remove",
+    "os.rename",
+    "os.system",
+    "socket.connect",
+    "socket.bind",
+    "subprocess.Popen",
+)
 
 
 _seen: list[str] = []
@@ -104,4 +112,8 @@ if __name__ == "__main__":
     sys.dont_write_bytecode = True
     sys.addaudithook(watch)
     alone = "--alone" in sys.argv
-    print(json.dumps(each_alone() if alone else {name: effects_of_importing(name) for name in in_order()}))
+    print(
+        json.dumps(
+            each_alone() if alone else {name: effects_of_importing(name) for name in in_order()}
+        )
+    )

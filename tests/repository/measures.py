@@ -1,8 +1,9 @@
-"""Measures of the package's names, sizes and constants: `python -m tests.repository.measures [NAME…]`.
+"""Measures of the package's names, sizes and constants: `python -m tests.repository.measures
+[NAME…]`.
 
-With a measure's name, the program lists each place that counts; with `rooms`, the syntax nodes of each room; with
-`budgets`, it writes CONTRIBUTING.md's figures, lowering each budget to them; with `constants`, it lists constants of
-time and size in their order.
+With a measure's name, the program lists each place that counts; with `rooms`, the syntax nodes of
+each room; with `budgets`, it writes CONTRIBUTING.md's figures, lowering each budget to them; with
+`constants`, it lists constants of time and size in their order.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from pathlib import Path
 from .house import PACKAGE, ROOT, imports_inside, modules, room_of, statements, trees
 
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
-MAX_LINES = 400
-MAX_DENSITY = 6.75
+MAX_LINES = 500
+"""About as much as 400 lines of 120 columns."""
+MAX_DENSITY = 5.85
 """Syntax nodes per line of the package, blank lines too. It only falls."""
 
 TESTS = ROOT / "tests"
@@ -30,7 +32,8 @@ GUIDE = ROOT / "CONTRIBUTING.md"
 BUDGET = re.compile(r"^\| (?P<room>[a-z]+) \| (?P<nodes>[\d,]+) \|$", re.MULTILINE)
 """A row of CONTRIBUTING's table of budgets."""
 FEATURE = re.compile(
-    r"^\| (?P<name>[^|`]+) \| (?P<files>`[^|]+`) \| (?P<nodes>[\d,]+) \| \[(?P<page>[^|]+)\) \|$", re.MULTILINE
+    r"^\| (?P<name>[^|`]+) \| (?P<files>`[^|]+`) \| (?P<nodes>[\d,]+) \| \[(?P<page>[^|]+)\) \|$",
+    re.MULTILINE,
 )
 """A row of CONTRIBUTING's table of features."""
 MESSAGE_WORDS = 3
@@ -43,7 +46,8 @@ class Measure:
 
     name: str
     limit: float
-    """A share between 0 and 1 where the measure counts `of` something; otherwise a number. It only falls."""
+    """A share between 0 and 1 where the measure counts `of` something; otherwise a number. It only
+    falls."""
     count: Callable[[], tuple[list[str], int]]
     """Lists the places that count, and gives of how many: 0 for a plain number."""
     advice: str
@@ -63,7 +67,9 @@ class Measure:
 
     def __str__(self) -> str:
         _, of = self.count()
-        value, limit = (f"{number:.2%}" if of else f"{number:.0f}" for number in (self.value, self.limit))
+        value, limit = (
+            f"{number:.2%}" if of else f"{number:.0f}" for number in (self.value, self.limit)
+        )
         return f"{self.name:26} {value:>7} of {of or '-':<5} at most {limit}"
 
 
@@ -73,13 +79,19 @@ def long_files() -> tuple[list[str], int]:
 
 
 def modules_with_one_importer() -> tuple[list[str], int]:
-    """Modules that one other file of the package imports; an `__init__` is neither counted nor an importer."""
+    """Modules that one other file of the package imports; an `__init__` is neither counted nor an
+    importer.
+    """
     importers = defaultdict(set)
     faces = {name for name, path in modules().items() if path.name == "__init__.py"}
     for found in imports_inside():
         if found.importer not in faces:
             importers[found.imported].add(found.importer)
-    single = [f"{name} < {min(by)}" for name, by in importers.items() if len(by) == 1 and name not in faces]
+    single = [
+        f"{name} < {min(by)}"
+        for name, by in importers.items()
+        if len(by) == 1 and name not in faces
+    ]
     return sorted(single), len(modules().keys() - faces)
 
 
@@ -89,12 +101,18 @@ def nodes_of_rooms() -> dict[str, int]:
     count: Counter[str] = Counter()
     for module, path in modules().items():
         count[room_of(module) or "core"] += _nodes_in(trees()[path])
-    return {**count, "tests": sum(_nodes_in(ast.parse(path.read_text())) for path in TESTS.rglob("*.py"))}
+    return {
+        **count,
+        "tests": sum(_nodes_in(ast.parse(path.read_text())) for path in TESTS.rglob("*.py")),
+    }
 
 
 def budgets() -> dict[str, int]:
     """The most nodes that each room may have, by CONTRIBUTING.md."""
-    return {row["room"]: int(row["nodes"].replace(",", "")) for row in BUDGET.finditer(GUIDE.read_text())}
+    return {
+        row["room"]: int(row["nodes"].replace(",", ""))
+        for row in BUDGET.finditer(GUIDE.read_text())
+    }
 
 
 def rooms_over_budget() -> tuple[list[str], int]:
@@ -107,12 +125,16 @@ def rooms_over_budget() -> tuple[list[str], int]:
 
 
 def files_of_features() -> dict[str, list[Path]]:
-    """The files that carry each feature, by CONTRIBUTING.md, whose patterns are those of `Path.glob`."""
+    """The files that carry each feature, by CONTRIBUTING.md, whose patterns are those of
+    `Path.glob`.
+    """
     return {
         row["name"]: [
             path
             for pattern in re.findall(r"`([^`]+)`", row["files"])
-            for path in sorted(PACKAGE.glob(f"{pattern}/*.py" if pattern.endswith("**") else pattern))
+            for path in sorted(
+                PACKAGE.glob(f"{pattern}/*.py" if pattern.endswith("**") else pattern)
+            )
         ]
         for row in FEATURE.finditer(GUIDE.read_text())
     }
@@ -120,11 +142,16 @@ def files_of_features() -> dict[str, list[Path]]:
 
 def nodes_of_features() -> dict[str, int]:
     """The syntax nodes of each feature's files."""
-    return {name: sum(_nodes_in(trees()[path]) for path in files) for name, files in files_of_features().items()}
+    return {
+        name: sum(_nodes_in(trees()[path]) for path in files)
+        for name, files in files_of_features().items()
+    }
 
 
 def lower_budgets() -> None:
-    """Write each room's nodes into CONTRIBUTING.md, where they are fewer than its budget, and each feature's."""
+    """Write each room's nodes into CONTRIBUTING.md, where they are fewer than its budget, and each
+    feature's.
+    """
     nodes, features = nodes_of_rooms(), nodes_of_features()
 
     def row(found: re.Match[str]) -> str:
@@ -166,7 +193,11 @@ def classes_of_one_name() -> tuple[list[str], int]:
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 files[node.name].add(_shown(path))
-    return [f"{name}: {', '.join(sorted(them))}" for name, them in sorted(files.items()) if len(them) > 1], len(files)
+    return [
+        f"{name}: {', '.join(sorted(them))}"
+        for name, them in sorted(files.items())
+        if len(them) > 1
+    ], len(files)
 
 
 def imports_in_functions_of_cli() -> tuple[list[str], int]:
@@ -181,31 +212,61 @@ def imports_in_functions_of_cli() -> tuple[list[str], int]:
 
 
 def mentions_of_other_systems() -> tuple[list[str], int]:
-    """Mentions of KAOS and Octopus outside `interop`, which holds what is theirs, and the dialects that speak them."""
+    """Mentions of KAOS and Octopus outside `interop`, which holds what is theirs, and the dialects
+    that speak them.
+    """
     return [
         f"{_shown(path)}:{number} {name}"
         for path in modules().values()
-        if not path.is_relative_to(PACKAGE / "interop") and path.name not in ("kaos.py", "octopus.py")
+        if not path.is_relative_to(PACKAGE / "interop")
+        and path.name not in ("kaos.py", "octopus.py")
         for number, line in enumerate(path.read_text().splitlines(), 1)
         for name in re.findall(r"kaos|octopus", line, re.IGNORECASE)
     ], 0
 
 
 MEASURES = (
-    Measure("files-above-400-lines", 0, long_files, "give one of the things in it a file of its own"),
-    Measure("modules-with-one-importer", 0.24, modules_with_one_importer, "put the small ones into their importers"),
-    Measure("rooms-over-budget", 0, rooms_over_budget, "make it smaller, or say in CONTRIBUTING.md why it grows"),
-    Measure("word-what", 0.0060, words("what"), "name the thing: the usual noun instead of a clause"),
+    Measure(
+        "files-above-500-lines", 0, long_files, "give one of the things in it a file of its own"
+    ),
+    Measure(
+        "modules-with-one-importer",
+        0.24,
+        modules_with_one_importer,
+        "put the small ones into their importers",
+    ),
+    Measure(
+        "rooms-over-budget",
+        0,
+        rooms_over_budget,
+        "make it smaller, or say in CONTRIBUTING.md why it grows",
+    ),
+    Measure(
+        "word-what", 0.0060, words("what"), "name the thing: the usual noun instead of a clause"
+    ),
     Measure("words-of-telling", 0.0010, words("told|said|says|tells"), "use the verb of the field"),
-    Measure("words-is-no", 0.0002, words("(?<!there )(?:is|are) no(?! longer)"), "write `is not a`"),
-    Measure("classes-of-one-name", 0.005, classes_of_one_name, "let the second one take its room's name"),
-    Measure("mentions-of-other-systems", 38, mentions_of_other_systems, "put what is another system's into interop"),
-    Measure("imports-in-cli-functions", 28, imports_in_functions_of_cli, "import at the top of the file"),
+    Measure(
+        "words-is-no", 0.0002, words("(?<!there )(?:is|are) no(?! longer)"), "write `is not a`"
+    ),
+    Measure(
+        "classes-of-one-name", 0.005, classes_of_one_name, "let the second one take its room's name"
+    ),
+    Measure(
+        "mentions-of-other-systems",
+        38,
+        mentions_of_other_systems,
+        "put what is another system's into interop",
+    ),
+    Measure(
+        "imports-in-cli-functions", 28, imports_in_functions_of_cli, "import at the top of the file"
+    ),
 )
 
 
 def constants() -> Iterator[tuple[str, float, str]]:
-    """Constants of modules by unit (`s` or `B`), smallest first: the unit, the value, and where it stands."""
+    """Constants of modules by unit (`s` or `B`), smallest first: the unit, the value, and where it
+    stands.
+    """
     found = [
         (unit, value, f"{room_of(module):10} {name:28} {_shown(path)}")
         for module, path in modules().items()
@@ -219,7 +280,9 @@ def constants() -> Iterator[tuple[str, float, str]]:
 def _constants_of(tree: ast.Module) -> Iterator[str]:
     for node in tree.body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        yield from (target.id for target in targets if isinstance(target, ast.Name) and target.id.isupper())
+        yield from (
+            target.id for target in targets if isinstance(target, ast.Name) and target.id.isupper()
+        )
 
 
 def _quantity(name: str, value: object) -> tuple[str, float] | None:
@@ -263,7 +326,9 @@ def _texts() -> tuple[tuple[str, str], ...]:
         (f"{_shown(path)}:{node.lineno}", node.value)
         for path, tree in trees().items()
         for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value.split()) >= MESSAGE_WORDS
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and len(node.value.split()) >= MESSAGE_WORDS
     )
 
 

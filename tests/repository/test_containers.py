@@ -31,8 +31,16 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 
 def test_the_compose_file_meets_the_compose_specification() -> None:
-    command = ["-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", "docker-compose.yml"]
-    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    command = [
+        "-m",
+        "check_jsonschema",
+        "--builtin-schema",
+        "vendor.compose-spec",
+        "docker-compose.yml",
+    ]
+    done = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -44,7 +52,11 @@ def test_services_wait_for_services_that_exist() -> None:
 
 
 def test_what_is_published_is_so_on_loopback_only() -> None:
-    published = {name: service["ports"] for name, service in COMPOSE["services"].items() if "ports" in service}
+    published = {
+        name: service["ports"]
+        for name, service in COMPOSE["services"].items()
+        if "ports" in service
+    }
     assert set(published) == {"temporal", "ui", "codec-server", "gateway", "prometheus", "grafana"}
     assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
 
@@ -53,7 +65,9 @@ def test_secrets_come_from_the_environment() -> None:
     for service in COMPOSE["services"].values():
         for name, value in service.get("environment", {}).items():
             if re.search("PASSWORD|PWD|KEY|TOKEN", name):
-                assert value is None or value.startswith(("${", "/run/secrets/")), f"{name} is written down"
+                assert value is None or value.startswith(("${", "/run/secrets/")), (
+                    f"{name} is written down"
+                )
 
 
 def test_the_namespace_gets_the_search_attributes() -> None:
@@ -90,15 +104,21 @@ def test_files_and_configs_that_services_name_are_there() -> None:
 
 def test_the_image_has_every_extra_but_the_embedded_server() -> None:
     [named] = re.findall(r"^ARG EXTRAS=(.*)$", DOCKERFILE, re.MULTILINE)
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
     assert sorted(named.split(",")) == sorted(extras.keys() - {"local", "all"})
 
 
-def test_the_gateway_knows_the_token_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gateway_knows_the_token_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "tokens.yaml"
     file.write_text(COMPOSE["configs"]["gateway-tokens"]["content"].replace("$$", "$"))
     gateway = COMPOSE["services"]["gateway"]
-    assert gateway["configs"] == [{"source": "gateway-tokens", "target": option(gateway["command"], "--tokens")}]
+    assert gateway["configs"] == [
+        {"source": "gateway-tokens", "target": option(gateway["command"], "--tokens")}
+    ]
     monkeypatch.setenv("GATEWAY_TOKEN", "")
     with pytest.raises(ConfigurationError, match="at least 16"):
         TokenFile(file)
@@ -111,15 +131,24 @@ def option(command: list[str], name: str) -> str:
     return command[command.index(name) + 1]
 
 
-async def test_the_gateway_is_healthy_by_the_check_of_the_compose_file(cli: Cli, tmp_path: Path) -> None:
+async def test_the_gateway_is_healthy_by_the_check_of_the_compose_file(
+    cli: Cli, tmp_path: Path
+) -> None:
     file = tmp_path / "tokens.yaml"
     file.write_text("tokens: [{token: a-token-of-this-test, name: olga}]")
     service = COMPOSE["services"]["gateway"]
     started = dict(zip(service["command"][1::2], service["command"][2::2], strict=True))
     metrics = f"127.0.0.1:{free_port()}"
-    started |= {"--tokens": str(file), "--host": "127.0.0.1", "--port": "0", "--metrics-address": metrics}
+    started |= {
+        "--tokens": str(file),
+        "--host": "127.0.0.1",
+        "--port": "0",
+        "--metrics-address": metrics,
+    }
     agent = str(ROOT / service["command"][0])
-    gateway = await cli.start(*service["entrypoint"][1:], agent, *(word for each in started.items() for word in each))
+    gateway = await cli.start(
+        *service["entrypoint"][1:], agent, *(word for each in started.items() for word in each)
+    )
     url = (await gateway.says("Gateway: ")).split()[1]
     [kind, *check] = service["healthcheck"]["test"]
     assert (kind, check[0]) == ("CMD", "python")
@@ -137,7 +166,9 @@ async def test_the_worker_starts_with_the_command_of_the_compose_file(address: s
     entry = json.loads(re.search(r"^ENTRYPOINT (.*)$", DOCKERFILE, re.MULTILINE)[1])  # type: ignore[index]
     assert entry[0] == "perdure"
     arguments = [*entry[1:], *COMPOSE["services"]["worker"]["command"]]
-    arguments = [argument.replace("0.0.0.0:9464", f"127.0.0.1:{free_port()}") for argument in arguments]
+    arguments = [
+        argument.replace("0.0.0.0:9464", f"127.0.0.1:{free_port()}") for argument in arguments
+    ]
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "perdure.cli", "--address", address, *arguments),

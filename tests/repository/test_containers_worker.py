@@ -1,4 +1,6 @@
-"""The worker of the compose file is told where to store and whom to ask, and says whether it is well."""
+"""The worker of the compose file is told where to store and whom to ask, and says whether it is
+well.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,13 @@ WORKER: dict[str, Any] = yaml.safe_load(COMPOSE.read_text())["services"]["worker
 
 def test_the_worker_gets_storage_and_provider_variables() -> None:
     passed = WORKER["environment"]
-    for name in ("PERDURE_STORAGE", "OPENAI_API_KEY", "OPENAI_BASE_URL", "AZURE_OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+    for name in (
+        "PERDURE_STORAGE",
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        "AZURE_OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+    ):
         assert name in passed
         assert passed[name] is None, "an empty value would count as set"
 

@@ -13,14 +13,21 @@ from .house import ROOT, modules
 
 def run(*arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, check=True, timeout=100, cwd=ROOT
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=100,
+        cwd=ROOT,
     )
     return done.stdout
 
 
 def loaded_after(code: str, *packages: str) -> list[str]:
     """Which of the packages are loaded once `code` has run in a fresh process."""
-    lines = run("-c", f"import sys\n{code}\nprint([p for p in {packages!r} if p in sys.modules])").splitlines()
+    lines = run(
+        "-c", f"import sys\n{code}\nprint([p for p in {packages!r} if p in sys.modules])"
+    ).splitlines()
     return list(eval(lines[-1]))
 
 
@@ -45,7 +52,9 @@ def test_workflow_modules_bring_no_provider_no_templates_no_yaml() -> None:
 ERRORS = "from perdure import RunError, SessionError, UnknownCallError"
 
 
-@pytest.mark.parametrize("code", ["import perdure", "import perdure.client", "import perdure.cli", ERRORS])
+@pytest.mark.parametrize(
+    "code", ["import perdure", "import perdure.client", "import perdure.cli", ERRORS]
+)
 def test_packages_load_lazily(code: str) -> None:
     assert loaded_after(code, "openai", "anthropic", "yaml", "jinja2", "temporalio") == []
 
@@ -53,15 +62,40 @@ def test_packages_load_lazily(code: str) -> None:
 def test_help_loads_no_sdk() -> None:
     code = "from perdure.cli.entry import run\nassert run(['--help']) == 0"
     assert (
-        loaded_after(code, "temporalio", "openai", "anthropic", "pydantic", "yaml", "jinja2", "rich", "logging") == []
+        loaded_after(
+            code,
+            "temporalio",
+            "openai",
+            "anthropic",
+            "pydantic",
+            "yaml",
+            "jinja2",
+            "rich",
+            "logging",
+        )
+        == []
     )
 
 
 def test_a_file_is_checked_without_what_executes_it() -> None:
     file = ROOT / "examples" / "code_reader" / "code_reader.prompty"
     code = f"from perdure.cli.entry import run\nassert run(['validate', {str(file)!r}]) == 0"
-    unused = ("asyncio", "temporalio", "openai", "anthropic", "httpx2", "jsonschema", "opentelemetry", "rich")
-    own = ("perdure.providers.clients", "perdure.tools.inventory", "perdure.tools.context", "perdure.tool_calls")
+    unused = (
+        "asyncio",
+        "temporalio",
+        "openai",
+        "anthropic",
+        "httpx2",
+        "jsonschema",
+        "opentelemetry",
+        "rich",
+    )
+    own = (
+        "perdure.providers.clients",
+        "perdure.tools.inventory",
+        "perdure.tools.context",
+        "perdure.tool_calls",
+    )
     assert loaded_after(code, *unused, *own) == []
 
 
@@ -72,7 +106,16 @@ def test_runs_are_listed_without_what_executes_them() -> None:
 
 
 def test_a_worker_begins_without_what_few_runs_need() -> None:
-    unused = ("openai", "anthropic", "mcp", "a2a", "openapi_spec_validator", "opentelemetry", "rich", "sqlite3")
+    unused = (
+        "openai",
+        "anthropic",
+        "mcp",
+        "a2a",
+        "openapi_spec_validator",
+        "opentelemetry",
+        "rich",
+        "sqlite3",
+    )
     assert loaded_after("import perdure.cli.worker", *unused, "perdure.testing") == []
 
 

@@ -41,12 +41,21 @@ def test_each_feature_has_its_files_and_its_page() -> None:
     assert [name for name, found in files.items() if not found] == [], "patterns that match nothing"
     twice = [path for path, count in Counter(sum(files.values(), [])).items() if count > 1]
     assert not twice, listed("a file carries one feature", twice)
-    assert [row["page"] for row in FEATURE.finditer(GUIDE.read_text()) if not _page(row["page"]).exists()] == []
+    assert [
+        row["page"]
+        for row in FEATURE.finditer(GUIDE.read_text())
+        if not _page(row["page"]).exists()
+    ] == []
 
 
 def test_the_figures_of_features_are_nearly_true() -> None:
-    shown = {row["name"]: int(row["nodes"].replace(",", "")) for row in FEATURE.finditer(GUIDE.read_text())}
-    wrong = [name for name, nodes in nodes_of_features().items() if abs(shown[name] - nodes) > nodes / 10]
+    shown = {
+        row["name"]: int(row["nodes"].replace(",", ""))
+        for row in FEATURE.finditer(GUIDE.read_text())
+    }
+    wrong = [
+        name for name, nodes in nodes_of_features().items() if abs(shown[name] - nodes) > nodes / 10
+    ]
     assert not wrong, listed("run `python -m tests.repository.measures budgets`", wrong)
 
 

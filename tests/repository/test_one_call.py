@@ -1,4 +1,6 @@
-"""What a run does enters few files; pages of the documentation name those of a model call and of a tool call."""
+"""What a run does enters few files; pages of the documentation name those of a model call and of a
+tool call.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from .house import ROOT, listed
 
 STEP = re.compile(r"^\d+\. `([a-z0-9_/]+\.py)`", re.MULTILINE)
 MAX_FILES = {"model": 43, "tool": 39, "approval": 52, "start": 48, "turn": 114}
-"""Files that each thing enters, at most: `trace_one_call` says what they are, and from where to where they go."""
+"""Files that each thing enters, at most: `trace_one_call` says what they are, and from where to
+where they go."""
 
 each_kind = pytest.mark.parametrize("kind", MAX_FILES)
 PAGES = {"model", "tool"}
@@ -29,7 +32,9 @@ Entered = Callable[[str], Awaitable[list[str]]]
 
 @pytest.fixture(scope="module")
 def entered(server: WorkflowEnvironment) -> Entered:
-    """Gives the files that a thing enters, as paths in `perdure/`, in the order of their first entry."""
+    """Gives the files that a thing enters, as paths in `perdure/`, in the order of their first
+    entry.
+    """
     address = server.client.service_client.config.target_host
     processes: dict[tuple[str, ...], asyncio.Task[dict[str, list[str]]]] = {}
 
@@ -48,7 +53,8 @@ async def _trace(address: str, kinds: Sequence[str]) -> dict[str, list[str]]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         cwd=ROOT,
-        # The worker imports what its first call needs while it waits: what it enters then is no part of the call.
+        # The worker imports what its first call needs while it waits: what it enters then is no
+        # part of the call.
         env={**os.environ, "OPENAI_API_KEY": "a-key-that-opens-nothing"},
     )
     stdout, stderr = await asyncio.wait_for(process.communicate(), 60)
@@ -64,14 +70,19 @@ def page_of(kind: str) -> str:
 @each_kind
 async def test_it_enters_few_files(kind: str, entered: Entered) -> None:
     found = await entered(kind)
-    what_to_do = f"{len(found)} files, at most {MAX_FILES[kind]}: put together what is always entered together"
+    what_to_do = (
+        f"{len(found)} files, at most {MAX_FILES[kind]}: put together what is always entered "
+        "together"
+    )
     assert len(found) <= MAX_FILES[kind], listed(what_to_do, found)
 
 
 @each_page
 async def test_the_page_walks_the_same_way(kind: str, entered: Entered) -> None:
     written, found = STEP.findall(page_of(kind)), await entered(kind)
-    difference = unified_diff(written, found, f"docs/one-{kind}-call.md", "what one call enters", n=1, lineterm="")
+    difference = unified_diff(
+        written, found, f"docs/one-{kind}-call.md", "what one call enters", n=1, lineterm=""
+    )
     assert written == found, "\n".join(["the page's steps are not those of the call:", *difference])
 
 

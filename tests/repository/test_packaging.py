@@ -23,7 +23,9 @@ DEVELOPMENT = PROJECT["dependency-groups"]["dev"]
 def test_users_get_bounds_on_both_sides(line: str) -> None:
     requirement = Requirement(line)
     if requirement.extras and not requirement.specifier:
-        assert any(Requirement(other).name == requirement.name and ">=" in other for other in RUNTIME)
+        assert any(
+            Requirement(other).name == requirement.name and ">=" in other for other in RUNTIME
+        )
         return
     operators = {specifier.operator for specifier in requirement.specifier}
     assert {">=", "<"} <= operators
@@ -33,7 +35,9 @@ def test_the_pinned_set_fits_the_bounds() -> None:
     pins = _pins()
     for requirement in map(Requirement, [*PROJECT["project"]["dependencies"], *DEVELOPMENT]):
         pinned = pins[canonicalize_name(requirement.name)]
-        assert requirement.specifier.contains(pinned, prereleases=True), f"{requirement} is pinned to {pinned}"
+        assert requirement.specifier.contains(pinned, prereleases=True), (
+            f"{requirement} is pinned to {pinned}"
+        )
 
 
 def test_everything_pinned_is_one_exact_version() -> None:
@@ -42,8 +46,19 @@ def test_everything_pinned_is_one_exact_version() -> None:
 
 
 def test_no_file_names_a_package_registry() -> None:
-    hosts = ("pypi" + ".org", "python" + "hosted", "npmjs" + ".org", "index" + "-url", "find" + "-links")
-    found = [f"{path}: {host}" for path in _committed_files() for host in hosts if host.encode() in path.read_bytes()]
+    hosts = (
+        "pypi" + ".org",
+        "python" + "hosted",
+        "npmjs" + ".org",
+        "index" + "-url",
+        "find" + "-links",
+    )
+    found = [
+        f"{path}: {host}"
+        for path in _committed_files()
+        for host in hosts
+        if host.encode() in path.read_bytes()
+    ]
     assert found == []
 
 
@@ -56,5 +71,7 @@ def _pins() -> dict[str, str]:
 def _committed_files() -> list[Path]:
     if not (ROOT / ".git").exists():
         pytest.skip("this is not a git checkout")
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True
+    ).stdout
     return [ROOT / name for name in listed.decode().split("\0") if name and (ROOT / name).is_file()]

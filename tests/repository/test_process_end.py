@@ -1,4 +1,6 @@
-"""Short commands, and clients as a page shows them, skip the shutdown of the interpreter, which may crash."""
+"""Short commands, and clients as a page shows them, skip the shutdown of the interpreter, which may
+crash.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,17 @@ from .house import ROOT
 
 AT_ONCE = 4
 MANY = (pytest.mark.trial, pytest.mark.timeout(900))
-COMMAND = ("run", "ages.prompty", "--tools", "tools.py", "--scripted", "tools.py:script", "-i", "person=Ann", "-q")
+COMMAND = (
+    "run",
+    "ages.prompty",
+    "--tools",
+    "tools.py",
+    "--scripted",
+    "tools.py:script",
+    "-i",
+    "person=Ann",
+    "-q",
+)
 
 
 @pytest.mark.parametrize(("times", "anew"), [(8, False), pytest.param(40, True, marks=MANY)])
@@ -38,7 +50,9 @@ async def test_so_many_runs_end_with_0(cli: Cli, times: int, anew: bool) -> None
     assert await asyncio.gather(*(run() for _ in range(times))) == [(0, "Ann is 30.\n")] * times
 
 
-SHOWN = re.search(r"```python\n(# answer_of\.py.*?)```", (ROOT / "docs/operating.md").read_text(), re.DOTALL)
+SHOWN = re.search(
+    r"```python\n(# answer_of\.py.*?)```", (ROOT / "docs/operating.md").read_text(), re.DOTALL
+)
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(40, marks=MANY)])

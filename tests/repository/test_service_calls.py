@@ -10,7 +10,9 @@ SERVICES = ("workflow_service", "operator_service")
 
 
 def test_each_call_says_whether_it_is_tried_again() -> None:
-    """The SDK's methods try again; a bare call is lost where the server closes an old connection just then."""
+    """The SDK's methods try again; a bare call is lost where the server closes an old connection
+    just then.
+    """
     found = [
         (f"{name}:{node.lineno}", {keyword.arg for keyword in node.keywords})
         for name, path in modules().items()
@@ -22,4 +24,6 @@ def test_each_call_says_whether_it_is_tried_again() -> None:
     ]
     assert len(found) > 15
     silent = [where for where, named in found if "retry" not in named]
-    assert not silent, listed("write retry=True, or retry=False where another call comes soon or is measured", silent)
+    assert not silent, listed(
+        "write retry=True, or retry=False where another call comes soon or is measured", silent
+    )

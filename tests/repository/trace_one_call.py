@@ -1,20 +1,22 @@
 """Does a thing twice and writes, as JSON, which files the second time enters: run by a test.
 
-`python -m tests.repository.trace_one_call HOST:PORT model|tool|approval|start|turn…`. Worker, workflow and activity are
-in this process; the server and the model are reached as always, over sockets. What is done:
+`python -m tests.repository.trace_one_call HOST:PORT model|tool|approval|start|turn…`. Worker,
+workflow and activity are in this process; the server and the model are reached as always, over
+sockets. What is done:
 
-- `model`, `tool`: `perdure run`. A file counts when one of its functions is entered or resumed, on any thread, from the
-  loop's step that makes the call to the step after it; of a model call also when one of its functions is on the call
-  stack at the moment when `start_run` is entered.
-- `approval`: a run whose tool call a person approves, from the loop's step to the step after it: what a tool call
-  enters counts too.
+- `model`, `tool`: `perdure run`. A file counts when one of its functions is entered or resumed, on
+  any thread, from the loop's step that makes the call to the step after it; of a model call also
+  when one of its functions is on the call stack at the moment when `start_run` is entered.
+- `approval`: a run whose tool call a person approves, from the loop's step to the step after it:
+  what a tool call enters counts too.
 - `start`: `start_run`, from its call to its return; no worker takes the run.
 - `turn`: a turn of a session, from the call of `send` to the result in the caller's hands.
 
-The first time has imported everything and opened the connections, so that neither counts; the largest import comes
-before it, since nothing traces it then. `perdure.testing` does not count either, nor do the worker's looks at its
-memory, at its event loops and at the record of brakes, which come again and again, whatever is being done, nor the
-slots that it gives to its polls, nor what it imports ahead.
+The first time has imported everything and opened the connections, so that neither counts; the
+largest import comes before it, since nothing traces it then. `perdure.testing` does not count
+either, nor do the worker's looks at its memory, at its event loops and at the record of brakes,
+which come again and again, whatever is being done, nor the slots that it gives to its polls, nor
+what it imports ahead.
 """
 
 from __future__ import annotations
@@ -96,9 +98,11 @@ TIMERS: frozenset[CodeType] = frozenset(
 
 
 class Trace:
-    """A profile function that notes the package's files in the order in which they are first entered.
+    """A profile function that notes the package's files in the order in which they are first
+    entered.
 
-    It begins and ends by itself where `STEPS` has the steps of what is done, else by `begin` and `end`.
+    It begins and ends by itself where `STEPS` has the steps of what is done, else by `begin` and
+    `end`.
     """
 
     def __init__(self, kind: str) -> None:
@@ -125,7 +129,9 @@ class Trace:
             return
         if frame.f_code is START and self._notes_start:
             self._add(*reversed(list(_stack(frame))))
-        self._is_on = (self._is_on or frame.f_code is self._first) and frame.f_code is not self._next
+        self._is_on = (
+            self._is_on or frame.f_code is self._first
+        ) and frame.f_code is not self._next
         self.asks = self.asks or frame.f_code is OpenApproval.__init__.__code__
         if self._is_on and TIMERS.isdisjoint(_stack(frame)):
             self._add(frame.f_code)
@@ -135,9 +141,13 @@ class Trace:
 
 
 def _counts(code: CodeType) -> bool:
-    """Whether it is a function of the package's own: modules and class bodies run when they are imported."""
+    """Whether it is a function of the package's own: modules and class bodies run when they are
+    imported.
+    """
     return (
-        code.co_filename.startswith(f"{PACKAGE}/") and bool(code.co_flags & inspect.CO_OPTIMIZED) and not _tests(code)
+        code.co_filename.startswith(f"{PACKAGE}/")
+        and bool(code.co_flags & inspect.CO_OPTIMIZED)
+        and not _tests(code)
     )
 
 
@@ -176,7 +186,9 @@ def call_functions(kind: str, agent: Path, address: str, trace: Trace) -> None:
         if kind == "start":
             await SCENARIOS[kind](client, agent, queue, trace)
             return
-        async with create_worker(client, task_queue=queue, tools=[look] if kind == "approval" else []):
+        async with create_worker(
+            client, task_queue=queue, tools=[look] if kind == "approval" else []
+        ):
             await SCENARIOS[kind](client, agent, queue, trace)
 
     asyncio.run(act())
@@ -224,7 +236,9 @@ def entered(kind: str, address: str) -> list[str]:
     act, tools = call_functions if kind in SCENARIOS else run_command, kind in ("tool", "approval")
     with tempfile.TemporaryDirectory() as folder, ScriptedModel(SCRIPTS[kind]) as model:
         agent = Path(folder, "greeter.prompty")
-        agent.write_text(AGENT.format(endpoint=model.openai_endpoint, tools=DECLARATION if tools else ""))
+        agent.write_text(
+            AGENT.format(endpoint=model.openai_endpoint, tools=DECLARATION if tools else "")
+        )
         trace = Trace(kind)
         threading.setprofile(trace)
         sys.setprofile(trace)

@@ -11,9 +11,13 @@ from ..support.kill_scenarios import KillScenarios
 
 
 @pytest.fixture(scope="session")
-async def kills(server: WorkflowEnvironment, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[KillScenarios]:
+async def kills(
+    server: WorkflowEnvironment, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[KillScenarios]:
     """Runs that are interrupted by SIGKILL, under way from the first test of this folder on."""
-    async with KillScenarios.under_way(server.client, tmp_path_factory.mktemp("kills")) as scenarios:
+    async with KillScenarios.under_way(
+        server.client, tmp_path_factory.mktemp("kills")
+    ) as scenarios:
         yield scenarios
 
 
@@ -26,8 +30,8 @@ def _kills_under_way(request: pytest.FixtureRequest) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The kill tests mostly wait, so they begin early, beside others.
 
-    Where one process runs all tests they come last, and their scenarios go on from the start; where several do, one of
-    them begins with them.
+    Where one process runs all tests they come last, and their scenarios go on from the start; where
+    several do, one of them begins with them.
     """
     items.sort(key=_kills, reverse=_shared(config))
 

@@ -1,4 +1,6 @@
-"""What a run costs on Temporal Cloud, by the server's own count of Actions (`benchmarks/bench_actions.py`)."""
+"""What a run costs on Temporal Cloud, by the server's own count of Actions
+(`benchmarks/bench_actions.py`).
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ async def counting() -> AsyncIterator[Server]:
         yield server
 
 
-async def test_a_run_costs_hardly_more_than_its_calls_and_text_only_while_somebody_reads_it(counting: Server) -> None:
+async def test_a_run_costs_hardly_more_than_its_calls_and_text_only_while_somebody_reads_it(
+    counting: Server,
+) -> None:
     ways = [
         Way("plain"),
         Way("streamed", stream=True),
@@ -52,7 +56,9 @@ async def test_a_run_costs_hardly_more_than_its_calls_and_text_only_while_somebo
     for readers, watched in ((1, one), (5, five), (1, long)):
         assert watched.actions["grpc_QueryWorkflow"] <= readers, watched
     for watched in (one, five):
-        assert watched.actions["grpc_RecordActivityTaskHeartbeat"] <= ROUNDS + 1 + watched.seconds, watched
+        assert (
+            watched.actions["grpc_RecordActivityTaskHeartbeat"] <= ROUNDS + 1 + watched.seconds
+        ), watched
 
 
 def note(text: str = "") -> str:
@@ -82,17 +88,27 @@ def chief(request: ScriptedRequest) -> ScriptedReply:
     return steps[request.step] if request.step < len(steps) else says("done")
 
 
-async def test_what_a_history_shows_is_what_the_server_counts(counting: Server, tmp_path: Path) -> None:
+async def test_what_a_history_shows_is_what_the_server_counts(
+    counting: Server, tmp_path: Path
+) -> None:
     texts = [{"name": "text", "kind": "string"}]
-    tools = [{"name": name, "kind": "function", "parameters": texts} for name in ("near", "note", "pay")]
+    tools = [
+        {"name": name, "kind": "function", "parameters": texts} for name in ("near", "note", "pay")
+    ]
     with ScriptedModel(family_script({"chief": chief, "clerk": [says("wax")]})) as model:
-        write_agent(tmp_path, "clerk.prompty", model, inputs=takes("topic"), prompt="user:\n{{topic}}")
+        write_agent(
+            tmp_path, "clerk.prompty", model, inputs=takes("topic"), prompt="user:\n{{topic}}"
+        )
         tools.append(calls("clerk.prompty"))
-        agent = load(write_agent(tmp_path, "chief.prompty", model, tools=tools, prompt="user:\nGo."))
+        agent = load(
+            write_agent(tmp_path, "chief.prompty", model, tools=tools, prompt="user:\nGo.")
+        )
         async with counting.namespace() as namespace:
             stage = Stage(await connect(counting.address, namespace=namespace), "actions")
             async with stage.worker([near, note, pay]):
-                run = await stage.start(agent, [Message.user("Go.")], max_iterations=20, retry_base_seconds=0.01)
+                run = await stage.start(
+                    agent, [Message.user("Go.")], max_iterations=20, retry_base_seconds=0.01
+                )
                 await run.steer("be quick")
                 await wait_for(lambda: _waits(run))
                 await run.approve("d")
@@ -104,7 +120,10 @@ async def test_what_a_history_shows_is_what_the_server_counts(counting: Server, 
             metered = await counting.actions(namespace)
     recorded = sum(metered[kind] for kind in metered.keys() - UNRECORDED)
     assert counted.total + called.total == recorded, (counted, called, metered)
-    assert min(counted.local_activities, counted.timers, counted.search_attributes, counted.starts - 1) >= 1
+    assert (
+        min(counted.local_activities, counted.timers, counted.search_attributes, counted.starts - 1)
+        >= 1
+    )
     assert (counted.messages, counted.children, called.starts) == (2, 2, 0)
     assert shown["actions"] == counted.model_dump(mode="json")
     assert f"actions  {counted.total} on Temporal Cloud; not in it: {id}" in list(in_lines(shown))

@@ -1,4 +1,6 @@
-"""SIGKILL to the worker of a run that is handed over, at each of its points: deps, agents and instructions stay."""
+"""SIGKILL to the worker of a run that is handed over, at each of its points: deps, agents and
+instructions stay.
+"""
 
 from __future__ import annotations
 
@@ -39,23 +41,32 @@ def desk(model: ScriptedModel) -> Any:
     at: dict[str, Any] = {"connection": {"endpoint": model.openai_endpoint}}
     more = {"tools": [declared("step")], "instructions_by": "greet", **at}
     billing = perdure.agent("openai/billing", name="billing", instructions="You bill.", **more)
-    return perdure.agent("openai/triage", name="triage", instructions="You sort.", handoffs=[billing], **at)
+    return perdure.agent(
+        "openai/triage", name="triage", instructions="You sort.", handoffs=[billing], **at
+    )
 
 
 async def killed_at(scene: Scene, point: Point, script: HeldReplies) -> None:
     if point.kind == "tool":
         scene.hold(point)
     worker = await scene.worker()
-    scene.run = await start_run(scene.client, desk(scene.model), "Well?", task_queue=scene.id, id=scene.id, deps=DEPS)
+    scene.run = await start_run(
+        scene.client, desk(scene.model), "Well?", task_queue=scene.id, id=scene.id, deps=DEPS
+    )
     await scene.reach(point)
     worker.kill()
     await scene.worker()
     script.open.set()
     outcome = await scene.outcome()
     assert (outcome.result.agent, outcome.result.output) == ("billing", "All done."), point
-    told = {(request.step, request.body["model"], _instructions(request.messages)) for request in scene.model.requests}
+    told = {
+        (request.step, request.body["model"], _instructions(request.messages))
+        for request in scene.model.requests
+    }
     billing = "You bill.\nGreet north."
-    assert told == {(0, "triage", "You sort."), (1, "billing", billing), (2, "billing", billing)}, point
+    assert told == {(0, "triage", "You sort."), (1, "billing", billing), (2, "billing", billing)}, (
+        point
+    )
     assert {str(entry["deps"]) for entry in read_diary(scene.folder)} == {str(DEPS)}, point
     assert outcome.ended == {"call_2": 1}, point
 

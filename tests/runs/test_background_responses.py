@@ -1,4 +1,6 @@
-"""Model calls whose response the provider makes in the background (OpenAI Responses): crashes, cancellation, loss."""
+"""Model calls whose response the provider makes in the background (OpenAI Responses): crashes,
+cancellation, loss.
+"""
 
 from __future__ import annotations
 
@@ -67,17 +69,23 @@ class Scene:
 
 async def worker_of(stage: Stage, nursery: Nursery, folder: Path) -> ForkedProcess:
     address = stage.client.service_client.config.target_host
-    return await nursery.start(WorkerJob(address=address, task_queue=stage.task_queue, folder=str(folder)))
+    return await nursery.start(
+        WorkerJob(address=address, task_queue=stage.task_queue, folder=str(folder))
+    )
 
 
 class Scenes:
-    """Runs that are under way at the same time, each with a provider, a queue and workers of its own."""
+    """Runs that are under way at the same time, each with a provider, a queue and workers of its
+    own.
+    """
 
     def __init__(self, client: Client, nursery: Nursery, folder: Path, queue: str) -> None:
         self._client, self._nursery, self._folder, self._queue = client, nursery, folder, queue
 
     @asynccontextmanager
-    async def scene(self, name: str, *, words: int = 60, created_after: float = 0.0) -> AsyncIterator[Scene]:
+    async def scene(
+        self, name: str, *, words: int = 60, created_after: float = 0.0
+    ) -> AsyncIterator[Scene]:
         stage = Stage(self._client, f"{self._queue}-{name}")
         with BackgroundServer(words=words, pause=0.05) as server:
             server.created_after = created_after
@@ -92,13 +100,20 @@ class Scenes:
 async def test_crashes(client: Client, nursery: Nursery, tmp_path: Path, task_queue: str) -> None:
     scenes = Scenes(client, nursery, tmp_path, task_queue)
     async with asyncio.TaskGroup() as group:
-        for play_scene in (killed_just_after_the_record, killed_in_the_window, forgotten, cancelled_without_a_worker):
+        for play_scene in (
+            killed_just_after_the_record,
+            killed_in_the_window,
+            forgotten,
+            cancelled_without_a_worker,
+        ):
             group.create_task(play_scene(scenes))
         group.create_task(killed_again_and_again(client, nursery, tmp_path))
 
 
 async def killed_again_and_again(client: Client, nursery: Nursery, folder: Path) -> None:
-    outcome = await play(client, nursery, folder, runs=3, kills=2, workers=2, pauses=(1.5, 2.0), seconds=6.0)
+    outcome = await play(
+        client, nursery, folder, runs=3, kills=2, workers=2, pauses=(1.5, 2.0), seconds=6.0
+    )
     assert outcome.kills == 2
     assert outcome.responses == 3
     assert [each.resets for each in outcome.heard] == [0, 0, 0]
@@ -128,7 +143,9 @@ async def killed_in_the_window(scenes: Scenes) -> None:
         assert heard.text == heard.result.output == scene.server.made[1].text
         assert heard.result.usage.lost_tokens == INPUT_TOKENS
         assert heard.result.usage.input_tokens == 2 * INPUT_TOKENS
-        (complete,) = [each.data for each in await scene.run.events() if each.type == "llm_complete"]
+        (complete,) = [
+            each.data for each in await scene.run.events() if each.type == "llm_complete"
+        ]
         assert (complete["lostAttempts"], complete["usage"]["lost_tokens"]) == (1, INPUT_TOKENS)
 
 
@@ -202,5 +219,8 @@ async def test_the_window_in_which_a_crash_costs_tokens_is_short(stage: Stage) -
                 await wait_for(partial(is_recorded, stage.client, run.id), every=0.0)
                 windows.append(1000 * (time.monotonic() - server.told_at))
                 await run.result()
-    print("ms from the first event until the id is seen to be recorded:", *(round(each, 1) for each in windows))
+    print(
+        "ms from the first event until the id is seen to be recorded:",
+        *(round(each, 1) for each in windows),
+    )
     assert min(windows) < 1000

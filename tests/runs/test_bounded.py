@@ -56,7 +56,9 @@ async def test_a_tool_that_always_raises(stage: Stage, scripted: Scripted) -> No
         raise ValueError("as always")
 
     async with stage.worker({"broken": broken}):
-        run = await stage.start(scripted_agent(scripted(always(call("broken"))), ["broken"]), max_iterations=4)
+        run = await stage.start(
+            scripted_agent(scripted(always(call("broken"))), ["broken"]), max_iterations=4
+        )
         error = await failed(run)
     assert isinstance(error, MaxIterationsError)
     assert error.messages[-1].text == "Error: Tool 'broken' failed: ValueError: as always"
@@ -76,7 +78,9 @@ async def test_a_model_that_is_overloaded_for_ever(stage: Stage, scripted: Scrip
 async def test_a_model_that_does_not_answer_in_time(stage: Stage, scripted: Scripted) -> None:
     model = scripted([says("too late", delay=30)])
     async with stage.worker():
-        error = await failed(await stage.start(scripted_agent(model), llm_timeout=1.0, max_llm_retries=2))
+        error = await failed(
+            await stage.start(scripted_agent(model), llm_timeout=1.0, max_llm_retries=2)
+        )
     assert isinstance(error, ExecuteError)
     assert error.reason == "timeout"
     assert len(model.requests) == 2
@@ -87,7 +91,10 @@ async def test_a_tool_that_does_not_end(stage: Stage, scripted: Scripted) -> Non
     async with stage.worker({"gate": gate}):
         model = scripted([asks(call("gate")), says("never mind")])
         result = await ended(await stage.start(scripted_agent(model, ["gate"]), tool_timeout=0.3))
-    assert result.messages[3].text == f"Error: Tool 'gate' failed: timed out after 0.3 seconds{FIND_OUT}"
+    assert (
+        result.messages[3].text
+        == f"Error: Tool 'gate' failed: timed out after 0.3 seconds{FIND_OUT}"
+    )
     assert result.messages[3].metadata["status"] == "timeout"
 
 
@@ -111,7 +118,9 @@ async def test_arguments_that_are_no_json(stage: Stage, scripted: Scripted) -> N
 async def test_a_transcript_of_more_than_two_megabytes(stage: Stage, scripted: Scripted) -> None:
     def script(request: ScriptedRequest) -> ScriptedReply:
         names = [f"call_{request.step}_{number}" for number in range(3)]
-        return says("enough") if request.step == 11 else asks(*[call("read", name) for name in names])
+        return (
+            says("enough") if request.step == 11 else asks(*[call("read", name) for name in names])
+        )
 
     def read(text: str = "") -> str:
         return noise(70_000)
@@ -133,13 +142,17 @@ async def test_a_tool_result_of_three_megabytes(stage: Stage, scripted: Scripted
 
 
 @pytest.mark.parametrize("ends", ["done", "failed", "cancelled"])
-async def test_forty_parallel_results_of_64_kilobytes(stage: Stage, scripted: Scripted, ends: str) -> None:
+async def test_forty_parallel_results_of_64_kilobytes(
+    stage: Stage, scripted: Scripted, ends: str
+) -> None:
     gate = Gate(noise(64_000))
     calls = [call("read", f"call_{number}") for number in range(40)]
     model = scripted([asks(*calls), says("a lot")])
     async with stage.worker({"read": gate}):
         agent = scripted_agent(model, ["read"])
-        run = await stage.start(agent, parallel_tool_calls=True, max_iterations=1 if ends == "failed" else 10)
+        run = await stage.start(
+            agent, parallel_tool_calls=True, max_iterations=1 if ends == "failed" else 10
+        )
         await gate.reached.wait()
         if ends == "cancelled":
             await run.cancel()
@@ -151,7 +164,9 @@ async def test_forty_parallel_results_of_64_kilobytes(stage: Stage, scripted: Sc
                 await ended(run)
             messages = caught.value.messages
     results = [message for message in messages if message.role == "tool"]
-    assert [message.metadata["tool_call_id"] for message in results] == [asked.id for asked in calls]
+    assert [message.metadata["tool_call_id"] for message in results] == [
+        asked.id for asked in calls
+    ]
     assert all(message.text == gate.gives for message in results)
     assert await get_run(stage.client, run.id).messages() == messages
     assert (await get_run(stage.client, run.id).events())[-1].type == ends
@@ -161,7 +176,9 @@ async def test_images_of_a_megabyte(stage: Stage, scripted: Scripted) -> None:
     def look(text: str = "") -> ImagePart:
         return ImagePart.model_validate({"source": noise(900_000), "mediaType": "image/png"})
 
-    model = scripted([asks(*(call("look", f"call_{number}") for number in range(4))), says("pretty")])
+    model = scripted(
+        [asks(*(call("look", f"call_{number}") for number in range(4))), says("pretty")]
+    )
     async with stage.worker({"look": look}):
         run = await stage.start(scripted_agent(model, ["look"]), parallel_tool_calls=True)
         result = await ended(run)
@@ -191,7 +208,9 @@ async def test_an_answer_of_more_than_two_megabytes(stage: Stage, scripted: Scri
     assert len(model.requests) == 3, "an answer that can't be used is asked for again"
 
 
-async def test_a_guardrail_that_rewrites_to_more_than_two_megabytes(stage: Stage, scripted: Scripted) -> None:
+async def test_a_guardrail_that_rewrites_to_more_than_two_megabytes(
+    stage: Stage, scripted: Scripted
+) -> None:
     def rewrite(messages: list[Message]) -> GuardrailResult:
         return GuardrailResult(allowed=True, rewrite=[Message.user(noise(2_500_000))])
 
@@ -222,18 +241,24 @@ async def test_a_compactor_that_always_fails(stage: Stage, scripted: Scripted) -
 
     long = [Message.user(f"{number} " + "x" * 400) for number in range(8)]
     async with stage.worker(compactors={"broken": broken}):
-        run = await stage.start(scripted_agent(scripted([says("ok")])), long, context_budget=1000, compactor="broken")
+        run = await stage.start(
+            scripted_agent(scripted([says("ok")])), long, context_budget=1000, compactor="broken"
+        )
         result = await ended(run)
     assert result.messages[0].text.startswith("[Context summary: User asked: 0 xxx")
     assert len(attempts) == 3
-    failures = [event.data["message"] for event in await run.events() if event.type == "compaction_failed"]
+    failures = [
+        event.data["message"] for event in await run.events() if event.type == "compaction_failed"
+    ]
     assert failures == ["no idea"]
 
 
 @pytest.mark.parametrize("input", [{"agent": 7}, "text"], ids=["wrong", "text"])
 async def test_a_workflow_started_by_hand_with_a_wrong_input(stage: Stage, input: Any) -> None:
     async with stage.worker():
-        handle = await stage.client.start_workflow(WORKFLOW, input, id=stage.task_queue, task_queue=stage.task_queue)
+        handle = await stage.client.start_workflow(
+            WORKFLOW, input, id=stage.task_queue, task_queue=stage.task_queue
+        )
         with pytest.raises(WorkflowFailureError) as failure:
             await asyncio.wait_for(handle.result(), BOUND)
     assert isinstance(failure.value.cause, ApplicationError)
@@ -257,7 +282,9 @@ async def test_signals_that_make_no_sense(stage: Stage, scripted: Scripted) -> N
     assert [message.text for message in result.messages[4:]] == ["plain text", "done"]
 
 
-async def test_a_streamed_answer_of_more_than_two_megabytes(stage: Stage, scripted: Scripted) -> None:
+async def test_a_streamed_answer_of_more_than_two_megabytes(
+    stage: Stage, scripted: Scripted
+) -> None:
     """What is streamed travels in heartbeats, which have the same limit."""
     words = " ".join(noise(100_000) for _ in range(25))
     model = scripted([says(words, chunk_delay=0.05)])

@@ -1,4 +1,6 @@
-"""A brake on runs: they make no further call, new ones neither, until it is taken off; nothing is lost or repeated."""
+"""A brake on runs: they make no further call, new ones neither, until it is taken off; nothing is
+lost or repeated.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ async def test_what_is_under_way_ends_and_nothing_more_begins(
     async with stage.worker([look]):
         run = await stage.start(scripted_agent(model, ["look"]))
         await begun.wait()
-        brake = await pause_runs(stage.client, task_queue=stage.task_queue, reason="too dear", by="ann")
+        brake = await pause_runs(
+            stage.client, task_queue=stage.task_queue, reason="too dear", by="ann"
+        )
         assert await pause_runs(stage.client, task_queue=stage.task_queue) == brake
 
         async def is_known() -> bool:
@@ -92,7 +96,8 @@ async def test_a_worker_logs_each_brake(stage: Stage, caplog: pytest.LogCaptureF
 
 
 class SlowReading(ClientInterceptor):
-    """A client whose looks at the brakes' record take long to come back; what follows the record is as quick as ever.
+    """A client whose looks at the brakes' record take long to come back; what follows the record is
+    as quick as ever.
 
     `is_read` is set while an answer is on its way, until `may_come` is.
     """
@@ -176,10 +181,16 @@ def facts(**more: Any) -> RunFacts:
         ({}, [{}], []),
         ({"agent": "a"}, [{}], [{"agent": "b"}]),
         ({"agent": "a", "tenant": "t"}, [{"tenant": "t"}], [{}, {"agent": "b", "tenant": "t"}]),
-        ({"runs": ["r", "s"]}, [{}, {"id": "r/3-0"}, {"id": "s/7/1-1"}], [{"id": "r2"}, {"id": "x/r"}]),
+        (
+            {"runs": ["r", "s"]},
+            [{}, {"id": "r/3-0"}, {"id": "s/7/1-1"}],
+            [{"id": "r2"}, {"id": "x/r"}],
+        ),
     ],
 )
-def test_a_scope(scope: dict[str, Any], covered: list[dict[str, Any]], others: list[dict[str, Any]]) -> None:
+def test_a_scope(
+    scope: dict[str, Any], covered: list[dict[str, Any]], others: list[dict[str, Any]]
+) -> None:
     for expected, cases in ((True, covered), (False, others)):
         assert [Scope(**scope).covers(facts(**each)) for each in cases] == [expected] * len(cases)
 

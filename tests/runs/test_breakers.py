@@ -1,4 +1,6 @@
-"""While a provider or a tool server refuses the calls of all runs, they wait together in their worker."""
+"""While a provider or a tool server refuses the calls of all runs, they wait together in their
+worker.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ async def test_runs_wait_together_until_the_provider_answers(
     asked, all_have_asked, is_seen = count(1), threading.Barrier(RUNS), threading.Event()
 
     def provider(request: ScriptedRequest) -> ScriptedReply:
-        """Refuses the first call of each run, and answers no other before somebody has seen that runs wait."""
+        """Refuses the first call of each run, and answers no other before somebody has seen that
+        runs wait.
+        """
         if next(asked) <= RUNS:
             all_have_asked.wait(60)
             return ScriptedReply(status=503)
@@ -42,7 +46,11 @@ async def test_runs_wait_together_until_the_provider_answers(
         runs = [await stage.start(scripted_agent(model), max_llm_retries=3) for _ in range(RUNS)]
 
         async def held_up() -> list[HeldUp]:
-            return [told for run in runs if (told := (await run.status()).held_up) and "calls wait" in told.why]
+            return [
+                told
+                for run in runs
+                if (told := (await run.status()).held_up) and "calls wait" in told.why
+            ]
 
         assert (await wait_for(held_up))[0].kind in ("overloaded", "server")
         is_seen.set()
@@ -67,7 +75,9 @@ async def test_calls_of_a_tool_server_that_refuses_all_wait_for_it(
 
     model = scripted([asks("find"), says("done")])
     with served(app) as url:
-        agent = scripted_agent(model, [{"name": "things", "kind": "openapi", "specification": f"{url}/openapi.json"}])
+        agent = scripted_agent(
+            model, [{"name": "things", "kind": "openapi", "specification": f"{url}/openapi.json"}]
+        )
         async with stage.worker():
             refused = [await stage.start(agent) for _ in range(REFUSALS)]
             assert ["503" in text for text in await _tool_texts(refused)] == [True] * REFUSALS
@@ -81,4 +91,6 @@ async def test_calls_of_a_tool_server_that_refuses_all_wait_for_it(
 
 async def _tool_texts(runs: list[RunHandle]) -> list[str]:
     results = await asyncio.gather(*(run.result() for run in runs))
-    return [message.text for result in results for message in result.messages if message.role == "tool"]
+    return [
+        message.text for result in results for message in result.messages if message.role == "tool"
+    ]

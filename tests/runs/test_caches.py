@@ -28,12 +28,20 @@ CASES = [
 """Less is to be expected than in the benchmark: these are short."""
 
 
-async def used(client: Client, stage: Stage, api: Api, work: Work, server: CacheServer, **more: Any) -> list[Usage]:
-    agent = api.agent(server.url, more.get("prompt_cache", api.after), rounds=work.rounds, calls=work.calls)
-    return await usages(client, stage.task_queue, agent, work, work.options_for(more.get("trim_to", 0.6)))
+async def used(
+    client: Client, stage: Stage, api: Api, work: Work, server: CacheServer, **more: Any
+) -> list[Usage]:
+    agent = api.agent(
+        server.url, more.get("prompt_cache", api.after), rounds=work.rounds, calls=work.calls
+    )
+    return await usages(
+        client, stage.task_queue, agent, work, work.options_for(more.get("trim_to", 0.6))
+    )
 
 
-@pytest.mark.parametrize(("api", "work", "least"), CASES, ids=[f"{work.label}, {api.label}" for api, work, _ in CASES])
+@pytest.mark.parametrize(
+    ("api", "work", "least"), CASES, ids=[f"{work.label}, {api.label}" for api, work, _ in CASES]
+)
 async def test_most_of_the_input_comes_from_the_cache(
     client: Client, stage: Stage, api: Api, work: Work, least: float
 ) -> None:
@@ -46,8 +54,14 @@ async def test_most_of_the_input_comes_from_the_cache(
 async def test_another_worker_and_a_steering_message_send_the_same_prefix(stage: Stage) -> None:
     with CacheServer() as server:
         agent = CLAUDE.agent(server.url, None, rounds=8, calls=1)
-        conversation = [Message.system(agent.instructions.removeprefix("system:\n")), Message.user("Go on.")]
-        async with stage.worker([look_up]), stage.another_worker([look_up], conversation_cache_bytes=0):
+        conversation = [
+            Message.system(agent.instructions.removeprefix("system:\n")),
+            Message.user("Go on."),
+        ]
+        async with (
+            stage.worker([look_up]),
+            stage.another_worker([look_up], conversation_cache_bytes=0),
+        ):
             run = await stage.start(agent, conversation, max_iterations=20)
             while len(server.tokens) < 4:
                 await asyncio.sleep(0.02)
@@ -57,7 +71,9 @@ async def test_another_worker_and_a_steering_message_send_the_same_prefix(stage:
     assert result.usage.cache_share > 0.7
 
 
-async def test_without_marks_nothing_of_anthropics_cache_is_read(client: Client, stage: Stage) -> None:
+async def test_without_marks_nothing_of_anthropics_cache_is_read(
+    client: Client, stage: Stage
+) -> None:
     with CacheServer() as server:
         async with stage.worker([look_up]):
             counted = await used(client, stage, CLAUDE, CASES[0][1], server, prompt_cache="off")

@@ -34,14 +34,18 @@ def echo(text: str = "") -> str:
 
 
 async def cancelled(stage: Stage, run: RunHandle, *, within: float = 5.0) -> RunCancelled:
-    """The error of a run that was cancelled, after a look at everything that has to be true of one."""
+    """The error of a run that was cancelled, after a look at everything that has to be true of
+    one.
+    """
     with pytest.raises(RunCancelled) as caught:
         await asyncio.wait_for(run.result(), within)
     description = await stage.client.get_workflow_handle(run.id).describe()
     assert description.status == WorkflowExecutionStatus.CANCELED
     closed = get_run(stage.client, run.id)
     events = await closed.events()
-    assert [event.type for event in events if event.type in ("done", "failed", "cancelled")] == ["cancelled"]
+    assert [event.type for event in events if event.type in ("done", "failed", "cancelled")] == [
+        "cancelled"
+    ]
     assert events[-1].type == "cancelled"
     assert events[-1].data == {}
     assert (await closed.status()).status == "cancelled"
@@ -79,7 +83,9 @@ async def test_before_the_first_workflow_task(stage: Stage, scripted: Scripted) 
     assert model.requests == []
 
 
-@pytest.mark.parametrize(("wire", "stream"), [*((wire, False) for wire in WIRES), ("anthropic", True)])
+@pytest.mark.parametrize(
+    ("wire", "stream"), [*((wire, False) for wire in WIRES), ("anthropic", True)]
+)
 async def test_in_a_model_call(stage: Stage, scripted: Scripted, wire: str, stream: bool) -> None:
     model = scripted([says("too late", delay=0.0 if stream else 30.0, chunk_delay=10.0)])
     async with stage.worker():
@@ -112,10 +118,18 @@ async def has_event(run: RunHandle, type: str) -> bool:
 async def test_in_a_tool_that_others_wait_behind(stage: Stage, scripted: Scripted) -> None:
     gate = Gate()
     ran: list[str] = []
-    calls = [call("gate", "call_1"), call("note", "call_2", text="b"), call("note", "call_3", text="c")]
+    calls = [
+        call("gate", "call_1"),
+        call("note", "call_2", text="b"),
+        call("note", "call_3", text="c"),
+    ]
     model = scripted([asks(*calls, text="Working.")])
     async with stage.worker({"gate": gate, "note": lambda text: ran.append(text)}):
-        note = {"name": "note", "kind": "function", "parameters": [{"name": "text", "kind": "string"}]}
+        note = {
+            "name": "note",
+            "kind": "function",
+            "parameters": [{"name": "text", "kind": "string"}],
+        }
         run = await stage.start(scripted_agent(model, ["gate", note]))
         await gate.reached.wait()
         await run.cancel()
@@ -138,7 +152,9 @@ async def is_cancel_requested(stage: Stage, run: RunHandle) -> bool:
 
 
 @pytest.mark.parametrize("done_before", [0, 1, 2])
-async def test_in_the_kth_of_parallel_tools(stage: Stage, scripted: Scripted, done_before: int) -> None:
+async def test_in_the_kth_of_parallel_tools(
+    stage: Stage, scripted: Scripted, done_before: int
+) -> None:
     gates = [Gate(f"result {number}") for number in range(3)]
     names = [f"gate{number}" for number in range(3)]
     model = scripted([asks(*(call(name, f"call_{name}") for name in names))])
@@ -166,7 +182,9 @@ async def has_results(run: RunHandle, count: int) -> bool:
 async def test_a_tool_that_outlasts_its_grace_is_given_up(stage: Stage, scripted: Scripted) -> None:
     gate = Gate()
     async with stage.worker({"gate": gate}):
-        run = await stage.start(scripted_agent(scripted([asks(call("gate"))]), ["gate"]), cancel_grace=0.5)
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("gate"))]), ["gate"]), cancel_grace=0.5
+        )
         await gate.reached.wait()
         await run.cancel()
         error = await cancelled(stage, run)
@@ -189,7 +207,9 @@ async def test_without_grace_a_tool_is_told_at_once(stage: Stage, scripted: Scri
         return "never"
 
     async with stage.worker({"stubborn": stubborn}):
-        run = await stage.start(scripted_agent(scripted([asks(call("stubborn"))]), ["stubborn"]), cancel_grace=0)
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("stubborn"))]), ["stubborn"]), cancel_grace=0
+        )
         await reached.wait()
         await run.cancel()
         await cancelled(stage, run)
@@ -213,7 +233,9 @@ async def test_in_a_compaction(stage: Stage, scripted: Scripted) -> None:
 @pytest.mark.parametrize("point", ["input", "output", "tool"])
 async def test_in_an_async_guardrail(stage: Stage, scripted: Scripted, point: str) -> None:
     gate = Gate(ALLOWED)
-    model = scripted([asks(call("echo")), says("never asked")] if point == "tool" else [says("one")])
+    model = scripted(
+        [asks(call("echo")), says("never asked")] if point == "tool" else [says("one")]
+    )
     guardrails: dict[str, Any] = {"slow": Guardrails(**{point: gate})}
     async with stage.worker({"echo": echo}, guardrails=guardrails):
         run = await stage.start(scripted_agent(model, ["echo"]), guardrails="slow")
@@ -267,7 +289,9 @@ async def test_twice_is_the_same_as_once(stage: Stage, scripted: Scripted) -> No
         assert (await cancelled(stage, run)).reason == "first"
 
 
-async def test_with_no_worker_there_it_ends_with_the_next_one(stage: Stage, scripted: Scripted) -> None:
+async def test_with_no_worker_there_it_ends_with_the_next_one(
+    stage: Stage, scripted: Scripted
+) -> None:
     model = scripted([says("too late", delay=30)])
     async with stage.worker(graceful_shutdown_timeout=timedelta(0)):
         run = await stage.start(scripted_agent(model))
@@ -278,7 +302,9 @@ async def test_with_no_worker_there_it_ends_with_the_next_one(stage: Stage, scri
     assert len(model.requests) <= 2
 
 
-async def test_a_tool_that_was_lost_is_not_started_again_after_a_cancel(stage: Stage, scripted: Scripted) -> None:
+async def test_a_tool_that_was_lost_is_not_started_again_after_a_cancel(
+    stage: Stage, scripted: Scripted
+) -> None:
     gate = Gate()
     async with stage.worker({"gate": gate}, graceful_shutdown_timeout=timedelta(0)):
         run = await stage.start(scripted_agent(scripted([asks(call("gate"))]), ["gate"]))

@@ -45,8 +45,12 @@ def _nothing_paid() -> None:
     paid.clear()
 
 
-async def approved_elsewhere(stage: Stage, scripted: Scripted, now: Callable[..., Any], **options: Any) -> RunHandle:
-    """A run whose call waits while its worker is there, and is approved when another one has come."""
+async def approved_elsewhere(
+    stage: Stage, scripted: Scripted, now: Callable[..., Any], **options: Any
+) -> RunHandle:
+    """A run whose call waits while its worker is there, and is approved when another one has
+    come.
+    """
     model = scripted([asks(call("pay", claim="c7", euros=12.5)), says("done")])
     async with stage.worker({"pay": as_it_was}):
         run = await stage.start(scripted_agent(model, [PAY]), **options)
@@ -66,7 +70,9 @@ async def goes_on(run: RunHandle) -> bool:
     return status.missing is not None or status.status in ("done", "held")
 
 
-async def test_an_approved_call_waits_for_a_function_that_takes_it(stage: Stage, scripted: Scripted) -> None:
+async def test_an_approved_call_waits_for_a_function_that_takes_it(
+    stage: Stage, scripted: Scripted
+) -> None:
     run = await approved_elsewhere(stage, scripted, with_cents)
     async with stage.worker({"pay": with_cents}), stage.another_worker({"pay": as_it_was}):
         missing = (await run.status()).missing
@@ -76,7 +82,9 @@ async def test_an_approved_call_waits_for_a_function_that_takes_it(stage: Stage,
     assert paid == [("c7", 12.5)]
 
 
-async def test_without_one_the_run_is_held_and_says_what_has_changed(stage: Stage, scripted: Scripted) -> None:
+async def test_without_one_the_run_is_held_and_says_what_has_changed(
+    stage: Stage, scripted: Scripted
+) -> None:
     run = await approved_elsewhere(stage, scripted, with_cents, missing_tool_grace=0.0)
     await wait_for(lambda: is_held(run))
     [held] = (await run.status()).held
@@ -92,7 +100,9 @@ async def test_without_one_the_run_is_held_and_says_what_has_changed(stage: Stag
     assert paid == [("c7", 12.5)]
 
 
-async def test_a_function_that_takes_the_same_takes_the_call(stage: Stage, scripted: Scripted) -> None:
+async def test_a_function_that_takes_the_same_takes_the_call(
+    stage: Stage, scripted: Scripted
+) -> None:
     run = await approved_elsewhere(stage, scripted, with_other_code)
     assert (await run.result()).output == "done"
     assert paid == [("c7", 12.5, "other")]
@@ -116,7 +126,9 @@ async def test_a_call_that_no_worker_has_begun_with_is_shown_as_never_executed(
 async def test_a_function_that_takes_another_s_place_in_a_running_worker_is_compared_too(
     stage: Stage, scripted: Scripted
 ) -> None:
-    """As where a notebook's cell is executed again: what fitted before says nothing of what came in its place."""
+    """As where a notebook's cell is executed again: what fitted before says nothing of what came in
+    its place.
+    """
     calls = [asks(call("pay", f"call_{n}", claim=f"c{n}", euros=n)) for n in (1, 2)]
     model = scripted([*calls, says("done")])
     register_tool("pay", as_it_was)

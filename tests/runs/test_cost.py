@@ -49,7 +49,9 @@ async def upserts(stage: Stage, run: RunHandle) -> int:
     return kinds.count(EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES)
 
 
-async def test_the_cost_is_in_result_status_events_and_search_attribute(stage: Stage, scripted: Scripted) -> None:
+async def test_the_cost_is_in_result_status_events_and_search_attribute(
+    stage: Stage, scripted: Scripted
+) -> None:
     model = scripted([asks(call("look"), output_tokens=20), says("done", output_tokens=5)])
     async with stage.worker({"look": look}, prices=PRICES):
         run = await stage.start(scripted_agent(model, ["look"]), warn_cost_usd=0.02)
@@ -59,7 +61,10 @@ async def test_the_cost_is_in_result_status_events_and_search_attribute(stage: S
     assert (result.cost_usd, result.unpriced_calls) == (0.025, 0)
     assert (status.cost_usd, status.unpriced_calls) == (0.025, 0)
     events = await run.events()
-    assert [event.data["costUsd"] for event in events if event.type == "llm_complete"] == [0.02, 0.005]
+    assert [event.data["costUsd"] for event in events if event.type == "llm_complete"] == [
+        0.02,
+        0.005,
+    ]
     assert [event.data["costUsd"] for event in events if event.type == "cost_warning"] == [0.02]
     assert await shown_cost(stage, run) == 0.025
     assert await upserts(stage, run) == 1, "with the status, at the end"
@@ -76,11 +81,16 @@ async def test_what_nobody_knows_is_no_cost(stage: Stage, scripted: Scripted) ->
         result = await run.result()
     assert (result.cost_usd, result.unpriced_calls) == (None, 1)
     told = [event.data["message"] for event in await run.events() if event.type == "status"]
-    assert told == ["The cost of a model call is not known, for the worker's prices failed: KeyError: 'scripted'"]
+    assert told == [
+        "The cost of a model call is not known, for the worker's prices failed: KeyError: "
+        "'scripted'"
+    ]
     assert await shown_cost(stage, run) is None
 
 
-async def test_a_limit_without_a_price_fails_at_the_start(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+async def test_a_limit_without_a_price_fails_at_the_start(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
     model = scripted([says("never asked")])
     chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
     write_agent(tmp_path, "clerk.prompty", model)
@@ -95,7 +105,9 @@ async def test_a_limit_without_a_price_fails_at_the_start(stage: Stage, scripted
     assert model.requests == []
 
 
-async def test_a_worker_without_the_prices_ends_a_run_that_has_a_limit(stage: Stage, scripted: Scripted) -> None:
+async def test_a_worker_without_the_prices_ends_a_run_that_has_a_limit(
+    stage: Stage, scripted: Scripted
+) -> None:
     model = scripted([asks(call("look"), output_tokens=20), says("done")])
 
     def known_at_first(model: str, provider: str, usage: Usage) -> float | None:
@@ -114,12 +126,17 @@ async def test_called_runs_share_what_is_left_and_tell_what_they_have_cost(
     def looking(request: Any) -> Any:
         return asks(call("look", f"{request.step}"), output_tokens=100)
 
-    chief_says = [asks(call("clerk", "a"), call("clerk", "b"), output_tokens=100), says("done", output_tokens=100)]
+    chief_says = [
+        asks(call("clerk", "a"), call("clerk", "b"), output_tokens=100),
+        says("done", output_tokens=100),
+    ]
     model = scripted(family_script({"chief": chief_says, "clerk": looking}))
     chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
     write_agent(tmp_path, "clerk.prompty", model, tools=[{"name": "look", "kind": "function"}])
     async with stage.worker({"look": look}, prices=PRICES):
-        run = await stage.start(load(chief), parallel_tool_calls=True, max_cost_usd=0.5, on_limit="final_answer")
+        run = await stage.start(
+            load(chief), parallel_tool_calls=True, max_cost_usd=0.5, on_limit="final_answer"
+        )
         result = await run.result()
     # The caller's first call leaves 0.40, a half of which is two calls of a clerk.
     told = [message.text for message in result.messages if message.role == "tool"]
@@ -134,12 +151,19 @@ async def test_called_runs_share_what_is_left_and_tell_what_they_have_cost(
 async def test_of_many_at_once_only_so_many_are_started_as_the_limit_has_room_for(
     stage: Stage, scripted: Scripted, tmp_path: Path
 ) -> None:
-    chief_says = [asks(*(call("clerk", f"{n}") for n in range(20)), output_tokens=100), says("done", output_tokens=100)]
-    model = scripted(family_script({"chief": chief_says, "clerk": [says("looked", output_tokens=100)] * 20}))
+    chief_says = [
+        asks(*(call("clerk", f"{n}") for n in range(20)), output_tokens=100),
+        says("done", output_tokens=100),
+    ]
+    model = scripted(
+        family_script({"chief": chief_says, "clerk": [says("looked", output_tokens=100)] * 20})
+    )
     chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
     write_agent(tmp_path, "clerk.prompty", model)
     async with stage.worker(prices=PRICES):
-        run = await stage.start(load(chief), parallel_tool_calls=True, max_cost_usd=0.5, on_limit="final_answer")
+        run = await stage.start(
+            load(chief), parallel_tool_calls=True, max_cost_usd=0.5, on_limit="final_answer"
+        )
         result = await run.result()
     told = [message.text for message in result.messages if message.role == "tool"]
     refused = "Error: Tool 'clerk' failed: too little is left of max_cost_usd for another agent"
@@ -174,7 +198,9 @@ async def test_a_small_result_is_read_without_the_history(stage: Stage, scripted
     async with stage.worker({"look": look}):
         await (await stage.start(scripted_agent(model, ["look"]))).result()
     counts, address = WholeHistories(), stage.client.service_client.config.target_host
-    client = await Client.connect(address, data_converter=stage.client.data_converter, interceptors=[counts])
+    client = await Client.connect(
+        address, data_converter=stage.client.data_converter, interceptors=[counts]
+    )
     run = get_run(client, stage.runs[0].id)
     assert (await run.result()).usage.output_tokens == 16
     assert counts.asked == 0, "the history is not read for it"

@@ -1,4 +1,6 @@
-"""Workers with versions: a run stays with its version, and goes on in the current one from the next iteration on."""
+"""Workers with versions: a run stays with its version, and goes on in the current one from the next
+iteration on.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +55,12 @@ async def make_current(stage: Stage, deployment: str, build_id: str) -> None:
         """The server answers before the queue of the workflows knows of the change."""
         queue = TaskQueue(name=stage.task_queue)
         kind = TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
-        asked = DescribeTaskQueueRequest(namespace=namespace, task_queue=queue, task_queue_type=kind)
-        known = (await service.describe_task_queue(asked)).versioning_info.current_deployment_version
+        asked = DescribeTaskQueueRequest(
+            namespace=namespace, task_queue=queue, task_queue_type=kind
+        )
+        known = (
+            await service.describe_task_queue(asked)
+        ).versioning_info.current_deployment_version
         return (known.deployment_name, known.build_id) == (deployment, build_id)
 
     await wait_for(is_current)
@@ -70,7 +76,9 @@ async def without_worker(run: RunHandle) -> RunStatus | None:
     return status if status.pinned_to else None
 
 
-async def test_a_run_goes_on_in_the_current_version_with_its_tools(stage: Stage, scripted: Scripted) -> None:
+async def test_a_run_goes_on_in_the_current_version_with_its_tools(
+    stage: Stage, scripted: Scripted
+) -> None:
     paid: list[Any] = []
 
     def in_euros(euros: float) -> str:
@@ -81,7 +89,9 @@ async def test_a_run_goes_on_in_the_current_version_with_its_tools(stage: Stage,
         paid.append(("two", cents))
         return "paid"
 
-    model = scripted([asks(call("pay", euros=2.5)), asks(call("pay", "call_second", cents=99)), says("done")])
+    model = scripted(
+        [asks(call("pay", euros=2.5)), asks(call("pay", "call_second", cents=99)), says("done")]
+    )
     named = f"d{uuid.uuid4().hex}"
     one, two = ({"deployment": named, "build_id": build_id} for build_id in ("1", "2"))
     async with stage.worker({"pay": in_euros}, **one):

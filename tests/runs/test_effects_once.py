@@ -26,11 +26,18 @@ async def nursery() -> AsyncIterator[Nursery]:
 async def test_no_effect_comes_twice(
     client: Client, nursery: Nursery, tmp_path: Path, address: str, task_queue: str
 ) -> None:
-    crowd, ids = Crowd(client, nursery, tmp_path, address, task_queue), [f"{task_queue}-{n}" for n in range(4)]
+    crowd, ids = (
+        Crowd(client, nursery, tmp_path, address, task_queue),
+        [f"{task_queue}-{n}" for n in range(4)],
+    )
     with ExitStack() as models, ledger() as kept:
         async with crowd.killing(2, (0.3, 0.8)) as kills:
-            scripts = [models.enter_context(ScriptedModel(conversation(id, rounds=1))) for id in ids]
-            runs = [await crowd.start(model, kept, id) for model, id in zip(scripts, ids, strict=True)]
+            scripts = [
+                models.enter_context(ScriptedModel(conversation(id, rounds=1))) for id in ids
+            ]
+            runs = [
+                await crowd.start(model, kept, id) for model, id in zip(scripts, ids, strict=True)
+            ]
             while len(kills) < 2:
                 await asyncio.sleep(0.05)
         await crowd.worker()

@@ -1,4 +1,6 @@
-"""Encrypted runs: nothing that anybody said is in what the server has, and who lacks the key is told so."""
+"""Encrypted runs: nothing that anybody said is in what the server has, and who lacks the key is
+told so.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,11 @@ from ..workflows.test_approvals import asked
 Scripted = Callable[[Script], ScriptedModel]
 WORD = "unspeakable"
 KEY = new_key("test")
-APPROVED = {"name": "approve", "kind": "function", "parameters": [{"name": "text", "kind": "string"}]}
+APPROVED = {
+    "name": "approve",
+    "kind": "function",
+    "parameters": [{"name": "text", "kind": "string"}],
+}
 
 
 class Beating:
@@ -116,7 +122,18 @@ async def test_the_same_of_a_plain_run_is_found(
     assert f"heartbeat {WORD}" in " ".join(Beating.heard)
     assert "${env:SHOP_API_KEY}" in found
     assert "a-very-secret-value-of-mine" not in found
-    kinds = ("question", "argument", "failed", "steered", "answer", "reason", "memo", "child says", "why not", "title")
+    kinds = (
+        "question",
+        "argument",
+        "failed",
+        "steered",
+        "answer",
+        "reason",
+        "memo",
+        "child says",
+        "why not",
+        "title",
+    )
     assert [kind for kind in kinds if f"{kind} {WORD}" not in found] == []
 
 
@@ -127,7 +144,9 @@ async def test_a_worker_without_the_key_leaves_the_run_to_one_that_has_it(
     handle = client.get_workflow_handle(run.id)
     async with Stage(client, sealed.task_queue).worker(max_cached_workflows=0):
         await wait_for(lambda: failed_tasks(handle))
-        with pytest.raises(EncryptionError, match="with the key 'test', and this process has no keys"):
+        with pytest.raises(
+            EncryptionError, match="with the key 'test', and this process has no keys"
+        ):
             await get_run(client, run.id).messages()
     async with sealed.worker():
         assert (await run.result()).output == "done"
@@ -139,11 +158,18 @@ async def test_a_worker_without_the_key_leaves_the_run_to_one_that_has_it(
     assert not [record for record in caplog.records if record.exc_info]
 
 
-async def test_workers_with_and_without_the_key_on_one_queue(sealed: Stage, scripted: Scripted, client: Client) -> None:
-    """Whichever gets a task: the one that can't read it harms nothing, even where a tool may not be repeated."""
+async def test_workers_with_and_without_the_key_on_one_queue(
+    sealed: Stage, scripted: Scripted, client: Client
+) -> None:
+    """Whichever gets a task: the one that can't read it harms nothing, even where a tool may not be
+    repeated.
+    """
     plain = Stage(client, sealed.task_queue)
     script = [asks(call("echo", "1", text=WORD)), says("done")]
-    async with plain.another_worker([echo]), sealed.worker([echo], disable_eager_activity_execution=True):
+    async with (
+        plain.another_worker([echo]),
+        sealed.worker([echo], disable_eager_activity_execution=True),
+    ):
         run = await sealed.start(scripted_agent(scripted(script), ["echo"]))
         result = await run.result()
     assert [message.text for message in result.messages[2:]] == ["", f"echoed {WORD}", "done"]
@@ -155,15 +181,23 @@ async def test_a_worker_without_the_shops_codec_harms_nothing(
     settings = client.config(active_config=True)
     settings["data_converter"] = data_converter(codec=ShopCodec())
     shop, stage.client = Stage(client, stage.task_queue), Client(**settings)
-    run = await stage.start(scripted_agent(scripted([asks(call("echo", "1", text=WORD)), says("done")]), ["echo"]))
+    run = await stage.start(
+        scripted_agent(scripted([asks(call("echo", "1", text=WORD)), says("done")]), ["echo"])
+    )
     handle = client.get_workflow_handle(run.id)
     async with shop.another_worker([echo]):
         await wait_for(lambda: failed_tasks(handle))
         async with stage.worker([echo], disable_eager_activity_execution=True):
             result = await run.result()
     assert [message.text for message in result.messages[2:]] == ["", f"echoed {WORD}", "done"]
-    said = [record.getMessage() for record in caplog.records if "is left to a worker" in record.getMessage()]
-    assert "Unknown payload encoding binary/shop: name the codec that wrote it with --codec" in said[0]
+    said = [
+        record.getMessage()
+        for record in caplog.records
+        if "is left to a worker" in record.getMessage()
+    ]
+    assert (
+        "Unknown payload encoding binary/shop: name the codec that wrote it with --codec" in said[0]
+    )
     with pytest.raises(EncryptionError, match="--codec"):
         await get_run(client, run.id).result()
 
@@ -185,12 +219,20 @@ async def test_clear_text_is_refused_where_encryption_is_required(
 ) -> None:
     strict = Stage(with_key(client, KEY, required=True), sealed.task_queue)
     async with strict.worker([approve]):
-        run = await strict.start(scripted_agent(scripted([asks(call("approve", "1")), says("done")]), [APPROVED]))
+        run = await strict.start(
+            scripted_agent(scripted([asks(call("approve", "1")), says("done")]), [APPROVED])
+        )
         await asked(run)
         await client.get_workflow_handle(run.id).signal(STEER, "in clear text")
         await run.approve("1")
-        assert [message.role for message in (await run.result()).messages[2:]] == ["assistant", "tool", "assistant"]
-        clear = await Stage(client, sealed.task_queue).start(scripted_agent(scripted([says("never")])))
+        assert [message.role for message in (await run.result()).messages[2:]] == [
+            "assistant",
+            "tool",
+            "assistant",
+        ]
+        clear = await Stage(client, sealed.task_queue).start(
+            scripted_agent(scripted([says("never")]))
+        )
         with pytest.raises(RunError, match="A value is not encrypted") as raised:
             await get_run(sealed.client, clear.id).result()
     assert raised.value.kind == "encryption"
@@ -202,12 +244,18 @@ async def everything(stage: Stage, scripted: Scripted, folder: Path) -> list[str
     write_agent(folder, "child.prompty", child, prompt=f"system:\nsystem {WORD}")
     parent = scripted(
         [
-            asks(call("work", "1", text=f"argument {WORD}"), call("fail", "2", text=WORD), text=f"thought {WORD}"),
+            asks(
+                call("work", "1", text=f"argument {WORD}"),
+                call("fail", "2", text=WORD),
+                text=f"thought {WORD}",
+            ),
             asks(call("approve", "3", text=WORD), call("child", "4")),
             says(f"answer {WORD}"),
         ]
     )
-    agent = scripted_agent(parent, ["work", "fail", APPROVED, calls("child.prompty")], description=f"title {WORD}")
+    agent = scripted_agent(
+        parent, ["work", "fail", APPROVED, calls("child.prompty")], description=f"title {WORD}"
+    )
     client = Beating.client = stage.client
     queue = stage.task_queue
     async with stage.worker([work, fail, approve], prompt_root=folder):
@@ -218,35 +266,51 @@ async def everything(stage: Stage, scripted: Scripted, folder: Path) -> list[str
         stage.runs.append(run)
         [pending] = await asked(run)
         await run.steer(f"steered {WORD}", by=f"somebody {WORD}")
-        await run.approve(pending.call_id, by=f"somebody {WORD}", arguments={"text": f"edited {WORD}"})
+        await run.approve(
+            pending.call_id, by=f"somebody {WORD}", arguments={"text": f"edited {WORD}"}
+        )
         result = await run.result()
         assert WORD in str(result.output)
-        refused = await stage.start(scripted_agent(scripted([]), description=f"title {WORD}"), id=f"{queue}-failed")
+        refused = await stage.start(
+            scripted_agent(scripted([]), description=f"title {WORD}"), id=f"{queue}-failed"
+        )
         with suppress(RunError):
             await refused.result()
-        waiting = await stage.start(scripted_agent(scripted([asks(call("approve", "5"))]), [APPROVED]), id=f"{queue}-c")
+        waiting = await stage.start(
+            scripted_agent(scripted([asks(call("approve", "5"))]), [APPROVED]), id=f"{queue}-c"
+        )
         await asked(waiting)
         await waiting.deny("5", f"why not {WORD}")
-        again = await stage.start(scripted_agent(scripted([asks(call("approve", "6"))]), [APPROVED]), id=f"{queue}-d")
+        again = await stage.start(
+            scripted_agent(scripted([asks(call("approve", "6"))]), [APPROVED]), id=f"{queue}-d"
+        )
         await asked(again)
         await again.cancel(f"reason {WORD}")
         with pytest.raises(RunCancelled, match=f"reason {WORD}"):
             await again.result()
         with suppress(RunError):
             await waiting.result()
-    children = [event.data["run_id"] for event in await run.events() if event.type == "child_started"]
+    children = [
+        event.data["run_id"] for event in await run.events() if event.type == "child_started"
+    ]
     assert len(children) == 1
     return [run.id, refused.id, waiting.id, again.id, *children]
 
 
 async def texts_of(client: Client, ids: list[str]) -> AsyncIterator[str]:
-    """Every text in the histories of the runs, and in what lists and describes them; unpacked as far as it goes."""
+    """Every text in the histories of the runs, and in what lists and describes them; unpacked as
+    far as it goes.
+    """
     for id in ids:
         token = b""
         while True:
-            request = GetWorkflowExecutionHistoryRequest(namespace=client.namespace, next_page_token=token)
+            request = GetWorkflowExecutionHistoryRequest(
+                namespace=client.namespace, next_page_token=token
+            )
             request.execution.workflow_id = id
-            response = await client.workflow_service.get_workflow_execution_history(request, retry=True)
+            response = await client.workflow_service.get_workflow_execution_history(
+                request, retry=True
+            )
             for text in texts_in(response):
                 yield text
             if not (token := response.next_page_token):
@@ -256,7 +320,9 @@ async def texts_of(client: Client, ids: list[str]) -> AsyncIterator[str]:
             yield text
         query = f"WorkflowId = '{id}'"
         listing = ListWorkflowExecutionsRequest(namespace=client.namespace, query=query)
-        for text in texts_in(await client.workflow_service.list_workflow_executions(listing, retry=True)):
+        for text in texts_in(
+            await client.workflow_service.list_workflow_executions(listing, retry=True)
+        ):
             yield text
 
 
@@ -282,5 +348,8 @@ def texts_in(message: Any) -> Iterator[str]:
 
 async def failed_tasks(handle: Any) -> bool:
     return any(
-        [event.HasField("workflow_task_failed_event_attributes") async for event in handle.fetch_history_events()]
+        [
+            event.HasField("workflow_task_failed_event_attributes")
+            async for event in handle.fetch_history_events()
+        ]
     )

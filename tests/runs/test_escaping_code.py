@@ -71,7 +71,9 @@ WAYS: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("own_loop", [True, False])
-async def test_what_escapes_an_async_tool_is_its_result(stage: Stage, scripted: Scripted, own_loop: bool) -> None:
+async def test_what_escapes_an_async_tool_is_its_result(
+    stage: Stage, scripted: Scripted, own_loop: bool
+) -> None:
     calls: Counter[str] = Counter()
 
     def counted(name: str, way: Callable[[], Any]) -> Callable[..., Any]:
@@ -81,7 +83,10 @@ async def test_what_escapes_an_async_tool_is_its_result(stage: Stage, scripted: 
 
         return run
 
-    ways = {name: way for name, (way, _) in WAYS.items()} | {"kept": cancels_itself_and_returns, "fine": say_fine}
+    ways = {name: way for name, (way, _) in WAYS.items()} | {
+        "kept": cancels_itself_and_returns,
+        "fine": say_fine,
+    }
     if own_loop:
         ways["loop"] = ends_its_loop
     tools = {name: counted(name, way) for name, way in ways.items()}
@@ -126,11 +131,17 @@ async def test_what_escapes_an_async_guardrail_or_compactor_counts_once(
 
     async with stage.worker({"fine": fine}, tool_loop=None, **hooks):
         run = await stage.start(
-            scripted_agent(model, ["fine"]), LONG, guardrails="odd", compactor="odd", context_budget=budget
+            scripted_agent(model, ["fine"]),
+            LONG,
+            guardrails="odd",
+            compactor="odd",
+            context_budget=budget,
         )
         messages = (await run.result()).messages
     assert calls["judge"] == 1
-    assert bool(calls["compact"]) == bool(budget)  # asked again by design; then the built-in summary takes its place
+    assert bool(calls["compact"]) == bool(
+        budget
+    )  # asked again by design; then the built-in summary takes its place
     text = next(message.text for message in messages if message.role == "tool")
     assert text.startswith("Tool denied by guardrail: the tool guardrail failed: RuntimeError: ")
 
@@ -156,7 +167,9 @@ RESULTS: dict[str, Callable[[], Any]] = {
 }
 
 
-async def test_a_result_that_cannot_be_recorded_is_an_error_of_one_execution(stage: Stage, scripted: Scripted) -> None:
+async def test_a_result_that_cannot_be_recorded_is_an_error_of_one_execution(
+    stage: Stage, scripted: Scripted
+) -> None:
     calls: Counter[str] = Counter()
 
     def counted(name: str, make: Callable[[], Any]) -> Callable[..., Any]:
@@ -194,5 +207,8 @@ async def test_no_number_of_parts_is_too_large(stage: Stage, scripted: Scripted)
     async with stage.worker(tools):
         messages = (await (await stage.start(scripted_agent(model, list(tools)))).result()).messages
     assert calls == {"many": 1, "labelled": 1}
-    assert messages[3].text == "[… 499000 more parts of 0 bytes left out: over the limit for a tool result …]"
+    assert (
+        messages[3].text
+        == "[… 499000 more parts of 0 bytes left out: over the limit for a tool result …]"
+    )
     assert messages[4].text == "no"

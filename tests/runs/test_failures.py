@@ -51,7 +51,9 @@ def for_ever(request: ScriptedRequest) -> ScriptedReply:
 
 
 async def failure(stage: Stage, run: RunHandle) -> RunError:
-    """The error of `result()`, which a handle made anew must give just so, with one terminal event and a status."""
+    """The error of `result()`, which a handle made anew must give just so, with one terminal event
+    and a status.
+    """
     with pytest.raises(RunError) as caught:
         await run.result()
     again = get_run(stage.client, run.id)
@@ -83,7 +85,9 @@ def texts(messages: list[Message]) -> list[str]:
 async def test_too_many_iterations(stage: Stage, scripted: Scripted) -> None:
     model = scripted(for_ever)
     async with stage.worker({"echo": echo}):
-        error = await failure(stage, await stage.start(scripted_agent(model, ["echo"]), max_iterations=2))
+        error = await failure(
+            stage, await stage.start(scripted_agent(model, ["echo"]), max_iterations=2)
+        )
     assert isinstance(error, MaxIterationsError)
     assert isinstance(error, RuntimeError)
     assert str(error) == "Agent loop exceeded 2 iterations"
@@ -94,20 +98,26 @@ async def test_too_many_iterations(stage: Stage, scripted: Scripted) -> None:
 
 async def test_a_budget_used_up(stage: Stage, scripted: Scripted) -> None:
     async with stage.worker({"echo": echo}):
-        error = await failure(stage, await stage.start(scripted_agent(scripted(for_ever), ["echo"]), max_tool_calls=1))
+        error = await failure(
+            stage, await stage.start(scripted_agent(scripted(for_ever), ["echo"]), max_tool_calls=1)
+        )
     assert isinstance(error, LimitExceededError)
     assert "max_tool_calls (1)" in str(error)
     assert texts(error.messages) == ["step 0", "again"]
 
 
 @pytest.mark.parametrize("on_limit", ["partial", "final_answer"])
-async def test_a_limit_may_end_in_an_incomplete_result(stage: Stage, scripted: Scripted, on_limit: str) -> None:
+async def test_a_limit_may_end_in_an_incomplete_result(
+    stage: Stage, scripted: Scripted, on_limit: str
+) -> None:
     def script(request: ScriptedRequest) -> ScriptedReply:
         return says("what I have") if request.step == 1 else for_ever(request)
 
     model = scripted(script)
     async with stage.worker({"echo": echo}):
-        run = await stage.start(scripted_agent(model, ["echo"]), max_iterations=1, on_limit=on_limit)
+        run = await stage.start(
+            scripted_agent(model, ["echo"]), max_iterations=1, on_limit=on_limit
+        )
         result = await run.result()
     assert result.is_incomplete
     if on_limit == "partial":
@@ -115,25 +125,36 @@ async def test_a_limit_may_end_in_an_incomplete_result(stage: Stage, scripted: S
         assert len(model.requests) == 1
     else:
         assert result.output == "what I have"
-        assert model.requests[1].body.get("tool_choice") == "none" or "tools" not in model.requests[1].body
+        assert (
+            model.requests[1].body.get("tool_choice") == "none"
+            or "tools" not in model.requests[1].body
+        )
 
 
 @pytest.mark.parametrize("wire", ["openai-responses", "anthropic"])
-async def test_the_final_answer_is_asked_for_without_tools(stage: Stage, scripted: Scripted, wire: str) -> None:
+async def test_the_final_answer_is_asked_for_without_tools(
+    stage: Stage, scripted: Scripted, wire: str
+) -> None:
     model = scripted([asks(call("echo", text="x")), says("what I have")])
     async with stage.worker({"echo": echo}):
         agent = scripted_agent(model, ["echo"], wire=wire)
-        result = await (await stage.start(agent, max_iterations=1, on_limit="final_answer")).result()
+        result = await (
+            await stage.start(agent, max_iterations=1, on_limit="final_answer")
+        ).result()
     assert result.output == "what I have"
     body = model.requests[1].body
     assert "tools" not in body or body["tool_choice"] in ("none", {"type": "none"})
 
 
 @pytest.mark.parametrize(("guardrails", "point"), [("no-input", "Input"), ("no-output", "Output")])
-async def test_a_guardrail_that_denies(stage: Stage, scripted: Scripted, guardrails: str, point: str) -> None:
+async def test_a_guardrail_that_denies(
+    stage: Stage, scripted: Scripted, guardrails: str, point: str
+) -> None:
     model = scripted([says("secret")])
     async with stage.worker(guardrails=GUARDRAILS):
-        error = await failure(stage, await stage.start(scripted_agent(model), guardrails=guardrails))
+        error = await failure(
+            stage, await stage.start(scripted_agent(model), guardrails=guardrails)
+        )
     assert isinstance(error, GuardrailError)
     assert error.reason == "never"
     assert str(error) == f"{point} guardrail denied: never"
@@ -143,7 +164,9 @@ async def test_a_guardrail_that_denies(stage: Stage, scripted: Scripted, guardra
 
 async def test_a_guardrail_that_fails_denies(stage: Stage, scripted: Scripted) -> None:
     async with stage.worker(guardrails=GUARDRAILS):
-        error = await failure(stage, await stage.start(scripted_agent(scripted([])), guardrails="broken"))
+        error = await failure(
+            stage, await stage.start(scripted_agent(scripted([])), guardrails="broken")
+        )
     assert isinstance(error, GuardrailError)
     assert error.reason == "the input guardrail failed: ZeroDivisionError: division by zero"
 
@@ -163,7 +186,9 @@ async def test_a_model_that_keeps_failing(stage: Stage, scripted: Scripted) -> N
     assert statuses == ["LLM call failed, retrying (attempt 2/2)..."]
 
 
-async def test_a_request_that_the_provider_refuses_is_not_sent_again(stage: Stage, scripted: Scripted) -> None:
+async def test_a_request_that_the_provider_refuses_is_not_sent_again(
+    stage: Stage, scripted: Scripted
+) -> None:
     model = scripted([ScriptedReply(status=401)])
     async with stage.worker():
         error = await failure(stage, await stage.start(scripted_agent(model)))
@@ -176,7 +201,10 @@ async def test_a_declared_tool_without_handler(stage: Stage, scripted: Scripted)
     model = scripted([says("never asked")])
     async with stage.worker({"echo": echo}):
         error = await failure(
-            stage, await stage.start(scripted_agent(model, ["echo", "unheard_of"]), missing_tool_grace=0.0)
+            stage,
+            await stage.start(
+                scripted_agent(model, ["echo", "unheard_of"]), missing_tool_grace=0.0
+            ),
         )
     assert isinstance(error, ToolNotRegisteredError)
     assert isinstance(error, ValueError)

@@ -1,4 +1,6 @@
-"""A fallback on a real server: what the history, the events, the trace and the cost say of which model answered."""
+"""A fallback on a real server: what the history, the events, the trace and the cost say of which
+model answered.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ def agent(first: ScriptedModel, second: ScriptedModel) -> Agent:
     other = {
         "id": "second",
         "provider": "anthropic",
-        "connection": {"kind": "key", "endpoint": second.anthropic_endpoint, "apiKey": "${env:PERDURE_TEST_SECOND}"},
+        "connection": {
+            "kind": "key",
+            "endpoint": second.anthropic_endpoint,
+            "apiKey": "${env:PERDURE_TEST_SECOND}",
+        },
     }
     connection = {"kind": "key", "endpoint": first.openai_endpoint}
     return Agent.model_validate(
@@ -42,19 +48,35 @@ def agent(first: ScriptedModel, second: ScriptedModel) -> Agent:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_which_model_answered_is_recorded(stage: Stage, monkeypatch: pytest.MonkeyPatch, stream: bool) -> None:
+async def test_which_model_answered_is_recorded(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
     monkeypatch.setenv("PERDURE_TEST_SECOND", "sk-of-the-second-model")
-    with ScriptedModel([REFUSED]) as first, ScriptedModel([asks(call("f", "c1")), says("Done.")]) as second:
-        prices = {"openai/first": {"input": 1, "output": 1}, "anthropic/second": {"input": 10, "output": 10}}
+    with (
+        ScriptedModel([REFUSED]) as first,
+        ScriptedModel([asks(call("f", "c1")), says("Done.")]) as second,
+    ):
+        prices = {
+            "openai/first": {"input": 1, "output": 1},
+            "anthropic/second": {"input": 10, "output": 10},
+        }
         async with stage.worker({"f": lambda: "ok"}, prices=prices):
             run = await stage.start(agent(first, second), stream=stream, max_cost_usd=5)
             result = await run.result()
         assert (result.output, len(first.requests), len(second.requests)) == ("Done.", 1, 2)
-        assert any("sk-of-the-second-model" in value for value in second.requests[0].headers.values())
+        assert any(
+            "sk-of-the-second-model" in value for value in second.requests[0].headers.values()
+        )
     events = await run.events()
     [passed] = [event.data for event in events if event.type == "model_fallback"]
-    assert (passed["failed"], passed["model"], passed["kind"]) == ("openai/first", "anthropic/second", "authentication")
-    assert [event.data["model"] for event in events if event.type == "llm_complete"] == ["anthropic/second"] * 2
+    assert (passed["failed"], passed["model"], passed["kind"]) == (
+        "openai/first",
+        "anthropic/second",
+        "authentication",
+    )
+    assert [event.data["model"] for event in events if event.type == "llm_complete"] == [
+        "anthropic/second"
+    ] * 2
     assert result.cost_usd == pytest.approx(result.usage.total_tokens * 10 / 1e6)
     chats = [span for span in await run.trace() if span.name.startswith("chat")]
     assert [span.name for span in chats] == ["chat first", "chat second", "chat second"]
@@ -69,10 +91,14 @@ async def test_which_model_answered_is_recorded(stage: Stage, monkeypatch: pytes
     assert "sk-of-the-second-model" not in str(lines)
 
 
-async def test_a_limit_of_cost_needs_the_price_of_each_model(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_limit_of_cost_needs_the_price_of_each_model(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PERDURE_TEST_SECOND", "sk-of-the-second-model")
     with ScriptedModel([]) as first, ScriptedModel([]) as second:
-        async with stage.worker({"f": lambda: "ok"}, prices={"openai/first": {"input": 1, "output": 1}}):
+        async with stage.worker(
+            {"f": lambda: "ok"}, prices={"openai/first": {"input": 1, "output": 1}}
+        ):
             run = await stage.start(agent(first, second), max_cost_usd=1)
             with pytest.raises(RunError, match="no price is known for anthropic/second"):
                 await run.result()
@@ -95,7 +121,9 @@ def look(at: str) -> ToolResult:
 async def test_a_run_moves_between_services_that_break_down_and_comes_back(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each takes the conversation as the others have left it, ends up with status 500, and the first one answers."""
+    """Each takes the conversation as the others have left it, ends up with status 500, and the
+    first one answers.
+    """
     monkeypatch.setenv("PERDURE_TEST_KEY", "sk-test")
     async with fake_services() as services, stage.worker({"look": look}):
         begun = [await _begin(stage, services, number, move) for number, move in enumerate(MOVES)]
@@ -103,9 +131,15 @@ async def test_a_run_moves_between_services_that_break_down_and_comes_back(
             result = await run.result()
             assert [problem for account in accounts for problem in account.problems] == []
             assert result.output == f"Seen by {accounts[0].server.name}."
-            passed = [event.data["model"] for event in await run.events() if event.type == "model_fallback"]
+            passed = [
+                event.data["model"]
+                for event in await run.events()
+                if event.type == "model_fallback"
+            ]
             names = [f"{account.server.api[0]}/{account.server.name}" for account in accounts]
-            assert passed == [each for other in names[1:] for each in (other, names[0])], "the first is tried again"
+            assert passed == [each for other in names[1:] for each in (other, names[0])], (
+                "the first is tried again"
+            )
     await stage.replay()
 
 
@@ -120,13 +154,20 @@ async def _begin(
     ]
     answers = [BREAKS] * (len(servers) - 2) + [Turn(text=f"Seen by {servers[0].name}.")]
     accounts = [
-        services.open(server, number, ["look"], [*asking, *(answers if server is servers[0] else ())])
+        services.open(
+            server, number, ["look"], [*asking, *(answers if server is servers[0] else ())]
+        )
         for server in servers
     ]
     models = [server.model(services.endpoint(server)) for server in servers]
     for model in models:
         model["connection"]["apiKey"] = "${env:PERDURE_TEST_KEY}"
     first, *others = models
-    agent = Agent.model_validate({"name": "mover", "model": {**first, "fallback": others}, "tools": LOOKING})
-    messages = [Message.system("Look."), Message.user(f"This is conversation {number}. What is there?")]
+    agent = Agent.model_validate(
+        {"name": "mover", "model": {**first, "fallback": others}, "tools": LOOKING}
+    )
+    messages = [
+        Message.system("Look."),
+        Message.user(f"This is conversation {number}. What is there?"),
+    ]
     return await stage.start(agent, messages, stream=number % 2 == 0, max_llm_retries=1), accounts

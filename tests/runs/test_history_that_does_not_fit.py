@@ -23,7 +23,9 @@ async def allow(messages: list[Message]) -> GuardrailResult:
 
 
 @pytest.mark.parametrize("kind", [CALL_MODEL, JUDGE])
-async def test_it_is_held_and_goes_on(stage: Stage, scripted: Callable[[Script], ScriptedModel], kind: str) -> None:
+async def test_it_is_held_and_goes_on(
+    stage: Stage, scripted: Callable[[Script], ScriptedModel], kind: str
+) -> None:
     misfits, model = Misfits(kind), scripted([says("done")])
     async with stage.worker(interceptors=[misfits], guardrails={"slow": Guardrails(input=allow)}):
         run = await stage.start(scripted_agent(model), guardrails="slow", on_failure="fail")

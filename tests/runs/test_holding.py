@@ -1,4 +1,6 @@
-"""A run for which waiting may help is held instead of failing, and goes on where it stood, repeating nothing."""
+"""A run for which waiting may help is held instead of failing, and goes on where it stood,
+repeating nothing.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ async def test_a_failed_call_is_made_again_where_it_stood(
 ) -> None:
     diary, model = Diary(), scripted([asks("look", text="here"), [reply, reply, says("done")]])
     async with stage.worker({"look": diary.look}):
-        run = await stage.start(scripted_agent(model, ["look"]), on_failure="hold", rate_limit_seconds=0.0)
+        run = await stage.start(
+            scripted_agent(model, ["look"]), on_failure="hold", rate_limit_seconds=0.0
+        )
         [why] = await held(run)
         assert (why.reason, why.option, why.run_id) == (reason, None, None)
         assert ((await run.status()).status, await shown(stage.client, run)) == ("held", "held")
@@ -70,7 +74,11 @@ async def test_a_failed_call_is_made_again_where_it_stood(
     assert (result.output, result.iterations, diary.executed) == ("done", 2, ["here"])
     assert [request.step for request in model.requests] == [0, 1, 1, 1]
     assert await shown(stage.client, run) == "done"
-    events = [(event.type, event.data) for event in await run.events() if event.type in ("held", "went_on")]
+    events = [
+        (event.type, event.data)
+        for event in await run.events()
+        if event.type in ("held", "went_on")
+    ]
     assert [type for type, _ in events] == ["held", "went_on"] * 2
     assert [data["by"] for type, data in events if type == "went_on"] == ["ann", "bob"]
 
@@ -78,12 +86,18 @@ async def test_a_failed_call_is_made_again_where_it_stood(
 async def test_a_budget_is_raised(stage: Stage, scripted: Scripted, cli: Cli, address: str) -> None:
     diary, model = Diary(), scripted([asks("look"), asks("look"), says("done")])
     async with stage.worker({"look": diary.look}):
-        run = await stage.start(scripted_agent(model, ["look"]), on_failure="hold", max_iterations=2)
+        run = await stage.start(
+            scripted_agent(model, ["look"]), on_failure="hold", max_iterations=2
+        )
         [why] = await held(run)
         assert (why.reason, why.kind, why.option) == ("budget", "max_iterations", "max_iterations")
         told = await cli("--address", address, "status", run.id)
         assert f"let it go on: perdure go-on {run.id} --max-iterations …" in told.stdout
-        for options, kind in (({}, "budget"), ({"max_iterations": 2}, "budget"), ({"raw": True}, "options")):
+        for options, kind in (
+            ({}, "budget"),
+            ({"max_iterations": 2}, "budget"),
+            ({"raw": True}, "options"),
+        ):
             with pytest.raises(GoOnError) as refused:
                 await run.go_on(options=options)
             assert refused.value.kind == kind
@@ -93,16 +107,26 @@ async def test_a_budget_is_raised(stage: Stage, scripted: Scripted, cli: Cli, ad
         with pytest.raises(GoOnError) as refused:
             await run.go_on()
     assert refused.value.kind == "ended"
-    assert [message.text for message in model.requests[-1].messages if message.role == "user"][-1] == "be quick"
+    assert [message.text for message in model.requests[-1].messages if message.role == "user"][
+        -1
+    ] == "be quick"
 
 
 @pytest.mark.parametrize("way", ["keep_messages", "model"])
-async def test_a_conversation_that_can_not_be_cut_further(stage: Stage, scripted: Scripted, way: str) -> None:
+async def test_a_conversation_that_can_not_be_cut_further(
+    stage: Stage, scripted: Scripted, way: str
+) -> None:
     def script(request: ScriptedRequest) -> ScriptedReply:
         results = [message for message in request.messages if message.role == "tool"]
         if len(results) > 1 and request.body["model"] == "scripted":
-            return ScriptedReply(status=400, error={"error": {"message": "Input is too long for requested model."}})
-        return says("done") if "c2" in str(request.body) else asks(call("look", f"c{len(results) + 1}"))
+            return ScriptedReply(
+                status=400, error={"error": {"message": "Input is too long for requested model."}}
+            )
+        return (
+            says("done")
+            if "c2" in str(request.body)
+            else asks(call("look", f"c{len(results) + 1}"))
+        )
 
     model = scripted(script)
     async with stage.worker({"look": Diary().look}):
@@ -110,13 +134,19 @@ async def test_a_conversation_that_can_not_be_cut_further(stage: Stage, scripted
         [why] = await held(run)
         assert (why.reason, why.kind) == ("context", "execute")
         assert "its last 5 messages are always sent" in why.why
-        await run.go_on(**({"model": "large"} if way == "model" else {"options": {"keep_messages": 2}}))
+        await run.go_on(
+            **({"model": "large"} if way == "model" else {"options": {"keep_messages": 2}})
+        )
         assert (await run.result()).output == "done"
 
 
-async def test_only_the_call_whose_tool_is_missing_waits_for_it(stage: Stage, scripted: Scripted) -> None:
+async def test_only_the_call_whose_tool_is_missing_waits_for_it(
+    stage: Stage, scripted: Scripted
+) -> None:
     first, diary = Diary(), Diary()
-    model = scripted([[REVOKED, asks(call("look", text="a"), call("find", text="b"))], says("done")])
+    model = scripted(
+        [[REVOKED, asks(call("look", text="a"), call("find", text="b"))], says("done")]
+    )
     clear_tools()
     both = {"look": diary.look, "find": diary.look}
     async with stage.worker({"look": first.look}):
@@ -140,7 +170,9 @@ async def test_only_the_call_whose_tool_is_missing_waits_for_it(stage: Stage, sc
     assert (first.executed, diary.executed, len(model.requests)) == (["a"], ["b"], 3)
 
 
-async def test_after_an_approval_no_run_fails_for_want_of_the_tool(stage: Stage, scripted: Scripted) -> None:
+async def test_after_an_approval_no_run_fails_for_want_of_the_tool(
+    stage: Stage, scripted: Scripted
+) -> None:
     executed: list[str] = []
 
     @tool(needs_approval=True)
@@ -150,7 +182,9 @@ async def test_after_an_approval_no_run_fails_for_want_of_the_tool(stage: Stage,
 
     clear_tools()
     async with stage.worker([pay]):
-        run = await stage.start(scripted_agent(scripted([asks("pay"), says("done")]), ["pay"]), missing_tool_grace=0.0)
+        run = await stage.start(
+            scripted_agent(scripted([asks("pay"), says("done")]), ["pay"]), missing_tool_grace=0.0
+        )
 
         async def waits() -> bool:
             return bool((await run.status()).pending_approvals)
@@ -177,7 +211,9 @@ async def test_a_held_run_can_be_cancelled(stage: Stage, scripted: Scripted) -> 
     assert await shown(stage.client, run) == "cancelled"
 
 
-async def test_another_model_is_called_where_the_workers_owner_holds_runs(stage: Stage, scripted: Scripted) -> None:
+async def test_another_model_is_called_where_the_workers_owner_holds_runs(
+    stage: Stage, scripted: Scripted
+) -> None:
     model = scripted([[REVOKED, asks("look")], says("done")])
     async with stage.worker({"look": Diary().look}, on_failure="hold"):
         run = await stage.start(scripted_agent(model, ["look"]))
@@ -194,5 +230,8 @@ async def test_another_model_is_called_where_the_workers_owner_holds_runs(stage:
 def test_runs_that_nobody_waits_for_are_held(scripted: Scripted) -> None:
     said = scripted_agent(scripted([]), metadata={"perdure": {"onFailure": "fail"}})
     plain = scripted_agent(scripted([]))
-    assert [setup_of(agent, None, None).options.on_failure for agent in (plain, said)] == ["hold", "fail"]
+    assert [setup_of(agent, None, None).options.on_failure for agent in (plain, said)] == [
+        "hold",
+        "fail",
+    ]
     assert setup_of(plain, None, {"on_failure": "fail"}).options.on_failure == "fail"

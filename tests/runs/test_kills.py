@@ -1,4 +1,5 @@
-"""SIGKILL, to workers and to the server: nothing that was completed happens again, and work resumes soon.
+"""SIGKILL, to workers and to the server: nothing that was completed happens again, and work resumes
+soon.
 
 All scenarios run at the same time, beside other tests: they mostly wait for time-outs.
 """
@@ -67,7 +68,9 @@ async def test_a_tool_that_kills_its_workers_ends(kills: KillScenarios) -> None:
 
 
 @pytest.mark.parametrize("case", KILLED_VECTORS, ids=str)
-async def test_a_vector_whose_worker_is_killed_after_each_activity(kills: KillScenarios, case: VectorCase) -> None:
+async def test_a_vector_whose_worker_is_killed_after_each_activity(
+    kills: KillScenarios, case: VectorCase
+) -> None:
     killed = await asyncio.wait_for(asyncio.shield(kills.vectors[case.name]), 100)
     check(case, killed.outcome)
     assert killed.kills >= 2

@@ -1,4 +1,6 @@
-"""Tool calls that another system finishes: `context.later()`, `complete_call`, what is recorded and shown of them."""
+"""Tool calls that another system finishes: `context.later()`, `complete_call`, what is recorded and
+shown of them.
+"""
 
 from __future__ import annotations
 
@@ -57,10 +59,16 @@ def results(run_messages: Any) -> list[str]:
 async def test_another_system_finishes_a_call_once(stage: Stage, scripted: Scripted) -> None:
     order = Order()
     async with stage.worker({"order": order}):
-        run = await stage.start(scripted_agent(scripted([asks(call("order", "c1")), says("over")]), [ORDER]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("order", "c1")), says("over")]), [ORDER])
+        )
         await awaited(run)
         status = await run.status()
-        assert (status.status, status.awaited[0].name, status.awaited[0].deadline) == ("running", "order", None)
+        assert (status.status, status.awaited[0].name, status.awaited[0].deadline) == (
+            "running",
+            "order",
+            None,
+        )
         with pytest.raises(UnknownCallError, match="there is none yet"):
             await run.tool_result("c1")
         (token,) = order.tokens
@@ -70,7 +78,9 @@ async def test_another_system_finishes_a_call_once(stage: Stage, scripted: Scrip
         assert (await run.tool_result("c1")).text == '{"number":7}'
         # Of a run that is over, a repetition is known, and another completion is told of the first.
         await complete_call(stage.client, token, {"number": 7}, by="the shop, once more")
-        with pytest.raises(CompletionError, match="finished by the shop with a result before") as refused:
+        with pytest.raises(
+            CompletionError, match="finished by the shop with a result before"
+        ) as refused:
             await complete_call(stage.client, token, {"number": 8})
         assert refused.value.kind == "completed"
     history = await stage.client.get_workflow_handle(run.id).fetch_history()
@@ -78,7 +88,9 @@ async def test_another_system_finishes_a_call_once(stage: Stage, scripted: Scrip
     assert token.partition(".")[2] not in history.to_json()
 
 
-async def test_a_second_completion_of_an_open_run_is_told_of_the_first(stage: Stage, scripted: Scripted) -> None:
+async def test_a_second_completion_of_an_open_run_is_told_of_the_first(
+    stage: Stage, scripted: Scripted
+) -> None:
     order = Order()
     async with stage.worker({"order": order}):
         model = scripted([asks(call("order", "c1"), call("order", "c2")), says("over")])
@@ -92,7 +104,10 @@ async def test_a_second_completion_of_an_open_run_is_told_of_the_first(stage: St
         assert len(await awaited(run)) == 1
         await complete_call(stage.client, second, "delivered")
         await run.result()
-    assert sorted(results(await run.messages())) == ["Error: Tool 'order' failed: sold out", "delivered"]
+    assert sorted(results(await run.messages())) == [
+        "Error: Tool 'order' failed: sold out",
+        "delivered",
+    ]
 
 
 async def _both(run: RunHandle) -> bool:
@@ -102,10 +117,18 @@ async def _both(run: RunHandle) -> bool:
 async def test_who_guesses_learns_nothing(stage: Stage, scripted: Scripted) -> None:
     order = Order()
     async with stage.worker({"order": order}):
-        run = await stage.start(scripted_agent(scripted([asks(call("order", "c1")), says("over")]), [ORDER]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("order", "c1")), says("over")]), [ORDER])
+        )
         await awaited(run)
         (token,) = order.tokens
-        for wrong in (token[:-1], token + "x", Later.of(run.id, "guessed"), Later.of("no-such-run", "x"), "nonsense"):
+        for wrong in (
+            token[:-1],
+            token + "x",
+            Later.of(run.id, "guessed"),
+            Later.of("no-such-run", "x"),
+            "nonsense",
+        ):
             with pytest.raises(CompletionError) as refused:
                 await complete_call(stage.client, wrong, "mine")
             assert refused.value.kind == "unknown"
@@ -119,7 +142,9 @@ async def test_who_guesses_learns_nothing(stage: Stage, scripted: Scripted) -> N
 async def test_a_call_that_nobody_finishes_in_time_fails(stage: Stage, scripted: Scripted) -> None:
     order = Order(timeout=0.2)
     async with stage.worker({"order": order}):
-        run = await stage.start(scripted_agent(scripted([asks(call("order", "c1")), says("over")]), [ORDER]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("order", "c1")), says("over")]), [ORDER])
+        )
         await run.result()
     assert "no system has finished the call within 0.2 seconds" in results(await run.messages())[0]
 
@@ -127,7 +152,9 @@ async def test_a_call_that_nobody_finishes_in_time_fails(stage: Stage, scripted:
 async def test_a_cancelled_run_waits_no_longer(stage: Stage, scripted: Scripted) -> None:
     order = Order()
     async with stage.worker({"order": order}):
-        run = await stage.start(scripted_agent(scripted([asks(call("order", "c1")), says("over")]), [ORDER]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("order", "c1")), says("over")]), [ORDER])
+        )
         await awaited(run)
         await run.cancel()
         with pytest.raises(RunCancelled):
@@ -135,7 +162,9 @@ async def test_a_cancelled_run_waits_no_longer(stage: Stage, scripted: Scripted)
         assert (await run.status()).awaited == []
 
 
-async def test_a_completion_may_come_before_its_tool_returns(stage: Stage, scripted: Scripted) -> None:
+async def test_a_completion_may_come_before_its_tool_returns(
+    stage: Stage, scripted: Scripted
+) -> None:
     sent: list[asyncio.Task[None]] = []
 
     async def order(context: ToolContext) -> str:
@@ -145,16 +174,22 @@ async def test_a_completion_may_come_before_its_tool_returns(stage: Stage, scrip
         return token
 
     async with stage.worker({"order": order}):
-        run = await stage.start(scripted_agent(scripted([asks(call("order", "c1")), says("over")]), [ORDER]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("order", "c1")), says("over")]), [ORDER])
+        )
         await run.result()
         await sent[0]
     assert results(await run.messages()) == ["at once"]
 
 
-async def test_what_is_too_much_for_a_result_is_bounded_as_a_tools(stage: Stage, scripted: Scripted) -> None:
+async def test_what_is_too_much_for_a_result_is_bounded_as_a_tools(
+    stage: Stage, scripted: Scripted
+) -> None:
     order = Order()
     async with stage.worker({"order": order}):
-        run = await stage.start(scripted_agent(scripted([asks(call("order", "c1")), says("over")]), [ORDER]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("order", "c1")), says("over")]), [ORDER])
+        )
         await awaited(run)
         await complete_call(stage.client, order.tokens[0], "x" * 100_000)
         await run.result()
@@ -168,7 +203,9 @@ async def test_an_isolated_function_gives_the_same_token(stage: Stage, scripted:
 
     async with stage.worker([order_later]):
         declared = {"name": "order_later", "kind": "function", "parameters": []}
-        run = await stage.start(scripted_agent(scripted([asks(call("order_later", "c1")), says("over")]), [declared]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("order_later", "c1")), says("over")]), [declared])
+        )
         await awaited(run)
         link = (await stage.client.get_workflow_handle(run.id).describe()).run_id
         token = Later.of(run.id, call_secret(run.id, link, 1, 0, 0))
@@ -177,11 +214,15 @@ async def test_an_isolated_function_gives_the_same_token(stage: Stage, scripted:
     assert results(await run.messages()) == ["delivered"]
 
 
-async def test_a_failed_call_is_executed_again_with_another_token(stage: Stage, scripted: Scripted) -> None:
+async def test_a_failed_call_is_executed_again_with_another_token(
+    stage: Stage, scripted: Scripted
+) -> None:
     order = Order()
     declared = {**ORDER, "perdure": {"retries": 1}}
     async with stage.worker({"order": order}):
-        run = await stage.start(scripted_agent(scripted([asks(call("order", "c1")), says("over")]), [declared]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("order", "c1")), says("over")]), [declared])
+        )
         await awaited(run)
         await complete_call(stage.client, order.tokens[0], error="try again")
         await wait_for(lambda: _executed(order, 2))

@@ -16,7 +16,9 @@ from ..support.stage import Stage
 Scripted = Callable[[Script], ScriptedModel]
 
 
-@pytest.mark.parametrize(("count", "most"), [(12, 3), pytest.param(2500, 100, marks=pytest.mark.trial)])
+@pytest.mark.parametrize(
+    ("count", "most"), [(12, 3), pytest.param(2500, 100, marks=pytest.mark.trial)]
+)
 async def test_no_more_run_at_once_than_the_option_says(
     stage: Stage, scripted: Scripted, count: int, most: int
 ) -> None:
@@ -33,7 +35,11 @@ async def test_no_more_run_at_once_than_the_option_says(
     calls = [call("echo", f"call_{number}", text=str(number)) for number in range(count)]
     model = scripted([asks(*calls), says("done")])
     async with stage.worker({"echo": echo}):
-        run = await stage.start(scripted_agent(model, ["echo"]), parallel_tool_calls=True, max_parallel_tools=most)
+        run = await stage.start(
+            scripted_agent(model, ["echo"]), parallel_tool_calls=True, max_parallel_tools=most
+        )
         result = await run.result()
-    assert [message.text for message in result.messages if message.role == "tool"] == list(map(str, range(count)))
+    assert [message.text for message in result.messages if message.role == "tool"] == list(
+        map(str, range(count))
+    )
     assert seen <= most

@@ -26,7 +26,9 @@ async def test_a_run_that_waits_for_a_person(stage: Stage, scripted: Scripted) -
 
     clear_tools()
     async with stage.worker([pay]):
-        run = await stage.start(scripted_agent(scripted([asks(call("pay"))]), ["pay"]), max_seconds=0.5)
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("pay"))]), ["pay"]), max_seconds=0.5
+        )
         with pytest.raises(LimitExceededError, match=r"max_seconds \(0.5\) reached"):
             await run.result()
     assert executed == []

@@ -1,4 +1,6 @@
-"""Answers from `DEBUG_MOCK_RESPONSES`: recorded in the run, addressed by call, honoured only where a worker may."""
+"""Answers from `DEBUG_MOCK_RESPONSES`: recorded in the run, addressed by call, honoured only where
+a worker may.
+"""
 
 from __future__ import annotations
 
@@ -43,17 +45,25 @@ async def test_an_agent_without_a_model_is_mocked_and_streams(stage: Stage) -> N
     assert result.output == "The echo returned: hello"
     assert "".join(tokens) == result.output
     assert (result.iterations, result.usage, result.cost_usd) == (2, Usage(), 0.0)
-    assert [message.text for message in result.messages if message.role == "tool"] == ["echo: hello"]
+    assert [message.text for message in result.messages if message.role == "tool"] == [
+        "echo: hello"
+    ]
     chats = [span for span in await run.trace() if span.name.startswith("chat")]
     assert [(span.attributes or {}).get("perdure.mock") for span in chats] == [True, True]
 
 
 @pytest.mark.usefixtures("mocks")
 async def test_a_key_that_is_not_here_is_not_needed(stage: Stage) -> None:
-    connection = {"kind": "key", "apiKey": "${env:PERDURE_NO_SUCH_KEY}", "endpoint": "https://example.invalid"}
+    connection = {
+        "kind": "key",
+        "apiKey": "${env:PERDURE_NO_SUCH_KEY}",
+        "endpoint": "https://example.invalid",
+    }
     fields = {"model": {"id": "gpt-x", "provider": "openai", "connection": connection}}
     async with stage.worker({"echo": echo}, mock=True):
-        run = await stage.start(Agent.model_validate({**MOCKED.model_dump(by_alias=True), **fields}))
+        run = await stage.start(
+            Agent.model_validate({**MOCKED.model_dump(by_alias=True), **fields})
+        )
         assert (await run.result()).output == "The echo returned: hello"
 
 
@@ -65,20 +75,31 @@ async def test_a_worker_without_mock_ignores_the_variable(stage: Stage, scripted
 
 
 @pytest.mark.usefixtures("mocks")
-async def test_more_calls_than_answers_fail_the_run_at_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_more_calls_than_answers_fail_the_run_at_once(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEBUG_MOCK_RESPONSES", CALL)
     async with stage.worker({"echo": echo}, mock=True):
         run = await stage.start(MOCKED)
-        with pytest.raises(ExecuteError, match="the run has 1 mock answer, and this is model call 2") as failed:
+        with pytest.raises(
+            ExecuteError, match="the run has 1 mock answer, and this is model call 2"
+        ) as failed:
             await run.result()
     assert failed.value.reason == "configuration"
-    assert [message.role for message in failed.value.messages] == ["system", "user", "assistant", "tool"]
+    assert [message.role for message in failed.value.messages] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+    ]
 
 
 @pytest.mark.usefixtures("mocks")
 async def test_a_worker_that_was_not_started_so_leaves_the_call_to_another(stage: Stage) -> None:
     """The run's inventory has the answers; the worker that goes on with it honours none."""
-    asks = Agent.model_validate({"name": "mocked", "tools": [{**declared("echo"), "perdure": {"approval": "always"}}]})
+    asks = Agent.model_validate(
+        {"name": "mocked", "tools": [{**declared("echo"), "perdure": {"approval": "always"}}]}
+    )
 
     async def waits(run: RunHandle) -> bool:
         return (await run.status()).status == "waiting_for_approval"
@@ -102,7 +123,10 @@ async def test_a_worker_that_was_not_started_so_leaves_the_call_to_another(stage
             assert (await run.result()).output == "The echo returned: hello"
 
 
-ECHO = r'["{\"tool\": \"echo\", \"arguments\": {\"text\": \"hello\"}}", "{}", "The echo returned: hello"]'
+ECHO = (
+    r'["{\"tool\": \"echo\", \"arguments\": {\"text\": \"hello\"}}", "{}", "The echo returned: '
+    r'hello"]'
+)
 RESEARCH = (
     r'["{\"agent\": \"researcher\", \"task\": \"Find quantum info\"}", "{}", '
     r'"Based on the research, quantum computing uses qubits."]'
@@ -135,7 +159,11 @@ user:
 @pytest.mark.parametrize(
     ("answers", "output", "types"),
     [
-        (ECHO, "The echo returned: hello", ["user_message", "tool_call", "tool_result", "agent_response"]),
+        (
+            ECHO,
+            "The echo returned: hello",
+            ["user_message", "tool_call", "tool_result", "agent_response"],
+        ),
         (
             RESEARCH,
             "Based on the research, quantum computing uses qubits.",
@@ -146,7 +174,12 @@ user:
     ids=["tool call", "delegation", "simple response"],
 )
 async def test_the_examples_of_kaos_literally(
-    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: str, output: str, types: list[str]
+    stage: Stage,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    answers: str,
+    output: str,
+    types: list[str],
 ) -> None:
     (tmp_path / "kaos.prompty").write_text(KAOS)
     (tmp_path / "researcher.prompty").write_text(RESEARCHER)

@@ -1,4 +1,6 @@
-"""How runs of Octopus agents end: each row of its termination table, and what a round of ten calls keeps."""
+"""How runs of Octopus agents end: each row of its termination table, and what a round of ten calls
+keeps.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,10 @@ TERMINATION = [
 async def test_termination(stage: Stage, scripted: Scripted, row: Row) -> None:
     gate, model = Gate(), scripted(row.script)
     agent = scripted_agent(
-        model, ["look", "broken", "gate"], wire=row.wire, metadata={"octopus": {"MaxToolIterations": 2}}
+        model,
+        ["look", "broken", "gate"],
+        wire=row.wire,
+        metadata={"octopus": {"MaxToolIterations": 2}},
     )
     async with stage.worker({"look": lambda text: text, "broken": broken, "gate": gate}):
         run = await stage.start(agent)
@@ -93,7 +98,9 @@ async def test_termination(stage: Stage, scripted: Scripted, row: Row) -> None:
     assert len(model.requests) == len(row.script)
 
 
-async def test_ten_calls_of_which_one_fails_one_hangs_and_one_is_cancelled(stage: Stage, scripted: Scripted) -> None:
+async def test_ten_calls_of_which_one_fails_one_hangs_and_one_is_cancelled(
+    stage: Stage, scripted: Scripted
+) -> None:
     last = Gate()
 
     async def work(text: str) -> str:
@@ -108,7 +115,9 @@ async def test_ten_calls_of_which_one_fails_one_hangs_and_one_is_cancelled(stage
     calls[5] = call("hang", "tc_5")
     model = scripted([asks(*calls, call("last", "tc_9"))])
     hangs = {"name": "hang", "kind": "function", "perdure": {"timeout": 0.5}}
-    agent = scripted_agent(model, ["work", hangs, "last"], metadata={"octopus": {"ToolTimeoutSeconds": 60}})
+    agent = scripted_agent(
+        model, ["work", hangs, "last"], metadata={"octopus": {"ToolTimeoutSeconds": 60}}
+    )
     async with stage.worker({"work": work, "hang": hang, "last": last}):
         run = await stage.start(agent)
         await last.reached.wait()
@@ -116,7 +125,9 @@ async def test_ten_calls_of_which_one_fails_one_hangs_and_one_is_cancelled(stage
         await run.cancel()
         error = await cancelled(stage, run, within=20)
     texts = tool_texts(error.messages)
-    assert [text for text in texts if text.startswith("result")] == [f"result {n}" for n in (0, 1, 2, 4, 6, 7, 8)]
+    assert [text for text in texts if text.startswith("result")] == [
+        f"result {n}" for n in (0, 1, 2, 4, 6, 7, 8)
+    ]
     assert texts[3] == "Error: Tool 'work' failed: ValueError: no such employee"
     assert texts[5] == "Error: Tool 'hang' failed: timed out after 0.5 seconds" + FIND_OUT
     assert texts[9] == f"[cancelled]{FIND_OUT}"

@@ -1,4 +1,6 @@
-"""What an operator meets in a day, on real processes: what is seen, what mends it, and that nothing is lost."""
+"""What an operator meets in a day, on real processes: what is seen, what mends it, and that nothing
+is lost.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ Scripted = Callable[[Script], ScriptedModel]
 
 
 async def key_revoked(folder: Path, scripted: Scripted, runs: int) -> None:
-    """The provider refuses the key of all runs; the server is killed before somebody lets them go on."""
+    """The provider refuses the key of all runs; the server is killed before somebody lets them go
+    on.
+    """
     renewed = False
 
     def provider(request: ScriptedRequest) -> ScriptedReply:
@@ -50,7 +54,9 @@ async def key_revoked(folder: Path, scripted: Scripted, runs: int) -> None:
         let = await it.cli("go-on", "--agent", NAME, "--json")
         said = json.loads(let.stdout)
         assert (let.code, said["count"], said["failed"]) == (0, runs, []), let.stderr
-        print(f"{runs} held runs were let go on in {time.monotonic() - begun:.1f} s", file=sys.stderr)
+        print(
+            f"{runs} held runs were let go on in {time.monotonic() - begun:.1f} s", file=sys.stderr
+        )
         await it.require_all_done_once()
         print(f"and had ended after {time.monotonic() - begun:.1f} s", file=sys.stderr)
         await it.metric("perdure_runs_held", 0)
@@ -71,7 +77,9 @@ async def test_200_held_runs_go_on_by_one_command_after_the_server_was_killed(
 
 
 async def limited(folder: Path, scripted: Scripted, runs: int, seconds: float) -> None:
-    """The provider refuses all calls for so long: they wait together, and go on by themselves or by one command."""
+    """The provider refuses all calls for so long: they wait together, and go on by themselves or by
+    one command.
+    """
     until = [float("inf")]
 
     def provider(request: ScriptedRequest) -> ScriptedReply:
@@ -95,15 +103,23 @@ async def limited(folder: Path, scripted: Scripted, runs: int, seconds: float) -
         refused = sum(request.step == 1 for request in model.requests)
 
         async def are_settled() -> bool:
-            open_ones = f"PerdureAgent = '{NAME}' AND ExecutionStatus = 'Running' AND PerdureStatus != 'held'"
+            open_ones = (
+                f"PerdureAgent = '{NAME}' AND ExecutionStatus = 'Running' AND PerdureStatus != "
+                "'held'"
+            )
             return (await it.client.count_workflows(open_ones)).count == 0
 
         await wait_for(are_settled, timeout=600, every=0.5)
-        held = (await it.client.count_workflows(f"PerdureAgent = '{NAME}' AND PerdureStatus = 'held'")).count
+        held = (
+            await it.client.count_workflows(f"PerdureAgent = '{NAME}' AND PerdureStatus = 'held'")
+        ).count
         if held:
             assert (await it.cli("go-on", "--agent", NAME)).code == 0
         await it.require_all_done_once()
-        print(f"{refused} refused calls of {runs} runs in {seconds:g} s; {held} were held", file=sys.stderr)
+        print(
+            f"{refused} refused calls of {runs} runs in {seconds:g} s; {held} were held",
+            file=sys.stderr,
+        )
         await it.metric("perdure_breaker_open", 0)
     assert refused < 3 * runs + seconds
 
@@ -154,8 +170,13 @@ async def test_the_disk_of_the_server_is_full(tmp_path: Path, scripted: Scripted
             async with it.worker():
                 await asyncio.sleep(10)
                 seen = await it.cli("doctor")
-                assert (seen.code, "error: the server answers, but can't record anything" in seen.stdout) == (1, True)
+                assert (
+                    seen.code,
+                    "error: the server answers, but can't record anything" in seen.stdout,
+                ) == (1, True)
                 assert "can't be reached" not in (await it.cli("ls", "--agent", NAME)).stderr
-                assert not any(request.step for request in model.requests), "no step is taken that can't be recorded"
+                assert not any(request.step for request in model.requests), (
+                    "no step is taken that can't be recorded"
+                )
                 filling.unlink()
                 await it.require_all_done_once()

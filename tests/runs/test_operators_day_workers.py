@@ -1,4 +1,6 @@
-"""What workers do to an operator's day: they lack tools, have others than before, and are killed for their memory."""
+"""What workers do to an operator's day: they lack tools, have others than before, and are killed
+for their memory.
+"""
 
 from __future__ import annotations
 
@@ -77,11 +79,16 @@ async def test_a_signature_that_has_changed(tmp_path: Path, scripted: Scripted) 
     model = await scripted_note(scripted)
     async with day(tmp_path) as it:
         async with it.worker():
-            await it.start(model, 1, {"approval": "always"}, on_failure="hold", missing_tool_grace=0.0)
+            await it.start(
+                model, 1, {"approval": "always"}, on_failure="hold", missing_tool_grace=0.0
+            )
             await until_status_says(it, "perdure approve")
         (tmp_path / "changed.py").write_text(CHANGED)
         checked = await it.cli("check", "--tools", "changed.py:note", "--json")
-        assert (checked.code, [each["why"] for each in json.loads(checked.stdout)["breaks"]]) == (1, ["signature"])
+        assert (checked.code, [each["why"] for each in json.loads(checked.stdout)["breaks"]]) == (
+            1,
+            ["signature"],
+        )
         async with it.worker(CHANGED, file="changed.py"):
             assert (await it.cli("approve", it.runs[0].id, "call_note")).code == 0
             await it.counts("PerdureStatus = 'held'", 1)
@@ -94,17 +101,26 @@ async def test_a_signature_that_has_changed(tmp_path: Path, scripted: Scripted) 
 
 
 async def test_a_worker_that_is_killed_for_its_memory(tmp_path: Path, scripted: Scripted) -> None:
-    """Its calls may not be repeated: each model is told that nobody knows, and no run waits for anybody."""
+    """Its calls may not be repeated: each model is told that nobody knows, and no run waits for
+    anybody.
+    """
     model = await scripted_note(scripted)
     async with day(tmp_path) as it:
         async with it.worker(HUNGRY) as worker:
             await it.start(model, 2)
             assert await asyncio.to_thread(worker.wait, 60) == -9
-            assert "perdure worker --task-queue day" in await until_status_says(it, "have not taken up its next step")
+            assert "perdure worker --task-queue day" in await until_status_says(
+                it, "have not taken up its next step"
+            )
         async with it.worker(HUNGRY):
             results = await asyncio.gather(*(run.result() for run in it.runs))
         assert it.log.read_text().count("does not know the outcome of the call call_note") == 2
-        told = [message.text for result in results for message in result.messages if message.role == "tool"]
+        told = [
+            message.text
+            for result in results
+            for message in result.messages
+            if message.role == "tool"
+        ]
         assert [result.output for result in results] == ["done", "done"]
         assert all("its worker was lost" in text for text in told), told
         assert set(Counter(it.diary.read_text().split()[::2]).values()) == {1}

@@ -33,7 +33,9 @@ def shout(text: Annotated[str, "what to shout"] = "") -> str:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_gives_the_answer_and_the_conversation(stage: Stage, scripted: Scripted, wire: str) -> None:
+async def test_gives_the_answer_and_the_conversation(
+    stage: Stage, scripted: Scripted, wire: str
+) -> None:
     model = scripted([asks(call("shout", text="hi"), text="I shout."), says("HI it is")])
     async with stage.worker([shout]):
         run = await stage.start(scripted_agent(model, ["shout"], wire=wire))
@@ -41,7 +43,13 @@ async def test_gives_the_answer_and_the_conversation(stage: Stage, scripted: Scr
     assert result.output == "HI it is"
     assert result.iterations == 2
     assert not result.is_incomplete
-    assert [message.role for message in result.messages] == ["system", "user", "assistant", "tool", "assistant"]
+    assert [message.role for message in result.messages] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
     assert result.messages[:2] == QUESTION
     assert result.messages[2].text == "I shout."
     assert result.messages[3].text == "HI"
@@ -50,12 +58,19 @@ async def test_gives_the_answer_and_the_conversation(stage: Stage, scripted: Scr
 
 async def test_adds_up_the_usage(stage: Stage, scripted: Scripted) -> None:
     model = scripted(
-        [asks(call("shout"), input_tokens=10, output_tokens=3), says("done", input_tokens=20, output_tokens=4)]
+        [
+            asks(call("shout"), input_tokens=10, output_tokens=3),
+            says("done", input_tokens=20, output_tokens=4),
+        ]
     )
     async with stage.worker([shout]):
         run = await stage.start(scripted_agent(model, ["shout"]))
         result = await run.result()
-    assert (result.usage.input_tokens, result.usage.output_tokens, result.usage.total_tokens) == (30, 7, 37)
+    assert (result.usage.input_tokens, result.usage.output_tokens, result.usage.total_tokens) == (
+        30,
+        7,
+        37,
+    )
     used = await run.iteration_usage()
     assert [(usage.input_tokens, usage.output_tokens) for usage in used] == [(10, 3), (20, 4)]
 
@@ -65,20 +80,26 @@ async def test_gives_a_typed_result(stage: Stage, scripted: Scripted, wire: str)
     model = scripted([says('{"city": "Paris", "degrees": 21}')])
     outputs = [{"name": "city", "kind": "string"}, {"name": "degrees", "kind": "integer"}]
     async with stage.worker():
-        result = await (await stage.start(scripted_agent(model, wire=wire, outputs=outputs))).result()
+        result = await (
+            await stage.start(scripted_agent(model, wire=wire, outputs=outputs))
+        ).result()
     assert result.output == {"city": "Paris", "degrees": 21}
     assert result.messages[-1].text == '{"city": "Paris", "degrees": 21}'
 
 
 async def test_gives_the_providers_own_response_when_raw(stage: Stage, scripted: Scripted) -> None:
-    agent = scripted_agent(scripted([says("yes")]), outputs=[{"name": "is_true", "kind": "boolean"}])
+    agent = scripted_agent(
+        scripted([says("yes")]), outputs=[{"name": "is_true", "kind": "boolean"}]
+    )
     async with stage.worker():
         run = await stage.start(agent, raw=True)
         result = await get_run(stage.client, run.id, output_type=Truth).result()
     assert result.output == {**result.output, "object": "chat.completion"}
 
 
-async def test_runs_parallel_tools_together_and_keeps_the_order_asked_for(stage: Stage, scripted: Scripted) -> None:
+async def test_runs_parallel_tools_together_and_keeps_the_order_asked_for(
+    stage: Stage, scripted: Scripted
+) -> None:
     started: list[str] = []
     all_started = asyncio.Event()
 
@@ -91,7 +112,9 @@ async def test_runs_parallel_tools_together_and_keeps_the_order_asked_for(stage:
             raise RuntimeError("b broke")
         return text
 
-    model = scripted([asks(*(call("wait", f"call_{text}", text=text) for text in "abc")), says("done")])
+    model = scripted(
+        [asks(*(call("wait", f"call_{text}", text=text) for text in "abc")), says("done")]
+    )
     async with stage.worker({"wait": wait}):
         run = await stage.start(scripted_agent(model, ["wait"]), parallel_tool_calls=True)
         result = await run.result()
@@ -113,11 +136,17 @@ async def test_runs_tools_one_after_another_by_default(stage: Stage, scripted: S
         running -= 1
         return text
 
-    model = scripted([asks(*(call("count", f"call_{n}", text=str(n)) for n in range(3))), says("done")])
+    model = scripted(
+        [asks(*(call("count", f"call_{n}", text=str(n)) for n in range(3))), says("done")]
+    )
     async with stage.worker({"count": count}):
         result = await (await stage.start(scripted_agent(model, ["count"]))).result()
     assert most == 1
-    assert [message.text for message in result.messages if message.role == "tool"] == ["0", "1", "2"]
+    assert [message.text for message in result.messages if message.role == "tool"] == [
+        "0",
+        "1",
+        "2",
+    ]
 
 
 async def test_a_tool_learns_what_it_is_part_of(stage: Stage, scripted: Scripted) -> None:
@@ -150,6 +179,8 @@ async def test_a_next_turn_goes_on_from_the_messages(stage: Stage, scripted: Scr
 
 async def test_another_handle_gives_the_same_result(stage: Stage, scripted: Scripted) -> None:
     async with stage.worker([shout]):
-        run = await stage.start(scripted_agent(scripted([asks(call("shout", text="x")), says("done")]), ["shout"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("shout", text="x")), says("done")]), ["shout"])
+        )
         result = await run.result()
     assert await get_run(stage.client, run.id).result() == result

@@ -1,4 +1,6 @@
-"""Secrets are planted wherever they may come from; none of them reaches a history, an event, a message or a log."""
+"""Secrets are planted wherever they may come from; none of them reaches a history, an event, a
+message or a log.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,16 @@ from .test_secrets import compressed_payloads, everything_said
 
 Scripted = Callable[[Script], ScriptedModel]
 KEY = "${env:MY_OWN_NAME}"
-TOOL: Mapping[str, Any] = {"name": "leak", "kind": "function", "parameters": [{"name": "text", "kind": "string"}]}
-OTHER: Mapping[str, Any] = {"name": "other", "kind": "own", "options": {"region": "${env:PLANTED_ENDPOINT_NAME}"}}
+TOOL: Mapping[str, Any] = {
+    "name": "leak",
+    "kind": "function",
+    "parameters": [{"name": "text", "kind": "string"}],
+}
+OTHER: Mapping[str, Any] = {
+    "name": "other",
+    "kind": "own",
+    "options": {"region": "${env:PLANTED_ENDPOINT_NAME}"},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +97,9 @@ async def test_a_literal_stops_the_start(stage: Stage, place: str) -> None:
     assert CANARY not in str(refusal.value)
 
 
-async def test_what_a_tool_says(stage: Stage, scripted: Scripted, logged: Callable[[], str]) -> None:
+async def test_what_a_tool_says(
+    stage: Stage, scripted: Scripted, logged: Callable[[], str]
+) -> None:
     calls = [call("leak", f"call_{number}", text=place) for number, place in enumerate(LEAKS)]
     model = scripted([asks(*calls), says("done")])
     agent = scripted_agent(model, [TOOL, OTHER], api_key=KEY)
@@ -106,7 +118,9 @@ async def test_what_a_tool_says(stage: Stage, scripted: Scripted, logged: Callab
         "a reference of the agent": KEY,
         "a registered client": "[key of connection 'planted']",
     }
-    assert {place: text for place, text in zip(LEAKS, results, strict=True) if place in expected} == expected
+    assert {
+        place: text for place, text in zip(LEAKS, results, strict=True) if place in expected
+    } == expected
     leaked = [text for text in results if CANARY in text]
     assert leaked == []
     assert CANARY not in await ended_and_said(run, stage)
@@ -115,7 +129,9 @@ async def test_what_a_tool_says(stage: Stage, scripted: Scripted, logged: Callab
 
 
 @pytest.mark.parametrize("place", ANSWERS)
-async def test_what_a_provider_answers(stage: Stage, scripted: Scripted, logged: Callable[[], str], place: str) -> None:
+async def test_what_a_provider_answers(
+    stage: Stage, scripted: Scripted, logged: Callable[[], str], place: str
+) -> None:
     model = scripted([ANSWERS[place]()])
     async with stage.worker():
         run = await stage.start(scripted_agent(model, api_key=KEY))
@@ -142,7 +158,9 @@ GUARDRAILS: dict[str, Guardrails] = {
     "input fails": Guardrails(input=_fails),
     "input fails later": Guardrails(input=_fails_later),
     "input rewrites": Guardrails(
-        input=lambda messages: GuardrailResult(allowed=True, rewrite=[Message.user(env("PLANTED_API_KEY"))])
+        input=lambda messages: GuardrailResult(
+            allowed=True, rewrite=[Message.user(env("PLANTED_API_KEY"))]
+        )
     ),
     "output denies": Guardrails(output=_denies),
     "output fails": Guardrails(output=_fails),
@@ -152,21 +170,29 @@ GUARDRAILS: dict[str, Guardrails] = {
     "tool denies": Guardrails(tool=_denies),
     "tool fails": Guardrails(tool=_fails_later),
     "tool rewrites": Guardrails(
-        tool=lambda name, arguments: GuardrailResult(allowed=True, rewrite={"text": env("PLANTED_API_KEY")})
+        tool=lambda name, arguments: GuardrailResult(
+            allowed=True, rewrite={"text": env("PLANTED_API_KEY")}
+        )
     ),
 }
 
 
-async def test_what_a_guardrail_says(stage: Stage, scripted: Scripted, logged: Callable[[], str]) -> None:
+async def test_what_a_guardrail_says(
+    stage: Stage, scripted: Scripted, logged: Callable[[], str]
+) -> None:
     model = scripted([asks("leak", text="a text"), says("done")])
     async with stage.worker({"leak": lambda text: text}, guardrails=GUARDRAILS):
-        runs = [await stage.start(scripted_agent(model, [TOOL]), guardrails=name) for name in GUARDRAILS]
+        runs = [
+            await stage.start(scripted_agent(model, [TOOL]), guardrails=name) for name in GUARDRAILS
+        ]
         for run in runs:
             assert CANARY not in await ended_and_said(run, stage)
     assert CANARY not in logged()
 
 
-async def test_what_a_compactor_says(stage: Stage, scripted: Scripted, logged: Callable[[], str]) -> None:
+async def test_what_a_compactor_says(
+    stage: Stage, scripted: Scripted, logged: Callable[[], str]
+) -> None:
     def summarise(messages: list[Message]) -> str:
         return f"They said {env('PLANTED_API_KEY')}"
 
@@ -177,7 +203,9 @@ async def test_what_a_compactor_says(stage: Stage, scripted: Scripted, logged: C
     async with stage.worker(compactors={"summarise": summarise, "broken": broken}):
         for name in ("summarise", "broken"):
             model = scripted([says("ok")])
-            run = await stage.start(scripted_agent(model), long, context_budget=1000, compactor=name)
+            run = await stage.start(
+                scripted_agent(model), long, context_budget=1000, compactor=name
+            )
             assert CANARY not in await ended_and_said(run, stage)
     assert CANARY not in logged()
 
@@ -190,7 +218,10 @@ async def test_what_a_caller_sends(stage: Stage, scripted: Scripted) -> None:
             **scripted_agent(model).model_dump(mode="json", by_alias=True, exclude_none=True),
             "description": f"uses {env('PLANTED_API_KEY')}",
             "metadata": {"password": CANARY, "note": env("PLANTED_API_KEY")},
-            "inputs": {"key": {"kind": "string", "default": env("planted_token")}, "other": {"kind": "string"}},
+            "inputs": {
+                "key": {"kind": "string", "default": env("planted_token")},
+                "other": {"kind": "string"},
+            },
             "tools": [{**TOOL, "bindings": {"text": {"input": "key"}}}],
             "instructions": "system:\nYour key is {{ key }}.\n\nuser:\n{{ other }}",
         }
@@ -240,7 +271,9 @@ async def test_what_a_tool_tells_by_heartbeat(stage: Stage, scripted: Scripted, 
 
 
 class Hooks:
-    """A guardrail, compactors and a client that tell a secret by heartbeat, and wait until it was seen."""
+    """A guardrail, compactors and a client that tell a secret by heartbeat, and wait until it was
+    seen.
+    """
 
     def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint
@@ -273,18 +306,26 @@ class Hooks:
 
 
 @pytest.mark.parametrize("place", ["guardrail", "compactor", "plain compactor", "client"])
-async def test_what_hooks_and_clients_tell_by_heartbeat(stage: Stage, scripted: Scripted, place: str) -> None:
+async def test_what_hooks_and_clients_tell_by_heartbeat(
+    stage: Stage, scripted: Scripted, place: str
+) -> None:
     model = scripted([says("done")] * 30)
     hooks, agent = Hooks(model.openai_endpoint), scripted_agent(model)
     client = hooks.client()
     compactor = hooks.compact if place == "compactor" else hooks.compact_plainly
-    guardrails = {"g": Guardrails(input=hooks.judge)} if place == "guardrail" else {"g": Guardrails()}
+    guardrails = (
+        {"g": Guardrails(input=hooks.judge)} if place == "guardrail" else {"g": Guardrails()}
+    )
     options = {"compactor": "c", "context_budget": 3000} if "compactor" in place else {}
     if place == "client":
         register_connection("beating", client)
         reference = {"kind": "reference", "name": "beating"}
-        agent = Agent.model_validate({"name": "tested", "model": {"id": "scripted", "connection": reference}})
-    long = [message for _ in range(10) for message in (Message.user("x" * 400), Message.assistant("y"))]
+        agent = Agent.model_validate(
+            {"name": "tested", "model": {"id": "scripted", "connection": reference}}
+        )
+    long = [
+        message for _ in range(10) for message in (Message.user("x" * 400), Message.assistant("y"))
+    ]
     where = {} if place == "client" else {"tool_loop": None}
     async with client, stage.worker(guardrails=guardrails, compactors={"c": compactor}, **where):
         run = await stage.start(agent, [*long, Message.user("?")], guardrails="g", **options)
@@ -303,21 +344,35 @@ async def _told_by_heartbeat(stage: Stage, run_id: str) -> bytes:
     description = await stage.client.get_workflow_handle(run_id).describe()
     pending = description.raw_description.pending_activities
     parts = [payload.data for attempt in pending for payload in attempt.heartbeat_details.payloads]
-    return b"".join([*parts, *(payload.data for attempt in pending for payload in compressed_payloads(attempt))])
+    return b"".join(
+        [*parts, *(payload.data for attempt in pending for payload in compressed_payloads(attempt))]
+    )
 
 
 async def test_what_a_start_shows(stage: Stage, scripted: Scripted) -> None:
     """The memo, and what the Temporal UI shows of the agent, are told without secrets."""
     agent = scripted_agent(scripted([says("done")]), api_key=KEY)
-    agent.description = f"It uses {env('PLANTED_API_KEY')}, {env('MY_OWN_NAME')} and sk-{CANARY}-of-nobody."
-    memo = {"note": [env("PLANTED_API_KEY")], "object": Progress(env("PLANTED_DB_PASSWORD")), "number": 1}
+    agent.description = (
+        f"It uses {env('PLANTED_API_KEY')}, {env('MY_OWN_NAME')} and sk-{CANARY}-of-nobody."
+    )
+    memo = {
+        "note": [env("PLANTED_API_KEY")],
+        "object": Progress(env("PLANTED_DB_PASSWORD")),
+        "number": 1,
+    }
     async with stage.worker():
-        run = await start_run(stage.client, agent, messages=list(QUESTION), task_queue=stage.task_queue, memo=memo)
+        run = await start_run(
+            stage.client, agent, messages=list(QUESTION), task_queue=stage.task_queue, memo=memo
+        )
         stage.runs.append(run)
         said = await ended_and_said(run, stage)
     described = await stage.client.get_workflow_handle(run.id).describe()
     shown = await described.memo()
-    assert [shown[name] for name in memo] == [["${env:PLANTED_API_KEY}"], {"note": "${env:PLANTED_DB_PASSWORD}"}, 1]
+    assert [shown[name] for name in memo] == [
+        ["${env:PLANTED_API_KEY}"],
+        {"note": "${env:PLANTED_DB_PASSWORD}"},
+        1,
+    ]
     assert "It uses ${env:PLANTED_API_KEY}" in (await described.static_details() or "")
     assert CANARY not in said
 
@@ -339,14 +394,18 @@ NAMES: Mapping[str, Callable[[str], dict[str, Any]]] = {
 async def test_a_secret_in_a_name_stops_the_start(stage: Stage, place: str) -> None:
     agent = load_dict({"name": "planted"})
     start = {"task_queue": stage.task_queue, **NAMES[place](env("PLANTED_API_KEY"))}
-    with pytest.raises(ConfigurationError, match=r"contains a secret, .*\$\{env:PLANTED_API_KEY\}") as refusal:
+    with pytest.raises(
+        ConfigurationError, match=r"contains a secret, .*\$\{env:PLANTED_API_KEY\}"
+    ) as refusal:
         await start_run(stage.client, agent, messages=list(QUESTION), **start)
     assert str(refusal.value).startswith(place)
     assert CANARY not in str(refusal.value)
 
 
 def test_data_stays_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Short values are words of the data, and data without secrets is handed on as it is, within microseconds."""
+    """Short values are words of the data, and data without secrets is handed on as it is, within
+    microseconds.
+    """
     monkeypatch.setenv("SHORT_TOKEN", "production")
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
     result = ToolResult(parts=[TextPart(value="false: the production has a tokenizer " * 100)])

@@ -35,14 +35,19 @@ def pay(text: str = "") -> str:
     return f"paid {text}"
 
 
-async def urgently(tools: list[FunctionDefinition], context: ToolContext[Any]) -> list[FunctionDefinition]:
+async def urgently(
+    tools: list[FunctionDefinition], context: ToolContext[Any]
+) -> list[FunctionDefinition]:
     await asyncio.sleep(0)
     assert context.conversation[-1].role == ("user" if context.iteration == 1 else "tool")
     return [tool._replace(description=f"Now: {tool.name}") for tool in in_turn(tools, context)]
 
 
 def offered(model: ScriptedModel) -> list[list[str]]:
-    return [[tool["function"]["name"] for tool in each.body.get("tools") or ()] for each in model.requests]
+    return [
+        [tool["function"]["name"] for tool in each.body.get("tools") or ()]
+        for each in model.requests
+    ]
 
 
 @pytest.mark.parametrize("function", [in_turn, urgently], ids=["plain", "async"])
@@ -101,10 +106,15 @@ def stranger(tools: list[FunctionDefinition]) -> list[str]:
         (broken, "No tools to offer: the function 'chosen' failed: LookupError: no phase"),
         (
             stranger,
-            "No tools to offer: the function 'chosen' failed: TypeError: 'stop' is not one of the tools: step, pay",
+            "No tools to offer: the function 'chosen' failed: TypeError: 'stop' is not one of the "
+            "tools: step, pay",
         ),
         (lambda tools: "step", "expected some of the tools, or their names, got 'step'"),
-        (None, "no prepare_tools named 'chosen' on this worker (registered: none): put @perdure.prepare_tools above"),
+        (
+            None,
+            "no prepare_tools named 'chosen' on this worker (registered: none): put "
+            "@perdure.prepare_tools above",
+        ),
     ],
 )
 async def test_a_function_that_decides_nothing_fails_the_run(
@@ -132,7 +142,9 @@ def test_a_file_names_it(tmp_path: Path) -> None:
 
     file = tmp_path / "a.prompty"
     settings = "metadata: {perdure: {prepareTools: by_tenant}}"
-    file.write_text(f"---\nmodel: m\n{settings}\ntools: [{{name: step}}, {{name: pay}}]\n---\nuser:\nHi.\n")
+    file.write_text(
+        f"---\nmodel: m\n{settings}\ntools: [{{name: step}}, {{name: pay}}]\n---\nuser:\nHi.\n"
+    )
     try:
         for tenant in ("a", "b"):
             run_in_process(file, model=model, tools=[step, pay], deps={"tenant": tenant})
@@ -141,13 +153,20 @@ def test_a_file_names_it(tmp_path: Path) -> None:
     assert asked == [["step"], ["pay"]]
 
 
-async def test_an_agent_in_code_brings_it(client: Client, task_queue: str, scripted: Scripted) -> None:
+async def test_an_agent_in_code_brings_it(
+    client: Client, task_queue: str, scripted: Scripted
+) -> None:
     model = scripted([asks("step"), says("Done."), asks("step"), says("Done.")])
     agent = perdure.agent(
-        "openai/m", tools=[step, pay], prepare_tools=in_turn, connection={"endpoint": model.openai_endpoint}
+        "openai/m",
+        tools=[step, pay],
+        prepare_tools=in_turn,
+        connection={"endpoint": model.openai_endpoint},
     )
     assert await perdure.invoke_agent_async(agent, "?", client=client) == "Done."
-    async with perdure.create_worker(client, task_queue=task_queue, tools=[agent], registered_tools=False):
+    async with perdure.create_worker(
+        client, task_queue=task_queue, tools=[agent], registered_tools=False
+    ):
         run = await perdure.start_run(client, agent, "?", task_queue=task_queue)
         assert (await run.result()).output == "Done."
     assert offered(model) == [["step"], ["pay"]] * 2

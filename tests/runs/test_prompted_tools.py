@@ -14,7 +14,12 @@ from perdure.client import RunHandle, RunOptions, session, start_run
 from perdure.errors import ExecuteError
 from perdure.loop.model_calls import NO_NATIVE_TOOLS
 from perdure.messages import Message
-from perdure.providers.prompted.call import AGENT_INSTRUCTIONS, FINAL, NO_ACTION_INSTRUCTIONS, TOOLS_INSTRUCTIONS
+from perdure.providers.prompted.call import (
+    AGENT_INSTRUCTIONS,
+    FINAL,
+    NO_ACTION_INSTRUCTIONS,
+    TOOLS_INSTRUCTIONS,
+)
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool
@@ -39,20 +44,34 @@ async def seen_of(run: RunHandle, *types: str) -> list[tuple[str, dict[str, Any]
 async def test_a_tool_no_action_an_answer(stage: Stage, scripted: Scripted, wire: str) -> None:
     model = scripted(two_phases(ECHO, "{}", answer="The echo returned: hello"))
     async with stage.worker({"echo": echo}):
-        run = await stage.start(scripted_agent(model, ["echo"], wire=wire), tool_protocol="json", stream=True)
+        run = await stage.start(
+            scripted_agent(model, ["echo"], wire=wire), tool_protocol="json", stream=True
+        )
         shown = [event async for event in run.stream() if event.type == "token"]
         result = await run.result()
         live = "".join(event.data["token"] for event in shown)
-    assert (result.output, live, result.iterations) == ("The echo returned: hello", "The echo returned: hello", 3)
+    assert (result.output, live, result.iterations) == (
+        "The echo returned: hello",
+        "The echo returned: hello",
+        3,
+    )
     assert not any("tools" in request.body for request in model.requests)
     assert [request.is_streaming for request in model.requests] == [False, False, True]
-    assert [message.role for message in result.messages] == ["system", "user", "assistant", "tool", "assistant"]
+    assert [message.role for message in result.messages] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
     system, *others = [(message.role, message.text) for message in model.requests[2].messages]
     told = "".join(text for role, text in others if role == "user")
     assert others[:2] == [("user", "What is it?"), ("assistant", ECHO)]
     assert '[Step 1/10] Tool result: "Echo: hello"' in told
     assert told.endswith(FINAL)
-    parameters = json.dumps({"type": "object", "properties": {"text": {"type": "string"}}}, indent=2)
+    parameters = json.dumps(
+        {"type": "object", "properties": {"text": {"type": "string"}}}, indent=2
+    )
     assert system == (
         "system",
         "You are helpful.\n\n## Available Tools\n"
@@ -60,22 +79,30 @@ async def test_a_tool_no_action_an_answer(stage: Stage, scripted: Scripted, wire
     )
 
 
-async def test_a_delegation_to_another_agent(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+async def test_a_delegation_to_another_agent(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
     def reply(request: ScriptedRequest) -> ScriptedReply:
         if request.body["model"] == "researcher":
             return says("Qubits." if is_final(request) else "{}")
         task = '{"agent": "researcher", "task": "Find quantum info"}'
-        script = two_phases(task, "{}", answer="Based on the research, quantum computing uses qubits.")
+        script = two_phases(
+            task, "{}", answer="Based on the research, quantum computing uses qubits."
+        )
         assert callable(script)
         return script(request)
 
     model = scripted(reply)
     settings = {
         "toolProtocol": "json",
-        "agents": [{"name": "researcher", "path": "researcher.prompty", "description": "Finds out."}],
+        "agents": [
+            {"name": "researcher", "path": "researcher.prompty", "description": "Finds out."}
+        ],
     }
     chief = write_agent(tmp_path, "chief.prompty", model, metadata={"perdure": settings})
-    write_agent(tmp_path, "researcher.prompty", model, metadata={"perdure": {"toolProtocol": "json"}})
+    write_agent(
+        tmp_path, "researcher.prompty", model, metadata={"perdure": {"toolProtocol": "json"}}
+    )
     async with stage.worker():
         run = await start_run(stage.client, chief, task_queue=stage.task_queue)
         stage.runs.append(run)
@@ -98,13 +125,23 @@ async def test_a_delegation_to_another_agent(stage: Stage, scripted: Scripted, t
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_auto_goes_on_without_native_tools(stage: Stage, scripted: Scripted, wire: str) -> None:
+async def test_auto_goes_on_without_native_tools(
+    stage: Stage, scripted: Scripted, wire: str
+) -> None:
     model = scripted(without_tools(two_phases(ECHO, ECHO, "{}")))
     async with stage.worker({"echo": echo}):
-        run = await stage.start(scripted_agent(model, ["echo"], wire=wire), tool_protocol="auto", max_llm_retries=1)
+        run = await stage.start(
+            scripted_agent(model, ["echo"], wire=wire), tool_protocol="auto", max_llm_retries=1
+        )
         result = await run.result()
     assert (result.output, result.iterations) == ("Done", 4)
-    assert ["tools" in request.body for request in model.requests] == [True, False, False, False, False]
+    assert ["tools" in request.body for request in model.requests] == [
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
     (status,) = await seen_of(run, "status")
     assert status[1]["message"].startswith(f"{NO_NATIVE_TOOLS}: {NO_TOOLS}")
 
@@ -113,12 +150,16 @@ async def test_native_runs_fail_where_tools_are_refused(stage: Stage, scripted: 
     model = scripted(without_tools(two_phases("{}")))
     async with stage.worker({"echo": echo}):
         run = await stage.start(scripted_agent(model, ["echo"]))
-        with pytest.raises(ExecuteError, match="does not support tools .*tool_protocol='auto'") as failure:
+        with pytest.raises(
+            ExecuteError, match="does not support tools .*tool_protocol='auto'"
+        ) as failure:
             await run.result()
     assert failure.value.reason == "no_tools"
 
 
-async def test_what_was_refused_is_not_tried_again_by_another_worker(stage: Stage, scripted: Scripted) -> None:
+async def test_what_was_refused_is_not_tried_again_by_another_worker(
+    stage: Stage, scripted: Scripted
+) -> None:
     model, gate = scripted(without_tools(two_phases(ECHO, ECHO, "{}"))), Gate()
     async with stage.worker({"echo": gate}) as worker:
         run = await stage.start(scripted_agent(model, ["echo"]), tool_protocol="auto")
@@ -147,13 +188,17 @@ async def test_an_approval_waits_as_for_a_native_call(stage: Stage, scripted: Sc
         [pending] = await wait_for(waiting)
         await run.approve(pending.call_id, arguments={"text": "3"})
         result = await run.result()
-    assert [message.text for message in result.messages if message.role == "tool"][0].endswith("paid 3")
+    assert [message.text for message in result.messages if message.role == "tool"][0].endswith(
+        "paid 3"
+    )
 
 
 async def test_native_and_json_give_the_same_calls_and_results(
     stage: Stage, scripted: Scripted, tmp_path: Path
 ) -> None:
-    """One agent of KAOS, which uses tools, one that fails, one that there is not, and another agent."""
+    """One agent of KAOS, which uses tools, one that fails, one that there is not, and another
+    agent.
+    """
     used = [
         call("echo", text="hello"),
         call("broken", "b", text="x"),
@@ -174,10 +219,15 @@ async def test_native_and_json_give_the_same_calls_and_results(
             for protocol, model in (("native", native), ("json", in_text))
         ]
         results = [await run.result() for run in runs]
-        events = [await seen_of(run, "tool_call_start", "progress", "tool_result", "done") for run in runs]
+        events = [
+            await seen_of(run, "tool_call_start", "progress", "tool_result", "done") for run in runs
+        ]
     by_native, by_json = [[_parsed(data) for _, data in each] for each in events]
     assert by_native == by_json
-    tools = [[message.text for message in result.messages if message.role == "tool"] for result in results]
+    tools = [
+        [message.text for message in result.messages if message.role == "tool"]
+        for result in results
+    ]
     assert tools[0] == tools[1]
     assert [text.partition(":")[0] for text in tools[0]] == ["Echo", "Error", "Error", "Three."]
 
@@ -195,7 +245,9 @@ async def _started(stage: Stage, folder: Path, model: ScriptedModel, protocol: s
     tools = [declared("echo"), declared("broken")]
     chief = write_agent(folder, "chief.prompty", model, metadata=metadata, tools=tools)
     write_agent(folder, "clerk.prompty", model)
-    run = await start_run(stage.client, chief, task_queue=stage.task_queue, messages=[Message.user("How many?")])
+    run = await start_run(
+        stage.client, chief, task_queue=stage.task_queue, messages=[Message.user("How many?")]
+    )
     stage.runs.append(run)
     return run
 
@@ -214,7 +266,9 @@ async def test_a_run_in_json_is_forked(stage: Stage, scripted: Scripted) -> None
         stage.runs.append(fork)
         result = await fork.result()
     assert result.output == "First"
-    assert [message.text for message in model.requests[-1].messages if message.role == "user"][-2:] == [
+    assert [message.text for message in model.requests[-1].messages if message.role == "user"][
+        -2:
+    ] == [
         "Say it in French",
         FINAL,
     ]
@@ -247,7 +301,9 @@ async def test_the_turns_of_a_session(stage: Stage, scripted: Scripted) -> None:
 
 
 @pytest.mark.trial
-async def test_killed_between_the_phases(stage: Stage, scripted: Scripted, address: str, tmp_path: Path) -> None:
+async def test_killed_between_the_phases(
+    stage: Stage, scripted: Scripted, address: str, tmp_path: Path
+) -> None:
     held = asyncio.Event()
     loop = asyncio.get_running_loop()
 

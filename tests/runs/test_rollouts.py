@@ -1,4 +1,6 @@
-"""Versions of workers are rolled out under many runs, of which some wait, and a bad one is rolled back."""
+"""Versions of workers are rolled out under many runs, of which some wait, and a bad one is rolled
+back.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ class Rollout:
             self.effects.append((text, version))
             return f"noted by {version}"
 
-        client = await Client.connect(self._server.address, data_converter=self.stage.client.data_converter)
+        client = await Client.connect(
+            self._server.address, data_converter=self.stage.client.data_converter
+        )
         worker = create_worker(
             client,
             task_queue=self.stage.task_queue,
@@ -68,16 +72,23 @@ class Rollout:
             namespace="default",
             deployment_version=WorkerDeploymentVersion(deployment_name=NAME, build_id=version),
         )
-        described = await self.stage.client.workflow_service.describe_worker_deployment_version(request, retry=True)
+        described = await self.stage.client.workflow_service.describe_worker_deployment_version(
+            request, retry=True
+        )
         drained = VersionDrainageStatus.VERSION_DRAINAGE_STATUS_DRAINED
         return described.worker_deployment_version_info.drainage_info.status == drained
 
 
 async def rolled_out(tmp_path: Path, scripted: Scripted, versions: int, runs_each: int) -> None:
-    """The last but one version is bad: it is rolled back to the one before it, then the last one comes."""
+    """The last but one version is bad: it is rolled back to the one before it, then the last one
+    comes.
+    """
     steps = 3
     script = [asks(call("note", f"call_{step}", text=f"{step}")) for step in range(steps)]
-    quick, slow = (scripted([*script, says("done")]), scripted([asks(call("pay", text="pay")), *script, says("done")]))
+    quick, slow = (
+        scripted([*script, says("done")]),
+        scripted([asks(call("pay", text="pay")), *script, says("done")]),
+    )
     for reply in script:
         reply.delay = 0.2
     async with DevServer(tmp_path / "db", *SOON) as server, AsyncExitStack() as stack:
@@ -86,7 +97,11 @@ async def rolled_out(tmp_path: Path, scripted: Scripted, versions: int, runs_eac
             await rollout.deploy(str(number))
             for each in range(runs_each):
                 is_waiting = each % 5 == 0
-                agent = scripted_agent(slow, [PAY_TEXT, "note"]) if is_waiting else scripted_agent(quick, ["note"])
+                agent = (
+                    scripted_agent(slow, [PAY_TEXT, "note"])
+                    if is_waiting
+                    else scripted_agent(quick, ["note"])
+                )
                 run = await rollout.stage.start(agent, id=f"run-{number}-{each}")
                 (waiting if is_waiting else runs).append(run)
             if number == versions - 1:
@@ -97,14 +112,22 @@ async def rolled_out(tmp_path: Path, scripted: Scripted, versions: int, runs_eac
         results = await asyncio.gather(*(run.result() for run in [*runs, *waiting]))
         assert [result.output for result in results] == ["done"] * versions * runs_each
         done = Counter(text for text, _ in rollout.effects)
-        assert done == {"pay": len(waiting), **{str(step): versions * runs_each for step in range(steps)}}
+        assert done == {
+            "pay": len(waiting),
+            **{str(step): versions * runs_each for step in range(steps)},
+        }
         for number in range(1, versions):
-            await wait_for(lambda number=number: rollout.is_drained(str(number)), timeout=60, every=0.5)
+            await wait_for(
+                lambda number=number: rollout.is_drained(str(number)), timeout=60, every=0.5
+            )
         failed = 0
         await replay_runs(server.client, *(run.id for run in [*runs, *waiting]))
         for run in [*runs, *waiting]:
             async for link in read_links(server.client, run.id):
-                failed += sum(event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED for event in link.history)
+                failed += sum(
+                    event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED
+                    for event in link.history
+                )
         assert failed == 0
         moved = {version for text, version in rollout.effects if text != "pay"}
         assert str(versions) in moved

@@ -38,7 +38,9 @@ async def everything_recorded(client: Client, workflow_id: str) -> list[bytes]:
 
 
 async def everything_said(client: Client, run: RunHandle) -> str:
-    """All that is recorded of a run that has ended, and all that readers are told of it, failure or not."""
+    """All that is recorded of a run that has ended, and all that readers are told of it, failure or
+    not.
+    """
     parts = [part.decode(errors="replace") for part in await everything_recorded(client, run.id)]
     parts += [repr(await run.events()), repr(await run.messages()), repr(await run.status())]
     try:
@@ -52,9 +54,13 @@ def compressed_payloads(message: object) -> list[Payload]:
     """The payloads anywhere in a protobuf message, decompressed."""
     payloads: list[Payload] = []
     for _, value in message.ListFields():  # type: ignore[attr-defined]
-        for child in value if hasattr(value, "__iter__") and not isinstance(value, str | bytes) else [value]:
+        for child in (
+            value if hasattr(value, "__iter__") and not isinstance(value, str | bytes) else [value]
+        ):
             if isinstance(child, Payload) and child.metadata.get("encoding") == ENCODING:
-                payloads.append(Payload.FromString(zstandard.ZstdDecompressor().decompress(child.data)))
+                payloads.append(
+                    Payload.FromString(zstandard.ZstdDecompressor().decompress(child.data))
+                )
             elif hasattr(child, "ListFields"):
                 payloads += compressed_payloads(child)
     return payloads
@@ -66,9 +72,13 @@ async def test_a_key_is_used_and_not_recorded(
 ) -> None:
     monkeypatch.setenv("PERDURE_TEST_KEY", SECRET)
     again = f"your key is {SECRET}"  # Whoever owns the server has it, and may send it back.
-    model = scripted([asks(call("echo", text=again + "x" * 40_000)), [ScriptedReply(status=500), says(again)]])
+    model = scripted(
+        [asks(call("echo", text=again + "x" * 40_000)), [ScriptedReply(status=500), says(again)]]
+    )
     async with stage.worker({"echo": echo}):
-        run = await stage.start(scripted_agent(model, ["echo"], wire=wire, api_key="${env:PERDURE_TEST_KEY}"))
+        run = await stage.start(
+            scripted_agent(model, ["echo"], wire=wire, api_key="${env:PERDURE_TEST_KEY}")
+        )
         assert (await run.result()).output == "your key is ${env:PERDURE_TEST_KEY}"
     assert all(SECRET in json.dumps(request.headers) for request in model.requests)
     recorded = await everything_recorded(stage.client, run.id)
@@ -83,10 +93,18 @@ async def test_a_provider_that_repeats_the_key_in_its_error(
 ) -> None:
     monkeypatch.setenv("PERDURE_TEST_KEY", SECRET)
     text = f"Incorrect API key provided: {SECRET}"
-    model = scripted([ScriptedReply(status=401, error={"error": {"message": text, "type": "invalid_request_error"}})])
+    model = scripted(
+        [
+            ScriptedReply(
+                status=401, error={"error": {"message": text, "type": "invalid_request_error"}}
+            )
+        ]
+    )
     async with stage.worker():
         run = await stage.start(scripted_agent(model, api_key="${env:PERDURE_TEST_KEY}"))
         with pytest.raises(RunError, match="Incorrect API key") as failure:
             await run.result()
     assert SECRET not in str(failure.value)
-    assert not any(SECRET.encode() in part for part in await everything_recorded(stage.client, run.id))
+    assert not any(
+        SECRET.encode() in part for part in await everything_recorded(stage.client, run.id)
+    )

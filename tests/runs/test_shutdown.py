@@ -36,7 +36,12 @@ async def test_in_a_model_call(stage: Stage, scripted: Scripted) -> None:
         result = await run.result()
     assert result.output == "done"
     assert [request.aborted for request in model.requests] == [True, False]
-    assert [event.type for event in await run.events()] == ["llm_start", "llm_complete", "messages_updated", "done"]
+    assert [event.type for event in await run.events()] == [
+        "llm_start",
+        "llm_complete",
+        "messages_updated",
+        "done",
+    ]
 
 
 async def test_in_a_streamed_model_call(stage: Stage, scripted: Scripted) -> None:
@@ -51,7 +56,9 @@ async def test_in_a_streamed_model_call(stage: Stage, scripted: Scripted) -> Non
 async def test_in_a_tool(stage: Stage, scripted: Scripted) -> None:
     gate = Gate()
     async with stage.worker({"gate": gate}, graceful_shutdown_timeout=AT_ONCE):
-        run = await stage.start(scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"])
+        )
         await gate.reached.wait()
     gate.open.set()
     async with stage.worker({"gate": gate}):
@@ -71,24 +78,38 @@ async def test_in_a_tool_that_must_not_run_twice(
         return str(await gate())
 
     async with stage.worker([pay], graceful_shutdown_timeout=AT_ONCE):
-        run = await stage.start(scripted_agent(scripted([asks(call("pay")), says("done")]), ["pay"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("pay")), says("done")]), ["pay"])
+        )
         await gate.reached.wait()
     gate.open.set()
     async with stage.worker([pay]):
         result = await run.result()
     assert gate.entered == 1
-    assert result.messages[3].text == f"Error: Tool 'pay' failed: its worker was lost while it ran{NEEDS_APPROVAL}"
+    assert (
+        result.messages[3].text
+        == f"Error: Tool 'pay' failed: its worker was lost while it ran{NEEDS_APPROVAL}"
+    )
     assert result.messages[3].metadata["status"] == "error"
     lines = list(in_lines(await summary(ServerConnection(stage.client, None), run)))
     assert any("✗ pay() failed, its outcome is not known, " in line for line in lines), lines
-    logged = f"Run {run.id} does not know the outcome of the call call_pay of tool 'pay', which may have taken effect"
-    assert [record.levelname for record in caplog.records if record.getMessage().startswith(logged)] == ["WARNING"]
+    logged = (
+        f"Run {run.id} does not know the outcome of the call call_pay of tool 'pay', which may "
+        "have taken effect"
+    )
+    assert [
+        record.levelname for record in caplog.records if record.getMessage().startswith(logged)
+    ] == ["WARNING"]
 
 
-async def test_a_tool_may_finish_within_the_grace_of_the_shutdown(stage: Stage, scripted: Scripted) -> None:
+async def test_a_tool_may_finish_within_the_grace_of_the_shutdown(
+    stage: Stage, scripted: Scripted
+) -> None:
     gate = Gate()
     async with stage.worker({"gate": gate}, graceful_shutdown_timeout=timedelta(seconds=10)):
-        run = await stage.start(scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"])
+        )
         await gate.reached.wait()
         asyncio.get_running_loop().call_later(0.3, gate.open.set)
     assert gate.left == 1
@@ -104,7 +125,9 @@ async def test_in_an_async_guardrail_and_a_compaction(stage: Stage, scripted: Sc
     hooks = {"guardrails": {"slow": Guardrails(input=judge)}, "compactors": {"slow": compactor}}
     agent = scripted_agent(scripted([says("done")]))
     async with stage.worker(graceful_shutdown_timeout=AT_ONCE, **hooks):
-        run = await stage.start(agent, long, context_budget=1000, guardrails="slow", compactor="slow")
+        run = await stage.start(
+            agent, long, context_budget=1000, guardrails="slow", compactor="slow"
+        )
         await compactor.reached.wait()
     compactor.open.set()
     async with stage.worker(graceful_shutdown_timeout=AT_ONCE, **hooks):
@@ -122,7 +145,9 @@ async def test_while_a_person_is_asked(stage: Stage, scripted: Scripted) -> None
         return text
 
     async with stage.worker([risky]):
-        run = await stage.start(scripted_agent(scripted([asks(call("risky", text="x")), says("done")]), ["risky"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("risky", text="x")), says("done")]), ["risky"])
+        )
         await wait_for(lambda: has_event(run, "permission_requested"))
     # Accepted once a worker is there again.
     approving = asyncio.create_task(run.approve("call_risky"))

@@ -1,4 +1,6 @@
-"""A run that no worker took up for a long time: its model is told, a person is asked, it goes on, or it fails."""
+"""A run that no worker took up for a long time: its model is told, a person is asked, it goes on,
+or it fails.
+"""
 
 from __future__ import annotations
 
@@ -55,13 +57,18 @@ async def sleeps(run: RunHandle) -> list[str]:
 
 def told(model: ScriptedModel) -> list[int]:
     """Return how many messages about a sleep each model call was sent."""
-    return [sum("slept for" in message.text for message in request.messages) for request in model.requests]
+    return [
+        sum("slept for" in message.text for message in request.messages)
+        for request in model.requests
+    ]
 
 
 async def test_runs_that_begin_late(stage: Stage, scripted: Scripted) -> None:
     models = {then: scripted([asks("look"), says("done")]) for then in ("tell", "go_on", "fail")}
     runs = {
-        then: await stage.start(scripted_agent(model, ["look"]), stale_after=LIMIT, on_stale=then, on_failure="hold")
+        then: await stage.start(
+            scripted_agent(model, ["look"]), stale_after=LIMIT, on_stale=then, on_failure="hold"
+        )
         for then, model in models.items()
     }
     other = await stage.start(scripted_agent(scripted([says("done")])))
@@ -72,11 +79,19 @@ async def test_runs_that_begin_late(stage: Stage, scripted: Scripted) -> None:
         with pytest.raises(RunError, match=r"No worker took the run up for \d\.\d s") as failed:
             await runs["fail"].result()
     assert (failed.value.kind, await sleeps(other)) == ("stale", [])
-    assert {then: told(model) for then, model in models.items()} == {"tell": [1, 1], "go_on": [0, 0], "fail": []}
-    assert {then: await sleeps(run) for then, run in runs.items()} == {then: [then] for then in runs}
+    assert {then: told(model) for then, model in models.items()} == {
+        "tell": [1, 1],
+        "go_on": [0, 0],
+        "fail": [],
+    }
+    assert {then: await sleeps(run) for then, run in runs.items()} == {
+        then: [then] for then in runs
+    }
 
 
-async def test_runs_whose_worker_ends_and_another_comes_late(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+async def test_runs_whose_worker_ends_and_another_comes_late(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
     diary, paid = Diary(), Diary()
 
     @tool(needs_approval=True)
@@ -87,9 +102,18 @@ async def test_runs_whose_worker_ends_and_another_comes_late(stage: Stage, scrip
     slow_model = scripted([[ScriptedReply(text="late", delay=100.0), says("done")]])
     down_model = scripted([[ScriptedReply(status=503), says("done")]])
     pay_model = scripted([asks("pay"), says("done")])
-    family = scripted(family_script({"chief": [asks("clerk"), says("done")], "clerk": [asks("look"), says("known")]}))
+    family = scripted(
+        family_script(
+            {"chief": [asks("clerk"), says("done")], "clerk": [asks("look"), says("known")]}
+        )
+    )
     chief = write_agent(tmp_path, "chief.prompty", family, tools=[calls("clerk.prompty")])
-    write_agent(tmp_path, "clerk.prompty", family, tools=[{"name": "look", "kind": "function", "parameters": []}])
+    write_agent(
+        tmp_path,
+        "clerk.prompty",
+        family,
+        tools=[{"name": "look", "kind": "function", "parameters": []}],
+    )
     stale: dict[str, Any] = {"stale_after": LIMIT, "tool_timeout": 100.0}
     async with stage.worker({"look": diary.hang, "pay": pay}, **AT_ONCE):
         asking = await stage.start(

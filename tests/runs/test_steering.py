@@ -59,7 +59,12 @@ async def test_while_the_final_answer_is_made(stage: Stage, scripted: Scripted) 
         await run.steer("one more thing")
         gate.open.set()
         result = await run.result()
-    assert [message.text for message in result.messages[1:]] == ["What is it?", "final", "one more thing", "after all"]
+    assert [message.text for message in result.messages[1:]] == [
+        "What is it?",
+        "final",
+        "one more thing",
+        "after all",
+    ]
     assert result.output == "after all"
     assert [event.type for event in await run.events()].count("done") == 1
 
@@ -81,7 +86,9 @@ async def test_while_a_tool_runs(stage: Stage, scripted: Scripted) -> None:
     gate = Gate()
     calls = [call("gate", "call_1"), call("echo", "call_2", text="not skipped")]
     async with stage.worker({"gate": gate, "echo": echo}):
-        run = await stage.start(scripted_agent(scripted([asks(*calls), says("done")]), ["gate", "echo"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(*calls), says("done")]), ["gate", "echo"])
+        )
         await gate.reached.wait()
         await run.steer("hurry")
         gate.open.set()
@@ -95,14 +102,20 @@ async def test_while_parallel_tools_run(stage: Stage, scripted: Scripted) -> Non
     calls = [call("gate", "call_1"), call("gate", "call_2")]
     async with stage.worker({"gate": gate}):
         run = await stage.start(
-            scripted_agent(scripted([asks(*calls), says("done")]), ["gate"]), parallel_tool_calls=True
+            scripted_agent(scripted([asks(*calls), says("done")]), ["gate"]),
+            parallel_tool_calls=True,
         )
         await gate.reached.wait()
         await run.steer("hurry")
         gate.open.set()
         result = await run.result()
     check_conversation(result.messages)
-    assert [message.text for message in result.messages[3:]] == ["through", "through", "hurry", "done"]
+    assert [message.text for message in result.messages[3:]] == [
+        "through",
+        "through",
+        "hurry",
+        "done",
+    ]
 
 
 async def test_while_it_waits_to_retry(stage: Stage, scripted: Scripted) -> None:
@@ -151,7 +164,9 @@ async def test_while_it_waits_for_approval(stage: Stage, scripted: Scripted) -> 
         return text
 
     async with stage.worker([risky]):
-        run = await stage.start(scripted_agent(scripted([asks(call("risky", text="x")), says("done")]), ["risky"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("risky", text="x")), says("done")]), ["risky"])
+        )
         await wait_for(lambda: has_event(run, "permission_requested"))
         await run.steer("think again")
         await run.approve("call_risky")
@@ -162,7 +177,9 @@ async def test_while_it_waits_for_approval(stage: Stage, scripted: Scripted) -> 
 async def test_by_a_plain_signal_of_any_client(stage: Stage, scripted: Scripted) -> None:
     gate = Gate()
     async with stage.worker({"gate": gate}):
-        run = await stage.start(scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"])
+        )
         await gate.reached.wait()
         await stage.client.get_workflow_handle(run.id).signal("steer", "from afar")
         gate.open.set()
@@ -173,7 +190,9 @@ SENDERS, EACH = 10, 100
 
 
 async def test_a_thousand_messages_by_ten_senders(stage: Stage, scripted: Scripted) -> None:
-    """None is lost, none comes twice, each sender's come in its order; whoever watches sees the run's one end."""
+    """None is lost, none comes twice, each sender's come in its order; whoever watches sees the
+    run's one end.
+    """
     sent = asyncio.Event()
 
     async def work(text: str = "") -> str:
@@ -190,7 +209,9 @@ async def test_a_thousand_messages_by_ten_senders(stage: Stage, scripted: Script
     async with stage.worker({"work": work}):
         run = await stage.start(scripted_agent(scripted(script), ["work"]), max_iterations=10_000)
         watching = asyncio.create_task(watch(get_run(stage.client, run.id)))
-        await asyncio.gather(*[send(get_run(stage.client, run.id), sender) for sender in range(SENDERS)])
+        await asyncio.gather(
+            *[send(get_run(stage.client, run.id), sender) for sender in range(SENDERS)]
+        )
         sent.set()
         result = await run.result()
         live = await watching

@@ -1,4 +1,6 @@
-"""A worker has stood still with calls that it was given: a process that was stopped, a machine that slept."""
+"""A worker has stood still with calls that it was given: a process that was stopped, a machine that
+slept.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ async def test_a_call_that_was_given_up_is_not_begun(
         run = await stage.start(scripted_agent(model, [declared]), lost_worker_seconds=LOST)
         result = await run.result()
         await asyncio.wait_for(still.has_begun.wait(), 60)
-        await wait_for(lambda: is_said("is not begun: the server has given this attempt up", caplog))
+        await wait_for(
+            lambda: is_said("is not begun: the server has given this attempt up", caplog)
+        )
     assert begun == ([2] if is_idempotent else [])
     [told] = [message.text for message in result.messages if message.role == "tool"]
     assert ("its worker was lost" in told) is not is_idempotent
@@ -76,7 +80,9 @@ async def test_a_model_call_that_was_given_up_is_not_made(
         run = await stage.start(scripted_agent(model), lost_worker_seconds=LOST)
         assert (await run.result()).output == "done"
         await asyncio.wait_for(still.has_begun.wait(), 60)
-        await wait_for(lambda: is_said("is not begun: the server has given this attempt up", caplog))
+        await wait_for(
+            lambda: is_said("is not begun: the server has given this attempt up", caplog)
+        )
     assert len(model.requests) == 1
 
 

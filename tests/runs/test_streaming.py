@@ -28,7 +28,9 @@ def text_of(events: list[RunEvent], type: str = "token") -> str:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_tokens_come_while_the_model_writes(stage: Stage, scripted: Scripted, wire: str) -> None:
+async def test_tokens_come_while_the_model_writes(
+    stage: Stage, scripted: Scripted, wire: str
+) -> None:
     model = scripted([asks(call("echo", text="x")), says(TEXT, chunk_delay=0.06)])
     live: list[tuple[float, RunEvent]] = []
     async with stage.worker({"echo": echo}):
@@ -99,7 +101,10 @@ async def test_thinking_is_complete_when_an_answer_or_a_tool_call_follows_at_onc
         unwatched = await stage.start(scripted_agent(scripted(script), ["echo"], wire=wire))
         await unwatched.result()
     for seen in (events, await get_run(stage.client, run.id).events()):
-        thoughts = [text_of([event for event in seen if event.iteration == each], "thinking") for each in (1, 2)]
+        thoughts = [
+            text_of([event for event in seen if event.iteration == each], "thinking")
+            for each in (1, 2)
+        ]
         assert thoughts == [asked, said]
     assert not [event for event in await unwatched.events() if event.type == "thinking"]
 
@@ -127,10 +132,14 @@ async def test_a_late_watcher_gets_the_whole_text(stage: Stage, scripted: Script
     assert text_of(events) == TEXT
 
 
-async def test_a_text_that_outgrows_what_is_shown_live_comes_whole_in_the_end(stage: Stage, scripted: Scripted) -> None:
+async def test_a_text_that_outgrows_what_is_shown_live_comes_whole_in_the_end(
+    stage: Stage, scripted: Scripted
+) -> None:
     long = " ".join(letter * 100_000 for letter in "abcdef")
     async with stage.worker():
-        run = await stage.start(scripted_agent(scripted([says(long, chunk_delay=0.3)])), stream=True)
+        run = await stage.start(
+            scripted_agent(scripted([says(long, chunk_delay=0.3)])), stream=True
+        )
         events = [event async for event in run.stream()]
     assert text_of(events) == long
     assert len([event for event in events if event.type == "token"]) > 1

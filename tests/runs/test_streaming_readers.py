@@ -1,4 +1,6 @@
-"""Readers of streamed text in called runs, beside a person who is waited for, and when another worker takes over."""
+"""Readers of streamed text in called runs, beside a person who is waited for, and when another
+worker takes over.
+"""
 
 from __future__ import annotations
 
@@ -59,14 +61,20 @@ async def requests(model: ScriptedModel, count: int) -> None:
     await asyncio.to_thread(model.wait_until, lambda: len(model.requests) >= count)
 
 
-async def test_a_called_run_is_read_through_its_caller(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+async def test_a_called_run_is_read_through_its_caller(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
     replies = {
         "chief": [asks(call("clerk", "a", topic="bees")), says("so be it")],
         "clerk": [says(WORDS, chunk_delay=PAUSE)],
     }
     model = scripted(family_script(replies))
     write_agent(tmp_path, "clerk.prompty", model, inputs=takes("topic"), prompt="user:\n{{topic}}")
-    chief = load(write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")], prompt="user:\nGo."))
+    chief = load(
+        write_agent(
+            tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")], prompt="user:\nGo."
+        )
+    )
     async with stage.worker():
         run = await stage.start(chief, [Message.user("Go.")], stream=True)
         early = asyncio.create_task(Reader().follow(run.stream(children=True)))
@@ -85,7 +93,9 @@ def pay(text: str = "") -> str:
     return f"paid {text}"
 
 
-async def test_who_waits_beside_a_person_hears_the_next_call(stage: Stage, scripted: Scripted) -> None:
+async def test_who_waits_beside_a_person_hears_the_next_call(
+    stage: Stage, scripted: Scripted
+) -> None:
     model = scripted([asks(call("pay", "a", text="7")), says(WORDS, chunk_delay=PAUSE)])
     async with stage.worker([pay]):
         run = await stage.start(scripted_agent(model, ["pay"]), stream=True, stream_seconds=0.3)

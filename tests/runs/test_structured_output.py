@@ -1,4 +1,6 @@
-"""An answer that does not fit `outputs` is sent back with what is wrong, and never becomes a result."""
+"""An answer that does not fit `outputs` is sent back with what is wrong, and never becomes a
+result.
+"""
 
 from __future__ import annotations
 
@@ -35,20 +37,30 @@ async def test_what_is_wrong_is_sent_back(stage: Stage, scripted: Scripted, wire
         events = await run.events()
     assert result.output == {"city": "Paris", "degrees": 31}
     assert result.iterations == 3
-    assert [message.text for message in result.messages if message.role == "assistant"] == [WRONG, "It is hot.", GOOD]
+    assert [message.text for message in result.messages if message.role == "assistant"] == [
+        WRONG,
+        "It is hot.",
+        GOOD,
+    ]
     told = [message.text for message in result.messages if message.role == "user"][1:]
     assert "$.degrees: 'hot' is not of type 'integer'" in told[0]
     assert "not a JSON object" in told[1]
     assert told[0] in str(model.requests[1].body)[:100_000].replace("\\n", "\n").replace("\\'", "'")
     statuses = [event.data["message"] for event in events if event.type == "status"]
     assert statuses == [
-        "The answer does not fit the declared outputs, retry 1 of 2: $.degrees: 'hot' is not of type 'integer'",
-        "The answer does not fit the declared outputs, retry 2 of 2: the answer is not a JSON object",
+        "The answer does not fit the declared outputs, retry 1 of 2: $.degrees: 'hot' is not of "
+        "type 'integer'",
+        "The answer does not fit the declared outputs, retry 2 of 2: the answer is not a JSON "
+        "object",
     ]
 
 
-@pytest.mark.parametrize(("options", "calls"), [({}, 3), ({"output_retries": 0}, 1), ({"max_iterations": 2}, 2)])
-async def test_the_run_fails_with_the_text(stage: Stage, scripted: Scripted, options: Any, calls: int) -> None:
+@pytest.mark.parametrize(
+    ("options", "calls"), [({}, 3), ({"output_retries": 0}, 1), ({"max_iterations": 2}, 2)]
+)
+async def test_the_run_fails_with_the_text(
+    stage: Stage, scripted: Scripted, options: Any, calls: int
+) -> None:
     model = scripted([says(WRONG)] * 4)
     async with stage.worker():
         run = await stage.start(scripted_agent(model, outputs=OUTPUTS), **options)
@@ -64,7 +76,9 @@ async def test_the_run_fails_with_the_text(stage: Stage, scripted: Scripted, opt
 
 async def test_the_failure_s_details_have_the_text(stage: Stage, scripted: Scripted) -> None:
     async with stage.worker():
-        run = await stage.start(scripted_agent(scripted([says(WRONG)]), outputs=OUTPUTS), output_retries=0)
+        run = await stage.start(
+            scripted_agent(scripted([says(WRONG)]), outputs=OUTPUTS), output_retries=0
+        )
         with pytest.raises(OutputError) as raised:
             await run.result()
     failure: Any = raised.value.__cause__
@@ -73,7 +87,9 @@ async def test_the_failure_s_details_have_the_text(stage: Stage, scripted: Scrip
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_a_guardrail_s_rewrite_is_checked_too(stage: Stage, scripted: Scripted, is_async: bool) -> None:
+async def test_a_guardrail_s_rewrite_is_checked_too(
+    stage: Stage, scripted: Scripted, is_async: bool
+) -> None:
     rewrites: list[Any] = [{"city": "Paris"}, WRONG, {"city": "Rome", "degrees": 20}]
 
     def plain(message: Message) -> GuardrailResult:
@@ -85,7 +101,9 @@ async def test_a_guardrail_s_rewrite_is_checked_too(stage: Stage, scripted: Scri
     guardrails = {"strict": Guardrails(output=waiting if is_async else plain)}
     model = scripted([says(GOOD), says(GOOD), says(WRONG)])
     async with stage.worker(guardrails=guardrails):
-        result = await (await stage.start(scripted_agent(model, outputs=OUTPUTS), guardrails="strict")).result()
+        result = await (
+            await stage.start(scripted_agent(model, outputs=OUTPUTS), guardrails="strict")
+        ).result()
     assert result.output == {"city": "Rome", "degrees": 20}
     told = [message.text for message in result.messages if message.role == "user"][1:]
     assert "'degrees' is a required property" in told[0]
@@ -100,13 +118,18 @@ async def test_a_last_answer_at_a_limit_must_fit(stage: Stage, scripted: Scripte
             run = await stage.start(agent, max_iterations=1, on_limit="final_answer")
             if fits:
                 result = await run.result()
-                assert (result.output, result.is_incomplete) == ({"city": "Paris", "degrees": 31}, True)
+                assert (result.output, result.is_incomplete) == (
+                    {"city": "Paris", "degrees": 31},
+                    True,
+                )
             else:
                 with pytest.raises(OutputError, match="exceeded 1 iterations"):
                     await run.result()
 
 
-async def in_process(*replies: ScriptedReply, outputs: Any = OUTPUTS, **options: Any) -> tuple[Any, list[str]]:
+async def in_process(
+    *replies: ScriptedReply, outputs: Any = OUTPUTS, **options: Any
+) -> tuple[Any, list[str]]:
     agent = Agent.model_validate({"name": "weather", "outputs": outputs})
     seen: list[str] = []
     run = InProcessRun(

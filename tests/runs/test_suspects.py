@@ -22,7 +22,9 @@ Scripted = Callable[[Script], ScriptedModel]
 
 @pytest.mark.trial
 @pytest.mark.timeout(300)
-async def test_only_the_guilty_call_fails(stage: Stage, scripted: Scripted, address: str, tmp_path: Path) -> None:
+async def test_only_the_guilty_call_fails(
+    stage: Stage, scripted: Scripted, address: str, tmp_path: Path
+) -> None:
     innocent = [call("step", f"step-{number}") for number in range(4)]
     model = scripted([asks(call("kill_worker", "guilty"), *innocent), says("done")])
     agent = scripted_agent(model, ["kill_worker", "step"])

@@ -53,11 +53,15 @@ async def test_a_tool_that_swallows_its_cancellation_runs_once(
         run = await stage.start(agent, tool_timeout=0.3)
         messages = (await run.result()).messages
     assert calls == {"stubborn": 1}
-    assert messages[3].text == f"Error: Tool 'stubborn' failed: timed out after 0.3 seconds{FIND_OUT}"
+    assert (
+        messages[3].text == f"Error: Tool 'stubborn' failed: timed out after 0.3 seconds{FIND_OUT}"
+    )
     assert messages[3].metadata["status"] == "timeout"
 
 
-async def test_what_a_tool_gives_when_it_is_told_to_stop_is_kept(stage: Stage, scripted: Scripted) -> None:
+async def test_what_a_tool_gives_when_it_is_told_to_stop_is_kept(
+    stage: Stage, scripted: Scripted
+) -> None:
     async def obliging(text: str = "") -> str:
         try:
             await asyncio.sleep(30)
@@ -71,7 +75,9 @@ async def test_what_a_tool_gives_when_it_is_told_to_stop_is_kept(stage: Stage, s
         assert (await run.result()).messages[3].text == "half of it"
 
 
-async def test_no_activity_is_retried_because_it_took_too_long(stage: Stage, scripted: Scripted) -> None:
+async def test_no_activity_is_retried_because_it_took_too_long(
+    stage: Stage, scripted: Scripted
+) -> None:
     async def judge(name: str, arguments: object) -> GuardrailResult:
         return GuardrailResult(allowed=True)
 
@@ -87,14 +93,18 @@ async def test_no_activity_is_retried_because_it_took_too_long(stage: Stage, scr
     async for event in stage.client.get_workflow_handle(run.id).fetch_history_events():
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
             scheduled = event.activity_task_scheduled_event_attributes
-            retried[scheduled.activity_type.name] = list(scheduled.retry_policy.non_retryable_error_types)
+            retried[scheduled.activity_type.name] = list(
+                scheduled.retry_policy.non_retryable_error_types
+            )
     names = ("call_model", "tool.echo", "judge", "compact")
     assert retried == {f"perdure.{name}": [START_TO_CLOSE] for name in names}
 
 
 @pytest.fixture
 def stubborn_client(scripted: Scripted) -> Iterator[list[float]]:
-    """A registered connection whose requests swallow their cancellation, and the times at which they were made."""
+    """A registered connection whose requests swallow their cancellation, and the times at which
+    they were made.
+    """
     made: list[float] = []
 
     class Stubborn(AsyncOpenAI):
@@ -112,7 +122,9 @@ async def test_a_model_call_that_swallows_its_cancellation_is_made_once(
     stage: Stage, stubborn_client: list[float]
 ) -> None:
     connection = {"kind": "reference", "name": "stubborn"}
-    agent = Agent.model_validate({"name": "a", "model": {"id": "m", "provider": "openai", "connection": connection}})
+    agent = Agent.model_validate(
+        {"name": "a", "model": {"id": "m", "provider": "openai", "connection": connection}}
+    )
     async with stage.worker():
         run = await stage.start(agent, llm_timeout=1.0, max_llm_retries=1)
         with pytest.raises(ExecuteError, match="the model call timed out"):

@@ -1,4 +1,6 @@
-"""What waits is told at least once and decided once, also when worker and gateway are killed meanwhile."""
+"""What waits is told at least once and decided once, also when worker and gateway are killed
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -18,5 +20,7 @@ async def test_five_waits_over_kills(cli: Cli, server: WorkflowEnvironment, tmp_
 
 @pytest.mark.chaos
 @pytest.mark.timeout(900)
-async def test_a_hundred_waits_over_kills(cli: Cli, server: WorkflowEnvironment, tmp_path: Path) -> None:
+async def test_a_hundred_waits_over_kills(
+    cli: Cli, server: WorkflowEnvironment, tmp_path: Path
+) -> None:
     await tell_over_kills(cli, server.client, tmp_path, runs=100, kills=20)

@@ -1,4 +1,6 @@
-"""What a tool says and asks while it is executed: progress, its log, whether the run was cancelled."""
+"""What a tool says and asks while it is executed: progress, its log, whether the run was
+cancelled.
+"""
 
 from __future__ import annotations
 
@@ -46,11 +48,19 @@ def progress(events: list[RunEvent]) -> list[dict[str, Any]]:
 
 
 def told(number: float, name: str = "work") -> dict[str, Any]:
-    return {"name": name, "callId": f"call_{name}", "done": number, "total": 3, "text": f"step {number}"}
+    return {
+        "name": name,
+        "callId": f"call_{name}",
+        "done": number,
+        "total": 3,
+        "text": f"step {number}",
+    }
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_progress_is_seen_while_the_tool_works(stage: Stage, scripted: Scripted, stream: bool) -> None:
+async def test_progress_is_seen_while_the_tool_works(
+    stage: Stage, scripted: Scripted, stream: bool
+) -> None:
     work = Steps()
     events: list[RunEvent] = []
     async with stage.worker({"work": work}):
@@ -81,8 +91,12 @@ CALLBACKS = {
 
 
 @pytest.mark.parametrize("where", CALLBACKS)
-async def test_what_is_told_first_from_elsewhere_is_heard(stage: Stage, scripted: Scripted, where: str) -> None:
-    """From where there is no activity: the server hears of it, and so does not take the worker for lost."""
+async def test_what_is_told_first_from_elsewhere_is_heard(
+    stage: Stage, scripted: Scripted, where: str
+) -> None:
+    """From where there is no activity: the server hears of it, and so does not take the worker for
+    lost.
+    """
     gate = asyncio.Event()
 
     async def work(context: ToolContext) -> bool:
@@ -101,18 +115,24 @@ async def test_what_is_told_first_from_elsewhere_is_heard(stage: Stage, scripted
         return await asked
 
     async with stage.worker([work]):
-        run = await stage.start(scripted_agent(scripted([asks(call("work")), says("over")]), [WORK]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("work")), says("over")]), [WORK])
+        )
         async with asyncio.timeout(20):
             async for event in run.stream():
                 if event.type == "tool_progress":
                     gate.set()
-        assert [message.text for message in (await run.result()).messages if message.role == "tool"] == ["False"]
+        assert [
+            message.text for message in (await run.result()).messages if message.role == "tool"
+        ] == ["False"]
 
 
 async def test_who_goes_on_from_progress_misses_nothing(stage: Stage, scripted: Scripted) -> None:
     work = Steps()
     async with stage.worker({"work": work}):
-        run = await stage.start(scripted_agent(scripted([asks(call("work", "call_work")), says("over")]), [WORK]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("work", "call_work")), says("over")]), [WORK])
+        )
         async for event in run.stream():
             if event.type == "tool_progress":
                 break
@@ -130,8 +150,14 @@ async def test_calls_side_by_side_each_tell_theirs(stage: Stage, scripted: Scrip
         await gates[text].wait()
         return text
 
-    declared = {"name": "work", "kind": "function", "parameters": [{"name": "text", "kind": "string"}]}
-    model = scripted([asks(call("work", "call_1", text="a"), call("work", "call_2", text="b")), says("over")])
+    declared = {
+        "name": "work",
+        "kind": "function",
+        "parameters": [{"name": "text", "kind": "string"}],
+    }
+    model = scripted(
+        [asks(call("work", "call_1", text="a"), call("work", "call_2", text="b")), says("over")]
+    )
     seen: set[str | None] = set()
     async with stage.worker([work]):
         run = await stage.start(scripted_agent(model, [declared]), parallel_tool_calls=True)
@@ -158,14 +184,18 @@ async def test_progress_has_no_secret_and_its_own_place_beside_details(
         return "done"
 
     async with stage.worker([work]):
-        run = await stage.start(scripted_agent(scripted([asks(call("work")), says("over")]), [WORK]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("work")), says("over")]), [WORK])
+        )
         async for event in run.stream():
             if event.type == "tool_progress":
                 assert event.data["text"] == "with ${env:SHOP_API_KEY}"
                 assert (event.data["done"], event.data["total"]) == (0.5, None)
                 described = await stage.client.get_workflow_handle(run.id).describe()
                 [pending] = described.raw_description.pending_activities
-                details = await stage.client.data_converter.decode(list(pending.heartbeat_details.payloads))
+                details = await stage.client.data_converter.decode(
+                    list(pending.heartbeat_details.payloads)
+                )
                 assert details[0] == {"row": 7}
                 assert details[1]["event"] == "tool_progress"
                 gate.set()
@@ -184,9 +214,13 @@ class Copying(ToolKind):
         return "stopped"
 
 
-async def test_a_kind_has_all_of_it(stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_kind_has_all_of_it(
+    stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "perdure.tools")
-    agent = scripted_agent(scripted([asks(call("copy", "call_copy"))]), [{"name": "copy", "kind": "copying"}])
+    agent = scripted_agent(
+        scripted([asks(call("copy", "call_copy"))]), [{"name": "copy", "kind": "copying"}]
+    )
     async with stage.worker(tool_kinds={"copying": Copying()}):
         run = await stage.start(agent)
         async for event in run.stream():
@@ -197,10 +231,17 @@ async def test_a_kind_has_all_of_it(stage: Stage, scripted: Scripted, caplog: py
             await run.result()
     assert error.value.messages[-1].text == "stopped"
     [record] = [each for each in caplog.records if each.message == "copying"]
-    assert (record.run, record.tool, record.call, record.attempt) == (run.id, "copy", "call_copy", 1)  # type: ignore[attr-defined]
+    assert (record.run, record.tool, record.call, record.attempt) == (
+        run.id,
+        "copy",
+        "call_copy",
+        1,
+    )  # type: ignore[attr-defined]
 
 
-async def test_a_thread_learns_of_the_cancellation_within_the_grace(stage: Stage, scripted: Scripted) -> None:
+async def test_a_thread_learns_of_the_cancellation_within_the_grace(
+    stage: Stage, scripted: Scripted
+) -> None:
     begun = threading.Event()
 
     def work(context: ToolContext) -> str:
@@ -220,7 +261,9 @@ async def test_a_thread_learns_of_the_cancellation_within_the_grace(stage: Stage
 
 
 @pytest.mark.parametrize("local", [True, False])
-async def test_a_thread_that_nobody_waits_for_any_longer_is_told(stage: Stage, scripted: Scripted, local: bool) -> None:
+async def test_a_thread_that_nobody_waits_for_any_longer_is_told(
+    stage: Stage, scripted: Scripted, local: bool
+) -> None:
     left = threading.Event()
 
     def work(context: ToolContext) -> None:
@@ -231,6 +274,8 @@ async def test_a_thread_that_nobody_waits_for_any_longer_is_told(stage: Stage, s
 
     declared = {**WORK, "perdure": {"local": local, "timeout": 0.3}}
     async with stage.worker([work]):
-        run = await stage.start(scripted_agent(scripted([asks(call("work")), says("over")]), [declared]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("work")), says("over")]), [declared])
+        )
         assert "timed out after 0.3 seconds" in (await run.result()).messages[-2].text
     assert await asyncio.to_thread(left.wait, 5)

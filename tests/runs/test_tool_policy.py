@@ -41,7 +41,9 @@ def policy(name: str, **fields: Any) -> dict[str, Any]:
     return {"name": name, "kind": "function", "parameters": [], "perdure": fields}
 
 
-async def last_result(stage: Stage, scripted: Scripted, tools: Any, declared: dict[str, Any], **options: Any) -> str:
+async def last_result(
+    stage: Stage, scripted: Scripted, tools: Any, declared: dict[str, Any], **options: Any
+) -> str:
     model = scripted([asks(call(declared["name"])), says("done")])
     async with stage.worker(tools):
         run = await stage.start(scripted_agent(model, [declared]), **options)
@@ -51,11 +53,16 @@ async def last_result(stage: Stage, scripted: Scripted, tools: Any, declared: di
 
 async def activity_types(stage: Stage) -> list[str]:
     history = await stage.client.get_workflow_handle(stage.runs[-1].id).fetch_history()
-    scheduled = [event.activity_task_scheduled_event_attributes.activity_type.name for event in history.events]
+    scheduled = [
+        event.activity_task_scheduled_event_attributes.activity_type.name
+        for event in history.events
+    ]
     return [name for name in scheduled if name.startswith("perdure.tool.")]
 
 
-async def test_a_failed_execution_is_repeated_with_the_same_key(stage: Stage, scripted: Scripted) -> None:
+async def test_a_failed_execution_is_repeated_with_the_same_key(
+    stage: Stage, scripted: Scripted
+) -> None:
     work = Failing(2)
     text = await last_result(stage, scripted, {"work": work}, policy("work", retries=3))
     assert text == "ok"
@@ -94,13 +101,18 @@ async def test_a_mistake_of_the_model_s_is_not_repeated(stage: Stage, scripted: 
     def work(number: int) -> int:
         return number
 
-    declared = {**policy("work", retries=3), "parameters": [{"name": "number", "kind": "integer", "required": True}]}
+    declared = {
+        **policy("work", retries=3),
+        "parameters": [{"name": "number", "kind": "integer", "required": True}],
+    }
     text = await last_result(stage, scripted, {"work": work}, declared)
     assert "'number' is required" in text
     assert await activity_types(stage) == ["perdure.tool.work"]
 
 
-async def test_a_run_that_is_cancelled_between_two_executions(stage: Stage, scripted: Scripted) -> None:
+async def test_a_run_that_is_cancelled_between_two_executions(
+    stage: Stage, scripted: Scripted
+) -> None:
     work = Failing(9)
     model = scripted([asks(call("work")), says("never")])
     async with stage.worker({"work": work}):
@@ -126,12 +138,16 @@ async def test_a_local_tool_takes_one_event(stage: Stage, scripted: Scripted) ->
     assert await activity_types(stage) == []
 
 
-async def test_an_iteration_with_a_local_tool_takes_at_most_eight_events(stage: Stage, scripted: Scripted) -> None:
+async def test_an_iteration_with_a_local_tool_takes_at_most_eight_events(
+    stage: Stage, scripted: Scripted
+) -> None:
     lengths = []
     async with stage.worker({"look": lambda: "seen"}):
         for rounds in (1, 11):
             model = scripted([*[asks(call("look"))] * rounds, says("done")])
-            run = await stage.start(scripted_agent(model, [policy("look", local=True)]), max_iterations=20)
+            run = await stage.start(
+                scripted_agent(model, [policy("look", local=True)]), max_iterations=20
+            )
             await run.result()
             described = await stage.client.get_workflow_handle(run.id).describe()
             lengths.append(described.history_length)
@@ -144,7 +160,8 @@ async def test_a_local_tool_that_takes_too_long(stage: Stage, scripted: Scripted
 
     text = await last_result(stage, scripted, [slow], policy("slow", local=True))
     assert text == (
-        "Error: Tool 'slow' failed: timed out after 2 seconds; it is local, and a local tool has 2 seconds: "
+        "Error: Tool 'slow' failed: timed out after 2 seconds; it is local, and a local tool has 2 "
+        "seconds: "
         f"remove `local` from its declaration{FIND_OUT}"
     )
 
@@ -167,20 +184,24 @@ def test_local_and_not_idempotent_contradict_each_other() -> None:
 async def test_validate_shows_what_holds(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "a.prompty"
     file.write_text(
-        "---\nname: a\nmodel: {id: m, provider: openai}\ntools:\n  - name: pay\n    kind: function\n"
-        "    parameters: []\n    retries: 3\n    perdure: {timeout: 5, parallelSafe: false}\n---\nHi.\n"
+        "---\nname: a\nmodel: {id: m, provider: openai}\ntools:\n  - name: pay\n    kind: "
+        "function\n"
+        "    parameters: []\n    retries: 3\n    perdure: {timeout: 5, parallelSafe: "
+        "false}\n---\nHi.\n"
     )
     done = await cli("validate", str(file), "--show-request")
     assert (
-        "a.prompty:8: warning: tools[0].retries: unknown property 'retries' has no effect: write it under"
-        in done.stderr
+        "a.prompty:8: warning: tools[0].retries: unknown property 'retries' has no effect: write "
+        "it under" in done.stderr
     )
     assert "tool pay: 5 s, no retries, idempotent, never beside others" in done.stderr
     told = json.loads((await cli("validate", str(file), "--show-request", "--json")).stdout)
     assert (told["tools"][0]["timeout"], told["tools"][0]["parallel_safe"]) == (5, False)
 
 
-async def test_validate_claims_nothing_of_tools_that_are_asked_later(cli: Cli, tmp_path: Path) -> None:
+async def test_validate_claims_nothing_of_tools_that_are_asked_later(
+    cli: Cli, tmp_path: Path
+) -> None:
     file = tmp_path / "a.prompty"
     server = "kind: mcp\n    connection: {kind: anonymous, endpoint: 'http://127.0.0.1:1/mcp'}"
     file.write_text(
@@ -189,4 +210,7 @@ async def test_validate_claims_nothing_of_tools_that_are_asked_later(cli: Cli, t
     )
     shown = (await cli("validate", str(file), "--show-request")).stderr
     assert "tool store: the tools that its kind finds when a run begins\n" in shown
-    assert "tool depot: 5 s, needs an approval; the tools that its kind finds when a run begins\n" in shown
+    assert (
+        "tool depot: 5 s, needs an approval; the tools that its kind finds when a run begins\n"
+        in shown
+    )

@@ -1,4 +1,6 @@
-"""Calls of unknown outcome on a server: what the run remembers of them, and who is asked before one is repeated."""
+"""Calls of unknown outcome on a server: what the run remembers of them, and who is asked before one
+is repeated.
+"""
 
 from __future__ import annotations
 
@@ -52,12 +54,18 @@ async def test_a_person_is_asked_with_the_reason(stage: Stage, scripted: Scripte
         await wait_for(waits)
         [pending] = (await run.status()).pending_approvals
         assert pending.reason is not None
-        assert pending.reason.startswith("it may repeat the equal call of iteration 1, whose effect is unknown")
+        assert pending.reason.startswith(
+            "it may repeat the equal call of iteration 1, whose effect is unknown"
+        )
         await run.approve(pending.call_id)
         result = await run.result()
     assert tool_texts(result) == [f"{TIMED_OUT}{NEEDS_APPROVAL}", "paid"]
     assert [may_repeat for _, may_repeat in bank.paid] == [False, True]
-    told = [event.data.get("outcomeUnknown") for event in await run.events() if event.type == "tool_result"]
+    told = [
+        event.data.get("outcomeUnknown")
+        for event in await run.events()
+        if event.type == "tool_result"
+    ]
     assert told == [True, None]
     assert (await run.tool_result("call_pay", iteration=1)).outcome_unknown
 

@@ -22,7 +22,9 @@ Outcomes = dict[str, asyncio.Task[dict[str, Outcome]]]
 
 @pytest.fixture(scope="module")
 async def outcomes(server: WorkflowEnvironment) -> AsyncIterator[Outcomes]:
-    """Every vector in every wire format, some at a time; each on a queue of its own, the histories replayed."""
+    """Every vector in every wire format, some at a time; each on a queue of its own, the histories
+    replayed.
+    """
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def run(case: VectorCase) -> dict[str, Outcome]:

@@ -1,4 +1,6 @@
-"""Webhooks: what becomes of a run is told, signed and at least once, to addresses that a worker may call."""
+"""Webhooks: what becomes of a run is told, signed and at least once, to addresses that a worker may
+call.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,12 @@ from ..support.stage import Stage
 from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
-PAY: dict[str, Any] = {"name": "pay", "kind": "function", "parameters": [], "perdure": {"approval": "always"}}
+PAY: dict[str, Any] = {
+    "name": "pay",
+    "kind": "function",
+    "parameters": [],
+    "perdure": {"approval": "always"},
+}
 
 
 def pay() -> str:
@@ -44,7 +51,9 @@ async def taken(receiver: Receiver, count: int) -> list[str]:
     return [body["type"] for _, body in receiver.taken]
 
 
-async def test_who_waits_and_ends_is_told(stage: Stage, scripted: Scripted, receiver: Receiver) -> None:
+async def test_who_waits_and_ends_is_told(
+    stage: Stage, scripted: Scripted, receiver: Receiver
+) -> None:
     async with stage.worker([pay], limits=OPEN):
         agent = scripted_agent(scripted([asks(call("pay", "c1")), says("over")]), [PAY])
         run = await stage.start(agent, webhooks=[receiver.url])
@@ -68,17 +77,23 @@ async def test_it_is_told_again_until_it_is_taken_under_the_same_id(
 ) -> None:
     receiver.answer = lambda number: [500, 302, 204][number - 1]
     async with stage.worker(limits=OPEN):
-        run = await stage.start(scripted_agent(scripted([says("over")]), []), webhooks=[receiver.url])
+        run = await stage.start(
+            scripted_agent(scripted([says("over")]), []), webhooks=[receiver.url]
+        )
         await run.result()
         await taken(receiver, 1)
     assert len(receiver.attempts) == 3
     assert len(set(receiver.attempts)) == 1
 
 
-async def test_a_receiver_that_is_gone_is_told_once(stage: Stage, scripted: Scripted, receiver: Receiver) -> None:
+async def test_a_receiver_that_is_gone_is_told_once(
+    stage: Stage, scripted: Scripted, receiver: Receiver
+) -> None:
     receiver.answer = lambda number: 410
     async with stage.worker(limits=OPEN):
-        run = await stage.start(scripted_agent(scripted([says("over")]), []), webhooks=[receiver.url])
+        run = await stage.start(
+            scripted_agent(scripted([says("over")]), []), webhooks=[receiver.url]
+        )
         await run.result()
         notice = await _notice(stage, receiver)
         await notice.result()
@@ -94,12 +109,18 @@ async def _notice(stage: Stage, receiver: Receiver) -> Any:
 
 
 @pytest.mark.parametrize("end", ["failed", "cancelled", "held"])
-async def test_other_ends_are_told(stage: Stage, scripted: Scripted, receiver: Receiver, end: str) -> None:
-    options: dict[str, Any] = {"webhooks": [{"url": receiver.url, "events": ["failed", "run.cancelled", "held"]}]}
+async def test_other_ends_are_told(
+    stage: Stage, scripted: Scripted, receiver: Receiver, end: str
+) -> None:
+    options: dict[str, Any] = {
+        "webhooks": [{"url": receiver.url, "events": ["failed", "run.cancelled", "held"]}]
+    }
     options |= {"max_tool_calls": 1} if end != "cancelled" else {}
     options |= {"on_failure": "hold"} if end == "held" else {}
     replies = [asks(call("pay", "c1")), asks(call("pay", "c2")), says("over")]
-    declared = {**PAY, "perdure": {"approval": "always"}} if end == "cancelled" else {**PAY, "perdure": {}}
+    declared = (
+        {**PAY, "perdure": {"approval": "always"}} if end == "cancelled" else {**PAY, "perdure": {}}
+    )
     async with stage.worker([pay], limits=OPEN):
         run = await stage.start(scripted_agent(scripted(replies), [declared]), **options)
         if end == "cancelled":
@@ -123,10 +144,13 @@ async def _waits(run: RunHandle) -> bool:
     return bool((await run.status()).pending_approvals)
 
 
-async def test_private_addresses_are_not_called(stage: Stage, scripted: Scripted, receiver: Receiver) -> None:
+async def test_private_addresses_are_not_called(
+    stage: Stage, scripted: Scripted, receiver: Receiver
+) -> None:
     async with stage.worker(limits=WorkerLimits(hosts=None)):
         run = await stage.start(
-            scripted_agent(scripted([says("over")]), []), webhooks=[receiver.url.replace("127.0.0.1", "localhost")]
+            scripted_agent(scripted([says("over")]), []),
+            webhooks=[receiver.url.replace("127.0.0.1", "localhost")],
         )
         await run.result()
 
@@ -142,8 +166,12 @@ async def test_private_addresses_are_not_called(stage: Stage, scripted: Scripted
 async def _failure_of_notice(stage: Stage) -> str:
     async for found in stage.client.list_workflows(f"TaskQueue = '{stage.task_queue}'"):
         if found.workflow_type == "perdure.Notice":
-            pending = (await stage.client.get_workflow_handle(found.id).describe()).raw_description.pending_activities
-            return next((each.last_failure.message for each in pending if each.HasField("last_failure")), "")
+            pending = (
+                await stage.client.get_workflow_handle(found.id).describe()
+            ).raw_description.pending_activities
+            return next(
+                (each.last_failure.message for each in pending if each.HasField("last_failure")), ""
+            )
     return ""
 
 
@@ -156,7 +184,10 @@ async def test_the_workers_owner_is_told_of_every_run(
         run = await stage.start(scripted_agent(scripted([says("over")]), []))
         await run.result()
         await taken(receiver, 1)
-    assert receiver.of_type("run.done")[0]["link"] == f"https://agents.example.org/perdure/runs/{run.id}"
+    assert (
+        receiver.of_type("run.done")[0]["link"]
+        == f"https://agents.example.org/perdure/runs/{run.id}"
+    )
 
 
 async def test_where_nobody_is_told_nothing_is_recorded(stage: Stage, scripted: Scripted) -> None:
@@ -171,7 +202,11 @@ async def test_where_nobody_is_told_nothing_is_recorded(stage: Stage, scripted: 
 def test_a_webhook_is_a_plain_url_and_its_secret_a_variable() -> None:
     read = RunOptions(webhooks="https://a.example/x,https://b.example").webhooks  # type: ignore[arg-type]
     assert [each.url for each in read] == ["https://a.example/x", "https://b.example"]
-    for wrong in ("ftp://a", "https://user:secret@a.example", {"url": "https://a", "secret": "whsec_literal"}):
+    for wrong in (
+        "ftp://a",
+        "https://user:secret@a.example",
+        {"url": "https://a", "secret": "whsec_literal"},
+    ):
         with pytest.raises(ValidationError):
             RunOptions(webhooks=[wrong])  # type: ignore[list-item]
     with pytest.raises(ValidationError):
@@ -182,12 +217,17 @@ def test_the_file_and_who_starts_a_run_are_both_told() -> None:
     told = {"url": "https://author.example", "events": ["failed"]}
     agent = Agent(name="told", metadata={"perdure": {"webhooks": [told]}})
     options = options_for(agent, RunOptions(webhooks=["https://caller.example"]))  # type: ignore[list-item]
-    assert [each.url for each in options.webhooks] == ["https://caller.example", "https://author.example"]
+    assert [each.url for each in options.webhooks] == [
+        "https://caller.example",
+        "https://author.example",
+    ]
     called = called_options(options, agent, Agent(name="called"))
     assert called.webhooks == options.webhooks
 
 
-def test_a_webhook_of_the_owner_that_is_none_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_webhook_of_the_owner_that_is_none_is_refused_at_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from perdure.activities.notices import Notifier
 
     monkeypatch.setenv("PERDURE_WEBHOOKS", "not-a-url")

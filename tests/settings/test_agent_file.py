@@ -69,8 +69,12 @@ def test_options_that_were_recorded_stay_as_they_are() -> None:
     assert options_for(agent(octopus={}), recorded) == RunOptions()
 
 
-@pytest.mark.parametrize("metadata", [{"kaos": {}}, {"kaos": None}, {"perdure": {"toolProtocol": "auto"}}])
-def test_a_kaos_agent_has_five_steps_and_its_own_words_at_the_limit(metadata: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "metadata", [{"kaos": {}}, {"kaos": None}, {"perdure": {"toolProtocol": "auto"}}]
+)
+def test_a_kaos_agent_has_five_steps_and_its_own_words_at_the_limit(
+    metadata: dict[str, Any],
+) -> None:
     options = options_for(agent(**metadata))
     assert (options.max_iterations, options.on_limit, options.progress) == (5, "partial", True)
     assert options.limit_message == "Reached maximum reasoning steps ({max_iterations})"
@@ -97,9 +101,13 @@ def test_kaos_names() -> None:
         ({"octopus": {}}, "native"),
     ],
 )
-def test_a_kaos_agent_has_two_phases_unless_it_says_otherwise(metadata: dict[str, Any], protocol: str) -> None:
+def test_a_kaos_agent_has_two_phases_unless_it_says_otherwise(
+    metadata: dict[str, Any], protocol: str
+) -> None:
     assert options_for(agent(**metadata)).tool_protocol == protocol
-    assert options_for(agent(**metadata), RunOptions(tool_protocol="native")).tool_protocol == "native"
+    assert (
+        options_for(agent(**metadata), RunOptions(tool_protocol="native")).tool_protocol == "native"
+    )
 
 
 def test_sessions() -> None:
@@ -109,23 +117,47 @@ def test_sessions() -> None:
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"perdure": {"maxIteration": 3}}, "metadata.perdure.maxIteration: unknown setting 'maxIteration' (did you mean"),
+    (
+        {"perdure": {"maxIteration": 3}},
+        "metadata.perdure.maxIteration: unknown setting 'maxIteration' (did you mean",
+    ),
     ({"perdure": {"max_iterations": 3}}, "(did you mean 'maxIterations'?)"),
-    ({"perdure": {"maxIterations": "many"}}, "metadata.perdure.maxIterations: 'many': input should be a valid integer"),
-    ({"perdure": {"maxIterations": True}}, "metadata.perdure.maxIterations: True: expected a number"),
+    (
+        {"perdure": {"maxIterations": "many"}},
+        "metadata.perdure.maxIterations: 'many': input should be a valid integer",
+    ),
+    (
+        {"perdure": {"maxIterations": True}},
+        "metadata.perdure.maxIterations: True: expected a number",
+    ),
     ({"perdure": {"maxIterations": 0}}, "greater than or equal to 1"),
     ({"perdure": {"toolTimeout": "${env:T}"}}, "this environment variable is not set"),
     ({"perdure": {"compactor": "short"}}, "set it when you start a run"),
-    ({"perdure": {"session": {"whileBusy": "wait"}}}, "metadata.perdure.session.whileBusy: 'wait': expected steer"),
-    ({"perdure": {"session": {"idleTimeout": -1}}}, "metadata.perdure.session.idleTimeout: -1: expected seconds"),
+    (
+        {"perdure": {"session": {"whileBusy": "wait"}}},
+        "metadata.perdure.session.whileBusy: 'wait': expected steer",
+    ),
+    (
+        {"perdure": {"session": {"idleTimeout": -1}}},
+        "metadata.perdure.session.idleTimeout: -1: expected seconds",
+    ),
     ({"perdure": [1]}, "metadata.perdure: expected a map of settings"),
     ({"octopus": {"maxToolIterations": 3}}, "(did you mean 'MaxToolIterations'?)"),
-    ({"octopus": {"PruningStrategy": "SlidingWindow"}}, "MaxWorkingMemoryTokens and MinHistoryMessages"),
+    (
+        {"octopus": {"PruningStrategy": "SlidingWindow"}},
+        "MaxWorkingMemoryTokens and MinHistoryMessages",
+    ),
     ({"octopus": {"PruningStrategy": "Summarize"}}, "compactor"),
     ({"octopus": {"PruningStrategy": ["FIFO"]}}, "expected FIFO, Summarize, SlidingWindow"),
-    ({"octopus": {"ToolResultTruncator": {"max": 3}}}, "metadata.octopus.ToolResultTruncator.max: unknown setting"),
+    (
+        {"octopus": {"ToolResultTruncator": {"max": 3}}},
+        "metadata.octopus.ToolResultTruncator.max: unknown setting",
+    ),
     ({"octopus": {"ToolResultTruncator": 0}}, "expected a whole number, at least 1"),
-    ({"kaos": {"max_steps": 3, "reasoningLoopMaxSteps": 4}}, "another setting there is 3 of the same"),
+    (
+        {"kaos": {"max_steps": 3, "reasoningLoopMaxSteps": 4}},
+        "another setting there is 3 of the same",
+    ),
     ({"kaos": {"tool_call_mode": "json"}}, "expected auto, native, string"),
     ({"kaos": "yes"}, "metadata.kaos: expected a map of settings"),
     ({"kaos": {}, "octopus": {}}, "settings of Octopus too"),
@@ -140,7 +172,9 @@ def test_what_is_wrong_is_said_with_its_place(metadata: dict[str, Any], text: st
 
 
 def test_a_variable_that_is_no_number_is_named() -> None:
-    with pytest.raises(ConfigurationError, match="AGENTIC_LOOP_MAX_STEPS: 'five': expected a whole number"):
+    with pytest.raises(
+        ConfigurationError, match="AGENTIC_LOOP_MAX_STEPS: 'five': expected a whole number"
+    ):
         options_for(agent(kaos={}), RunOptions(), {"AGENTIC_LOOP_MAX_STEPS": "five"})
 
 
@@ -152,9 +186,20 @@ def test_settings_of_a_memory_that_is_not_here_are_no_error() -> None:
 
 def test_settings_at_another_place_are_told_where_they_belong() -> None:
     metadata = {"toolProtocol": "json", "progress": "half done", "perdure": {"whileBusy": "queue"}}
-    assert [(".".join(problem.place), problem.text, problem.is_fatal) for problem in setting_problems(metadata)] == [
-        ("metadata.perdure.whileBusy", "expected in metadata.perdure.session: {whileBusy: …}", True),
-        ("metadata.toolProtocol", "has no effect there: write metadata.perdure.toolProtocol", False),
+    assert [
+        (".".join(problem.place), problem.text, problem.is_fatal)
+        for problem in setting_problems(metadata)
+    ] == [
+        (
+            "metadata.perdure.whileBusy",
+            "expected in metadata.perdure.session: {whileBusy: …}",
+            True,
+        ),
+        (
+            "metadata.toolProtocol",
+            "has no effect there: write metadata.perdure.toolProtocol",
+            False,
+        ),
     ]
 
 
@@ -162,10 +207,16 @@ def test_a_called_agent_has_its_own_file_and_the_budgets_of_its_caller() -> None
     caller, plain = agent(kaos={}, perdure={"toolTimeout": 5}), agent()
     options = options_for(caller, RunOptions(max_tool_calls=3, max_depth=2))
     called = called_options(options, caller, plain)
-    assert called == RunOptions(max_tool_calls=3, max_depth=2), "what the caller's file says is the caller's alone"
-    own = called_options(options, caller, agent(perdure={"maxIterations": 20, "maxToolCalls": 9, "maxDepth": 5}))
+    assert called == RunOptions(max_tool_calls=3, max_depth=2), (
+        "what the caller's file says is the caller's alone"
+    )
+    own = called_options(
+        options, caller, agent(perdure={"maxIterations": 20, "maxToolCalls": 9, "maxDepth": 5})
+    )
     assert (own.max_iterations, own.max_tool_calls, own.max_depth) == (20, 3, 2)
-    assert called_options(RunOptions(), plain, agent(perdure={"maxToolCalls": 9})).max_tool_calls == 9
+    assert (
+        called_options(RunOptions(), plain, agent(perdure={"maxToolCalls": 9})).max_tool_calls == 9
+    )
 
 
 def test_a_name_of_any_length_gets_a_short_answer() -> None:

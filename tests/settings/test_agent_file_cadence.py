@@ -1,4 +1,6 @@
-"""How often a run tells that it is alive, and what it says: by options, variables, or the server's address."""
+"""How often a run tells that it is alive, and what it says: by options, variables, or the server's
+address.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +34,15 @@ def test_options_come_before_variables_and_those_before_the_address() -> None:
 
 
 def test_nothing_is_recorded_of_a_run_on_a_server_of_ones_own() -> None:
-    assert "seconds" not in with_cadence(RunOptions(), OWN, {}).model_dump_json(include={*Cadence._fields})
+    assert "seconds" not in with_cadence(RunOptions(), OWN, {}).model_dump_json(
+        include={*Cadence._fields}
+    )
 
 
 @pytest.mark.parametrize("value", ["soon", "0", "1e9"])
 def test_a_variable_that_is_no_such_time_is_named(value: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"PERDURE_LOST_WORKER_SECONDS='{value}': .*give a number of seconds"):
+    with pytest.raises(
+        ConfigurationError,
+        match=f"PERDURE_LOST_WORKER_SECONDS='{value}': .*give a number of seconds",
+    ):
         with_cadence(RunOptions(), OWN, {"PERDURE_LOST_WORKER_SECONDS": value})

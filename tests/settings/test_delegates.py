@@ -1,4 +1,6 @@
-"""The entries of `metadata.perdure.agents`, and what the environment adds to them for an agent of KAOS."""
+"""The entries of `metadata.perdure.agents`, and what the environment adds to them for an agent of
+KAOS.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,21 @@ def chief(*agents: Any, **metadata: Any) -> Agent:
 
 
 def tools_of(agent: Agent) -> dict[str, CustomTool | PromptyTool]:
-    return {tool.name: tool for tool in agent.tools or () if isinstance(tool, CustomTool | PromptyTool)}
+    return {
+        tool.name: tool for tool in agent.tools or () if isinstance(tool, CustomTool | PromptyTool)
+    }
 
 
 def test_an_entry_is_a_file_or_an_address() -> None:
     here = {"name": "clerk", "path": "clerk.prompty", "timeout": 5}
-    there = {"name": "researcher", "url": AT, "protocol": "a2a", "model": "r2", "context": 4, "retries": 1}
+    there = {
+        "name": "researcher",
+        "url": AT,
+        "protocol": "a2a",
+        "model": "r2",
+        "context": 4,
+        "retries": 1,
+    }
     tools = tools_of(with_delegates(chief(here, there)))
     clerk, researcher = tools["delegate_to_clerk"], tools["delegate_to_researcher"]
     assert isinstance(clerk, PromptyTool)
@@ -42,7 +53,9 @@ def test_an_entry_is_a_file_or_an_address() -> None:
 
 
 def test_a_recorded_agent_is_not_expanded_once_more() -> None:
-    once = with_delegates(chief({"name": "clerk", "path": "clerk.prompty"}, {"name": "researcher", "url": AT}))
+    once = with_delegates(
+        chief({"name": "clerk", "path": "clerk.prompty"}, {"name": "researcher", "url": AT})
+    )
     assert with_delegates(once) is once
     assert all(is_delegate(tool) for tool in once.tools or ())
 
@@ -52,10 +65,22 @@ def test_a_recorded_agent_is_not_expanded_once_more() -> None:
     [
         ({"name": "r"}, "expected either path .* or url; it has none"),
         ({"name": "r", "url": AT, "path": "r.prompty"}, "it has path and url"),
-        ({"name": "r", "path": "r.prompty", "headers": {"a": "b"}}, "headers is for a remote agent"),
-        ({"name": "r", "path": "r.prompty", "allowedHosts": ["x"]}, "allowedHosts is for a remote agent"),
-        ({"name": "r", "url": AT, "protocol": "grpc"}, "protocol: 'grpc': input should be 'auto', 'a2a' or 'openai'"),
-        ({"name": "r", "url": AT, "context": -1}, "context: -1: input should be greater than or equal to 0"),
+        (
+            {"name": "r", "path": "r.prompty", "headers": {"a": "b"}},
+            "headers is for a remote agent",
+        ),
+        (
+            {"name": "r", "path": "r.prompty", "allowedHosts": ["x"]},
+            "allowedHosts is for a remote agent",
+        ),
+        (
+            {"name": "r", "url": AT, "protocol": "grpc"},
+            "protocol: 'grpc': input should be 'auto', 'a2a' or 'openai'",
+        ),
+        (
+            {"name": "r", "url": AT, "context": -1},
+            "context: -1: input should be greater than or equal to 0",
+        ),
         (
             {"name": "r", "url": AT, "contxt": 1},
             r"contxt: is unknown \(did you mean 'context'\?\)\. Expected name, path, url, ",
@@ -75,7 +100,9 @@ def test_a_name_that_is_taken() -> None:
         with_delegates(chief({"name": "r", "url": AT}, {"name": "r", "path": "r.prompty"}))
 
 
-def test_references_to_the_environment_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_references_to_the_environment_travel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RESEARCHER", AT)
     monkeypatch.setenv("TEAM_TOKEN", "the-token-of-the-team")
     monkeypatch.delenv("RESEARCHER_KEY", raising=False)
@@ -87,14 +114,21 @@ def test_references_to_the_environment_travel(tmp_path: Path, monkeypatch: pytes
     )
     recorded = run_input(file)
     [tool] = recorded["agent"]["tools"]
-    assert tool["connection"] == {"kind": "key", "endpoint": "${env:RESEARCHER}", "apiKey": "${env:RESEARCHER_KEY}"}
+    assert tool["connection"] == {
+        "kind": "key",
+        "endpoint": "${env:RESEARCHER}",
+        "apiKey": "${env:RESEARCHER_KEY}",
+    }
     assert tool["options"]["headers"] == {"X-Team": "${env:TEAM_TOKEN}"}
     assert "the-token-of-the-team" not in str(recorded)
 
 
 def test_a_literal_key_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="is a secret itself"):
-        run_input(chief({"name": "r", "url": AT, "apiKey": "sk-proj-abcdefghijklmnopqrstuvwx"}), messages=[])
+        run_input(
+            chief({"name": "r", "url": AT, "apiKey": "sk-proj-abcdefghijklmnopqrstuvwx"}),
+            messages=[],
+        )
 
 
 @pytest.mark.parametrize(
@@ -132,15 +166,25 @@ def test_the_environment_names_peers_and_servers() -> None:
         "delegate_to_researcher": AT,
         "delegate_to_data-analyst": "http://analyst:8000",
     }
-    direct = {**environment, "AGENT_SUB_AGENTS": f"one:{AT}, two:http://two:8000", "MCP_SERVERS": ""}
-    assert list(tools_of(as_started(Agent(metadata={"kaos": None}), direct))) == ["delegate_to_one", "delegate_to_two"]
+    direct = {
+        **environment,
+        "AGENT_SUB_AGENTS": f"one:{AT}, two:http://two:8000",
+        "MCP_SERVERS": "",
+    }
+    assert list(tools_of(as_started(Agent(metadata={"kaos": None}), direct))) == [
+        "delegate_to_one",
+        "delegate_to_two",
+    ]
     assert as_started(Agent(), direct).tools is None
 
 
 @pytest.mark.parametrize(
     ("environment", "problem"),
     [
-        ({"PEER_AGENTS": "a-b"}, "PEER_AGENT_A_B_CARD_URL is not set: expected a URL, because PEER_AGENTS names"),
+        (
+            {"PEER_AGENTS": "a-b"},
+            "PEER_AGENT_A_B_CARD_URL is not set: expected a URL, because PEER_AGENTS names",
+        ),
         ({"MCP_SERVERS": "echo"}, "MCP_SERVER_echo_URL is not set"),
         ({"AGENT_SUB_AGENTS": "r"}, "AGENT_SUB_AGENTS: 'r': expected NAME:URL"),
     ],

@@ -14,14 +14,27 @@ from perdure.settings.mocks import MAX_BYTES, is_set, mock_responses, read_respo
         ('["{}", "Hello! How can I help you?"]', ["{}", "Hello! How can I help you?"]),
         ("[]", []),
         ('"Hello"', ["Hello"]),
-        ('{"tool": "echo", "arguments": {"text": "ä"}}', ['{"tool": "echo", "arguments": {"text": "ä"}}']),
+        (
+            '{"tool": "echo", "arguments": {"text": "ä"}}',
+            ['{"tool": "echo", "arguments": {"text": "ä"}}'],
+        ),
         ("42", ["42"]),
         ('["a", {"tool": "echo"}, 1]', ["a", '{"tool": "echo"}', "1"]),
         ("Hello there", ["Hello there"]),
         ('["cut', ['["cut']),
         ("[" * 100_000, ["[" * 100_000]),
     ],
-    ids=["list", "empty list", "text", "object", "number", "mixed", "no JSON", "cut JSON", "nested too deeply"],
+    ids=[
+        "list",
+        "empty list",
+        "text",
+        "object",
+        "number",
+        "mixed",
+        "no JSON",
+        "cut JSON",
+        "nested too deeply",
+    ],
 )
 def test_the_forms_of_the_variable(text: str, answers: list[str]) -> None:
     assert read_responses(text) == answers
@@ -35,7 +48,10 @@ def test_an_agent_has_its_own_variable_and_else_the_common_one() -> None:
 
 
 def test_a_called_agent_takes_none_of_its_callers_answers() -> None:
-    environment = {"DEBUG_MOCK_RESPONSES": '["all"]', "DEBUG_MOCK_RESPONSES_RESEARCHER": '["found"]'}
+    environment = {
+        "DEBUG_MOCK_RESPONSES": '["all"]',
+        "DEBUG_MOCK_RESPONSES_RESEARCHER": '["found"]',
+    }
     assert mock_responses(environment, "researcher", is_called=True) == ["found"]
     assert mock_responses(environment, "writer", is_called=True) is None
 

@@ -1,1 +1,3 @@
-"""What several files of tests share: agents and stages, servers and worker processes, commands, other systems."""
+"""What several files of tests share: agents and stages, servers and worker processes, commands,
+other systems.
+"""

@@ -1,4 +1,6 @@
-"""Remote agents for tests, served on loopback by the official server; what they do is in the message they get."""
+"""Remote agents for tests, served on loopback by the official server; what they do is in the
+message they get.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,30 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import uvicorn
-from a2a.helpers import new_data_part, new_raw_part, new_text_artifact, new_text_message, new_text_part, new_url_part
+from a2a.helpers import (
+    new_data_part,
+    new_raw_part,
+    new_text_artifact,
+    new_text_message,
+    new_text_part,
+    new_url_part,
+)
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.context import ServerCallContext
 from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
-from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Message, Task, TaskState, TaskStatus
+from a2a.types import (
+    AgentCapabilities,
+    AgentCard,
+    AgentInterface,
+    AgentSkill,
+    Message,
+    Task,
+    TaskState,
+    TaskStatus,
+)
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -26,9 +44,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 @asynccontextmanager
 async def served(app: ASGIApp, port: int = 0) -> AsyncIterator[str]:
-    """Serve the application on loopback for as long as the block runs; gives its base URL. It ends at once."""
+    """Serve the application on loopback for as long as the block runs; gives its base URL. It ends
+    at once.
+    """
     with socket.create_server(("127.0.0.1", port)) as listener:
-        server = _Server(uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=0))
+        server = _Server(
+            uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=0)
+        )
         serving = asyncio.create_task(server._serve([listener]))
         try:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -85,12 +107,18 @@ class RemoteAgent(AgentExecutor):
             version="1.0",
             supported_interfaces=[
                 AgentInterface(url=f"{url}/grpc", protocol_binding="GRPC", protocol_version="1.0"),
-                AgentInterface(url=f"{url}/a2a", protocol_binding=self.binding, protocol_version="1.0"),
+                AgentInterface(
+                    url=f"{url}/a2a", protocol_binding=self.binding, protocol_version="1.0"
+                ),
             ],
             capabilities=AgentCapabilities(streaming=self.streams),
             default_input_modes=["text/plain"],
             default_output_modes=["text/plain"],
-            skills=[AgentSkill(id="rain", name="Rain", description="Says where it rains.", tags=["weather"])],
+            skills=[
+                AgentSkill(
+                    id="rain", name="Rain", description="Says where it rains.", tags=["weather"]
+                )
+            ],
         )
 
     @asynccontextmanager
@@ -99,10 +127,20 @@ class RemoteAgent(AgentExecutor):
         app = _Guarded(self)
         async with served(app, port) as url:
             shown = card or self.card(url)
-            handler = DefaultRequestHandler(agent_executor=self, task_store=self.store, agent_card=shown)
-            routes = create_rest_routes(handler, path_prefix="/a2a") if self.binding == "HTTP+JSON" else []
+            handler = DefaultRequestHandler(
+                agent_executor=self, task_store=self.store, agent_card=shown
+            )
+            routes = (
+                create_rest_routes(handler, path_prefix="/a2a")
+                if self.binding == "HTTP+JSON"
+                else []
+            )
             app.inner = Starlette(
-                routes=[*create_agent_card_routes(shown), *create_jsonrpc_routes(handler, "/a2a"), *routes]
+                routes=[
+                    *create_agent_card_routes(shown),
+                    *create_jsonrpc_routes(handler, "/a2a"),
+                    *routes,
+                ]
             )
             try:
                 yield url
@@ -120,7 +158,9 @@ class RemoteAgent(AgentExecutor):
             await event_queue.enqueue_event(new_text_message(rest))
             return
         if context.current_task is None:
-            await event_queue.enqueue_event(_begun(context.task_id, context.context_id, context.message))
+            await event_queue.enqueue_event(
+                _begun(context.task_id, context.context_id, context.message)
+            )
         task = TaskUpdater(event_queue, context.task_id, context.context_id)
         await task.start_work(task.new_agent_message([new_text_part("I look out of the window.")]))
         await self._work(word, rest, task)
@@ -147,9 +187,14 @@ class RemoteAgent(AgentExecutor):
             case "parts":
                 await task.add_artifact([new_text_part("See:"), new_data_part({"rain": [1, 2.5]})])
                 await task.add_artifact(
-                    [new_raw_part(b"\x89PNG", media_type="image/png"), new_raw_part(b"x", "a/b", "f")]
+                    [
+                        new_raw_part(b"\x89PNG", media_type="image/png"),
+                        new_raw_part(b"x", "a/b", "f"),
+                    ]
                 )
-                await task.add_artifact([new_url_part("https://x.example/f.pdf"), new_url_part("file:///etc/passwd")])
+                await task.add_artifact(
+                    [new_url_part("https://x.example/f.pdf"), new_url_part("file:///etc/passwd")]
+                )
                 await task.complete(task.new_agent_message([new_text_part("Done.")]))
             case "hold":
                 await self.released.wait()
@@ -168,7 +213,9 @@ class RemoteAgent(AgentExecutor):
         return bool(self.cancelled)
 
     async def finish(self, task_id: str, text: str) -> None:
-        """End a task while the agent is not served, as one does that keeps its tasks in a database."""
+        """End a task while the agent is not served, as one does that keeps its tasks in a
+        database.
+        """
         context = ServerCallContext()
         task = await self.store.get(task_id, context)
         assert task is not None

@@ -18,7 +18,9 @@ def agent_with(url: str, *, key: str | None = None, **more: Any) -> Agent:
     """An agent with one tool `weather`, which is the remote agent at `url`."""
     connection = {"kind": "key", "endpoint": url, **({"apiKey": key} if key else {})}
     tool = {"name": "weather", "kind": "a2a", "connection": connection, **more}
-    return load_dict({"name": "test", "model": {"id": "m"}, "tools": [tool], "instructions": "user:\nhi"})
+    return load_dict(
+        {"name": "test", "model": {"id": "m"}, "tools": [tool], "instructions": "user:\nhi"}
+    )
 
 
 async def offered(agent: Agent) -> Offering:
@@ -32,7 +34,9 @@ async def offered(agent: Agent) -> Offering:
     return offering
 
 
-async def called(agent: Agent, offering: Offering, context: ToolContext | None = None, **arguments: Any) -> ToolResult:
+async def called(
+    agent: Agent, offering: Offering, context: ToolContext | None = None, **arguments: Any
+) -> ToolResult:
     """The result of one call. Raises AgentError."""
     [tool] = agent.tools or []
     context = context or ToolContext(run_id="run", call_id="call", idempotency_key="run/1/0")

@@ -16,12 +16,16 @@ Answer = Callable[[Request], Awaitable[Response]]
 
 
 def server(answer: Answer, card: dict[str, Any] | None = None) -> ASGIApp:
-    """An application that answers every request so, but for the card's, if one is given; its URLs are completed."""
+    """An application that answers every request so, but for the card's, if one is given; its URLs
+    are completed.
+    """
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         if card is not None and request.url.path == "/.well-known/agent-card.json":
-            response: Response = Response(json.dumps(card).replace("{base}", str(request.base_url)[:-1]))
+            response: Response = Response(
+                json.dumps(card).replace("{base}", str(request.base_url)[:-1])
+            )
         else:
             response = await answer(request)
         await response(scope, receive, send)
@@ -33,7 +37,10 @@ def answers(body: str | bytes, status: int = 200, **headers: str) -> Answer:
     """Always this body."""
 
     async def answer(request: Request) -> Response:
-        shown = {"content-type": "application/json", **{name.replace("_", "-"): text for name, text in headers.items()}}
+        shown = {
+            "content-type": "application/json",
+            **{name.replace("_", "-"): text for name, text in headers.items()},
+        }
         return Response(body, status, shown)
 
     return answer
@@ -57,7 +64,13 @@ async def never(request: Request) -> Response:
 def card(**fields: Any) -> dict[str, Any]:
     """A card in JSON; `{base}` is where it is served."""
     interface = {"url": "{base}/a2a", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
-    return {"name": "Odd", "description": "Odd.", "version": "1", "supportedInterfaces": [interface], **fields}
+    return {
+        "name": "Odd",
+        "description": "Odd.",
+        "version": "1",
+        "supportedInterfaces": [interface],
+        **fields,
+    }
 
 
 def rpc(result: Any) -> str:

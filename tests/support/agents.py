@@ -40,7 +40,11 @@ def _connection(model: ScriptedModel, wire: str, api_key: str | None) -> dict[st
     return {
         "provider": "anthropic" if is_anthropic else "openai",
         "apiType": "responses" if wire == "openai-responses" else "chat",
-        "connection": {"kind": "key", "endpoint": endpoint, **({"apiKey": api_key} if api_key else {})},
+        "connection": {
+            "kind": "key",
+            "endpoint": endpoint,
+            **({"apiKey": api_key} if api_key else {}),
+        },
     }
 
 

@@ -1,4 +1,6 @@
-"""Runs whose model answers in the background, while their workers are killed: what readers saw, what was paid."""
+"""Runs whose model answers in the background, while their workers are killed: what readers saw,
+what was paid.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ from .workers import Nursery
 async def is_recorded(client: Client, id: str) -> bool:
     """Whether Temporal's server has an id of the run's response."""
     description = await client.get_workflow_handle(id).describe()
-    return any("resp_" in str(each.heartbeat_details) for each in description.raw_description.pending_activities)
+    return any(
+        "resp_" in str(each.heartbeat_details)
+        for each in description.raw_description.pending_activities
+    )
 
 
 @dataclass
@@ -76,7 +81,9 @@ async def play(
     pauses: tuple[float, float],
     seconds: float,
 ) -> BackgroundKills:
-    """Kill workers in the middle of streamed responses that take so many seconds; fails where a text is not whole."""
+    """Kill workers in the middle of streamed responses that take so many seconds; fails where a
+    text is not whole.
+    """
     queue = f"background-{uuid.uuid4()}"
     crowd = Crowd(client, nursery, folder, client.service_client.config.target_host, queue)
     with BackgroundServer(words=int(seconds / 0.1), pause=0.1) as server:

@@ -1,6 +1,8 @@
-"""A provider that makes responses in the background, as OpenAI does: it goes on when nobody reads, and counts tokens.
+"""A provider that makes responses in the background, as OpenAI does: it goes on when nobody reads,
+and counts tokens.
 
-What is not answered exactly so by OpenAI is said in its documentation: https://platform.openai.com/docs/guides/background
+What is not answered exactly so by OpenAI is said in its documentation:
+https://platform.openai.com/docs/guides/background
 """
 
 from __future__ import annotations
@@ -48,13 +50,30 @@ class Made:
     def body(self) -> dict[str, Any]:
         items: list[dict[str, Any]] = []
         if self.status in ("completed", "incomplete"):
-            part = {"type": "output_text", "text": "".join(self.words[: self.said]), "annotations": []}
+            part = {
+                "type": "output_text",
+                "text": "".join(self.words[: self.said]),
+                "annotations": [],
+            }
             items = [
-                {"type": "reasoning", "id": f"rs_{self.id}", "summary": [{"type": "summary_text", "text": "x"}]},
-                {"type": "message", "id": f"msg_{self.id}", "role": "assistant", "status": "completed"}
+                {
+                    "type": "reasoning",
+                    "id": f"rs_{self.id}",
+                    "summary": [{"type": "summary_text", "text": "x"}],
+                },
+                {
+                    "type": "message",
+                    "id": f"msg_{self.id}",
+                    "role": "assistant",
+                    "status": "completed",
+                }
                 | {"content": [part]},
             ]
-        usage = {"input_tokens": INPUT_TOKENS, "output_tokens": self.said, "total_tokens": INPUT_TOKENS + self.said}
+        usage = {
+            "input_tokens": INPUT_TOKENS,
+            "output_tokens": self.said,
+            "total_tokens": INPUT_TOKENS + self.said,
+        }
         return {
             "id": self.id,
             "object": "response",
@@ -62,8 +81,12 @@ class Made:
             "store": self.is_stored,
             "status": self.status,
             "model": "gpt-5",
-            "error": {"code": "server_error", "message": "It broke."} if self.status == "failed" else None,
-            "incomplete_details": {"reason": "max_output_tokens"} if self.status == "incomplete" else None,
+            "error": {"code": "server_error", "message": "It broke."}
+            if self.status == "failed"
+            else None,
+            "incomplete_details": {"reason": "max_output_tokens"}
+            if self.status == "incomplete"
+            else None,
             "output": items,
             "usage": usage if items else None,
         }
@@ -109,7 +132,9 @@ class Made:
 
 
 class BackgroundServer:
-    """The server, on a free port of loopback while it is open; its attributes say how it behaves."""
+    """The server, on a free port of loopback while it is open; its attributes say how it
+    behaves.
+    """
 
     def __init__(self, *, words: int = 40, pause: float = 0.01) -> None:
         self.words, self.pause = words, pause
@@ -131,13 +156,16 @@ class BackgroundServer:
         self.drop_every = 0
         """Streams break off after so many events; 0 for never."""
         self.streams_from_start = False
-        """Whether each stream begins with the first event, whatever it is asked, and has each event twice."""
+        """Whether each stream begins with the first event, whatever it is asked, and has each event
+        twice."""
         self.says_done = False
         """Whether it says `[DONE]` where a stream breaks off."""
         self.silent_after = 0
-        """The first stream of a response stays open without a word after so many events; 0 for never."""
+        """The first stream of a response stays open without a word after so many events; 0 for
+        never."""
         self.typeless = False
-        """Whether events that tell of the response as such do not say their type, but for the first and the last."""
+        """Whether events that tell of the response as such do not say their type, but for the first
+        and the last."""
         self.made: list[Made] = []
         self.bodies: list[dict[str, Any]] = []
         self.cancelled: list[str] = []
@@ -154,7 +182,10 @@ class BackgroundServer:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._server.shutdown()
         self._server.server_close()
@@ -166,9 +197,18 @@ class BackgroundServer:
     def agent(self, **options: Any) -> Agent:
         """An agent whose responses are made here, in the background."""
         connection = {"kind": "key", "endpoint": self.url}
-        model = {"id": "gpt-5", "provider": "openai", "apiType": "responses", "connection": connection}
+        model = {
+            "id": "gpt-5",
+            "provider": "openai",
+            "apiType": "responses",
+            "connection": connection,
+        }
         return Agent.model_validate(
-            {"name": "tested", "model": {**model, "options": {"background": "on", **options}}, "tools": []}
+            {
+                "name": "tested",
+                "model": {**model, "options": {"background": "on", **options}},
+                "tools": [],
+            }
         )
 
     @property
@@ -188,7 +228,9 @@ class BackgroundServer:
         return made
 
     def find(self, id: str) -> Made | None:
-        return next((each for each in self.made if each.id == id and id not in self.forgotten), None)
+        return next(
+            (each for each in self.made if each.id == id and id not in self.forgotten), None
+        )
 
 
 class _Server(socketserver.ThreadingTCPServer):
@@ -262,7 +304,9 @@ class _Handler(BaseHTTPRequestHandler):
             for sent, event in enumerate(made.follow(after), 1):
                 if self.provider.typeless and event["type"] == "response.in_progress":
                     event = {key: value for key, value in event.items() if key != "type"}
-                data = f"data: {json.dumps(event)}\n\n".encode() * (1 + self.provider.streams_from_start)
+                data = f"data: {json.dumps(event)}\n\n".encode() * (
+                    1 + self.provider.streams_from_start
+                )
                 if sent == self.provider.drop_every and self.provider.says_done:
                     data += b"data: [DONE]\n\n"
                 self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
@@ -279,7 +323,9 @@ class _Handler(BaseHTTPRequestHandler):
             made.enter("cancelled")
 
     def _refuse(self, status: int, message: str) -> None:
-        self._send(status, {"error": {"message": message, "type": "invalid_request_error", "code": None}})
+        self._send(
+            status, {"error": {"message": message, "type": "invalid_request_error", "code": None}}
+        )
 
     def _send(self, status: int, body: dict[str, Any]) -> None:
         payload = json.dumps(body).encode()

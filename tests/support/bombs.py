@@ -1,7 +1,8 @@
-"""Asks a provider whose small answers unpack to gigabytes; prints as JSON what came of each, and the memory it took.
+"""Asks a provider whose small answers unpack to gigabytes; prints as JSON what came of each, and
+the memory it took.
 
-`python -m tests.support.bombs BYTES [NAME…]`. The process stands for a worker: its peak is what a worker
-would have had.
+`python -m tests.support.bombs BYTES [NAME…]`. The process stands for a worker: its peak is what a
+worker would have had.
 """
 
 from __future__ import annotations
@@ -29,15 +30,23 @@ MIB = 1024 * 1024
 
 
 def deflated(head: bytes, filling: bytes, size: int) -> bytes:
-    """A raw deflate stream of the head and so much filling; each mebibyte is packed once, and repeated."""
+    """A raw deflate stream of the head and so much filling; each mebibyte is packed once, and
+    repeated.
+    """
     packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
     begin = packer.compress(head) + packer.flush(zlib.Z_FULL_FLUSH)
-    block = packer.compress((filling * (MIB // len(filling) + 1))[:MIB]) + packer.flush(zlib.Z_FULL_FLUSH)
+    block = packer.compress((filling * (MIB // len(filling) + 1))[:MIB]) + packer.flush(
+        zlib.Z_FULL_FLUSH
+    )
     return begin + block * (size // MIB) + packer.flush()
 
 
 def gzipped(head: bytes, filling: bytes, size: int) -> bytes:
-    return struct.pack("<BBBBLBB", 0x1F, 0x8B, 8, 0, 0, 2, 255) + deflated(head, filling, size) + bytes(8)
+    return (
+        struct.pack("<BBBBLBB", 0x1F, 0x8B, 8, 0, 0, 2, 255)
+        + deflated(head, filling, size)
+        + bytes(8)
+    )
 
 
 def bombs(size: int) -> dict[str, Callable[[], Recorded]]:
@@ -55,7 +64,9 @@ def bombs(size: int) -> dict[str, Callable[[], Recorded]]:
     items = (item_event * (MIB // len(item_event))).ljust(MIB - 2, b":") + b"\n\n"
     return {
         "objects": lambda: Recorded(zlib.compress(tiny, 1), headers=deflate),
-        "event": lambda: Recorded.of_stream(zlib.compress(b"data: " + tiny + b"\n\n", 1), headers=deflate),
+        "event": lambda: Recorded.of_stream(
+            zlib.compress(b"data: " + tiny + b"\n\n", 1), headers=deflate
+        ),
         "items": lambda: Recorded.of_stream(gzipped(b"", items, 256 * MIB), headers=gzip),
         "gzip": lambda: Recorded(gzipped(text, b"a", size), headers=gzip),
         "deflate": lambda: Recorded(deflated(text, b"a", size), headers=deflate),
@@ -63,7 +74,9 @@ def bombs(size: int) -> dict[str, Callable[[], Recorded]]:
         "text": lambda: Recorded.of_stream(gzipped(b"", events, size), headers=gzip),
         "line": lambda: Recorded.of_stream(gzipped(b"data: ", b"a", size), headers=gzip),
         "comments": lambda: Recorded.of_stream(gzipped(b"", comments, size), headers=gzip),
-        "error": lambda: Recorded(gzipped(b'{"error": {"message": "', b"a", size), status=400, headers=gzip),
+        "error": lambda: Recorded(
+            gzipped(b'{"error": {"message": "', b"a", size), status=400, headers=gzip
+        ),
     }
 
 

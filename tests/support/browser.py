@@ -26,7 +26,8 @@ async def browser() -> AsyncIterator[Browser]:
         lacking("playwright (pip install playwright)")
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+            executable_path=chromium,
+            args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"],
         )
         try:
             yield browser
@@ -36,7 +37,9 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture
 async def page(browser: Browser) -> AsyncIterator[Page]:
-    """An empty page without cookies or storage of other tests; waits are long, because pages may be slow."""
+    """An empty page without cookies or storage of other tests; waits are long, because pages may be
+    slow.
+    """
     context = await browser.new_context(viewport={"width": 1280, "height": 1000})
     context.set_default_timeout(PATIENCE)
     try:

@@ -1,4 +1,6 @@
-"""Where secrets are planted: what an environment has, what tools say, what providers answer, what agents contain."""
+"""Where secrets are planted: what an environment has, what tools say, what providers answer, what
+agents contain.
+"""
 
 from __future__ import annotations
 
@@ -73,19 +75,35 @@ def _error(text: str, **more: Any) -> dict[str, Any]:
 
 
 ANSWERS: dict[str, Callable[[], list[ScriptedReply]]] = {
-    "a key in a 401": lambda: [ScriptedReply(status=401, error=_error(f"wrong key {env('MY_OWN_NAME')}"))],
-    "another key in a 401": lambda: [ScriptedReply(status=401, error=_error(f"wrong: {env('PLANTED_API_KEY')}"))],
-    "a client's key in a 401": lambda: [ScriptedReply(status=401, error=_error(f"wrong: {CANARY}-of-a-client"))],
-    "an unknown key in a 401": lambda: [ScriptedReply(status=401, error=_error(f"wrong: sk-proj-{CANARY}-unknown"))],
-    "a URL in a 404": lambda: [ScriptedReply(status=404, error=_error(f"https://u:{CANARY}@h/v1?key={CANARY}-q"))],
-    "an error of another shape": lambda: [ScriptedReply(status=400, error={"detail": f"no: {env('PLANTED_API_KEY')}"})],
+    "a key in a 401": lambda: [
+        ScriptedReply(status=401, error=_error(f"wrong key {env('MY_OWN_NAME')}"))
+    ],
+    "another key in a 401": lambda: [
+        ScriptedReply(status=401, error=_error(f"wrong: {env('PLANTED_API_KEY')}"))
+    ],
+    "a client's key in a 401": lambda: [
+        ScriptedReply(status=401, error=_error(f"wrong: {CANARY}-of-a-client"))
+    ],
+    "an unknown key in a 401": lambda: [
+        ScriptedReply(status=401, error=_error(f"wrong: sk-proj-{CANARY}-unknown"))
+    ],
+    "a URL in a 404": lambda: [
+        ScriptedReply(status=404, error=_error(f"https://u:{CANARY}@h/v1?key={CANARY}-q"))
+    ],
+    "an error of another shape": lambda: [
+        ScriptedReply(status=400, error={"detail": f"no: {env('PLANTED_API_KEY')}"})
+    ],
     "a request id": lambda: [
         ScriptedReply(status=401, headers={"x-request-id": env("MY_OWN_NAME")}, error=_error("no"))
     ],
     "a request id with an unknown key": lambda: [
-        ScriptedReply(status=401, headers={"x-request-id": f"sk-proj-{CANARY}-unknown"}, error=_error("no"))
+        ScriptedReply(
+            status=401, headers={"x-request-id": f"sk-proj-{CANARY}-unknown"}, error=_error("no")
+        )
     ],
-    "a bearer": lambda: [ScriptedReply(status=403, error=_error(f"bad header Bearer {CANARY}.not.known-at-all"))],
+    "a bearer": lambda: [
+        ScriptedReply(status=403, error=_error(f"bad header Bearer {CANARY}.not.known-at-all"))
+    ],
     "an error that passes": lambda: [
         ScriptedReply(status=500, error=_error(f"failed for {env('MY_OWN_NAME')}")),
         says("done"),
@@ -98,7 +116,9 @@ AGENTS: dict[str, dict[str, Any]] = {
     "api_key": {"model": {"connection": {"api_key": CANARY}}},
     "clientSecret": {"model": {"connection": {"kind": "oauth", "clientSecret": CANARY}}},
     "a default": {"model": {"connection": {"apiKey": f"${{env:PLANTED_NOT_SET:sk-{CANARY}}}"}}},
-    "a default that is not used": {"model": {"connection": {"apiKey": f"${{env:PLANTED_API_KEY:sk-{CANARY}}}"}}},
+    "a default that is not used": {
+        "model": {"connection": {"apiKey": f"${{env:PLANTED_API_KEY:sk-{CANARY}}}"}}
+    },
     "a default with a key in a URL": {
         "model": {"connection": {"endpoint": f"${{env:NOT_SET:https://h?key={CANARY}}}"}}
     },
@@ -108,28 +128,56 @@ AGENTS: dict[str, dict[str, Any]] = {
     "?key=": {"model": {"connection": {"endpoint": f"https://host/v1?a=b&key={CANARY}"}}},
     "another field": {"model": {"connection": {"subscriptionKey": CANARY}}},
     "deep in a connection": {"model": {"connection": {"own": {"deep": [{"accessToken": CANARY}]}}}},
-    "extra_headers": {"model": {"options": {"additionalProperties": {"extra_headers": {"X-Api-Key": CANARY}}}}},
+    "extra_headers": {
+        "model": {"options": {"additionalProperties": {"extra_headers": {"X-Api-Key": CANARY}}}}
+    },
     "Authorization": {
-        "model": {"options": {"additionalProperties": {"extra_headers": {"Authorization": f"Bearer {CANARY}"}}}}
+        "model": {
+            "options": {
+                "additionalProperties": {"extra_headers": {"Authorization": f"Bearer {CANARY}"}}
+            }
+        }
     },
     "a header of any name": {
-        "model": {"options": {"additionalProperties": {"extra_headers": {"X-Own": f"sk-{CANARY}-and-more"}}}}
+        "model": {
+            "options": {
+                "additionalProperties": {"extra_headers": {"X-Own": f"sk-{CANARY}-and-more"}}
+            }
+        }
     },
     "defaultHeaders": {"model": {"connection": {"defaultHeaders": {"api-key": CANARY}}}},
-    "extra_query": {"model": {"options": {"additionalProperties": {"extra_query": {"api_key": CANARY}}}}},
-    "extra_body": {"model": {"options": {"additionalProperties": {"extra_body": {"password": CANARY}}}}},
+    "extra_query": {
+        "model": {"options": {"additionalProperties": {"extra_query": {"api_key": CANARY}}}}
+    },
+    "extra_body": {
+        "model": {"options": {"additionalProperties": {"extra_body": {"password": CANARY}}}}
+    },
     "a tool's connection": {"tools": {"t": {"kind": "mcp", "connection": {"apiKey": CANARY}}}},
-    "a tool's endpoint": {"tools": {"t": {"kind": "mcp", "connection": {"endpoint": f"https://a:{CANARY}@h"}}}},
+    "a tool's endpoint": {
+        "tools": {"t": {"kind": "mcp", "connection": {"endpoint": f"https://a:{CANARY}@h"}}}
+    },
     "a tool's option": {"tools": {"t": {"kind": "own", "options": {"password": CANARY}}}},
     "a tool's field": {"tools": {"t": {"kind": "own", "authToken": CANARY}}},
     "an argument": {"tools": {"t": {"kind": "own", "options": {"args": ["--api-key", CANARY]}}}},
-    "an argument with =": {"tools": {"t": {"kind": "own", "options": {"args": [f"--api-key={CANARY}-long"]}}}},
-    "an assignment": {"tools": {"t": {"kind": "own", "options": {"env": [f"A_TOKEN={CANARY}-long"]}}}},
-    "a header as text": {"tools": {"t": {"kind": "own", "options": {"headers": [f"X-Api-Key: {CANARY}-long"]}}}},
-    "name and value": {
-        "tools": {"t": {"kind": "own", "options": {"headers": [{"name": "X-Api-Key", "value": CANARY}]}}}
+    "an argument with =": {
+        "tools": {"t": {"kind": "own", "options": {"args": [f"--api-key={CANARY}-long"]}}}
     },
-    "key and value": {"tools": {"t": {"kind": "own", "options": {"env": [{"key": "A_TOKEN", "value": CANARY}]}}}},
-    "a map of variables": {"tools": {"t": {"kind": "own", "options": {"env": {"GITHUB_TOKEN": CANARY}}}}},
+    "an assignment": {
+        "tools": {"t": {"kind": "own", "options": {"env": [f"A_TOKEN={CANARY}-long"]}}}
+    },
+    "a header as text": {
+        "tools": {"t": {"kind": "own", "options": {"headers": [f"X-Api-Key: {CANARY}-long"]}}}
+    },
+    "name and value": {
+        "tools": {
+            "t": {"kind": "own", "options": {"headers": [{"name": "X-Api-Key", "value": CANARY}]}}
+        }
+    },
+    "key and value": {
+        "tools": {"t": {"kind": "own", "options": {"env": [{"key": "A_TOKEN", "value": CANARY}]}}}
+    },
+    "a map of variables": {
+        "tools": {"t": {"kind": "own", "options": {"env": {"GITHUB_TOKEN": CANARY}}}}
+    },
 }
 """Agents that are a secret's hiding place, all refused."""

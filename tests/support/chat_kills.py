@@ -1,4 +1,6 @@
-"""Chats whose pages come and go, while the gateways behind a balancer, and the worker, are killed."""
+"""Chats whose pages come and go, while the gateways behind a balancer, and the worker, are
+killed.
+"""
 
 from __future__ import annotations
 
@@ -45,13 +47,17 @@ def answer(number: str) -> str:
 
 
 def reply(request: ScriptedRequest) -> ScriptedReply:
-    """A question, and when that is answered by what the page says to it, a text that takes a while."""
+    """A question, and when that is answered by what the page says to it, a text that takes a
+    while.
+    """
     messages = request.body["messages"]
     number = next(each["content"] for each in messages if each["role"] == "user").split()[-1]
     if messages[-1]["role"] == "user":
         return asks(call("ask_user", question="Which?"), text=before(number))
     said = messages[-1]["content"]
-    return says(answer(number) if "tea" in said else f"I have not asked for {said!r}.", chunk_delay=0.02)
+    return says(
+        answer(number) if "tea" in said else f"I have not asked for {said!r}.", chunk_delay=0.02
+    )
 
 
 class Balancer:
@@ -77,7 +83,9 @@ class Balancer:
         else:
             writer.transport.abort()
             return
-        ways = [asyncio.create_task(_copy(*way)) for way in ((reader, far_writer), (far_reader, writer))]
+        ways = [
+            asyncio.create_task(_copy(*way)) for way in ((reader, far_writer), (far_reader, writer))
+        ]
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -99,7 +107,9 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 class Pages:
     """Pages of both protocols, each with a chat of its own, which come and go at random."""
 
-    def __init__(self, clients: ChatClients, url: str, name: str, leave: tuple[int, int], visits: int) -> None:
+    def __init__(
+        self, clients: ChatClients, url: str, name: str, leave: tuple[int, int], visits: int
+    ) -> None:
         self._clients = clients
         self._url = url
         self._name = name
@@ -112,10 +122,14 @@ class Pages:
         return random.randint(*self._leave) if visit < self._visits else None
 
     async def play(self, number: int) -> None:
-        """Hold one chat to its end, and see that its texts are whole, and every stream has ended once."""
+        """Hold one chat to its end, and see that its texts are whole, and every stream has ended
+        once.
+        """
         async with asyncio.timeout(SECONDS):
             name = f"{self._name}-{number}"
-            seen = await (self._ai_sdk(name, str(number)) if number % 2 else self._ag_ui(name, str(number)))
+            seen = await (
+                self._ai_sdk(name, str(number)) if number % 2 else self._ag_ui(name, str(number))
+            )
         self.requests += seen["requests"]
         for stream in seen["streams"]:
             assert stream["ends"] <= 1, stream
@@ -128,11 +142,18 @@ class Pages:
         for visit in range(1, 10_000):
             assistants = [each for each in seen["messages"] if each["role"] == "assistant"]
             last, ms = seen["messages"][-1], self._moment(visit)
-            told = "".join(part["text"] for each in assistants for part in each["parts"] if part["type"] == "text")
+            told = "".join(
+                part["text"]
+                for each in assistants
+                for part in each["parts"]
+                if part["type"] == "text"
+            )
             assert whole.startswith(told), (number, told)
             if told == whole and seen["status"] == "ready":
                 return seen
-            asked = any(part["type"] == "data-question" for each in assistants for part in each["parts"])
+            asked = any(
+                part["type"] == "data-question" for each in assistants for part in each["parts"]
+            )
             if asked and last["role"] == "assistant":
                 seen = await self._clients.do(name, "send", text="tea", ms=ms)
                 continue
@@ -140,7 +161,9 @@ class Pages:
             users = [each for each in seen["messages"] if each["role"] == "user"]
             if visit % 5 == 0 and last["role"] == "user":
                 text = users[-1]["parts"][0]["text"]
-                seen = await self._clients.do(name, "send", text=text, messageId=users[-1]["id"], ms=ms)
+                seen = await self._clients.do(
+                    name, "send", text=text, messageId=users[-1]["id"], ms=ms
+                )
             else:
                 seen = await self._clients.do(name, "resume", ms=ms)
             await asyncio.sleep(0.05)
@@ -156,10 +179,14 @@ class Pages:
                 {"interruptId": each["id"], "status": "resolved", "payload": {"answer": "tea"}}
                 for each in seen["interrupts"]
             ]
-            seen = await self._clients.do(name, "run", ms=self._moment(visit), **({"resume": resume} if resume else {}))
+            seen = await self._clients.do(
+                name, "run", ms=self._moment(visit), **({"resume": resume} if resume else {})
+            )
             told = [each.get("content") or "" for each in seen["messages"]]
             assert len(told) <= len(expected), (number, told)
-            assert all(whole.startswith(each) for whole, each in zip(expected, told, strict=False)), (number, told)
+            assert all(
+                whole.startswith(each) for whole, each in zip(expected, told, strict=False)
+            ), (number, told)
             if told == expected and "RUN_FINISHED" in [each["type"] for each in seen["events"]]:
                 return seen
             await asyncio.sleep(0.05)
@@ -180,10 +207,11 @@ async def chats_over_kills(
     kills: int | None = None,
     requests: int = 0,
 ) -> tuple[int, dict[str, int]]:
-    """Hold so many chats, each with its own text and one run; return the requests, and how often what was killed.
+    """Hold so many chats, each with its own text and one run; return the requests, and how often
+    what was killed.
 
-    Where `kills` is given, there are just so many, and chats go on until they have been. They go on until there have
-    been `requests`, too: how many a chat takes is chance.
+    Where `kills` is given, there are just so many, and chats go on until they have been. They go on
+    until there have been `requests`, too: how many a chat takes is chance.
     """
     with ScriptedModel(reply) as model:
         agent = folder / "clerk.prompty"
@@ -197,7 +225,11 @@ async def chats_over_kills(
 
         async def play() -> None:
             nonlocal begun
-            while begun < chats or pages.requests < requests or sum(ground.kills.values()) < (kills or 0):
+            while (
+                begun < chats
+                or pages.requests < requests
+                or sum(ground.kills.values()) < (kills or 0)
+            ):
                 begun += 1
                 await pages.play(begun)
 

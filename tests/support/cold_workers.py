@@ -1,4 +1,6 @@
-"""Two worker processes that remember nothing and are killed at random, and conversations that go on all the same."""
+"""Two worker processes that remember nothing and are killed at random, and conversations that go on
+all the same.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ from .worker_process import WorkerJob
 from .workers import Nursery
 
 MEMORYLESS = {"conversation_cache_bytes": 0, "max_cached_workflows": 2}
-"""No conversation is ever at hand, and three runs displace each other from the cache of decisions."""
+"""No conversation is ever at hand, and three runs displace each other from the cache of
+decisions."""
 
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -47,7 +50,11 @@ def script(rounds: int, calls: int) -> Any:
     def reply(request: ScriptedRequest) -> ScriptedReply:
         last = request.messages[-1]
         number = int(last.text.split()[1]) + 1 if last.role == "tool" else 1
-        return asks(*_calls(number, calls), text=f"Round {number}.") if number <= rounds else says("done")
+        return (
+            asks(*_calls(number, calls), text=f"Round {number}.")
+            if number <= rounds
+            else says("done")
+        )
 
     return reply
 
@@ -78,7 +85,11 @@ class ColdRun:
     def wrong_requests(self) -> list[int]:
         """The places of those requests whose conversation the run in process never showed."""
         known = {fingerprint(request.body) for request in self.twin.requests}
-        return [place for place, sent in enumerate(self.model.requests) if fingerprint(sent.body) not in known]
+        return [
+            place
+            for place, sent in enumerate(self.model.requests)
+            if fingerprint(sent.body) not in known
+        ]
 
     @property
     def answered(self) -> list[str]:
@@ -137,7 +148,9 @@ async def _run(client: Client, job: WorkerJob, run: ColdRun) -> None:
     (Path(job.folder) / id).mkdir(parents=True)
     agent: Agent = scripted_agent(run.model, ["step"])
     options = RunOptions(**run.options)
-    run.handle = await start_run(client, agent, messages=run.seed, task_queue=job.task_queue, id=id, options=options)
+    run.handle = await start_run(
+        client, agent, messages=run.seed, task_queue=job.task_queue, id=id, options=options
+    )
     run.result = await run.handle.result()
 
 
@@ -145,7 +158,13 @@ def cold_run(kind: str, rounds: int) -> ColdRun:
     """A run of that kind; its models have yet to be started."""
     calls = 3 if kind == "parallel" else 1
     options = {"max_iterations": rounds + 1, **KINDS[kind]}
-    return ColdRun(kind, rounds, ScriptedModel(script(rounds, calls)), ScriptedModel(script(rounds, calls)), options)
+    return ColdRun(
+        kind,
+        rounds,
+        ScriptedModel(script(rounds, calls)),
+        ScriptedModel(script(rounds, calls)),
+        options,
+    )
 
 
 async def check_cold_runs(
@@ -159,7 +178,9 @@ async def check_cold_runs(
     seed: int,
     most_kills: int | None = None,
 ) -> Massacre:
-    """Let the three runs go on over dying workers; raises AssertionError where they differ from runs in process."""
+    """Let the three runs go on over dying workers; raises AssertionError where they differ from
+    runs in process.
+    """
     job = WorkerJob(address=address, task_queue=task_queue, folder=str(folder), options=MEMORYLESS)
     runs = [cold_run(kind, rounds) for kind in KINDS]
     for run in runs:
@@ -168,7 +189,9 @@ async def check_cold_runs(
     async with Nursery() as nursery:
         massacre = Massacre(nursery, job, seconds, seed, most_kills)
         try:
-            await asyncio.gather(run_cold(client, nursery, job, runs, massacre), *[run.compare() for run in runs])
+            await asyncio.gather(
+                run_cold(client, nursery, job, runs, massacre), *[run.compare() for run in runs]
+            )
         finally:
             for run in runs:
                 run.model.close()

@@ -52,13 +52,19 @@ class Started:
             self.process.send_signal(signal_number)
         ending = asyncio.ensure_future(self.process.communicate())
         if not (await asyncio.wait([ending], timeout=SECONDS))[0]:
-            self.process.send_signal(signal.SIGABRT)  # a forked one then writes where its threads were
+            self.process.send_signal(
+                signal.SIGABRT
+            )  # a forked one then writes where its threads were
             await asyncio.wait([ending], timeout=10)
-            where = (ending.result()[1].decode() if ending.done() else "its end was not told") or "nothing on stderr"
+            where = (
+                ending.result()[1].decode() if ending.done() else "its end was not told"
+            ) or "nothing on stderr"
             raise AssertionError(f"it has not ended in {SECONDS} s: {''.join(self.lines)}{where}")
         stdout, stderr = ending.result()
         assert self.process.returncode is not None
-        return Finished(self.process.returncode, stdout.decode(), "".join(self.lines) + stderr.decode())
+        return Finished(
+            self.process.returncode, stdout.decode(), "".join(self.lines) + stderr.decode()
+        )
 
 
 class Cli:
@@ -69,7 +75,9 @@ class Cli:
         self._folder = folder
         self._processes: list[asyncio.subprocess.Process | ForkedCommand] = []
 
-    async def start(self, *arguments: str, stdin: int = asyncio.subprocess.DEVNULL, anew: bool = False) -> Started:
+    async def start(
+        self, *arguments: str, stdin: int = asyncio.subprocess.DEVNULL, anew: bool = False
+    ) -> Started:
         """A command under way; `anew` says that its process imports everything itself."""
         if not anew and forker.can(self.environment):
             forked = await forker.command(arguments, self._folder, self.environment, stdin)
@@ -115,10 +123,14 @@ async def embedded(tmp_path: Path) -> AsyncIterator[Cli]:
 
 
 @pytest.fixture(scope="session")
-async def cli(server: WorkflowEnvironment, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cli]:
+async def cli(
+    server: WorkflowEnvironment, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Cli]:
     """Commands on the session's server."""
     address = server.client.service_client.config.target_host
-    commands = Cli({**clean_environment(tmp_path_factory.mktemp("home")), "TEMPORAL_ADDRESS": address})
+    commands = Cli(
+        {**clean_environment(tmp_path_factory.mktemp("home")), "TEMPORAL_ADDRESS": address}
+    )
     yield commands
     await commands.close()
 

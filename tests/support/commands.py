@@ -1,4 +1,6 @@
-"""Processes of `perdure …` and workers that a test starts: forked from one that has imported everything."""
+"""Processes of `perdure …` and workers that a test starts: forked from one that has imported
+everything.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class Pipe(NamedTuple):
         reader = asyncio.StreamReader()
         file = open(descriptor, "rb", 0)  # noqa: SIM115
         loop = asyncio.get_running_loop()
-        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), file
+        )
         return cls(reader, transport)
 
 
@@ -55,7 +59,9 @@ class ForkedProcess:
         return await asyncio.shield(self.ended)
 
     def send_signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError):  # it has ended, and the forker is about to tell
+        with contextlib.suppress(
+            ProcessLookupError
+        ):  # it has ended, and the forker is about to tell
             if not self.ended.done():
                 os.kill(self.pid, number)
 
@@ -71,7 +77,9 @@ class ForkedProcess:
 class ForkedCommand(ForkedProcess):
     """One that runs a command, what it reads, and what it writes."""
 
-    def __init__(self, pid: int, stdin: asyncio.WriteTransport | None, out: Pipe, err: Pipe) -> None:
+    def __init__(
+        self, pid: int, stdin: asyncio.WriteTransport | None, out: Pipe, err: Pipe
+    ) -> None:
         super().__init__(pid)
         self.stdin, self.stdout, self.stderr = stdin, out.reader, err.reader
         self._pipes = (out, err)
@@ -80,7 +88,9 @@ class ForkedCommand(ForkedProcess):
         if self.stdin:
             self.stdin.write(input or b"")
             self.stdin.close()
-        stdout, stderr, _ = await asyncio.gather(self.stdout.read(), self.stderr.read(), self.wait())
+        stdout, stderr, _ = await asyncio.gather(
+            self.stdout.read(), self.stderr.read(), self.wait()
+        )
         return stdout, stderr
 
     async def close(self) -> None:
@@ -117,7 +127,9 @@ class Forker:
     async def command(
         self, arguments: tuple[str, ...], folder: Path, environment: dict[str, str], stdin: int
     ) -> ForkedCommand:
-        """A process of `perdure ARGUMENTS`; `stdin` is `DEVNULL` or `PIPE` of `asyncio.subprocess`."""
+        """A process of `perdure ARGUMENTS`; `stdin` is `DEVNULL` or `PIPE` of
+        `asyncio.subprocess`.
+        """
         (reading, writing), (reading_errors, writing_errors) = os.pipe(), os.pipe()
         out, err = await Pipe.reading(reading), await Pipe.reading(reading_errors)
         typing: asyncio.WriteTransport | None = None
@@ -127,24 +139,47 @@ class Forker:
             typing, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, open(typed, "wb", 0))  # noqa: SIM115
         else:
             read = os.open(os.devnull, os.O_RDONLY)
-        task: Task = {"arguments": list(arguments), "folder": str(folder), "environment": environment}
-        return await self._fork(task, (read, writing, writing_errors), lambda pid: ForkedCommand(pid, typing, out, err))
+        task: Task = {
+            "arguments": list(arguments),
+            "folder": str(folder),
+            "environment": environment,
+        }
+        return await self._fork(
+            task, (read, writing, writing_errors), lambda pid: ForkedCommand(pid, typing, out, err)
+        )
 
     async def command_on_terminal(
-        self, arguments: tuple[str, ...], folder: Path, environment: dict[str, str], *, stdout: int, terminal: int
+        self,
+        arguments: tuple[str, ...],
+        folder: Path,
+        environment: dict[str, str],
+        *,
+        stdout: int,
+        terminal: int,
     ) -> ForkedProcess:
-        """A process of `perdure ARGUMENTS` in a session of its own, whose terminal is its stdin and stderr.
+        """A process of `perdure ARGUMENTS` in a session of its own, whose terminal is its stdin and
+        stderr.
 
         Both descriptors are closed here.
         """
-        task: Task = {"arguments": list(arguments), "folder": str(folder), "environment": environment}
-        return await self._fork({**task, "takes_terminal": True}, (terminal, stdout, os.dup(terminal)), ForkedProcess)
+        task: Task = {
+            "arguments": list(arguments),
+            "folder": str(folder),
+            "environment": environment,
+        }
+        return await self._fork(
+            {**task, "takes_terminal": True}, (terminal, stdout, os.dup(terminal)), ForkedProcess
+        )
 
     async def worker(self, job: WorkerJob) -> ForkedProcess:
         """A worker process; what it writes is in `workers.log` in the folder of its job."""
         nothing = os.open(os.devnull, os.O_RDONLY)
         log = os.open(Path(job.folder, "workers.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        task: Task = {"worker": job.model_dump_json(), "folder": str(ROOT), "environment": dict(os.environ)}
+        task: Task = {
+            "worker": job.model_dump_json(),
+            "folder": str(ROOT),
+            "environment": dict(os.environ),
+        }
         return await self._fork(task, (nothing, log, os.dup(log)), ForkedProcess)
 
     async def close(self) -> None:
@@ -160,14 +195,20 @@ class Forker:
         self._requests, theirs = socket.socketpair()
         with theirs:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "tests.support.forker"), stdin=theirs, stdout=asyncio.subprocess.PIPE, cwd=ROOT
+                *(sys.executable, "-m", "tests.support.forker"),
+                stdin=theirs,
+                stdout=asyncio.subprocess.PIPE,
+                cwd=ROOT,
             )
         self._hearing = asyncio.create_task(self._hear(self._process.stdout))
 
-    async def _fork(self, task: Task, descriptors: tuple[int, int, int], made: Callable[[int], P]) -> P:
+    async def _fork(
+        self, task: Task, descriptors: tuple[int, int, int], made: Callable[[int], P]
+    ) -> P:
         """`descriptors` are stdin, stdout and stderr of the process; they are closed here.
 
-        Who is cancelled meanwhile leaves no answer behind, which the next one would take for that to its own request.
+        Who is cancelled meanwhile leaves no answer behind, which the next one would take for that
+        to its own request.
         """
         answer = asyncio.ensure_future(self._answer(task, descriptors, made))
         try:
@@ -176,7 +217,9 @@ class Forker:
             (await answer).kill()
             raise
 
-    async def _answer(self, task: Task, descriptors: tuple[int, int, int], made: Callable[[int], P]) -> P:
+    async def _answer(
+        self, task: Task, descriptors: tuple[int, int, int], made: Callable[[int], P]
+    ) -> P:
         async with self._starting:
             if self._requests is None:
                 await self._open()

@@ -32,14 +32,21 @@ async def run_in_process(
     async def ask(asked: Agent, conversation: list[Message]) -> ModelReply:
         provider = provider_for(asked)
         return provider.reply(
-            asked, await provider.call(asked, provider.to_request(asked, conversation), ModelCallOptions(60))
+            asked,
+            await provider.call(
+                asked, provider.to_request(asked, conversation), ModelCallOptions(60)
+            ),
         )
 
-    return await InProcessRun(agent, messages, model=ask, tools=tools, options=RunOptions(**options)).run()
+    return await InProcessRun(
+        agent, messages, model=ask, tools=tools, options=RunOptions(**options)
+    ).run()
 
 
 def portable(messages: Sequence[Message]) -> list[Message]:
-    """The messages without the address of the server that a reply came from: each scripted model has its own port."""
+    """The messages without the address of the server that a reply came from: each scripted model
+    has its own port.
+    """
     kept = [message.model_copy(deep=True) for message in messages]
     for message in kept:
         message.metadata.get("provider_content", {}).pop("server", None)
@@ -47,8 +54,10 @@ def portable(messages: Sequence[Message]) -> list[Message]:
 
 
 def without_clock(events: Sequence[RunEvent]) -> list[RunEvent]:
-    """The events without their times: where a local activity ends in one workflow task and the workflow hears of it in
-    the next one, Temporal's SDK gives a replay the time of the first, and gave the run that of the second."""
+    """The events without their times: where a local activity ends in one workflow task and the
+    workflow hears of it in the next one, Temporal's SDK gives a replay the time of the first, and
+    gave the run that of the second.
+    """
     return [event.model_copy(update={"time": 0.0}) for event in events]
 
 

@@ -1,4 +1,6 @@
-"""The official conformance suite of MCP (npm), run as a program against a server or a client of the tests."""
+"""The official conformance suite of MCP (npm), run as a program against a server or a client of the
+tests.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +17,30 @@ SUITES = {
     "@modelcontextprotocol/conformance": "@modelcontextprotocol/conformance@0.1.16",
     "conformance-next": "conformance-next@npm:@modelcontextprotocol/conformance@0.2.0-alpha.12",
 }
-"""The suites, as `npm install` is asked for them: the released one ends with 2025-11-25, the other with 2026-07-28."""
+"""The suites, as `npm install` is asked for them: the released one ends with 2025-11-25, the other
+with 2026-07-28."""
 MIN_NODE = 22
 
 
 async def conformance(suite: str, folder: Path, *arguments: str) -> dict[str, dict[str, str]]:
-    """What each scenario's checks have come to: "", or why they failed. `folder` takes the suite's results."""
+    """What each scenario's checks have come to: "", or why they failed. `folder` takes the suite's
+    results.
+    """
     folders = [Path(each) for each in os.environ.get("NODE_PATH", "").split(os.pathsep) if each]
-    program = next((each / suite / "dist/index.js" for each in folders if (each / suite).is_dir()), None)
+    program = next(
+        (each / suite / "dist/index.js" for each in folders if (each / suite).is_dir()), None
+    )
     if program is None or shutil.which("node") is None or await _node_version() < MIN_NODE:
-        lacking(f"NODE_PATH with `npm install node@{MIN_NODE} {SUITES[suite]}`, and its .bin in PATH")
+        lacking(
+            f"NODE_PATH with `npm install node@{MIN_NODE} {SUITES[suite]}`, and its .bin in PATH"
+        )
     told = await _output("node", str(program), *arguments, "--output-dir", str(folder))
     files = sorted(folder.glob("**/checks.json"))
     assert files, told
     return {
-        _scenario(each.parent.relative_to(folder)): {check["id"]: _why(check) for check in json.loads(each.read_text())}
+        _scenario(each.parent.relative_to(folder)): {
+            check["id"]: _why(check) for check in json.loads(each.read_text())
+        }
         for each in files
     }
 
@@ -40,7 +51,9 @@ async def _node_version() -> int:
 
 async def _output(*command: str) -> str:
     pipe, both = asyncio.subprocess.PIPE, asyncio.subprocess.STDOUT
-    process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=both, stdin=asyncio.subprocess.DEVNULL)
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=pipe, stderr=both, stdin=asyncio.subprocess.DEVNULL
+    )
     return (await process.communicate())[0].decode()
 
 
@@ -50,4 +63,8 @@ def _scenario(folder: Path) -> str:
 
 
 def _why(check: dict[str, Any]) -> str:
-    return check.get("errorMessage") or check["status"] if check["status"] in ("FAILURE", "WARNING") else ""
+    return (
+        check.get("errorMessage") or check["status"]
+        if check["status"] in ("FAILURE", "WARNING")
+        else ""
+    )

@@ -1,4 +1,6 @@
-"""Replies of models that are cut off at any byte, and which of their calls were whole in what was sent."""
+"""Replies of models that are cut off at any byte, and which of their calls were whole in what was
+sent.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ APIS: tuple[Api, ...] = ("chat", "responses", "anthropic")
 TOOLS = ("delete_rows", "send", "look")
 EARLY = {"chat": "length", "responses": "max_output_tokens", "anthropic": "max_tokens"}
 ENDED = {"chat": "tool_calls", "responses": "completed", "anthropic": "tool_use"}
-USAGE = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12, "input_tokens": 7, "output_tokens": 5}
+USAGE = {
+    "prompt_tokens": 7,
+    "completion_tokens": 5,
+    "total_tokens": 12,
+    "input_tokens": 7,
+    "output_tokens": 5,
+}
 
 
 class Called(NamedTuple):
@@ -49,9 +57,13 @@ class Piece(NamedTuple):
 
 def random_value(random: Random, depth: int = 0) -> Any:
     """A JSON value; objects within objects, and brackets and quotes in texts."""
-    match random.choice(["text", "number", "word", "empty"] + ["object", "list"] * (2 if depth < 3 else 0)):
+    match random.choice(
+        ["text", "number", "word", "empty"] + ["object", "list"] * (2 if depth < 3 else 0)
+    ):
         case "text":
-            return "".join(random.choices('ab {}[]",:\\\n\u00e9\u20ac\U0001f600', k=random.randint(0, 9)))
+            return "".join(
+                random.choices('ab {}[]",:\\\n\u00e9\u20ac\U0001f600', k=random.randint(0, 9))
+            )
         case "number":
             return random.choice([0, -1, 12345, 1.5, 1e-7, 10**15])
         case "word":
@@ -64,7 +76,10 @@ def random_value(random: Random, depth: int = 0) -> Any:
 
 
 def random_object(random: Random, depth: int = 0) -> Json:
-    return {f"{random.choice('abcd')}{n}": random_value(random, depth) for n in range(random.randint(1, 3))}
+    return {
+        f"{random.choice('abcd')}{n}": random_value(random, depth)
+        for n in range(random.randint(1, 3))
+    }
 
 
 class CutReply:
@@ -85,7 +100,11 @@ class CutReply:
         ways = ["bytes", "tokens", "gateway"] if self.streams else ["bytes", "tokens"]
         self.way = random.choice(ways)
         self.sent: list[Sent] = []
-        self._first = {"bytes": self._cut_bytes, "tokens": self._cut_tokens, "gateway": self._cut_gateway}[self.way]()
+        self._first = {
+            "bytes": self._cut_bytes,
+            "tokens": self._cut_tokens,
+            "gateway": self._cut_gateway,
+        }[self.way]()
 
     def result_of(self, call_id: str) -> str:
         """What the tool of a call gives back."""
@@ -100,13 +119,20 @@ class CutReply:
         self.requests += 1
         if self.requests == 1:
             return self._first
-        left = [called._replace(id=f"{called.id}again{self.requests}") for called in self.left([json.dumps(request)])]
-        return self._recorded(b"".join(piece.data for piece in self._pieces("", left, ENDED[self.api])))
+        left = [
+            called._replace(id=f"{called.id}again{self.requests}")
+            for called in self.left([json.dumps(request)])
+        ]
+        return self._recorded(
+            b"".join(piece.data for piece in self._pieces("", left, ENDED[self.api]))
+        )
 
     def _call(self, index: int) -> Called:
         random = self._random
         arguments = json.dumps(
-            random_object(random), ensure_ascii=random.random() < 0.5, indent=random.choice([None, None, 1])
+            random_object(random),
+            ensure_ascii=random.random() < 0.5,
+            indent=random.choice([None, None, 1]),
         )
         return Called(f"c{index}", random.choice(TOOLS), arguments)
 
@@ -125,7 +151,9 @@ class CutReply:
         end = next(index for index, piece in enumerate(pieces) if piece.ends)
         sent = pieces[: self._random.randint(0, end)]
         self._note(sent, is_marked_early=True)
-        closing = _event({"type": "message_stop"}) if self.api == "anthropic" else b"data: [DONE]\n\n"
+        closing = (
+            _event({"type": "message_stop"}) if self.api == "anthropic" else b"data: [DONE]\n\n"
+        )
         return self._recorded(b"".join(piece.data for piece in sent) + closing)
 
     def _cut_tokens(self) -> Recorded:
@@ -134,7 +162,8 @@ class CutReply:
         whole = self.calls[last].arguments
         cut = self.calls[last]._replace(arguments=whole[: self._random.randint(0, len(whole))])
         shows_text = self.streams or self.api != "anthropic"
-        # Some servers say that such a reply has ended well. Nobody can know it of arguments that have not begun.
+        # Some servers say that such a reply has ended well. Nobody can know it of arguments that
+        # have not begun.
         is_false = shows_text and cut.arguments.strip() and self._random.random() < 0.3
         word = ENDED[self.api] if is_false else EARLY[self.api]
         is_whole = cut.arguments == whole
@@ -147,11 +176,17 @@ class CutReply:
         has_ended = any(piece.ends for piece in sent)
         closed = {piece.closes for piece in sent}
         self.sent = [
-            Sent(called.id, is_whole := has_ended or index in closed, is_whole and (has_ended or is_marked_early))
+            Sent(
+                called.id,
+                is_whole := has_ended or index in closed,
+                is_whole and (has_ended or is_marked_early),
+            )
             for index, called in enumerate(self.calls)
         ]
 
-    def _pieces(self, text: str, calls: list[Called], word: str, *, is_open: bool = False) -> list[Piece]:
+    def _pieces(
+        self, text: str, calls: list[Called], word: str, *, is_open: bool = False
+    ) -> list[Piece]:
         if self.streams:
             return list(_STREAMED[self.api](text, calls, word, is_open, self._random))
         body = json.dumps(_WHOLE[self.api](text, calls, word, is_open), ensure_ascii=False).encode()
@@ -191,7 +226,10 @@ def _until(pieces: list[Piece], at: int) -> list[Piece]:
 
 def _chat(text: str, calls: list[Called], word: str, is_open: bool) -> Json:
     functions = [{"name": called.name, "arguments": called.arguments} for called in calls]
-    asked = [{"id": called.id, "function": function} for called, function in zip(calls, functions, strict=True)]
+    asked = [
+        {"id": called.id, "function": function}
+        for called, function in zip(calls, functions, strict=True)
+    ]
     message = {"role": "assistant", "content": text or None, "tool_calls": asked or None}
     return {"id": "x", "choices": [{"message": message, "finish_reason": word}], "usage": USAGE}
 
@@ -212,20 +250,32 @@ def _responses(text: str, calls: list[Called], word: str, is_open: bool) -> Json
 
 
 def _item(called: Called) -> Json:
-    return {"type": "function_call", "call_id": called.id, "name": called.name, "arguments": called.arguments}
+    return {
+        "type": "function_call",
+        "call_id": called.id,
+        "name": called.name,
+        "arguments": called.arguments,
+    }
 
 
 def _anthropic(text: str, calls: list[Called], word: str, is_open: bool) -> Json:
     said = [{"type": "text", "text": text}] if text else []
     blocks = [
-        {"type": "tool_use", "id": called.id, "name": called.name, "input": _closed(called.arguments)}
+        {
+            "type": "tool_use",
+            "id": called.id,
+            "name": called.name,
+            "input": _closed(called.arguments),
+        }
         for called in calls
     ]
     return {"id": "a", "content": [*said, *blocks], "stop_reason": word, "usage": USAGE}
 
 
 def _closed(arguments: str) -> Any:
-    """What a server makes of arguments that were cut off, where it sends values: their longest readable beginning."""
+    """What a server makes of arguments that were cut off, where it sends values: their longest
+    readable beginning.
+    """
     for end in range(len(arguments), 0, -1):
         for closing in ("", "}", '"}', "]}", "}}", '"]}', '"}}', "null}"):
             try:
@@ -246,7 +296,9 @@ def _split(text: str, random: Random) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
-def _chat_stream(text: str, calls: list[Called], word: str, is_open: bool, random: Random) -> Iterable[Piece]:
+def _chat_stream(
+    text: str, calls: list[Called], word: str, is_open: bool, random: Random
+) -> Iterable[Piece]:
     def chunk(delta: Json, word: str | None = None, closes: int | None = None) -> Piece:
         choice = {"index": 0, "delta": delta, "finish_reason": word}
         return Piece(_event({"id": "x", "choices": [choice]}), closes, ends=word is not None)
@@ -255,7 +307,13 @@ def _chat_stream(text: str, calls: list[Called], word: str, is_open: bool, rando
         yield chunk({"role": "assistant", "content": text})
     for index, called in enumerate(calls):
         function = {"name": called.name, "arguments": ""}
-        yield chunk({"tool_calls": [{"index": index, "id": called.id, "type": "function", "function": function}]})
+        yield chunk(
+            {
+                "tool_calls": [
+                    {"index": index, "id": called.id, "type": "function", "function": function}
+                ]
+            }
+        )
         split = _split(called.arguments, random)
         for number, piece in enumerate(split, 1):
             delta = {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
@@ -265,28 +323,58 @@ def _chat_stream(text: str, calls: list[Called], word: str, is_open: bool, rando
     yield Piece(b"data: [DONE]\n\n")
 
 
-def _responses_stream(text: str, calls: list[Called], word: str, is_open: bool, random: Random) -> Iterable[Piece]:
+def _responses_stream(
+    text: str, calls: list[Called], word: str, is_open: bool, random: Random
+) -> Iterable[Piece]:
     whole = _responses(text, calls, word, is_open)
     said = len(whole["output"]) - len(calls)
     for index, item in enumerate(whole["output"]):
-        opened = {"type": "response.output_item.added", "output_index": index, "item": {**item, "arguments": ""}}
+        opened = {
+            "type": "response.output_item.added",
+            "output_index": index,
+            "item": {**item, "arguments": ""},
+        }
         yield Piece(_event(opened))
         if index < said:
-            yield Piece(_event({"type": "response.output_text.delta", "output_index": index, "delta": text}))
+            yield Piece(
+                _event({"type": "response.output_text.delta", "output_index": index, "delta": text})
+            )
         for piece in _split(item.get("arguments", ""), random):
-            delta = {"type": "response.function_call_arguments.delta", "output_index": index, "delta": piece}
+            delta = {
+                "type": "response.function_call_arguments.delta",
+                "output_index": index,
+                "delta": piece,
+            }
             yield Piece(_event(delta))
         closed = {"type": "response.output_item.done", "output_index": index, "item": item}
         yield Piece(_event(closed), closes=index - said if index >= said else None)
-    end = {"type": f"response.{whole['status']}", "response": whole | ({"output": []} if random.random() < 0.5 else {})}
+    end = {
+        "type": f"response.{whole['status']}",
+        "response": whole | ({"output": []} if random.random() < 0.5 else {}),
+    }
     yield Piece(_event(end), ends=True)
 
 
-def _anthropic_stream(text: str, calls: list[Called], word: str, is_open: bool, random: Random) -> Iterable[Piece]:
-    yield Piece(_event({"type": "message_start", "message": {"id": "a", "content": [], "usage": {"input_tokens": 7}}}))
+def _anthropic_stream(
+    text: str, calls: list[Called], word: str, is_open: bool, random: Random
+) -> Iterable[Piece]:
+    yield Piece(
+        _event(
+            {
+                "type": "message_start",
+                "message": {"id": "a", "content": [], "usage": {"input_tokens": 7}},
+            }
+        )
+    )
     if text:
         yield Piece(
-            _event({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": text}})
+            _event(
+                {
+                    "type": "content_block_start",
+                    "index": 0,
+                    "content_block": {"type": "text", "text": text},
+                }
+            )
         )
         yield Piece(_event({"type": "content_block_stop", "index": 0}))
     for number, called in enumerate(calls):
@@ -298,7 +386,11 @@ def _anthropic_stream(text: str, calls: list[Called], word: str, is_open: bool, 
             yield Piece(_event({"type": "content_block_delta", "index": index, "delta": delta}))
         if not (is_open and is_last and random.random() < 0.5):
             yield Piece(_event({"type": "content_block_stop", "index": index}), closes=number)
-    yield Piece(_event({"type": "message_delta", "delta": {"stop_reason": word}, "usage": {"output_tokens": 5}}))
+    yield Piece(
+        _event(
+            {"type": "message_delta", "delta": {"stop_reason": word}, "usage": {"output_tokens": 5}}
+        )
+    )
     yield Piece(_event({"type": "message_stop"}), ends=True)
 
 

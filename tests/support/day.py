@@ -1,4 +1,6 @@
-"""A day of an operator: a server on a disk, workers of the command line, runs, and what commands say of them."""
+"""A day of an operator: a server on a disk, workers of the command line, runs, and what commands
+say of them.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,11 @@ class Day:
     def __init__(self, folder: Path, server: DevServer, client: Client) -> None:
         self.server, self.client = server, client
         self.diary, self.log = folder / "diary", folder / "worker.log"
-        environment = {**clean_environment(folder), **OPEN.as_environment(), "TEMPORAL_ADDRESS": server.address}
+        environment = {
+            **clean_environment(folder),
+            **OPEN.as_environment(),
+            "TEMPORAL_ADDRESS": server.address,
+        }
         self.cli = Cli({**environment, "DIARY": str(self.diary)}, folder)
         self.runs: list[RunHandle] = []
         self._folder, self._metrics = folder, free_port()
@@ -58,7 +64,16 @@ class Day:
     ) -> AsyncIterator[subprocess.Popen[bytes]]:
         """A worker of the command line, with these tools of that file, until the block ends."""
         (self._folder / file).write_text(tools)
-        command = [sys.executable, "-m", "perdure.cli", "worker", "--task-queue", QUEUE, "--tools", f"{file}:{names}"]
+        command = [
+            sys.executable,
+            "-m",
+            "perdure.cli",
+            "worker",
+            "--task-queue",
+            QUEUE,
+            "--tools",
+            f"{file}:{names}",
+        ]
         measured = ["--metrics-address", str(self._metrics)] if len(self.runs) == 0 else []
         with self.log.open("ab") as log:
             process = subprocess.Popen(
@@ -71,14 +86,30 @@ class Day:
             process.kill()
             await asyncio.to_thread(process.wait)
 
-    async def start(self, model: ScriptedModel, runs: int, tool: Mapping[str, Any] = ONCE, **options: Any) -> None:
-        """Start so many runs of one agent; `tool` is what its file says of how its tool is executed."""
+    async def start(
+        self, model: ScriptedModel, runs: int, tool: Mapping[str, Any] = ONCE, **options: Any
+    ) -> None:
+        """Start so many runs of one agent; `tool` is what its file says of how its tool is
+        executed.
+        """
         connection = {"kind": "anonymous", "endpoint": model.openai_endpoint}
         agent = Agent.model_validate(
             {
                 "name": NAME,
-                "model": {"id": "m", "provider": "openai", "apiType": "chat", "connection": connection},
-                "tools": [{"name": "note", "kind": "function", "parameters": [], "perdure": {**ONCE, **tool}}],
+                "model": {
+                    "id": "m",
+                    "provider": "openai",
+                    "apiType": "chat",
+                    "connection": connection,
+                },
+                "tools": [
+                    {
+                        "name": "note",
+                        "kind": "function",
+                        "parameters": [],
+                        "perdure": {**ONCE, **tool},
+                    }
+                ],
             }
         )
         left = iter(range(runs))
@@ -87,7 +118,12 @@ class Day:
             for number in left:
                 given = RunOptions(**{"retry_base_seconds": 0.1, **options})
                 run = await start_run(
-                    self.client, agent, messages=QUESTION, id=f"{NAME}-{number}", task_queue=QUEUE, options=given
+                    self.client,
+                    agent,
+                    messages=QUESTION,
+                    id=f"{NAME}-{number}",
+                    task_queue=QUEUE,
+                    options=given,
                 )
                 self.runs.append(run)
 
@@ -97,7 +133,9 @@ class Day:
         """Wait until the server lists so many runs."""
 
         async def are_listed() -> bool:
-            return (await self.client.count_workflows(f"PerdureAgent = '{NAME}' AND {condition}")).count == runs
+            return (
+                await self.client.count_workflows(f"PerdureAgent = '{NAME}' AND {condition}")
+            ).count == runs
 
         await wait_for(are_listed, timeout=600)
 
@@ -107,8 +145,12 @@ class Day:
             return
 
         def asked() -> bool:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics}/metrics", timeout=30) as answer:
-                found = re.findall(rf"^{name}(?:{{.*}})? (\S+)$", answer.read().decode(), re.MULTILINE)
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self._metrics}/metrics", timeout=30
+            ) as answer:
+                found = re.findall(
+                    rf"^{name}(?:{{.*}})? (\S+)$", answer.read().decode(), re.MULTILINE
+                )
             return bool(found) and sum(map(float, found)) == value
 
         async def is_so() -> bool:

@@ -34,7 +34,8 @@ POLICY = {"by": ["finance"], "notRequester": True, "count": 2}
 def tokens_of_people() -> str:
     """The file of tokens of `PEOPLE`."""
     lines = [
-        f"  - {{token: {token(name)}, name: {name}, roles: {roles}{f', tenant: {tenant}' if tenant else ''}}}"
+        f"  - {{token: {token(name)}, name: {name}, roles: "
+        f"{roles}{f', tenant: {tenant}' if tenant else ''}}}"
         for name, (tenant, roles) in PEOPLE.items()
     ]
     return "\n".join(["tokens:", *lines])
@@ -75,7 +76,9 @@ class Waits:
         return CallApproval(**{**said, "id": uuid.uuid4().hex, **fields})
 
     async def update(self, decision: Any) -> str:
-        """Decide by an update of a plain client; returns the refusal's kind, "" where there is none."""
+        """Decide by an update of a plain client; returns the refusal's kind, "" where there is
+        none.
+        """
         try:
             await self.client.get_workflow_handle(self.run).execute_update(APPROVAL, decision)
         except WorkflowUpdateFailedError as error:
@@ -84,9 +87,13 @@ class Waits:
         return ""
 
 
-async def waiting_run(served: Served, client: Client, *, steered_by: str = "", key: str = "") -> Waits:
+async def waiting_run(
+    served: Served, client: Client, *, steered_by: str = "", key: str = ""
+) -> Waits:
     async with served.asking(token("ann")) as http:
-        started = await http.post("/runs", json={"agent": "tested"}, headers={"Idempotency-Key": key} if key else {})
+        started = await http.post(
+            "/runs", json={"agent": "tested"}, headers={"Idempotency-Key": key} if key else {}
+        )
         run = started.json()["id"]
         await waiting_call(http, run)
     if steered_by:

@@ -24,16 +24,26 @@ from perdure.payloads.converter import perdure_data_converter
 from perdure.protocol import search_attributes
 
 ONE_PARTITION = ("matching.numTaskqueueReadPartitions=1", "matching.numTaskqueueWritePartitions=1")
-"""Dynamic configuration: with the default of four, a server spends a quarter of its time on partitions."""
-SHORT_CONNECTIONS = ('frontend.keepAliveMaxConnectionAge="1s"', 'frontend.keepAliveMaxConnectionAgeGrace="1s"')
-"""Every server closes old connections, as a rule after five minutes, and what is asked just then is lost."""
+"""Dynamic configuration: with the default of four, a server spends a quarter of its time on
+partitions."""
+SHORT_CONNECTIONS = (
+    'frontend.keepAliveMaxConnectionAge="1s"',
+    'frontend.keepAliveMaxConnectionAgeGrace="1s"',
+)
+"""Every server closes old connections, as a rule after five minutes, and what is asked just then is
+lost."""
 
 
 @asynccontextmanager
 async def server_in_memory(
-    *settings: str, data_converter: DataConverter = perdure_data_converter, arguments: tuple[str, ...] = (), **more: Any
+    *settings: str,
+    data_converter: DataConverter = perdure_data_converter,
+    arguments: tuple[str, ...] = (),
+    **more: Any,
 ) -> AsyncIterator[WorkflowEnvironment]:
-    """A server with perdure's search attributes; `settings` are pairs of dynamic configuration, `key=value`."""
+    """A server with perdure's search attributes; `settings` are pairs of dynamic configuration,
+    `key=value`.
+    """
     binary = find_binary()
     async with await WorkflowEnvironment.start_local(
         data_converter=data_converter,
@@ -103,7 +113,10 @@ class DevServer:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self.kill()
 

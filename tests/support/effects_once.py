@@ -1,4 +1,6 @@
-"""Runs whose tools have effects that can be counted, while their workers are killed at random moments."""
+"""Runs whose tools have effects that can be counted, while their workers are killed at random
+moments.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,16 @@ class Ledger:
             "servers": [{"url": self.url}],
             "paths": {
                 "/entries": {
-                    "post": {"operationId": "add_entry", "parameters": [ENTRY], "responses": answer},
-                    "put": {"operationId": "put_entry", "parameters": [ENTRY, KEY], "responses": answer},
+                    "post": {
+                        "operationId": "add_entry",
+                        "parameters": [ENTRY],
+                        "responses": answer,
+                    },
+                    "put": {
+                        "operationId": "put_entry",
+                        "parameters": [ENTRY, KEY],
+                        "responses": answer,
+                    },
                 }
             },
         }
@@ -111,8 +121,17 @@ def conversation(id: str, rounds: int = 2) -> list[ScriptedReply]:
     replies: list[ScriptedReply] = []
     for number in range(rounds):
         names = [*ONCE, *REPEATABLE]
-        replies += [asks(call(name, f"{name}-{number}", text=f"{id}/{name}-{number}")) for name in names]
-        replies.append(asks(*(call(name, f"{name}-all-{number}", text=f"{id}/{name}-all-{number}") for name in names)))
+        replies += [
+            asks(call(name, f"{name}-{number}", text=f"{id}/{name}-{number}")) for name in names
+        ]
+        replies.append(
+            asks(
+                *(
+                    call(name, f"{name}-all-{number}", text=f"{id}/{name}-all-{number}")
+                    for name in names
+                )
+            )
+        )
     return [*(each.model_copy(update={"delay": 0.05}) for each in replies), says("All done.")]
 
 
@@ -130,20 +149,30 @@ class Crowd:
         (self.folder / id).mkdir()
         openapi = {"name": "ledger", "kind": "openapi", "specification": f"{kept.url}/openapi.json"}
         agent = scripted_agent(model, [_function("pay"), _function("step"), openapi])
-        options = RunOptions(parallel_tool_calls=True, max_iterations=20, max_llm_retries=10, retry_base_seconds=0.1)
+        options = RunOptions(
+            parallel_tool_calls=True, max_iterations=20, max_llm_retries=10, retry_base_seconds=0.1
+        )
         return await start_run(
-            self.client, agent, messages=list(QUESTION), task_queue=self.queue, id=id, options=options
+            self.client,
+            agent,
+            messages=list(QUESTION),
+            task_queue=self.queue,
+            id=id,
+            options=options,
         )
 
     async def worker(self) -> ForkedProcess:
-        job = WorkerJob(address=self.address, task_queue=self.queue, folder=str(self.folder), linger=0.2)
+        job = WorkerJob(
+            address=self.address, task_queue=self.queue, folder=str(self.folder), linger=0.2
+        )
         return await self.nursery.start(job)
 
     @asynccontextmanager
     async def killing(
         self, workers: int, pauses: tuple[float, float], most: int | None = None
     ) -> AsyncIterator[list[float]]:
-        """Workers of which one is killed and replaced again and again while the block runs, `most` times at most.
+        """Workers of which one is killed and replaced again and again while the block runs, `most`
+        times at most.
 
         The block ends with an error where that is not possible.
         """
@@ -170,7 +199,9 @@ def _function(name: str) -> dict[str, Any]:
 
 
 def check(crowd: Crowd, kept: Ledger, ids: list[str]) -> None:
-    """No effect of a call that is not to be repeated came twice, and each other call kept its one key."""
+    """No effect of a call that is not to be repeated came twice, and each other call kept its one
+    key.
+    """
     twice = {text: count for text, count in kept.added.items() if count > 1}
     assert not twice, f"entries that were added more than once: {twice}"
     assert all(len(keys) == 1 and "" not in keys for keys in kept.put.values()), kept.put

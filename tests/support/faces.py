@@ -1,4 +1,6 @@
-"""The faces of a gateway: each takes one message for a session and streams what becomes of it, in its own form."""
+"""The faces of a gateway: each takes one message for a session and streams what becomes of it, in
+its own form.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,19 @@ class Face:
         """The arguments of a request."""
         headers = {self.session_header: session} if self.session_header else {}
         url = self.path.replace("SESSION", session)
-        return {"url": url, "json": self.body(session, text, stream), "headers": headers, "timeout": 60}
+        return {
+            "url": url,
+            "json": self.body(session, text, stream),
+            "headers": headers,
+            "timeout": 60,
+        }
 
     async def pieces(self, http: httpx2.AsyncClient, session: str) -> AsyncIterator[str]:
         """Ask, and yield what is said as it comes."""
-        async with http.stream("POST", **self.asked(session)) as answer, aclosing(_frames(answer)) as frames:
+        async with (
+            http.stream("POST", **self.asked(session)) as answer,
+            aclosing(_frames(answer)) as frames,
+        ):
             async for event, data in frames:
                 if said := self.text(event, data):
                     yield said
@@ -65,7 +75,10 @@ def _octopus(session: str, text: str, stream: bool) -> dict[str, Any]:
 
 
 def _page(session: str, text: str, stream: bool) -> dict[str, Any]:
-    return {"id": session, "messages": [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": text}]}]}
+    return {
+        "id": session,
+        "messages": [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": text}]}],
+    }
 
 
 def _thread(session: str, text: str, stream: bool) -> dict[str, Any]:
@@ -75,13 +88,25 @@ def _thread(session: str, text: str, stream: bool) -> dict[str, Any]:
 
 
 def _a2a(session: str, text: str, stream: bool) -> dict[str, Any]:
-    said = {"messageId": "m1", "contextId": session, "role": "user", "parts": [{"kind": "text", "text": text}]}
+    said = {
+        "messageId": "m1",
+        "contextId": session,
+        "role": "user",
+        "parts": [{"kind": "text", "text": text}],
+    }
     method = "message/stream" if stream else "message/send"
-    return {"jsonrpc": "2.0", "id": "1", "method": method, "params": {"message": {**said, "kind": "message"}}}
+    return {
+        "jsonrpc": "2.0",
+        "id": "1",
+        "method": method,
+        "params": {"message": {**said, "kind": "message"}},
+    }
 
 
 def _chat_text(event: str, data: Any) -> str:
-    return "".join(each["delta"].get("content") or "" for each in data.get("choices", ()) if each["delta"])
+    return "".join(
+        each["delta"].get("content") or "" for each in data.get("choices", ()) if each["delta"]
+    )
 
 
 def _a2a_text(event: str, data: Any) -> str:
@@ -95,10 +120,19 @@ def _of_type(type: str, field: str) -> Callable[[str, Any], str]:
 
 FACES: dict[str, Face] = {
     "chat": Face("/v1/chat/completions", _chat, _chat_text, "x-perdure-session"),
-    "responses": Face("/v1/responses", _response, _of_type("response.output_text.delta", "delta"), "x-perdure-session"),
+    "responses": Face(
+        "/v1/responses",
+        _response,
+        _of_type("response.output_text.delta", "delta"),
+        "x-perdure-session",
+    ),
     "kaos": Face("/kaos/tested/v1/chat/completions", _chat, _chat_text, "x-session-id"),
-    "octopus": Face("/api/chat/SESSION/send", _octopus, _of_type("token", "text"), answers_whole=False),
+    "octopus": Face(
+        "/api/chat/SESSION/send", _octopus, _of_type("token", "text"), answers_whole=False
+    ),
     "ai-sdk": Face("/ai/tested", _page, _of_type("text-delta", "delta"), answers_whole=False),
-    "ag-ui": Face("/ag-ui/tested", _thread, _of_type("TEXT_MESSAGE_CONTENT", "delta"), answers_whole=False),
+    "ag-ui": Face(
+        "/ag-ui/tested", _thread, _of_type("TEXT_MESSAGE_CONTENT", "delta"), answers_whole=False
+    ),
     "a2a": Face("/a2a/tested", _a2a, _a2a_text),
 }

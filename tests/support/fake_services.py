@@ -1,4 +1,6 @@
-"""The strict fakes of model services on one loopback port, each below a path of its own and in its service's form."""
+"""The strict fakes of model services on one loopback port, each below a path of its own and in its
+service's form.
+"""
 
 from __future__ import annotations
 
@@ -52,18 +54,26 @@ class Account:
         if turn.instead == "declines":
             return 200, self.server.declined()
         offered = dict(zip(self._tools, self.server.offered(body), strict=True))
-        return 200, self.server.reply([(offered.get(name, name), text) for name, text in turn.calls], turn.text)
+        return 200, self.server.reply(
+            [(offered.get(name, name), text) for name, text in turn.calls], turn.text
+        )
 
 
 class FakeServices(RecordedServer):
-    """Answers `/NAME/…` as the service NAME does, in the conversation whose number stands in the request."""
+    """Answers `/NAME/…` as the service NAME does, in the conversation whose number stands in the
+    request.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._accounts: dict[tuple[str, str], Account] = {}
 
-    def open(self, server: StrictServer, number: int, tools: Sequence[str], turns: Sequence[Turn]) -> Account:
-        """Return the account in which this conversation takes place: "conversation NUMBER" is said in it."""
+    def open(
+        self, server: StrictServer, number: int, tools: Sequence[str], turns: Sequence[Turn]
+    ) -> Account:
+        """Return the account in which this conversation takes place: "conversation NUMBER" is said
+        in it.
+        """
         account = self._accounts[server.name, str(number)] = Account(server, tools, turns)
         return account
 

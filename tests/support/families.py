@@ -43,13 +43,21 @@ def write_agent(
         "tools": list(tools),
         **fields,
     }
-    file.write_text(f"---\n{json.dumps(frontmatter, indent=1)}\n---\n{prompt.replace('{name}', name)}\n")
+    file.write_text(
+        f"---\n{json.dumps(frontmatter, indent=1)}\n---\n{prompt.replace('{name}', name)}\n"
+    )
     return file
 
 
 def calls(path: str, name: str = "", **more: Any) -> dict[str, Any]:
     """A tool that is another agent with its own loop."""
-    return {"name": name or Path(path).stem, "kind": "prompty", "path": path, "mode": "agentic", **more}
+    return {
+        "name": name or Path(path).stem,
+        "kind": "prompty",
+        "path": path,
+        "mode": "agentic",
+        **more,
+    }
 
 
 def takes(*names: str) -> list[dict[str, Any]]:

@@ -21,7 +21,9 @@ Scripted = Callable[[Script], ScriptedModel]
 
 
 def activity(name: str, queue: str, parameters: str = "", **more: Any) -> dict[str, Any]:
-    """A tool of `kind: activity`; `parameters` are like `name:string! times:integer`, where `!` means required."""
+    """A tool of `kind: activity`; `parameters` are like `name:string! times:integer`, where `!`
+    means required.
+    """
     return _tool("activity", name, queue, parameters, more)
 
 
@@ -30,7 +32,9 @@ def workflow(name: str, queue: str, parameters: str = "", **more: Any) -> dict[s
     return _tool("workflow", name, queue, parameters, more)
 
 
-def _tool(kind: str, name: str, queue: str, parameters: str, more: Mapping[str, Any]) -> dict[str, Any]:
+def _tool(
+    kind: str, name: str, queue: str, parameters: str, more: Mapping[str, Any]
+) -> dict[str, Any]:
     policy = {"perdure": more["perdure"]} if "perdure" in more else {}
     options = {key: value for key, value in more.items() if key != "perdure"}
     return {
@@ -50,7 +54,9 @@ def _parameter(written: str) -> dict[str, Any]:
 
 def agent_with(scripted: Scripted, tool: Mapping[str, Any], **arguments: Any) -> Agent:
     """An agent whose model calls the tool once, and then says `done`."""
-    return scripted_agent(scripted([asks(call(tool["name"], "c1", **arguments)), says("done")]), [tool])
+    return scripted_agent(
+        scripted([asks(call(tool["name"], "c1", **arguments)), says("done")]), [tool]
+    )
 
 
 def answer_of(messages: list[Message]) -> str:
@@ -59,13 +65,17 @@ def answer_of(messages: list[Message]) -> str:
     return answer.text
 
 
-async def answer(stage: Stage, scripted: Scripted, tool: Mapping[str, Any], **arguments: Any) -> str:
+async def answer(
+    stage: Stage, scripted: Scripted, tool: Mapping[str, Any], **arguments: Any
+) -> str:
     """What the model is told when it calls the tool with these arguments."""
     run = await stage.start(agent_with(scripted, tool, **arguments))
     return answer_of((await run.result()).messages)
 
 
-async def started(stage: Stage, scripted: Scripted, tool: Mapping[str, Any], **arguments: Any) -> RunHandle:
+async def started(
+    stage: Stage, scripted: Scripted, tool: Mapping[str, Any], **arguments: Any
+) -> RunHandle:
     """A run whose model calls the tool."""
     return await stage.start(agent_with(scripted, tool, **arguments), cancel_grace=0.0)
 
@@ -76,4 +86,7 @@ async def is_at_last_link(child: WorkflowHandle[Any, Any], links: int) -> bool:
         description = await child.describe()
     except RPCError:  # It is not there yet.
         return False
-    return not links or description.raw_description.workflow_execution_info.first_run_id != description.run_id
+    return (
+        not links
+        or description.raw_description.workflow_execution_info.first_run_id != description.run_id
+    )

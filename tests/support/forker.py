@@ -1,9 +1,10 @@
-"""Forks `perdure …` and workers on demand: `python -m tests.support.forker`, with a socket as stdin.
+"""Forks `perdure …` and workers on demand: `python -m tests.support.forker`, with a socket as
+stdin.
 
-Importing everything takes a second, forking a process that has done so milliseconds; all else is as in a process of
-its own. A request is the length of its JSON, and with it the file descriptors of stdin, stdout and stderr;
-then the JSON (`Task`). Each line on stdout is `started PID` or `ended PID CODE`. At the end of the requests, all
-processes are killed.
+Importing everything takes a second, forking a process that has done so milliseconds; all else is as
+in a process of its own. A request is the length of its JSON, and with it the file descriptors of
+stdin, stdout and stderr; then the JSON (`Task`). Each line on stdout is `started PID` or `ended PID
+CODE`. At the end of the requests, all processes are killed.
 """
 
 from __future__ import annotations
@@ -129,7 +130,9 @@ def _become(task: Task, descriptors: list[int]) -> NoReturn:
     output = io.BufferedWriter(io.FileIO(1, "w"))
     sys.stdout = io.TextIOWrapper(output, encoding=sys.stdout.encoding, line_buffering=os.isatty(1))
     errors = io.BufferedWriter(io.FileIO(2, "w"))
-    sys.stderr = io.TextIOWrapper(errors, sys.stderr.encoding, "backslashreplace", line_buffering=True)
+    sys.stderr = io.TextIOWrapper(
+        errors, sys.stderr.encoding, "backslashreplace", line_buffering=True
+    )
     faulthandler.enable(2)  # what it was doing, for a test that ends it by SIGABRT
     os.environ.clear()
     os.environ.update(task["environment"])

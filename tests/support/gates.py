@@ -30,7 +30,9 @@ class Gate:
 
 
 class GatedReplies:
-    """A script whose reply of that number, from 1, waits until it is let through; a further attempt does not wait."""
+    """A script whose reply of that number, from 1, waits until it is let through; a further attempt
+    does not wait.
+    """
 
     def __init__(self, *replies: ScriptedReply | Sequence[ScriptedReply], held: int = 1) -> None:
         self.open = threading.Event()
@@ -46,7 +48,9 @@ class GatedReplies:
 
     async def wait_until_reached(self) -> None:
         """Fails the test when nobody has asked for that reply within a minute."""
-        assert await asyncio.to_thread(self._reached.wait, 60), f"reply {self._held} was not asked for within 60 s"
+        assert await asyncio.to_thread(self._reached.wait, 60), (
+            f"reply {self._held} was not asked for within 60 s"
+        )
 
 
 async def seconds_until(event: asyncio.Event, timeout: float = 10.0) -> float:

@@ -19,10 +19,19 @@ from .workers import Nursery
 
 
 class Ground:
-    """One gateway or several, each at a port of its own, and a worker: processes that come back after each kill."""
+    """One gateway or several, each at a port of its own, and a worker: processes that come back
+    after each kill.
+    """
 
     def __init__(
-        self, cli: Cli, nursery: Nursery, job: WorkerJob, agent: Path, *, gateways: int = 1, victims: Sequence[str]
+        self,
+        cli: Cli,
+        nursery: Nursery,
+        job: WorkerJob,
+        agent: Path,
+        *,
+        gateways: int = 1,
+        victims: Sequence[str],
     ) -> None:
         self.queue = job.task_queue
         self.ports = [free_port() for _ in range(gateways)]
@@ -33,8 +42,12 @@ class Ground:
         self._worker: ForkedProcess
 
     @asynccontextmanager
-    async def killing(self, pauses: tuple[float, float], most: float = math.inf) -> AsyncIterator[None]:
-        """While the block runs, kill the victims in turn, a pause after each is there again, `most` times."""
+    async def killing(
+        self, pauses: tuple[float, float], most: float = math.inf
+    ) -> AsyncIterator[None]:
+        """While the block runs, kill the victims in turn, a pause after each is there again, `most`
+        times.
+        """
         self._worker = await self._nursery.start(self._job)
         await asyncio.gather(*map(self._serve, self.ports))
         killing = asyncio.create_task(self._kill_in_turn(pauses, most))
@@ -47,7 +60,9 @@ class Ground:
                 killing.result()
 
     async def has_runs(self, client: Client, expected: int, query: str = "") -> None:
-        """See that so many runs were started here, and not one more; the server's lists are late."""
+        """See that so many runs were started here, and not one more; the server's lists are
+        late.
+        """
         asked = f"TaskQueue = '{self.queue}'{query}"
         while (await client.count_workflows(asked)).count < expected:
             await asyncio.sleep(0.1)

@@ -50,7 +50,10 @@ def behave(how: str, /, place: str = "") -> str:
             Path(place).write_text(str(child))
             os._exit(3)
         case "read":
-            return subprocess.run(["cat"], capture_output=True, text=True, check=True).stdout + sys.stdin.read()
+            return (
+                subprocess.run(["cat"], capture_output=True, text=True, check=True).stdout
+                + sys.stdin.read()
+            )
         case "leave":
             sys.exit("gone")
         case "hang":

@@ -68,10 +68,19 @@ class KillScenarios:
             def begin(play: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
                 return asyncio.create_task(in_turn(play))
 
-            def stage(name: str, script: Script, play: Callable[[Scene], Coroutine[Any, Any, Outcome]]) -> None:
+            def stage(
+                name: str, script: Script, play: Callable[[Scene], Coroutine[Any, Any, Outcome]]
+            ) -> None:
                 model = stack.enter_context(ScriptedModel(script))
                 held = script if isinstance(script, HeldConversation) else None
-                scene = Scene(client, nursery, model, folder, client.service_client.config.target_host, held=held)
+                scene = Scene(
+                    client,
+                    nursery,
+                    model,
+                    folder,
+                    client.service_client.config.target_host,
+                    held=held,
+                )
                 scenarios._tasks[name] = begin(play(scene))
 
             poisoned = [asks(call("kill_worker", "call_1")), says("That did not go well.")]
@@ -82,7 +91,9 @@ class KillScenarios:
             victim = await stack.enter_async_context(DevServer(folder / "server.db"))
             scenarios.server_kill = begin(server_killed(victim, nursery, folder))
             for case in KILLED_VECTORS:
-                scenarios.vectors[case.name] = begin(vector_killed(client, nursery, folder, case, "openai-chat"))
+                scenarios.vectors[case.name] = begin(
+                    vector_killed(client, nursery, folder, case, "openai-chat")
+                )
             for point in POINTS:
                 stage(str(point), HeldConversation(point), partial(worker_killed_at, point=point))
             tasks = [*scenarios._tasks.values(), scenarios.server_kill, *scenarios.vectors.values()]

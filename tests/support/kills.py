@@ -52,7 +52,9 @@ def conversation(count: int = ROUNDS) -> list[ScriptedReply]:
 
 
 class HeldConversation(GatedReplies):
-    """The conversation, in which the first model call of one point is not answered until it is let go."""
+    """The conversation, in which the first model call of one point is not answered until it is let
+    go.
+    """
 
     def __init__(self, point: Point) -> None:
         super().__init__(*conversation(), held=point.number if point.kind == "model" else 0)
@@ -82,7 +84,12 @@ class Scene:
         return self.root / self.id
 
     async def start(
-        self, agent: Agent, *, task_queue: str | None = None, messages: list[Message] | None = None, **options: Any
+        self,
+        agent: Agent,
+        *,
+        task_queue: str | None = None,
+        messages: list[Message] | None = None,
+        **options: Any,
     ) -> RunHandle:
         self.run = await start_run(
             self.client,
@@ -96,7 +103,9 @@ class Scene:
 
     async def worker(self) -> ForkedProcess:
         return await self.nursery.start(
-            WorkerJob(address=self.address, task_queue=self.id, folder=str(self.root), vector=self.vector)
+            WorkerJob(
+                address=self.address, task_queue=self.id, folder=str(self.root), vector=self.vector
+            )
         )
 
     def hold(self, point: Point) -> None:
@@ -121,9 +130,13 @@ class Scene:
         return f"call_{point.number}" in count(self.folder, "start")
 
     def next_start(self, moment: float) -> float | None:
-        """Seconds from that moment to the next beginning of a model call or a tool; None when there was none."""
+        """Seconds from that moment to the next beginning of a model call or a tool; None when there
+        was none.
+        """
         requests = [request.received_at for request in self.model.requests]
-        starts: list[float] = [entry["at"] for entry in read_diary(self.folder) if entry["event"] == "start"]
+        starts: list[float] = [
+            entry["at"] for entry in read_diary(self.folder) if entry["event"] == "start"
+        ]
         following = [at - moment for at in requests + starts if at > moment]
         return min(following) if following else None
 
@@ -132,7 +145,8 @@ class Scene:
         result = await asyncio.wait_for(self.run.result(), 60)
         self.release()
         await asyncio.to_thread(
-            self.model.wait_until, lambda: all(request.finished_at for request in self.model.requests)
+            self.model.wait_until,
+            lambda: all(request.finished_at for request in self.model.requests),
         )
         await replay_runs(self.client, self.run.id)
         steps = [request.step for request in self.model.requests]
@@ -168,7 +182,9 @@ class Outcome:
 
 async def delays_of(client: Client, workflow_id: str) -> list[str]:
     history = await client.get_workflow_handle(workflow_id).fetch_history()
-    scheduled = {event.event_id: event.activity_task_scheduled_event_attributes for event in history.events}
+    scheduled = {
+        event.event_id: event.activity_task_scheduled_event_attributes for event in history.events
+    }
     delays = []
     for event in history.events:
         when = event.event_time.ToDatetime().time()
@@ -176,11 +192,16 @@ async def delays_of(client: Client, workflow_id: str) -> list[str]:
             timeout = TimeoutType.Name(event.workflow_task_timed_out_event_attributes.timeout_type)
             delays.append(f"{when} workflow task: {timeout}")
         elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
-            delays.append(f"{when} workflow task: {event.workflow_task_failed_event_attributes.failure.message}")
+            delays.append(
+                f"{when} workflow task: "
+                f"{event.workflow_task_failed_event_attributes.failure.message}"
+            )
         started = event.activity_task_started_event_attributes
         if started.attempt > 1:
             activity = scheduled[started.scheduled_event_id].activity_type.name
-            delays.append(f"{when} {activity}, attempt {started.attempt}: {started.last_failure.message}")
+            delays.append(
+                f"{when} {activity}, attempt {started.attempt}: {started.last_failure.message}"
+            )
     return delays
 
 

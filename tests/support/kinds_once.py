@@ -1,4 +1,6 @@
-"""Runs that call every kind of tool that acts, while their workers are killed; effects are counted at the far ends."""
+"""Runs that call every kind of tool that acts, while their workers are killed; effects are counted
+at the far ends.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ class FarEnds:
             case "mcp":
                 return Counter(self.notes.read_text().splitlines() if self.notes.exists() else [])
             case "openapi" | "prompty":
-                return Counter({text: n for text, n in self.kept.added.items() if f"/{kind}-" in text})
+                return Counter(
+                    {text: n for text, n in self.kept.added.items() if f"/{kind}-" in text}
+                )
             case "activity":
                 return self.noted
             case "isolated":
@@ -79,8 +83,17 @@ class FarEnds:
         (self.folder / id).mkdir()
         api = [self.declared["openapi"]]
         prompt = "system:\nNote it.\n\nuser:\n{{question}}"
-        write_agent(self.folder / id, "inside.prompty", model, tools=api, inputs=takes("question"), prompt=prompt)
-        chief = write_agent(self.folder / id, "chief.prompty", model, tools=[self.declared[kind] for kind in kinds])
+        write_agent(
+            self.folder / id,
+            "inside.prompty",
+            model,
+            tools=api,
+            inputs=takes("question"),
+            prompt=prompt,
+        )
+        chief = write_agent(
+            self.folder / id, "chief.prompty", model, tools=[self.declared[kind] for kind in kinds]
+        )
         options = RunOptions(max_iterations=50, max_llm_retries=10, retry_base_seconds=0.1)
         return await start_run(
             self.crowd.client,
@@ -105,18 +118,31 @@ async def far_ends(crowd: Crowd) -> AsyncIterator[FarEnds]:
         return "noted"
 
     with ledger() as kept, serving(make_server().streamable_http_app()) as web:
-        async with office.served() as url, Worker(crowd.client, task_queue=queue, activities=[note]):
+        async with (
+            office.served() as url,
+            Worker(crowd.client, task_queue=queue, activities=[note]),
+        ):
             declared: dict[str, dict[str, Any]] = {
-                "function": {"name": "pay", "kind": "function", "parameters": [{"name": "text", "kind": "string"}]},
+                "function": {
+                    "name": "pay",
+                    "kind": "function",
+                    "parameters": [{"name": "text", "kind": "string"}],
+                },
                 "mcp": on_http(f"{web}/mcp", allowedTools=["write.it"]),
-                "openapi": {"name": "ledger", "kind": "openapi", "specification": f"{kept.url}/openapi.json"},
+                "openapi": {
+                    "name": "ledger",
+                    "kind": "openapi",
+                    "specification": f"{kept.url}/openapi.json",
+                },
                 "prompty": calls("inside.prompty", parameters=takes("question")),
                 "activity": foreign_activity("note", queue, "text:string!", arguments="positional"),
                 "a2a": {
                     "name": "office",
                     "kind": "a2a",
                     "connection": {"kind": "anonymous", "endpoint": url},
-                    "perdure": {"idempotent": False},  # this agent does not look at the ids of messages
+                    "perdure": {
+                        "idempotent": False
+                    },  # this agent does not look at the ids of messages
                 },
                 "isolated": {
                     "name": "sign",
@@ -128,7 +154,9 @@ async def far_ends(crowd: Crowd) -> AsyncIterator[FarEnds]:
 
 
 def script(id: str, kinds: Sequence[str], rounds: int, folder: Path) -> Any:
-    """One call of each kind in each round, one after the other; the agent that is called adds one entry."""
+    """One call of each kind in each round, one after the other; the agent that is called adds one
+    entry.
+    """
     replies: list[ScriptedReply] = []
     for number in range(rounds):
         for kind in kinds:
@@ -142,7 +170,9 @@ def script(id: str, kinds: Sequence[str], rounds: int, folder: Path) -> Any:
                 "a2a": ("office", {"message": f"echo {text}"}),
                 "isolated": ("sign", {"text": text, "place": str(folder / "signed.txt")}),
             }[kind]
-            replies.append(asks(call(name, f"{kind}-{number}", **arguments)).model_copy(update={"delay": 0.05}))
+            replies.append(
+                asks(call(name, f"{kind}-{number}", **arguments)).model_copy(update={"delay": 0.05})
+            )
     replies.append(says("All done."))
 
     def reply(request: ScriptedRequest) -> ScriptedReply:
@@ -157,9 +187,16 @@ def script(id: str, kinds: Sequence[str], rounds: int, folder: Path) -> Any:
 
 
 async def play(
-    crowd: Crowd, kinds: Sequence[str], *, kills: int, at_once: int, rounds: int, pauses: tuple[float, float]
+    crowd: Crowd,
+    kinds: Sequence[str],
+    *,
+    kills: int,
+    at_once: int,
+    rounds: int,
+    pauses: tuple[float, float],
 ) -> int:
-    """Runs of these kinds, batch after batch, until so many workers were killed; how many effects there were.
+    """Runs of these kinds, batch after batch, until so many workers were killed; how many effects
+    there were.
 
     None came twice, and each call whose success was recorded had exactly one.
     """
@@ -173,17 +210,26 @@ async def play(
                 with ExitStack() as models:
                     scripts = [script(id, kinds, rounds, crowd.folder) for id in batch]
                     served = [models.enter_context(ScriptedModel(each)) for each in scripts]
-                    runs = [await ends.start(model, id, kinds) for model, id in zip(served, batch, strict=True)]
+                    runs = [
+                        await ends.start(model, id, kinds)
+                        for model, id in zip(served, batch, strict=True)
+                    ]
                     ended += await asyncio.gather(*(run.result() for run in runs))
         effects = {kind: ends.effects(kind, ids) for kind in kinds}
-    twice = {kind: {text: n for text, n in counted.items() if n > 1} for kind, counted in effects.items()}
+    twice = {
+        kind: {text: n for text, n in counted.items() if n > 1} for kind, counted in effects.items()
+    }
     assert not any(twice.values()), twice
     succeeded = Counter[str]()
     for result in ended:
         assert result.output == "All done."
         succeeded.update(_kind(message) for message in result.messages if _has_succeeded(message))
     for kind in kinds:
-        assert effects[kind].total() >= succeeded[kind] > 0, (kind, effects[kind].total(), succeeded)
+        assert effects[kind].total() >= succeeded[kind] > 0, (
+            kind,
+            effects[kind].total(),
+            succeeded,
+        )
     return sum(counted.total() for counted in effects.values())
 
 
@@ -192,7 +238,9 @@ def _kind(message: Message) -> str:
 
 
 def _has_succeeded(message: Message) -> bool:
-    """Whether its effect is certain: a called agent, whose answer is that of its own tool, may not know it."""
+    """Whether its effect is certain: a called agent, whose answer is that of its own tool, may not
+    know it.
+    """
     if message.role != "tool" or "status" in message.metadata:
         return False
     return _kind(message) != "prompty" or "noted" in message.text

@@ -45,7 +45,9 @@ async def _later(said: Awaitable[Said]) -> ScriptedReply | ModelReply:
 
 
 class ClockedEffects(DirectEffects):
-    """A clock of their own: waiting takes no time and is noted. And a log of events, such as the workflow keeps."""
+    """A clock of their own: waiting takes no time and is noted. And a log of events, such as the
+    workflow keeps.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,7 +72,9 @@ class ClockedEffects(DirectEffects):
         await super().sleep(0, why)
         self.after_wait()
 
-    def emit(self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None) -> None:
+    def emit(
+        self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None
+    ) -> None:
         self.log.append(type, iteration, data, time=self.seconds, call_id=call_id)
         super().emit(type, iteration, data, call_id=call_id)
         self._emitted[type] += 1
@@ -89,8 +93,8 @@ class Clocked(InProcessRun):
 class Stage:
     """One run to be played: `Stage(says("Hi"), tools={…}, max_iterations=3)`.
 
-    Named arguments are fields of `RunOptions`, else arguments of `InProcessRun`. Tools are declared without
-    parameters when no `agent` is given.
+    Named arguments are fields of `RunOptions`, else arguments of `InProcessRun`. Tools are declared
+    without parameters when no `agent` is given.
     """
 
     def __init__(

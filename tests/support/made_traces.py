@@ -35,7 +35,9 @@ class Made:
         kind: SpanKind = SpanKind.INTERNAL,
         **attributes: Any,
     ) -> ReadableSpan:
-        """A span; two underscores are a dot in an attribute's name, and a value that is no scalar becomes JSON."""
+        """A span; two underscores are a dot in an attribute's name, and a value that is no scalar
+        becomes JSON.
+        """
         told = {
             "gen_ai__operation__name": name.partition(" ")[0],
             **attributes,
@@ -57,19 +59,32 @@ class Made:
         self.spans.append(span)
         return span
 
-    def chat(self, start: float, end: float, parent: ReadableSpan, **attributes: Any) -> ReadableSpan:
+    def chat(
+        self, start: float, end: float, parent: ReadableSpan, **attributes: Any
+    ) -> ReadableSpan:
         """A model call with 1,200 tokens in and 85 out."""
         used = {"gen_ai__usage__input_tokens": 1200, "gen_ai__usage__output_tokens": 85}
-        return self.add("chat gpt-4o", start, end, parent, kind=SpanKind.CLIENT, **{**used, **attributes})
+        return self.add(
+            "chat gpt-4o", start, end, parent, kind=SpanKind.CLIENT, **{**used, **attributes}
+        )
 
 
 def a_refund(nasty: str = "") -> list[ReadableSpan]:
-    """A run with a retry, a sub-agent, a failed tool, a wait of two days for a person, and content."""
+    """A run with a retry, a sub-agent, a failed tool, a wait of two days for a person, and
+    content.
+    """
     made = Made()
     root = made.add(
-        "invoke_agent dispute_resolver", 0, 184_000, events={6.0: "steering"}, gen_ai__agent__name="dispute_resolver"
+        "invoke_agent dispute_resolver",
+        0,
+        184_000,
+        events={6.0: "steering"},
+        gen_ai__agent__name="dispute_resolver",
     )
-    question = {"role": "user", "parts": [_text(f"Customer 4417 was charged twice for order 88213. Why? {nasty}")]}
+    question = {
+        "role": "user",
+        "parts": [_text(f"Customer 4417 was charged twice for order 88213. Why? {nasty}")],
+    }
     system = [_text("You resolve disputes about payments.")]
     plan = {
         "role": "assistant",
@@ -100,9 +115,15 @@ def a_refund(nasty: str = "") -> list[ReadableSpan]:
         gen_ai__tool__call__result="\n".join(f"charge {n}" for n in range(40)),
     )
     made.add("retry rate_limit", 2.4, 14.4, root)
-    result = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "order found"}]}
+    result = {
+        "role": "tool",
+        "parts": [{"type": "tool_call_response", "id": "c1", "response": "order found"}],
+    }
     steering = {"role": "user", "parts": [_text("Refund one of the two charges only.")]}
-    answer = {"role": "assistant", "parts": [_text("There are two captures, 0.9 s apart. \u202eevil")]}
+    answer = {
+        "role": "assistant",
+        "parts": [_text("There are two captures, 0.9 s apart. \u202eevil")],
+    }
     made.chat(
         14.4,
         16.8,
@@ -112,14 +133,24 @@ def a_refund(nasty: str = "") -> list[ReadableSpan]:
         gen_ai__output__messages=[answer],
     )
     tool = made.add(
-        "execute_tool policy_reader", 16.8, 23.2, root, gen_ai__tool__call__arguments={"task": "Refund rules"}
+        "execute_tool policy_reader",
+        16.8,
+        23.2,
+        root,
+        gen_ai__tool__call__arguments={"task": "Refund rules"},
     )
     child = made.add("invoke_agent policy_reader", 16.9, 23.1, tool)
     made.chat(17.0, 19.0, child, perdure__iteration=1)
     made.add("execute_tool search_policies", 19.0, 19.4, child, error="timeout")
     made.chat(19.5, 23.0, child, perdure__iteration=2)
     made.add("wait approval send_refund", 23.3, 183_900, root)
-    made.add("execute_tool send_refund", 183_900, 183_900.9, root, gen_ai__tool__call__arguments={"amount": 129.0})
+    made.add(
+        "execute_tool send_refund",
+        183_900,
+        183_900.9,
+        root,
+        gen_ai__tool__call__arguments={"amount": 129.0},
+    )
     made.chat(183_901, 183_999, root, perdure__iteration=3, error="overloaded")
     return made.spans
 

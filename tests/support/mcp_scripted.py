@@ -15,7 +15,9 @@ HELLO = [{"name": "hello", "inputSchema": {"type": "object"}}]
 
 
 class Scripted:
-    """A server of the older protocol that answers `tools/call` as a test says; it counts sessions and calls."""
+    """A server of the older protocol that answers `tools/call` as a test says; it counts sessions
+    and calls.
+    """
 
     def __init__(
         self,
@@ -43,7 +45,11 @@ class Scripted:
         if method == "initialize":
             self.sessions += 1
             info = {"name": "old", "version": "1"}
-            result = {"protocolVersion": "2025-03-26", "capabilities": {"tools": {}}, "serverInfo": info}
+            result = {
+                "protocolVersion": "2025-03-26",
+                "capabilities": {"tools": {}},
+                "serverInfo": info,
+            }
             return said(message, result, {"mcp-session-id": str(self.sessions)})
         if method == "tools/list":
             return said(message, {"tools": self.tools})
@@ -59,7 +65,9 @@ class Scripted:
         return self.answer(request, message)
 
 
-def said(message: dict[str, Any], result: dict[str, Any], headers: dict[str, str] | None = None) -> JSONResponse:
+def said(
+    message: dict[str, Any], result: dict[str, Any], headers: dict[str, str] | None = None
+) -> JSONResponse:
     return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "result": result}, headers=headers)
 
 

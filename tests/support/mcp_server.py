@@ -1,4 +1,6 @@
-"""An MCP server: as a process over stdio (`python -m tests.support.mcp_server`), or within another program."""
+"""An MCP server: as a process over stdio (`python -m tests.support.mcp_server`), or within another
+program.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,17 @@ TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required"
 NONE: dict[str, Any] = {"type": "object"}
 PAGES = [
     [
-        types.Tool(name="echo", description="Says it again.", input_schema=TEXT, annotations=READ_ONLY),
+        types.Tool(
+            name="echo", description="Says it again.", input_schema=TEXT, annotations=READ_ONLY
+        ),
         types.Tool(name="write.it", description="Writes it down.", input_schema=TEXT),
         types.Tool(name="fail", input_schema=NONE),
         types.Tool(name="media", input_schema=NONE),
-        types.Tool(name="structured", input_schema=NONE, output_schema={"type": "object", "required": ["other"]}),
+        types.Tool(
+            name="structured",
+            input_schema=NONE,
+            output_schema={"type": "object", "required": ["other"]},
+        ),
     ],
     [
         types.Tool(name="crash", input_schema=NONE),
@@ -36,7 +44,9 @@ PAGES = [
 ]
 
 
-async def list_tools(ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+async def list_tools(
+    ctx: Any, params: types.PaginatedRequestParams | None
+) -> types.ListToolsResult:
     if params is not None and params.cursor == "second":
         return types.ListToolsResult(tools=PAGES[1])
     return types.ListToolsResult(tools=PAGES[0], next_cursor="second")
@@ -46,7 +56,9 @@ def said(*texts: str, **more: Any) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=text) for text in texts], **more)
 
 
-async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult | types.InputRequiredResult:
+async def call_tool(
+    ctx: Any, params: types.CallToolRequestParams
+) -> types.CallToolResult | types.InputRequiredResult:
     text = str((params.arguments or {}).get("text", ""))
     match params.name:
         case "echo":
@@ -69,7 +81,9 @@ async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.Call
         case "process":
             return said(str(os.getpid()))
         case "environment":
-            return said(*(f"{name}={value}" for name, value in sorted(os.environ.items())), os.getcwd())
+            return said(
+                *(f"{name}={value}" for name, value in sorted(os.environ.items())), os.getcwd()
+            )
     raise ValueError("the text of this is hidden")
 
 
@@ -86,19 +100,27 @@ def book(params: types.CallToolRequestParams) -> types.CallToolResult | types.In
             input_requests={key: _form(*each) for key, each in forms.items()}, request_state="first"
         )
     if "who" in answers:
-        told = json.dumps({key: each.model_dump(exclude_none=True) for key, each in answers.items()})
-        return types.InputRequiredResult(input_requests={"pay": _form("Pay 9 euros?", {})}, request_state=told)
+        told = json.dumps(
+            {key: each.model_dump(exclude_none=True) for key, each in answers.items()}
+        )
+        return types.InputRequiredResult(
+            input_requests={"pay": _form("Pay 9 euros?", {})}, request_state=told
+        )
     note("booked")
     return said(f"{params.request_state} {answers['pay'].model_dump(exclude_none=True)}")
 
 
 def _form(message: str, properties: dict[str, Any]) -> types.ElicitRequest:
     schema = {"type": "object", "properties": properties, "required": list(properties)[:1]}
-    return types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))
+    return types.ElicitRequest(
+        params=types.ElicitRequestFormParams(message=message, requested_schema=schema)
+    )
 
 
 async def wait(ctx: Any, folder: str) -> types.CallToolResult:
-    """Note its beginning in the folder, report progress, and wait for a file `go` there; note a cancellation."""
+    """Note its beginning in the folder, report progress, and wait for a file `go` there; note a
+    cancellation.
+    """
     place = Path(folder)
     with (place / "began").open("a") as began:
         began.write(f"{os.getpid()}\n")
@@ -116,12 +138,16 @@ async def wait(ctx: Any, folder: str) -> types.CallToolResult:
 
 def media() -> list[types.ContentBlock]:
     text = types.TextResourceContents(uri="file:///notes.txt", text="Buy milk.")
-    blob = types.BlobResourceContents(uri="file:///a.bin", blob="AAEC", mime_type="application/x-thing")
+    blob = types.BlobResourceContents(
+        uri="file:///a.bin", blob="AAEC", mime_type="application/x-thing"
+    )
     return [
         types.TextContent(text="All of it:"),
         types.ImageContent(data=PIXEL, mime_type="image/png"),
         types.AudioContent(data="AAEC", mime_type="audio/wav"),
-        types.ResourceLink(name="report", uri="https://example.com/r.pdf", mime_type="application/pdf", size=1200),
+        types.ResourceLink(
+            name="report", uri="https://example.com/r.pdf", mime_type="application/pdf", size=1200
+        ),
         types.EmbeddedResource(resource=text),
         types.EmbeddedResource(resource=blob),
         types.ImageContent(data="no base64!", mime_type="image/png"),

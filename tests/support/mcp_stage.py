@@ -25,7 +25,8 @@ def on_stdio(*, env: dict[str, str] | None = None, **fields: Any) -> dict[str, A
         "args": ["-m", "tests.support.mcp_server"],
         "env": {"PYTHONPATH": str(ROOT), **(env or {})},
         "cwd": str(ROOT),
-        "discoveryTimeout": MAX_DISCOVERY_SECONDS,  # its process imports much, which takes a busy machine a while
+        # its process imports much, which takes a busy machine a while
+        "discoveryTimeout": MAX_DISCOVERY_SECONDS,
         **fields.pop("options", {}),
     }
     return {"name": "tests", "kind": "mcp", "options": options, **fields}
@@ -41,7 +42,9 @@ class Tools:
     """What a kind offers for one declaration, called directly."""
 
     def __init__(self, declared: dict[str, Any], kind: McpKind | None = None) -> None:
-        self.agent = Agent.model_validate({"name": "tested", "model": {"id": "m"}, "tools": [declared]})
+        self.agent = Agent.model_validate(
+            {"name": "tested", "model": {"id": "m"}, "tools": [declared]}
+        )
         self.kind = kind or McpKind()
         self.offered: Sequence[Offering] = []
 
@@ -54,7 +57,9 @@ class Tools:
         self.offered = await self.kind.offer(tool, Asking(self.agent, {}))
         return self
 
-    async def call(self, name: str, context: ToolContext | None = None, **arguments: Any) -> ToolResult:
+    async def call(
+        self, name: str, context: ToolContext | None = None, **arguments: Any
+    ) -> ToolResult:
         [tool] = self.agent.tools or []
         [details] = [offering.details for offering in self.offered if offering.name == name]
         call = KindCall(tool, name, details, arguments, self.agent, {}, context or ToolContext())

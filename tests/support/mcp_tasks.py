@@ -1,4 +1,6 @@
-"""MCP tasks whose gateway and worker are killed while they are under way, by clients that come back."""
+"""MCP tasks whose gateway and worker are killed while they are under way, by clients that come
+back.
+"""
 
 from __future__ import annotations
 
@@ -94,11 +96,15 @@ class Desk:
         async with asyncio.timeout(SECONDS):
             meta: Any = {TOOL_USE: f"{self._name}-{question}"}
             created = await self._until_done(
-                lambda client: client.session.call_tool("clerk", {"question": question}, meta=meta, allow_claimed=True)
+                lambda client: client.session.call_tool(
+                    "clerk", {"question": question}, meta=meta, allow_claimed=True
+                )
             )
             assert isinstance(created, Created), created
             while True:
-                now = await self._until_done(lambda client: ask(client, "tasks/get", taskId=created.task_id))
+                now = await self._until_done(
+                    lambda client: ask(client, "tasks/get", taskId=created.task_id)
+                )
                 if now["status"] != "working":
                     break
                 await asyncio.sleep(0.2)
@@ -107,12 +113,16 @@ class Desk:
         return text
 
     async def _until_done(self, act: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-        """Return what comes of it, by a new connection each time: those before may have gone with the gateway."""
+        """Return what comes of it, by a new connection each time: those before may have gone with
+        the gateway.
+        """
         while True:
             try:
                 async with Client(self._url, extensions=[Tasks()], mode="2026-07-28") as client:
                     return await act(client)
-            except* httpx2.TransportError:  # Nobody is there, or it has gone in the middle: that is asked again.
+            except* (
+                httpx2.TransportError
+            ):  # Nobody is there, or it has gone in the middle: that is asked again.
                 pass
             await asyncio.sleep(0.2)
 
@@ -129,13 +139,18 @@ async def tasks_over_kills(
     most: float = math.inf,
     victims: Sequence[str] = ("gateway", "worker"),
 ) -> dict[str, int]:
-    """Play so many tasks; each has its own answer, and one run. Return how often what was killed."""
+    """Play so many tasks; each has its own answer, and one run. Return how often what was
+    killed.
+    """
     with ScriptedModel(reply) as model:
         agent = folder / "clerk.prompty"
         agent.write_text(AGENT.format(endpoint=model.openai_endpoint))
         address, queue = client.service_client.config.target_host, f"tasks-{uuid.uuid4()}"
         job = WorkerJob(address=address, task_queue=queue, folder=str(folder))
-        ground, places = Ground(cli, nursery, job, agent, victims=victims), asyncio.Semaphore(at_once)
+        ground, places = (
+            Ground(cli, nursery, job, agent, victims=victims),
+            asyncio.Semaphore(at_once),
+        )
         desk = Desk(f"http://127.0.0.1:{ground.ports[0]}/mcp/", queue)
 
         async def play(number: int) -> str:

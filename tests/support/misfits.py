@@ -12,7 +12,9 @@ from perdure.conversation import DigestMismatchError
 
 
 class Misfits(Interceptor):
-    """What an activity is answered with after its last attempt, as long as the history does not fit."""
+    """What an activity is answered with after its last attempt, as long as the history does not
+    fit.
+    """
 
     def __init__(self, kind: str, workflow_type: str = "") -> None:
         self.kind = kind
@@ -30,7 +32,9 @@ class Misfits(Interceptor):
             async def execute_activity(self, input: ExecuteActivityInput) -> Any:
                 if misfits.is_broken and misfits.is_meant(activity.info()):
                     misfits.count += 1
-                    raise ApplicationError("it does not fit", type=DigestMismatchError.__name__, non_retryable=True)
+                    raise ApplicationError(
+                        "it does not fit", type=DigestMismatchError.__name__, non_retryable=True
+                    )
                 return await super().execute_activity(input)
 
         return Inbound(next)

@@ -1,4 +1,6 @@
-"""What some tests need and a machine may lack: Chromium, tmux, node. They are skipped there, and fail where CI runs."""
+"""What some tests need and a machine may lack: Chromium, tmux, node. They are skipped there, and
+fail where CI runs.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ VARIABLE = "PERDURE_TESTS_NEED_ALL"
 
 
 def lacking(what: str) -> NoReturn:
-    """Skip the test that asks, or fail it where everything is to be there; `what` is missing, and how to get it."""
+    """Skip the test that asks, or fail it where everything is to be there; `what` is missing, and
+    how to get it.
+    """
     if os.environ.get(VARIABLE):
         pytest.fail(f"needs {what}; it must be there because {VARIABLE} is set", pytrace=False)
     pytest.skip(f"needs {what}")

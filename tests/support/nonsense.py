@@ -1,4 +1,6 @@
-"""Kinds of nonsense that a model server may answer, each on three APIs; `nonsense.txt` says what follows each."""
+"""Kinds of nonsense that a model server may answer, each on three APIs; `nonsense.txt` says what
+follows each.
+"""
 
 from __future__ import annotations
 
@@ -25,20 +27,41 @@ def whole(api: str, *, text: Any = FINE, calls: bool = False) -> Json:
     match api:
         case "chat":
             function = {"name": TOOL, "arguments": ARGUMENTS}
-            asked = {"tool_calls": [{"id": "c", "type": "function", "function": function}]} if calls else {}
+            asked = (
+                {"tool_calls": [{"id": "c", "type": "function", "function": function}]}
+                if calls
+                else {}
+            )
             message = {"role": "assistant", "content": None if calls else text, **asked}
-            choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
+            choice = {
+                "index": 0,
+                "message": message,
+                "finish_reason": "tool_calls" if calls else "stop",
+            }
             return {"id": "x", "model": "m", "choices": [choice], "usage": {"total_tokens": 5}}
         case "responses":
             called = {"type": "function_call", "call_id": "c", "name": TOOL, "arguments": ARGUMENTS}
             part = {"type": "output_text", "text": text}
             said = {"type": "message", "role": "assistant", "content": [part]}
             output = [called if calls else said]
-            return {"id": "r", "model": "m", "status": "completed", "output": output, "usage": {"total_tokens": 5}}
+            return {
+                "id": "r",
+                "model": "m",
+                "status": "completed",
+                "output": output,
+                "usage": {"total_tokens": 5},
+            }
     used = {"type": "tool_use", "id": "c", "name": TOOL, "input": json.loads(ARGUMENTS)}
     content = [used if calls else {"type": "text", "text": text}]
     word = "tool_use" if calls else "end_turn"
-    return {"id": "a", "model": "m", "role": "assistant", "content": content, "stop_reason": word, "usage": {}}
+    return {
+        "id": "a",
+        "model": "m",
+        "role": "assistant",
+        "content": content,
+        "stop_reason": word,
+        "usage": {},
+    }
 
 
 _CALL = "choices.0.message.tool_calls.0"
@@ -65,8 +88,12 @@ PLACES: Mapping[str, tuple[str, str, str]] = {
 
 def edited(api: str, place: str, odd: Any) -> Json:
     """A response with something odd in that place."""
-    response = whole(api, calls="call" in place or place in ("the function", "the name", "the arguments"))
-    *steps, last = (int(step) if step.isdigit() else step for step in PLACES[place][APIS.index(api)].split("."))
+    response = whole(
+        api, calls="call" in place or place in ("the function", "the name", "the arguments")
+    )
+    *steps, last = (
+        int(step) if step.isdigit() else step for step in PLACES[place][APIS.index(api)].split(".")
+    )
     inner: Any = response
     for step in steps:
         inner = inner[step]
@@ -74,9 +101,14 @@ def edited(api: str, place: str, odd: Any) -> Json:
     return response
 
 
-def sse(events: Iterable[Any], *, line: bytes = b"\n", before: bytes = b"", done: bytes = b"") -> Recorded:
+def sse(
+    events: Iterable[Any], *, line: bytes = b"\n", before: bytes = b"", done: bytes = b""
+) -> Recorded:
     """A stream of events; bytes are sent as they are."""
-    sent = [each if isinstance(each, bytes) else b"data: " + json.dumps(each).encode() + line * 2 for each in events]
+    sent = [
+        each if isinstance(each, bytes) else b"data: " + json.dumps(each).encode() + line * 2
+        for each in events
+    ]
     return Recorded.of_stream(before + b"".join(sent) + done)
 
 
@@ -89,19 +121,41 @@ def events(api: str, *, calls: bool = False) -> list[Any]:
             asked = [{"index": 0, **call} for call in message.get("tool_calls", ())]
             delta = {"tool_calls": asked} if calls else {"content": FINE}
             word = {"delta": {}, "finish_reason": response["choices"][0]["finish_reason"]}
-            return [*({"id": "x", "choices": [choice]} for choice in ({"delta": delta}, word)), b"data: [DONE]\n\n"]
+            return [
+                *({"id": "x", "choices": [choice]} for choice in ({"delta": delta}, word)),
+                b"data: [DONE]\n\n",
+            ]
         case "responses":
             item = response["output"][0]
             said = {"type": "response.output_text.delta", "delta": "" if calls else FINE}
             done = {"type": "response.output_item.done", "output_index": 0, "item": item}
-            return [said, done, {"type": "response.completed", "response": {**response, "output": []}}]
+            return [
+                said,
+                done,
+                {"type": "response.completed", "response": {**response, "output": []}},
+            ]
     block = response["content"][0]
     begun = {"type": "message_start", "message": {"id": "a", "content": [], "usage": {}}}
-    opened = {"type": "content_block_start", "index": 0, "content_block": {**block, "input": {}, "text": ""}}
-    delta = {"type": "input_json_delta", "partial_json": ARGUMENTS} if calls else {"type": "text_delta", "text": FINE}
+    opened = {
+        "type": "content_block_start",
+        "index": 0,
+        "content_block": {**block, "input": {}, "text": ""},
+    }
+    delta = (
+        {"type": "input_json_delta", "partial_json": ARGUMENTS}
+        if calls
+        else {"type": "text_delta", "text": FINE}
+    )
     added: Json = {"type": "content_block_delta", "index": 0, "delta": delta}
     word = {"type": "message_delta", "delta": {"stop_reason": response["stop_reason"]}, "usage": {}}
-    return [begun, opened, added, {"type": "content_block_stop", "index": 0}, word, {"type": "message_stop"}]
+    return [
+        begun,
+        opened,
+        added,
+        {"type": "content_block_stop", "index": 0},
+        word,
+        {"type": "message_stop"},
+    ]
 
 
 DEEP: Any = json.loads("[" * 210 + "]" * 210)
@@ -118,10 +172,23 @@ _LISTS = {
 }
 _ODD: Mapping[str, Mapping[str, Any]] = {
     "the list": {**_LISTS, "lists": [[]], "true": True},
-    "its first item": {"empty": EMPTY, "a list": [], "true": True, "of no type": {"content": []}, "deep": DEEP},
+    "its first item": {
+        "empty": EMPTY,
+        "a list": [],
+        "true": True,
+        "of no type": {"content": []},
+        "deep": DEEP,
+    },
     "the message": {"null": None, "a text": "It is fine.", "a list": [[]], "a number": 1.5},
     "the text": {
-        **{"null": None, "empty": "", "blank": " \n\t", "a number": 42, "false": False, "an object": {"text": "x"}},
+        **{
+            "null": None,
+            "empty": "",
+            "blank": " \n\t",
+            "a number": 42,
+            "false": False,
+            "an object": {"text": "x"},
+        },
         **{
             "a list": ["x"],
             "deep": DEEP,
@@ -139,23 +206,77 @@ _ODD: Mapping[str, Mapping[str, Any]] = {
     },
     "the role": {"null": None, "user": "user", "a number": 7, "a list": ["assistant"]},
     "the word": {
-        **{"null": None, "empty": "", "a number": 7, "a list": ["stop"], "unknown": "because", "an error": "error"},
-        **{"in capitals": "STOP", "a refusal": "content_filter", "cut short": "length", "not ended": "in_progress"},
+        **{
+            "null": None,
+            "empty": "",
+            "a number": 7,
+            "a list": ["stop"],
+            "unknown": "because",
+            "an error": "error",
+        },
+        **{
+            "in capitals": "STOP",
+            "a refusal": "content_filter",
+            "cut short": "length",
+            "not ended": "in_progress",
+        },
         **{"failed": "failed", "cancelled": "cancelled", "an object": {"reason": "stop"}},
     },
     "the usage": {
-        **{"null": None, "a list": [1, 2], "a text": "many", "negative": {"total_tokens": -5}, "true": True},
-        **{"NaN": {"total_tokens": math.nan}, "infinite": {"total_tokens": math.inf}, "texts": {"total_tokens": "5"}},
-        **{"huge": {"total_tokens": 10**30}, "nested": {"prompt_tokens_details": {"cached_tokens": [1]}}},
+        **{
+            "null": None,
+            "a list": [1, 2],
+            "a text": "many",
+            "negative": {"total_tokens": -5},
+            "true": True,
+        },
+        **{
+            "NaN": {"total_tokens": math.nan},
+            "infinite": {"total_tokens": math.inf},
+            "texts": {"total_tokens": "5"},
+        },
+        **{
+            "huge": {"total_tokens": 10**30},
+            "nested": {"prompt_tokens_details": {"cached_tokens": [1]}},
+        },
     },
-    "the id": {"null": None, "a number": 7, "an object": {"id": 1}, "long": LONG, "half a character": "\ud83d"},
+    "the id": {
+        "null": None,
+        "a number": 7,
+        "an object": {"id": 1},
+        "long": LONG,
+        "half a character": "\ud83d",
+    },
     "the model": {"null": None, "a list": ["m"], "long": LONG, "deep": DEEP},
-    "the calls": {"an object": {"id": "c"}, "a text": "look", "nothing": [None], "lists": [[]], "true": True},
-    "the call": {"null": None, "empty": EMPTY, "a text": "look", "of an unknown type": {"type": "novel_call"}},
+    "the calls": {
+        "an object": {"id": "c"},
+        "a text": "look",
+        "nothing": [None],
+        "lists": [[]],
+        "true": True,
+    },
+    "the call": {
+        "null": None,
+        "empty": EMPTY,
+        "a text": "look",
+        "of an unknown type": {"type": "novel_call"},
+    },
     "the function": {"null": None, "a text": "look", "a list": ["look"], "empty": EMPTY},
     "the name": {
-        **{"null": None, "empty": "", "blank": " ", "a number": 7, "a list": ["look"], "unknown": "loook"},
-        **{"long": LONG, "with a line end": "look\nlook", "half a character": "look\ud83d", "dotted": "functions.look"},
+        **{
+            "null": None,
+            "empty": "",
+            "blank": " ",
+            "a number": 7,
+            "a list": ["look"],
+            "unknown": "loook",
+        },
+        **{
+            "long": LONG,
+            "with a line end": "look\nlook",
+            "half a character": "look\ud83d",
+            "dotted": "functions.look",
+        },
     },
     "the arguments": {
         **{
@@ -166,14 +287,37 @@ _ODD: Mapping[str, Mapping[str, Any]] = {
             "a text": "all of it",
             "an object": {"text": "a"},
         },
-        **{"a JSON text": '"{}"', "a JSON list": "[1]", "a JSON null": "null", "twice JSON": json.dumps(ARGUMENTS)},
-        **{"cut off": '{"text": "a', "cut off inside": '{"text": {"text": "a"}', "NaN": '{"text": NaN}'},
-        **{"half a character": '{"text": "\\ud83d"}', "fenced": '```json\n{"text": "a"}\n```', "blank": " "},
+        **{
+            "a JSON text": '"{}"',
+            "a JSON list": "[1]",
+            "a JSON null": "null",
+            "twice JSON": json.dumps(ARGUMENTS),
+        },
+        **{
+            "cut off": '{"text": "a',
+            "cut off inside": '{"text": {"text": "a"}',
+            "NaN": '{"text": NaN}',
+        },
+        **{
+            "half a character": '{"text": "\\ud83d"}',
+            "fenced": '```json\n{"text": "a"}\n```',
+            "blank": " ",
+        },
         **{"deep": '{"text": ' + "[" * 300 + "]" * 300 + "}", "a large number": '{"text": 1e999}'},
         **{"after a BOM": '\ufeff{"text": "a"}'},
-        **{"twice the same name": '{"text": "a", "text": "b"}', "two objects": '{"text": "a"}{"text": "b"}'},
+        **{
+            "twice the same name": '{"text": "a", "text": "b"}',
+            "two objects": '{"text": "a"}{"text": "b"}',
+        },
     },
-    "the call's id": {"null": None, "empty": "", "a number": 7, "long": LONG, "odd": "\n\0{}", "a list": ["c"]},
+    "the call's id": {
+        "null": None,
+        "empty": "",
+        "a number": 7,
+        "long": LONG,
+        "odd": "\n\0{}",
+        "a list": ["c"],
+    },
 }
 _BODIES: Mapping[str, bytes] = {
     **{
@@ -183,15 +327,38 @@ _BODIES: Mapping[str, bytes] = {
         "null": b"null",
         "true": b"true",
     },
-    **{"a number": b"42", "a text": b'"ok"', "a list": b"[]", "a list of objects": b"[{}]", "an empty object": b"{}"},
-    **{"a brace": b"{", "two objects": b"{}{}", "[DONE]": b"[DONE]", "an event of a stream": b"data: {}\n\n"},
+    **{
+        "a number": b"42",
+        "a text": b'"ok"',
+        "a list": b"[]",
+        "a list of objects": b"[{}]",
+        "an empty object": b"{}",
+    },
+    **{
+        "a brace": b"{",
+        "two objects": b"{}{}",
+        "[DONE]": b"[DONE]",
+        "an event of a stream": b"data: {}\n\n",
+    },
     **{
         "plain text": b"upstream connect error or disconnect/reset before headers",
         "XML": b"<?xml version='1.0'?><ok/>",
     },
-    **{"with a comment": b'{"choices": [] /* none */}', "in single quotes": b"{'choices': []}", "a zero byte": b"\0"},
-    **{"a comma too many": b'{"choices": [],}', "deep": b"[" * 100_000, "a number of 5,000 digits": b"1" * 5000},
-    **{"bytes": bytes(range(128, 256)), "a wrong escape": b'{"choices": "\\x"}', "lines": b'{"a": 1}\n{"b": 2}\n'},
+    **{
+        "with a comment": b'{"choices": [] /* none */}',
+        "in single quotes": b"{'choices': []}",
+        "a zero byte": b"\0",
+    },
+    **{
+        "a comma too many": b'{"choices": [],}',
+        "deep": b"[" * 100_000,
+        "a number of 5,000 digits": b"1" * 5000,
+    },
+    **{
+        "bytes": bytes(range(128, 256)),
+        "a wrong escape": b'{"choices": "\\x"}',
+        "lines": b'{"a": 1}\n{"b": 2}\n',
+    },
 }
 _ERRORS: Mapping[str, Any] = {
     "an error": {"error": {"message": "It broke", "type": "server_error"}},
@@ -204,19 +371,34 @@ _ERRORS: Mapping[str, Any] = {
     "a message": {"message": "It broke", "code": 500},
     "a detail": {"detail": "It broke"},
     "an object of errors": {"object": "error", "message": "It broke", "code": 50001},
-    "a type of errors": {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+    "a type of errors": {
+        "type": "error",
+        "error": {"type": "overloaded_error", "message": "Overloaded"},
+    },
     "no success": {"success": False, "msg": "It broke"},
     "a status of errors": {"status": "error", "reason": "It broke"},
     "JSON in a text": {"error": {"message": '{"error": {"message": "It broke", "code": 503}}'}},
-    "an error of Google's": {"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}},
+    "an error of Google's": {
+        "error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}
+    },
     "a code of 429": {"error": {"code": 429, "message": "Slow down"}},
     "a code of 401": {"error": {"code": "401", "message": "Who are you?"}},
-    "an overflow": {"error": {"code": "context_length_exceeded", "message": "maximum context length is 100 tokens"}},
+    "an overflow": {
+        "error": {
+            "code": "context_length_exceeded",
+            "message": "maximum context length is 100 tokens",
+        }
+    },
     "a filter": {"error": {"code": "content_filter", "message": "It was filtered"}},
-    "no money": {"error": {"code": "insufficient_quota", "message": "You exceeded your current quota"}},
+    "no money": {
+        "error": {"code": "insufficient_quota", "message": "You exceeded your current quota"}
+    },
     "no model": {"error": {"code": "model_not_found", "message": "There is no such model"}},
     "an error without words": {"error": {"code": None, "message": None}},
-    "an overflow, as its server likes": {"object": "error", "message": "prompt is too long: 9000 tokens > 8000"},
+    "an overflow, as its server likes": {
+        "object": "error",
+        "message": "prompt is too long: 9000 tokens > 8000",
+    },
     "an error beside the answer": {"error": {"message": "It broke"}, "answer": True},
 }
 _STATUSES: Mapping[str, tuple[int, bytes, dict[str, str]]] = {
@@ -254,26 +436,46 @@ _STATUSES: Mapping[str, tuple[int, bytes, dict[str, str]]] = {
     "777": (777, b"", {}),
 }
 _SENT: Mapping[str, Callable[[str], Recorded]] = {
-    "gzip that is none": lambda api: Recorded.of_json(whole(api), headers={"content-encoding": "gzip"}),
+    "gzip that is none": lambda api: Recorded.of_json(
+        whole(api), headers={"content-encoding": "gzip"}
+    ),
     "gzip without a word": lambda api: Recorded(gzip.compress(json.dumps(whole(api)).encode())),
-    "gzip that is cut": lambda api: Recorded(_packed(api)[:-30], headers={"content-encoding": "gzip"}),
-    "gzip twice": lambda api: Recorded(gzip.compress(_packed(api)), headers={"content-encoding": "gzip"}),
-    "an encoding that is none": lambda api: Recorded.of_json(whole(api), headers={"content-encoding": "novel"}),
-    "deflate that is none": lambda api: Recorded.of_json(whole(api), headers={"content-encoding": "deflate"}),
+    "gzip that is cut": lambda api: Recorded(
+        _packed(api)[:-30], headers={"content-encoding": "gzip"}
+    ),
+    "gzip twice": lambda api: Recorded(
+        gzip.compress(_packed(api)), headers={"content-encoding": "gzip"}
+    ),
+    "an encoding that is none": lambda api: Recorded.of_json(
+        whole(api), headers={"content-encoding": "novel"}
+    ),
+    "deflate that is none": lambda api: Recorded.of_json(
+        whole(api), headers={"content-encoding": "deflate"}
+    ),
     "a BOM": lambda api: Recorded(b"\xef\xbb\xbf" + json.dumps(whole(api)).encode()),
     "UTF-16": lambda api: Recorded(json.dumps(whole(api)).encode("utf-16")),
-    "Latin-1": lambda api: Recorded(json.dumps(whole(api, text="caf\xe9"), ensure_ascii=False).encode("latin-1")),
-    "another charset": lambda api: Recorded.of_json(whole(api), content_type="application/json; charset=utf-7"),
+    "Latin-1": lambda api: Recorded(
+        json.dumps(whole(api, text="caf\xe9"), ensure_ascii=False).encode("latin-1")
+    ),
+    "another charset": lambda api: Recorded.of_json(
+        whole(api), content_type="application/json; charset=utf-7"
+    ),
     "the type of a text": lambda api: Recorded.of_json(whole(api), content_type="text/plain"),
     "the type of a page": lambda api: Recorded.of_json(whole(api), content_type="text/html"),
-    "the type of a stream": lambda api: Recorded.of_json(whole(api), content_type="text/event-stream"),
+    "the type of a stream": lambda api: Recorded.of_json(
+        whole(api), content_type="text/event-stream"
+    ),
     "no type that is one": lambda api: Recorded.of_json(whole(api), content_type=";;"),
     "a stream that nobody wants": lambda api: sse(events(api)),
     "a body without end": lambda api: Recorded.of_json(whole(api), ending="drop"),
     "no end of the connection": lambda api: Recorded(b'{"choices', ending="hang"),
-    "a length that is too large": lambda api: _raw(b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{}"),
+    "a length that is too large": lambda api: _raw(
+        b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{}"
+    ),
     "a length that is none": lambda api: _raw(b"HTTP/1.1 200 OK\r\ncontent-length: many\r\n\r\n{}"),
-    "chunks that are none": lambda api: _raw(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n{}\r\n"),
+    "chunks that are none": lambda api: _raw(
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n{}\r\n"
+    ),
     "no HTTP": lambda api: _raw(b"SSH-2.0-OpenSSH_9.6\r\n"),
     "no head": lambda api: _raw(b""),
     "a status that is none": lambda api: _raw(b"HTTP/1.1 OK fine\r\n\r\n"),
@@ -285,7 +487,9 @@ _SENT: Mapping[str, Callable[[str], Recorded]] = {
     "two answers": lambda api: Recorded.of_json([whole(api), whole(api)]),
     "an answer in an answer": lambda api: Recorded.of_json({"data": whole(api)}),
     "an answer as a text": lambda api: Recorded.of_json(json.dumps(whole(api))),
-    "unknown fields": lambda api: Recorded.of_json({**whole(api), "novel": {"a": [1]}, "error": None}),
+    "unknown fields": lambda api: Recorded.of_json(
+        {**whole(api), "novel": {"a": [1]}, "error": None}
+    ),
     "an answer of another API": lambda api: Recorded.of_json(whole(APIS[APIS.index(api) - 1])),
     "a refusal": lambda api: Recorded.of_json(_refusal(api, "I can't.")),
     "a refusal without words": lambda api: Recorded.of_json(_refusal(api, "")),
@@ -317,13 +521,23 @@ _STREAMS: Mapping[str, Callable[[str, list[Any]], Recorded]] = {
     "two ends": lambda api, sent: sse([*sent, *sent[-1:]]),
     "more after the end": lambda api, sent: sse([*sent, sent[0]]),
     "an event without its end": lambda api, sent: sse([*sent[:-1], b'data: {"type": "mess']),
-    "an error": lambda api, sent: sse([sent[0], {"type": "error", "error": {"message": "It broke"}}]),
+    "an error": lambda api, sent: sse(
+        [sent[0], {"type": "error", "error": {"message": "It broke"}}]
+    ),
     "an error as a text": lambda api, sent: sse([sent[0], {"type": "error", "error": "It broke"}]),
-    "an error before the end": lambda api, sent: sse([*sent[:-1], {"type": "error", "error": {"message": "It broke"}}]),
-    "an error that is empty": lambda api, sent: sse([sent[0], {"type": "error", "error": None}, *sent[1:]]),
-    "a body that is none": lambda api, sent: Recorded.of_json(whole(api), content_type="text/event-stream"),
+    "an error before the end": lambda api, sent: sse(
+        [*sent[:-1], {"type": "error", "error": {"message": "It broke"}}]
+    ),
+    "an error that is empty": lambda api, sent: sse(
+        [sent[0], {"type": "error", "error": None}, *sent[1:]]
+    ),
+    "a body that is none": lambda api, sent: Recorded.of_json(
+        whole(api), content_type="text/event-stream"
+    ),
     "a body": lambda api, sent: Recorded.of_json(whole(api)),
-    "a page": lambda api, sent: Recorded(b"<html><h1>Welcome</h1></html>", content_type="text/html"),
+    "a page": lambda api, sent: Recorded(
+        b"<html><h1>Welcome</h1></html>", content_type="text/html"
+    ),
     "gzip that is none": lambda api, sent: replace(sse(sent), headers={"content-encoding": "gzip"}),
     "an odd text": lambda api, sent: sse(_replaced(sent, FINE, 7)),
     "an odd list": lambda api, sent: sse(_replaced(sent, FINE, [FINE])),
@@ -374,7 +588,9 @@ def _thoughts(api: str) -> Json:
     if api == "chat":
         response["choices"][0]["message"]["reasoning_content"] = "Hm."
     elif api == "responses":
-        response["output"] = [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]}]
+        response["output"] = [
+            {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]}
+        ]
     else:
         response["content"] = [{"type": "thinking", "thinking": "Hm.", "signature": "s"}]
     return response
@@ -382,9 +598,11 @@ def _thoughts(api: str) -> Json:
 
 def _twice(api: str, *ids: Any) -> Json:
     response = whole(api, calls=True)
-    place, list_ = {"chat": ("id", "tool_calls"), "responses": ("call_id", "output"), "anthropic": ("id", "content")}[
-        api
-    ]
+    place, list_ = {
+        "chat": ("id", "tool_calls"),
+        "responses": ("call_id", "output"),
+        "anthropic": ("id", "content"),
+    }[api]
     holder = response["choices"][0]["message"] if api == "chat" else response
     holder[list_] = [{**holder[list_][0], place: id} for id in ids]
     return response
@@ -404,7 +622,9 @@ def _with_status(status: int, body: bytes, headers: dict[str, str]) -> Callable[
 
 
 def _with_error(error: Json) -> Callable[[str], Recorded]:
-    return lambda api: Recorded.of_json(whole(api) | {"error": error["error"]} if error.get("answer") else error)
+    return lambda api: Recorded.of_json(
+        whole(api) | {"error": error["error"]} if error.get("answer") else error
+    )
 
 
 def _in_place(place: str, odd: Any) -> Callable[[str], Recorded]:
@@ -418,12 +638,16 @@ def _streamed(kind: Callable[[str, list[Any]], Recorded], calls: bool) -> Callab
 def _kinds() -> Iterator[tuple[str, Callable[[str], Recorded]]]:
     for place, odd in _ODD.items():
         yield from ((f"{place} is {name}", _in_place(place, value)) for name, value in odd.items())
-    yield from ((f"a body: {name}", lambda api, body=body: Recorded(body)) for name, body in _BODIES.items())
+    yield from (
+        (f"a body: {name}", lambda api, body=body: Recorded(body)) for name, body in _BODIES.items()
+    )
     yield from ((f"in a 200: {name}", _with_error(error)) for name, error in _ERRORS.items())
     yield from ((f"a status: {name}", _with_status(*sent)) for name, sent in _STATUSES.items())
     yield from ((f"sent: {name}", sent) for name, sent in _SENT.items())
     yield from ((f"streamed: {name}", _streamed(kind, False)) for name, kind in _STREAMS.items())
-    yield from ((f"a streamed call: {name}", _streamed(kind, True)) for name, kind in _CALLED.items())
+    yield from (
+        (f"a streamed call: {name}", _streamed(kind, True)) for name, kind in _CALLED.items()
+    )
 
 
 KINDS: Mapping[str, Callable[[str], Recorded]] = dict(_kinds())
@@ -433,11 +657,15 @@ def table() -> dict[tuple[str, str], str]:
     """What follows each kind on each API, by the table beside this file."""
     lines = (Path(__file__).parent / "nonsense.txt").read_text().splitlines()
     rows = ([cell.strip() for cell in line.split("|")] for line in lines if "|" in line)
-    return {(name, api): word for name, *words in rows for api, word in zip(APIS, words, strict=True)}
+    return {
+        (name, api): word for name, *words in rows for api, word in zip(APIS, words, strict=True)
+    }
 
 
 class NonsenseServer(RecordedServer):
-    """Sends each model, by its name `API KIND`, what is under that name first, and then answers well."""
+    """Sends each model, by its name `API KIND`, what is under that name first, and then answers
+    well.
+    """
 
     def __init__(self) -> None:
         super().__init__()

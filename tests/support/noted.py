@@ -1,7 +1,8 @@
 """How runs and sessions stand after each of their workflow tasks, live and on a replay.
 
-A replay that gives the same commands may still have gone another way: read a message in another iteration, say, and
-then its operations do not chain with the recorded ones. So what workflows know is compared, not only what they do.
+A replay that gives the same commands may still have gone another way: read a message in another
+iteration, say, and then its operations do not chain with the recorded ones. So what workflows know
+is compared, not only what they do.
 """
 
 from __future__ import annotations
@@ -27,7 +28,16 @@ from perdure.workflows.agent_run import AgentRun
 from perdure.workflows.runner import OwnWorkflowRunner
 from perdure.workflows.session.session import Session
 
-TIMES = {"started_at", "held_seconds", "slept_seconds", "untold_sleep", "since", "until", "deadline", "at"}
+TIMES = {
+    "started_at",
+    "held_seconds",
+    "slept_seconds",
+    "untold_sleep",
+    "since",
+    "until",
+    "deadline",
+    "at",
+}
 ACCEPTED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED
 TASK_SCHEDULED = EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED
 TASK_STARTED = EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED
@@ -35,7 +45,9 @@ TASK_COMPLETED = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
 
 
 def stand_of(workflow: AgentRun | Session) -> dict[str, Any]:
-    """Return all that a run or a session goes by later: conversation, state of the loop, decisions, what waits."""
+    """Return all that a run or a session goes by later: conversation, state of the loop, decisions,
+    what waits.
+    """
     if isinstance(workflow, Session):
         status: SessionStatus = workflow.status()
         return dict(status)
@@ -55,10 +67,13 @@ def stand_of(workflow: AgentRun | Session) -> dict[str, Any]:
 
 @dataclass
 class Stands:
-    """Of each execution, by its run id and then by the length of the history that a task had, as JSON."""
+    """Of each execution, by its run id and then by the length of the history that a task had, as
+    JSON.
+    """
 
     first: dict[str, dict[int, bytes]] = field(default_factory=dict)
-    """After the first activation of each task: what it says does not rest on a local activity of the same task."""
+    """After the first activation of each task: what it says does not rest on a local activity of
+    the same task."""
     last: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     """After the last activation of the execution here, with the length of the history then."""
     losses: random.Random | None = None
@@ -92,7 +107,8 @@ class _Noting:
         if done.HasField("failed"):
             return done
         if not act.is_replaying and self._stands.loses():
-            # All that the server sees of it is a task that has failed: it gives the task to a worker again.
+            # All that the server sees of it is a task that has failed: it gives the task to a
+            # worker again.
             lost = WorkflowActivationCompletion(run_id=act.run_id)
             lost.failed.failure.message = "lost by the test"
             return lost
@@ -112,7 +128,9 @@ class _Noting:
 
 def _changes_nothing(act: WorkflowActivation) -> bool:
     """Whether it only asks, or is the last one, by which a worker forgets the workflow."""
-    return all(job.HasField("query_workflow") or job.HasField("remove_from_cache") for job in act.jobs)
+    return all(
+        job.HasField("query_workflow") or job.HasField("remove_from_cache") for job in act.jobs
+    )
 
 
 class NotingRunner(OwnWorkflowRunner):
@@ -127,9 +145,11 @@ class NotingRunner(OwnWorkflowRunner):
 
 
 def cuts_of(history: WorkflowHistory) -> list[WorkflowHistory]:
-    """Return what there was of a history when each of its workflow tasks began, as a worker may be given it.
+    """Return what there was of a history when each of its workflow tasks began, as a worker may be
+    given it.
 
-    A task that accepted an update is left out: the history has the update only once the task is completed.
+    A task that accepted an update is left out: the history has the update only once the task is
+    completed.
     """
     events = history.events
     began = [place for place, event in enumerate(events) if event.event_type == TASK_STARTED]
@@ -144,8 +164,11 @@ def _is_told_by_history(rest: Sequence[HistoryEvent]) -> bool:
     return all(event.event_type != ACCEPTED for event in of_task)
 
 
-async def differences(client: Client, histories: AsyncIterator[WorkflowHistory], live: Stands) -> list[str]:
-    """Replay histories of runs and sessions, cut or whole. Returns where they stand otherwise than they did live.
+async def differences(
+    client: Client, histories: AsyncIterator[WorkflowHistory], live: Stands
+) -> list[str]:
+    """Replay histories of runs and sessions, cut or whole. Returns where they stand otherwise than
+    they did live.
 
     Raises what the replay does.
     """
@@ -154,7 +177,8 @@ async def differences(client: Client, histories: AsyncIterator[WorkflowHistory],
         workflows=[AgentRun, Session],
         data_converter=client.data_converter,
         unsandboxed_workflow_runner=NotingRunner(stands),
-        debug_mode=True,  # without the detector of deadlocks: a busy machine takes 2 s for a flood now and then
+        # without the detector of deadlocks: a busy machine takes 2 s for a flood now and then
+        debug_mode=True,
     )
     found = []
     async with replayer.workflow_replay_iterator(histories) as results:
@@ -171,7 +195,9 @@ def _is_reset(event: HistoryEvent) -> bool:
 
 
 def _without_times(stand: dict[str, Any]) -> dict[str, Any]:
-    """The clock of a workflow may be another one on a replay, by some milliseconds, where somebody queried the run."""
+    """The clock of a workflow may be another one on a replay, by some milliseconds, where somebody
+    queried the run.
+    """
     return {key: value for key, value in stand.items() if key not in TIMES}
 
 
@@ -189,5 +215,9 @@ def _difference(history: WorkflowHistory, live: Stands, replay: Stands) -> list[
     before, after = (json.loads(stand, object_hook=_without_times) for stand in (then, now))
     if before == after:
         return []
-    parts = [f"{key}: {before[key]} live, {after[key]} replayed" for key in before if before[key] != after[key]]
+    parts = [
+        f"{key}: {before[key]} live, {after[key]} replayed"
+        for key in before
+        if before[key] != after[key]
+    ]
     return [f"{history.workflow_id}, after {length} events: {'; '.join(parts)}"]

@@ -1,4 +1,6 @@
-"""A strict authorization server, and the official MCP server behind it: tokens for it alone, which end and rotate."""
+"""A strict authorization server, and the official MCP server behind it: tokens for it alone, which
+end and rotate.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class Authority:
     """Where the MCP server says that its authorization server is; "" for the right one."""
 
     def __post_init__(self) -> None:
-        self._clients: dict[str, dict[str, Any]] = {CLIENT: {"client_secret": SECRET, "redirect_uris": None}}
+        self._clients: dict[str, dict[str, Any]] = {
+            CLIENT: {"client_secret": SECRET, "redirect_uris": None}
+        }
         self._codes: dict[str, dict[str, str]] = {}
         self._refresh: dict[str, tuple[str, str]] = {}
         self._used: set[str] = set()
@@ -85,7 +89,11 @@ class Authority:
                 "token_endpoint": f"{self.url}/token",
                 **({"registration_endpoint": f"{self.url}/register"} if self.registers else {}),
                 "response_types_supported": ["code"],
-                "grant_types_supported": ["authorization_code", "refresh_token", "client_credentials"],
+                "grant_types_supported": [
+                    "authorization_code",
+                    "refresh_token",
+                    "client_credentials",
+                ],
                 "code_challenge_methods_supported": ["S256"],
                 "authorization_response_iss_parameter_supported": True,
             }
@@ -116,7 +124,9 @@ class Authority:
         return RedirectResponse(f"{asked['redirect_uri']}?{urlencode(back)}", 302)
 
     async def _token(self, request: Request) -> Response:
-        asked = {name: values[-1] for name, values in parse_qs((await request.body()).decode()).items()}
+        asked = {
+            name: values[-1] for name, values in parse_qs((await request.body()).decode()).items()
+        }
         if self.failing:
             self.failing -= 1
             return JSONResponse({"error": "temporarily_unavailable"}, 503)
@@ -126,14 +136,24 @@ class Authority:
         if isinstance(grant, str):
             return self._refuse(grant)
         self.grants.append(asked["grant_type"])
-        return JSONResponse({**grant, "token_type": "bearer", "expires_in": self.seconds, "scope": self.scopes})
+        return JSONResponse(
+            {**grant, "token_type": "bearer", "expires_in": self.seconds, "scope": self.scopes}
+        )
 
-    def _by_authorization_code(self, request: Request, asked: dict[str, str]) -> dict[str, str] | str:
+    def _by_authorization_code(
+        self, request: Request, asked: dict[str, str]
+    ) -> dict[str, str] | str:
         begun = self._codes.pop(asked["code"], None)
         verifier = hashlib.sha256(asked["code_verifier"].encode()).digest()
-        if begun is None or base64.urlsafe_b64encode(verifier).decode().rstrip("=") != begun["code_challenge"]:
+        if (
+            begun is None
+            or base64.urlsafe_b64encode(verifier).decode().rstrip("=") != begun["code_challenge"]
+        ):
             return "invalid_grant"
-        if (asked["client_id"], asked["redirect_uri"]) != (begun["client_id"], begun["redirect_uri"]):
+        if (asked["client_id"], asked["redirect_uri"]) != (
+            begun["client_id"],
+            begun["redirect_uri"],
+        ):
             return "invalid_grant"
         return self._grant(asked["client_id"], secrets.token_hex(4))
 
@@ -145,7 +165,9 @@ class Authority:
         self._used.add(asked["refresh_token"])
         return self._grant(client, family) if client == asked["client_id"] else "invalid_grant"
 
-    def _by_client_credentials(self, request: Request, asked: dict[str, str]) -> dict[str, str] | str:
+    def _by_client_credentials(
+        self, request: Request, asked: dict[str, str]
+    ) -> dict[str, str] | str:
         scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
         id, _, secret = base64.b64decode(credentials).decode().partition(":")
         known = self._clients.get(unquote(id), {}).get("client_secret")
@@ -178,7 +200,9 @@ class Authority:
             request, path = Request(scope), "/.well-known/oauth-protected-resource"
             if request.url.path.startswith(path):
                 named = {"resource": self.mcp, "authorization_servers": [self.metadata or self.url]}
-                return await JSONResponse({**named, "scopes_supported": self.scopes.split()})(scope, receive, send)
+                return await JSONResponse({**named, "scopes_supported": self.scopes.split()})(
+                    scope, receive, send
+                )
             token = request.headers.get("authorization", "").removeprefix("Bearer ")
             self.sent.append(token)
             if self._access.get(token, 0) < time.time():
@@ -194,5 +218,8 @@ class Authority:
 def authority(**fields: Any) -> Iterator[Authority]:
     """Serve both."""
     both = Authority(**fields)
-    with serving(both.app) as both.url, serving(both.protect(make_server().streamable_http_app())) as both.server:
+    with (
+        serving(both.app) as both.url,
+        serving(both.protect(make_server().streamable_http_app())) as both.server,
+    ):
         yield both

@@ -1,4 +1,6 @@
-"""An HTTP API of FastAPI on loopback, which knows who has called it, and can be slow, dead or strange."""
+"""An HTTP API of FastAPI on loopback, which knows who has called it, and can be slow, dead or
+strange.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,18 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 
 import uvicorn
-from fastapi import Cookie, Depends, FastAPI, Form, Header, HTTPException, Query, Request, Response, UploadFile
+from fastapi import (
+    Cookie,
+    Depends,
+    FastAPI,
+    Form,
+    Header,
+    HTTPException,
+    Query,
+    Request,
+    Response,
+    UploadFile,
+)
 from fastapi.responses import PlainTextResponse, RedirectResponse
 from fastapi.security import APIKeyHeader
 from pydantic import BaseModel
@@ -44,7 +57,9 @@ class Service:
     async def app(self, scope: Any, receive: Any, send: Any) -> None:
         """The ASGI application, which counts its calls."""
         self.calls[f"{scope['method']} {scope['path']}"] += 1
-        self.keys += [value.decode() for name, value in scope["headers"] if name == b"idempotency-key"]
+        self.keys += [
+            value.decode() for name, value in scope["headers"] if name == b"idempotency-key"
+        ]
         await self._app(scope, receive, send)
 
     def reset(self) -> None:
@@ -87,7 +102,9 @@ def make_app(service: Service) -> FastAPI:
         return pet
 
     @app.post("/files", operation_id="upload")
-    async def upload(file: UploadFile, title: Annotated[str, Form()], n: Annotated[list[int], Form()]) -> Any:
+    async def upload(
+        file: UploadFile, title: Annotated[str, Form()], n: Annotated[list[int], Form()]
+    ) -> Any:
         return {"size": len(await file.read()), "name": file.filename, "title": title, "n": n}
 
     @app.get("/picture", operation_id="picture")
@@ -124,7 +141,14 @@ def make_app(service: Service) -> FastAPI:
 def served(app: Any) -> Iterator[str]:
     """The URL of an ASGI application that is served on loopback while the block runs."""
     server = uvicorn.Server(
-        uvicorn.Config(app, port=0, log_level="error", lifespan="off", interface="asgi3", timeout_graceful_shutdown=1)
+        uvicorn.Config(
+            app,
+            port=0,
+            log_level="error",
+            lifespan="off",
+            interface="asgi3",
+            timeout_graceful_shutdown=1,
+        )
     )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

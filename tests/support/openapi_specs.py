@@ -24,24 +24,36 @@ BASE = "https://api.example.com/v1"
 
 def spec(paths: Mapping[str, Any], *, version: str = "3.1.0", **more: Any) -> dict[str, Any]:
     """A specification of these paths, on the server `BASE` unless `more` says otherwise."""
-    known = {"openapi": version, "info": {"title": "test", "version": "1"}, "servers": [{"url": BASE}]}
+    known = {
+        "openapi": version,
+        "info": {"title": "test", "version": "1"},
+        "servers": [{"url": BASE}],
+    }
     return {**known, "paths": paths, **more}
 
 
 def one(path: str, method: str = "get", version: str = "3.1.0", **operation: Any) -> dict[str, Any]:
     """A specification of one operation, called `call`."""
-    more = {key: operation.pop(key) for key in ("components", "servers", "security") if key in operation}
+    more = {
+        key: operation.pop(key) for key in ("components", "servers", "security") if key in operation
+    }
     return spec({path: {method: {"operationId": "call", **operation}}}, version=version, **more)
 
 
 def offer(document: Mapping[str, Any], source: str | None = None, **options: Any) -> list[Offering]:
     """What a tool with these options offers."""
     variables = options.pop("variables", {})
-    return offerings_of(Documents("file:///spec.json", document), Selection.of(options), variables, source)
+    return offerings_of(
+        Documents("file:///spec.json", document), Selection.of(options), variables, source
+    )
 
 
 def request(
-    document: Mapping[str, Any], arguments: Mapping[str, Any], *, key: str = "", connection: Connection | None = None
+    document: Mapping[str, Any],
+    arguments: Mapping[str, Any],
+    *,
+    key: str = "",
+    connection: Connection | None = None,
 ) -> HttpRequest:
     """The request of a call of the only operation."""
     operation = Operation.model_validate(offer(document)[0].details)
@@ -49,12 +61,18 @@ def request(
     return request_of(operation, BASE, arguments, credentials_for(operation, keys), key)
 
 
-def tool_of(document: Mapping[str, Any], connection: Connection | None = None, **options: Any) -> OpenApiTool:
+def tool_of(
+    document: Mapping[str, Any], connection: Connection | None = None, **options: Any
+) -> OpenApiTool:
     """A tool whose specification was recorded."""
-    return OpenApiTool(name="api", connection=connection, recorded=as_text(offer(document, **options)))
+    return OpenApiTool(
+        name="api", connection=connection, recorded=as_text(offer(document, **options))
+    )
 
 
-async def offered(kind: OpenApiKind, tool: OpenApiTool, prompt_root: Any = None) -> dict[str, Offering]:
+async def offered(
+    kind: OpenApiKind, tool: OpenApiTool, prompt_root: Any = None
+) -> dict[str, Offering]:
     """What the kind says that the tool offers, by name."""
     found = await kind.offer(tool, Asking(Agent(name="a"), {}, prompt_root))
     return {each.name: each for each in found}
@@ -66,4 +84,6 @@ async def executed(
     """The result of one call."""
     details = (await offered(kind, tool))[name].details
     context = ToolContext(run_id="run", call_id="call", idempotency_key=key)
-    return await kind.execute(KindCall(tool, name, details, arguments, Agent(name="a"), {}, context))
+    return await kind.execute(
+        KindCall(tool, name, details, arguments, Agent(name="a"), {}, context)
+    )

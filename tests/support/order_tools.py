@@ -1,4 +1,6 @@
-"""A tool for `perdure serve --tools`, whose calls another system finishes; its tokens are written into files."""
+"""A tool for `perdure serve --tools`, whose calls another system finishes; its tokens are written
+into files.
+"""
 
 from __future__ import annotations
 

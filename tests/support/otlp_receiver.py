@@ -1,4 +1,6 @@
-"""A receiver of OTLP/JSON that takes nothing but what the protocol says, and gives the spans back as plain facts."""
+"""A receiver of OTLP/JSON that takes nothing but what the protocol says, and gives the spans back
+as plain facts.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,18 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-TRACE_ID, SPAN_ID, DIGITS, INT = (re.compile(form) for form in (r"[0-9a-f]{32}", r"[0-9a-f]{16}", r"\d+", r"-?\d+"))
-VALUES = ("stringValue", "boolValue", "intValue", "doubleValue", "arrayValue", "kvlistValue", "bytesValue")
+TRACE_ID, SPAN_ID, DIGITS, INT = (
+    re.compile(form) for form in (r"[0-9a-f]{32}", r"[0-9a-f]{16}", r"\d+", r"-?\d+")
+)
+VALUES = (
+    "stringValue",
+    "boolValue",
+    "intValue",
+    "doubleValue",
+    "arrayValue",
+    "kvlistValue",
+    "bytesValue",
+)
 SPAN = {
     *("traceId", "spanId", "parentSpanId", "name", "kind", "startTimeUnixNano", "endTimeUnixNano"),
     *("attributes", "events", "links", "status", "flags", "traceState"),
@@ -67,7 +79,10 @@ def _span(span: dict[str, Any], resource: dict[str, Any], scope: dict[str, Any])
             (_text(event["name"]), _time(event["timeUnixNano"]), _attributes(event["attributes"]))
             for event in span["events"]
         ],
-        [_matching(TRACE_ID, link["traceId"]) + _matching(SPAN_ID, link["spanId"]) for link in span["links"]],
+        [
+            _matching(TRACE_ID, link["traceId"]) + _matching(SPAN_ID, link["spanId"])
+            for link in span["links"]
+        ],
         _code(status.get("code", 0)),
         _text(status.get("message", "")),
         resource,

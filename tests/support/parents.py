@@ -17,7 +17,9 @@ class Parent:
     @workflow.run
     async def run(self, argument: dict[str, Any], task_queue: str) -> Any:
         id = f"{workflow.info().workflow_id}-child"
-        return await workflow.execute_child_workflow("perdure.AgentRun", argument, id=id, task_queue=task_queue)
+        return await workflow.execute_child_workflow(
+            "perdure.AgentRun", argument, id=id, task_queue=task_queue
+        )
 
 
 @workflow.defn
@@ -28,4 +30,6 @@ class Author:
     async def run(self, model: dict[str, Any], task_queue: str) -> Any:
         agent = load_dict({"name": "made", "model": model})
         argument = run_input(agent, messages=[Message.user("What is it?")])
-        return await workflow.execute_child_workflow("perdure.AgentRun", argument, task_queue=task_queue)
+        return await workflow.execute_child_workflow(
+            "perdure.AgentRun", argument, task_queue=task_queue
+        )

@@ -1,4 +1,6 @@
-"""Remote agents for tests: one that speaks Chat Completions and notes what it is told, with a card of any form."""
+"""Remote agents for tests: one that speaks Chat Completions and notes what it is told, with a card
+of any form.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ KAOS_CARD = {
     "name": "researcher",
     "description": "Finds things out.",
     "url": "http://researcher.example:8000",
-    "skills": [{"name": "search", "description": "Searches the web.", "inputSchema": {"type": "object"}}],
+    "skills": [
+        {"name": "search", "description": "Searches the web.", "inputSchema": {"type": "object"}}
+    ],
     "capabilities": ["message_processing", "task_execution", "tool_execution"],
 }
 """As an agent of KAOS showed it in 2025 and early 2026."""
@@ -36,7 +40,9 @@ KAOS_TASKS_CARD = {
 
 @dataclass
 class Peer:
-    """Answers what a task says: `say TEXT`, `status CODE`, `body TEXT`, `huge`, `hold`; its card is at `card_path`."""
+    """Answers what a task says: `say TEXT`, `status CODE`, `body TEXT`, `huge`, `hold`; its card is
+    at `card_path`.
+    """
 
     card: Any = None
     card_path: str = "/.well-known/agent"
@@ -77,7 +83,9 @@ class Peer:
             case "body":
                 return Response(rest, media_type="application/json")
             case "huge":
-                return Response(json.dumps(completion("x" * 5_000_000)), media_type="application/json")
+                return Response(
+                    json.dumps(completion("x" * 5_000_000)), media_type="application/json"
+                )
             case "hold":
                 await asyncio.sleep(60)
         return JSONResponse(completion(rest or word))
@@ -87,4 +95,10 @@ def completion(content: Any) -> dict[str, Any]:
     """An answer by Chat Completions."""
     message = {"role": "assistant", "content": content}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    return {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [choice],
+    }

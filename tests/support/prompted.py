@@ -15,12 +15,16 @@ def echo(text: str = "") -> str:
 
 
 def is_final(request: ScriptedRequest) -> bool:
-    """Whether the model is asked for its answer; Anthropic's API has the user's messages in a row as one."""
+    """Whether the model is asked for its answer; Anthropic's API has the user's messages in a row
+    as one.
+    """
     return request.messages[-1].text.endswith(FINAL)
 
 
 def two_phases(*actions: str | ScriptedReply, answer: str | ScriptedReply = "Done") -> Script:
-    """The replies to the calls in which the model may act, in order, and the reply where it has to answer."""
+    """The replies to the calls in which the model may act, in order, and the reply where it has to
+    answer.
+    """
 
     def reply(request: ScriptedRequest) -> ScriptedReply:
         given = answer if is_final(request) else actions[request.step]
@@ -35,7 +39,9 @@ def without_tools(script: Script) -> Script:
     def reply(request: ScriptedRequest) -> ScriptedReply:
         assert callable(script)
         if request.body.get("tools"):
-            return ScriptedReply(status=400, error={"error": {"message": NO_TOOLS, "type": "api_error"}})
+            return ScriptedReply(
+                status=400, error={"error": {"message": NO_TOOLS, "type": "api_error"}}
+            )
         return script(request)
 
     return reply

@@ -15,9 +15,19 @@ def vectors(contract: str, operation: str) -> list[Any]:
     """The vectors as pytest parameters, by name; one that skips when the vectors are not there."""
     file = FOLDER / "vectors.json"
     if not file.exists():
-        return [pytest.param({}, id="absent", marks=pytest.mark.skip(reason="the upstream vectors are not at hand"))]
+        return [
+            pytest.param(
+                {},
+                id="absent",
+                marks=pytest.mark.skip(reason="the upstream vectors are not at hand"),
+            )
+        ]
     cases = json.loads(file.read_text())["vectors"]
-    chosen = [case["vector"] for case in cases if (case["contract"], case["operation"]) == (contract, operation)]
+    chosen = [
+        case["vector"]
+        for case in cases
+        if (case["contract"], case["operation"]) == (contract, operation)
+    ]
     return [pytest.param(vector, id=vector["name"]) for vector in chosen]
 
 

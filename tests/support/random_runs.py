@@ -23,7 +23,17 @@ from perdure.tools import tool
 
 from .loop_stage import Clocked, fails, written
 
-TOOLS = ["plain", "waiting", "failing", "image", "large", "alone", "approved", "denied", "rewritten"]
+TOOLS = [
+    "plain",
+    "waiting",
+    "failing",
+    "image",
+    "large",
+    "alone",
+    "approved",
+    "denied",
+    "rewritten",
+]
 UNKNOWN = "unknown"
 ARGUMENTS = ["{}", '{"n": 1}', "", '{"n": 1,}', "```json\n{}\n```", "[1]", "{broken"]
 KINDS = ["rate_limit", "overloaded", "server", "connection", "authentication"]
@@ -54,7 +64,9 @@ def replies() -> st.SearchStrategy[ScriptedReply | ModelError]:
         st.integers(0, 50),
     )
     return st.one_of(
-        *[asking] * 6, st.builds(fails, st.sampled_from(KINDS)), st.builds(says, st.sampled_from(["", "Done"]))
+        *[asking] * 6,
+        st.builds(fails, st.sampled_from(KINDS)),
+        st.builds(says, st.sampled_from(["", "Done"])),
     )
 
 
@@ -65,7 +77,11 @@ def seeds() -> st.SearchStrategy[list[Message]]:
         st.sampled_from(["user", "assistant"]),
         st.sampled_from(["Hi", "words " * 20, "long " * 100]),
     )
-    return st.builds(lambda head, rest: [*head, Message.user("Hello"), *rest], systems, st.lists(said, max_size=5))
+    return st.builds(
+        lambda head, rest: [*head, Message.user("Hello"), *rest],
+        systems,
+        st.lists(said, max_size=5),
+    )
 
 
 def options() -> st.SearchStrategy[RunOptions]:
@@ -122,7 +138,9 @@ class Seen:
 
 
 class RandomRun(Clocked):
-    """Lets things come from outside at its moments: whenever the loop does something that can be seen."""
+    """Lets things come from outside at its moments: whenever the loop does something that can be
+    seen.
+    """
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -185,7 +203,10 @@ class RandomRun(Clocked):
             raise reply
         await asyncio.sleep(0)
         self.seen.completed += bool(reply.text or reply.tool_calls)
-        calls = [found.model_copy(update={"id": f"{number}-{n}"}) for n, found in enumerate(reply.tool_calls)]
+        calls = [
+            found.model_copy(update={"id": f"{number}-{n}"})
+            for n, found in enumerate(reply.tool_calls)
+        ]
         return reply.model_copy(update={"tool_calls": calls})
 
     def _tools(self) -> dict[str, Callable[..., Any]]:
@@ -220,8 +241,18 @@ class RandomRun(Clocked):
             begin()
             return ""
 
-        functions = {"plain": plain, "waiting": waiting, "failing": failing, "image": image, "large": large}
-        functions |= {"alone": tool(name="alone", parallel_safe=False)(waiting), "denied": other, "rewritten": other}
+        functions = {
+            "plain": plain,
+            "waiting": waiting,
+            "failing": failing,
+            "image": image,
+            "large": large,
+        }
+        functions |= {
+            "alone": tool(name="alone", parallel_safe=False)(waiting),
+            "denied": other,
+            "rewritten": other,
+        }
         return functions | {"approved": tool(name="approved", needs_approval=True)(plain)}
 
     def _guardrails(self) -> Guardrails:

@@ -24,7 +24,12 @@ class RawServer:
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             size = next(
-                (int(line[15:]) for line in head.split("\r\n") if line.lower().startswith("content-length:")), 0
+                (
+                    int(line[15:])
+                    for line in head.split("\r\n")
+                    if line.lower().startswith("content-length:")
+                ),
+                0,
             )
             self.requests.append(head + (await reader.readexactly(size)).decode("latin-1"))
             path = head.split(" ")[1].partition("?")[0]
@@ -37,7 +42,9 @@ class RawServer:
             writer.close()
 
 
-def ok(body: bytes, *headers: str, media: str = "application/json", status: str = "200 OK") -> bytes:
+def ok(
+    body: bytes, *headers: str, media: str = "application/json", status: str = "200 OK"
+) -> bytes:
     """An answer; the body ends with the connection."""
     lines = [f"HTTP/1.1 {status}", f"Content-Type: {media}", *headers, "Connection: close", "", ""]
     return "\r\n".join(lines).encode() + body

@@ -1,4 +1,6 @@
-"""A receiver of webhooks on loopback, which verifies what it takes with the library of Standard Webhooks."""
+"""A receiver of webhooks on loopback, which verifies what it takes with the library of Standard
+Webhooks.
+"""
 
 from __future__ import annotations
 
@@ -44,12 +46,16 @@ class Receiver:
         status = self.answer(len(self.attempts))
         if status < 300:
             self.taken.append((request.headers["webhook-id"], verified))
-        headers = {"location": self.location or f"{self.url}/elsewhere"} if 300 <= status < 400 else {}
+        headers = (
+            {"location": self.location or f"{self.url}/elsewhere"} if 300 <= status < 400 else {}
+        )
         return Response(status_code=status, headers=headers)
 
     async def take_a2a(self, request: Request) -> Response:
         body = json.loads(await request.body())
-        known = [request.headers.get(name, "") for name in ("x-a2a-notification-token", "authorization")]
+        known = [
+            request.headers.get(name, "") for name in ("x-a2a-notification-token", "authorization")
+        ]
         self.taken.append((" ".join(known), body))
         return Response(status_code=204)
 

@@ -114,7 +114,9 @@ async def recorded_server(recorded: RecordedServer | None = None) -> AsyncIterat
 
 async def _read(reader: asyncio.StreamReader) -> Received:
     first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().rstrip().split("\r\n")
-    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    headers = {
+        name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)
+    }
     body = await reader.readexactly(int(headers.get("content-length", 0)))
     return Received(first.split()[1], headers, json.loads(body or b"{}"))
 
@@ -122,7 +124,11 @@ async def _read(reader: asyncio.StreamReader) -> Received:
 def _pieces(answer: Recorded) -> Sequence[bytes]:
     if answer.head is not None:
         return [answer.head + answer.body]
-    lines = [f"HTTP/1.1 {answer.status} Recorded", f"content-type: {answer.content_type}", "transfer-encoding: chunked"]
+    lines = [
+        f"HTTP/1.1 {answer.status} Recorded",
+        f"content-type: {answer.content_type}",
+        "transfer-encoding: chunked",
+    ]
     lines += [f"{name}: {value}" for name, value in answer.headers.items()]
     size = answer.piece or max(len(answer.body), 1)
     cuts = [answer.body[start : start + size] for start in range(0, len(answer.body), size)]

@@ -1,4 +1,6 @@
-"""A gRPC server on loopback that refuses each call but the first of a connection, by which Temporal's SDK connects."""
+"""A gRPC server on loopback that refuses each call but the first of a connection, by which
+Temporal's SDK connects.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,17 @@ _DATA, _HEADERS, _SETTINGS, _PING, _ACK, _END_OF_STREAM, _END_OF_HEADERS = 0, 1,
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
-    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+    return (
+        len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+    )
 
 
 def fields(**values: str) -> bytes:
     """Return headers as literals that are not indexed."""
     pairs = [(name.replace("_", "-"), value) for name, value in values.items()]
-    return b"".join(b"\x00" + b"".join(bytes([len(word)]) + word.encode() for word in pair) for pair in pairs)
+    return b"".join(
+        b"\x00" + b"".join(bytes([len(word)]) + word.encode() for word in pair) for pair in pairs
+    )
 
 
 _STATUS_200 = b"\x88"
@@ -28,7 +34,11 @@ _REFUSAL = fields(grpc_status=PERMISSION_DENIED, grpc_message="Request unauthori
 
 def empty_answer(stream: int) -> bytes:
     end = frame(_HEADERS, _END_OF_STREAM | _END_OF_HEADERS, stream, fields(grpc_status=OK))
-    return frame(_HEADERS, _END_OF_HEADERS, stream, _BEGINNING) + frame(_DATA, 0, stream, bytes(5)) + end
+    return (
+        frame(_HEADERS, _END_OF_HEADERS, stream, _BEGINNING)
+        + frame(_DATA, 0, stream, bytes(5))
+        + end
+    )
 
 
 def refusal(stream: int) -> bytes:

@@ -1,4 +1,6 @@
-"""Runs that ask a remote agent for the weather, and one whose worker is killed while the agent works."""
+"""Runs that ask a remote agent for the weather, and one whose worker is killed while the agent
+works.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,12 @@ from .workers import Nursery
 
 def weather(url: str, **more: Any) -> dict[str, Any]:
     """The declaration of a tool `weather`, which is the agent at `url`."""
-    return {"name": "weather", "kind": "a2a", "connection": {"kind": "key", "endpoint": url}, **more}
+    return {
+        "name": "weather",
+        "kind": "a2a",
+        "connection": {"kind": "key", "endpoint": url},
+        **more,
+    }
 
 
 def asking(*messages: str) -> list[Any]:
@@ -34,7 +41,9 @@ def asking(*messages: str) -> list[Any]:
 async def has_told(client: Client, run: RunHandle) -> bool:
     """Whether Temporal knows the remote task's id, from a heartbeat."""
     description = await client.get_workflow_handle(run.id).describe()
-    details = [each.heartbeat_details.payloads for each in description.raw_description.pending_activities]
+    details = [
+        each.heartbeat_details.payloads for each in description.raw_description.pending_activities
+    ]
     return any(b"taskId" in payload.data for payloads in details for payload in payloads)
 
 

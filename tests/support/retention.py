@@ -8,7 +8,12 @@ from typing import Any
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
-from temporalio.client import Client, FetchWorkflowHistoryEventsInput, Interceptor, OutboundInterceptor
+from temporalio.client import (
+    Client,
+    FetchWorkflowHistoryEventsInput,
+    Interceptor,
+    OutboundInterceptor,
+)
 from temporalio.service import RPCError, RPCStatusCode
 
 from .waiting import wait_for
@@ -17,7 +22,9 @@ from .waiting import wait_for
 async def remove_link(client: Client, workflow_id: str, run_id: str | None = None) -> None:
     """Remove that link, or the latest one; a server takes half a minute."""
     execution = WorkflowExecution(workflow_id=workflow_id, run_id=run_id or "")
-    request = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=execution)
+    request = DeleteWorkflowExecutionRequest(
+        namespace=client.namespace, workflow_execution=execution
+    )
     await client.workflow_service.delete_workflow_execution(request, retry=True)
 
     async def is_gone() -> bool:
@@ -35,7 +42,9 @@ async def remove_link(client: Client, workflow_id: str, run_id: str | None = Non
 class Retention(Interceptor):
     """Removes a link while it is read: before its first event, or right after that."""
 
-    def __init__(self, client: Client, workflow_id: str, run_id: str, *, after_first: bool = True) -> None:
+    def __init__(
+        self, client: Client, workflow_id: str, run_id: str, *, after_first: bool = True
+    ) -> None:
         self.run_id = run_id
         self.after_first = after_first
         self.has_removed = False
@@ -64,7 +73,9 @@ class _Removing(OutboundInterceptor):
         is_due = input.run_id == self._retention.run_id and not self._retention.has_removed
         return self._events_and_removal(events) if is_due else events
 
-    async def _events_and_removal(self, events: AsyncIterator[HistoryEvent]) -> AsyncIterator[HistoryEvent]:
+    async def _events_and_removal(
+        self, events: AsyncIterator[HistoryEvent]
+    ) -> AsyncIterator[HistoryEvent]:
         if not self._retention.after_first:
             await self._retention.remove()
         async for event in events:

@@ -1,11 +1,13 @@
 """The upstream vectors of whole runs, read and made neutral.
 
-A binding (in process, or the workflow with a model scripted over HTTP) runs each `VectorCase` and passes what it
-saw to `check`:
+A binding (in process, or the workflow with a model scripted over HTTP) runs each `VectorCase` and
+passes what it saw to `check`:
 
-- the agent is `case.agent` plus a model; the model's n-th answer is `case.replies[n]`; tools are `case.tools(…)`
-- an `Interruption` is a steering message or a cancellation. Those before iteration 1 come before the run starts; every
-  other one is due while the tools of the iteration before it run: `case.tools` calls `interrupt` with it just then
+- the agent is `case.agent` plus a model; the model's n-th answer is `case.replies[n]`; tools are
+  `case.tools(…)`
+- an `Interruption` is a steering message or a cancellation. Those before iteration 1 come before
+  the run starts; every other one is due while the tools of the iteration before it run:
+  `case.tools` calls `interrupt` with it just then
 """
 
 from __future__ import annotations
@@ -24,7 +26,14 @@ from perdure.tools.context import ToolContext
 
 from .vector_checks import Outcome, check
 
-__all__ = ["Interruption", "Outcome", "VectorCase", "check", "load_run_vectors", "load_turn_vectors"]
+__all__ = [
+    "Interruption",
+    "Outcome",
+    "VectorCase",
+    "check",
+    "load_run_vectors",
+    "load_turn_vectors",
+]
 
 VECTORS = Path(__file__).parents[3] / "shared" / "prompty" / "vectors.json"
 
@@ -66,7 +75,9 @@ class VectorCase:
         return [due for due in self.interruptions if due.before_iteration == iteration]
 
     def tools(self, interrupt: Interrupt) -> dict[str, Callable[..., Awaitable[str]]]:
-        """Tool name → function; the functions let the interruptions happen that are due after their iteration."""
+        """Tool name → function; the functions let the interruptions happen that are due after their
+        iteration.
+        """
 
         async def answer(context: ToolContext, **arguments: Any) -> str:
             for due in self.due_before(context.iteration + 1):
@@ -113,9 +124,14 @@ def _run_case(vector: dict[str, Any]) -> VectorCase:
         guardrails=_guardrails(given["guardrails"]) if "guardrails" in given else None,
         interruptions=[*_cancellation(given), *_steering(given)],
         tool_results={
-            result["tool_call_id"]: result["result"] for step in steps for result in step.get("tool_results", [])
+            result["tool_call_id"]: result["result"]
+            for step in steps
+            for result in step.get("tool_results", [])
         },
-        expected={**vector["expected"], "tool_calls": [step["expected_tool_calls"] or [] for step in steps]},
+        expected={
+            **vector["expected"],
+            "tool_calls": [step["expected_tool_calls"] or [] for step in steps],
+        },
     )
 
 
@@ -127,7 +143,9 @@ def _reply(choice: dict[str, Any]) -> ScriptedReply:
 
 def _cancellation(given: dict[str, Any]) -> list[Interruption]:
     moments = {"before_iteration": 1, "before_iteration_2": 2}
-    return [Interruption(moments[given["cancel"]["cancelled_at"]], None)] if "cancel" in given else []
+    return (
+        [Interruption(moments[given["cancel"]["cancelled_at"]], None)] if "cancel" in given else []
+    )
 
 
 def _steering(given: dict[str, Any]) -> list[Interruption]:
@@ -141,7 +159,9 @@ def _guardrails(given: dict[str, Any]) -> Guardrails:
         return GuardrailResult(allowed=rule["action"] == "allow", reason=rule.get("reason"))
 
     def tool(name: str, arguments: dict[str, Any]) -> GuardrailResult:
-        return GuardrailResult(allowed=name not in given["tool"]["deny_tools"], reason=f"{name} is on the deny list")
+        return GuardrailResult(
+            allowed=name not in given["tool"]["deny_tools"], reason=f"{name} is on the deny list"
+        )
 
     return Guardrails(
         input=(lambda messages: verdict("input")) if "input" in given else None,
@@ -156,11 +176,17 @@ def _turn_case(vector: dict[str, Any]) -> VectorCase:
     return VectorCase(
         name=vector["name"],
         operation="runTurn",
-        agent={"name": vector["name"], "tools": [{"kind": "function", "name": name} for name in _names(calls)]},
+        agent={
+            "name": vector["name"],
+            "tools": [{"kind": "function", "name": name} for name in _names(calls)],
+        },
         messages=[Message.model_validate(message) for message in given["messages"]],
         replies=[
             ScriptedReply.model_validate(
-                {"text": step.get("output") or step.get("assistant", ""), "tool_calls": step.get("tools", [])}
+                {
+                    "text": step.get("output") or step.get("assistant", ""),
+                    "tool_calls": step.get("tools", []),
+                }
             )
             for step in given["model"]
         ],

@@ -23,7 +23,9 @@ class ServerKill:
 
 
 async def server_killed(server: DevServer, nursery: Nursery, folder: Path) -> ServerKill:
-    """SIGKILL the server, start it again on its file; the one worker of all runs goes on as it is."""
+    """SIGKILL the server, start it again on its file; the one worker of all runs goes on as it
+    is.
+    """
     with ExitStack() as models:
         scenes: dict[Point, Scene] = {}
         for point in POINTS:
@@ -37,7 +39,13 @@ async def server_killed(server: DevServer, nursery: Nursery, folder: Path) -> Se
         await server.start()
         for scene in scenes.values():
             scene.release()
-        outcomes = dict(zip(scenes, await asyncio.gather(*[scene.outcome() for scene in scenes.values()]), strict=True))
+        outcomes = dict(
+            zip(
+                scenes,
+                await asyncio.gather(*[scene.outcome() for scene in scenes.values()]),
+                strict=True,
+            )
+        )
         for point, scene in scenes.items():
             outcomes[point].resumed_after = scene.next_start(killed)
         return ServerKill(outcomes)

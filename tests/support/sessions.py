@@ -21,7 +21,13 @@ from perdure.options import RunOptions
 from perdure.protocol import names
 from perdure.protocol.run import RecordedOptions
 from perdure.protocol.search_attributes import ALL
-from perdure.protocol.session import SessionInput, SessionMessage, SessionSetup, SessionStatus, Taken
+from perdure.protocol.session import (
+    SessionInput,
+    SessionMessage,
+    SessionSetup,
+    SessionStatus,
+    Taken,
+)
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, says
 from perdure.worker import create_worker
 
@@ -35,7 +41,9 @@ INSTRUCTIONS = [Message.system("You are helpful.")]
 
 
 def talk(request: ScriptedRequest) -> ScriptedReply:
-    """Answers what was said last; `hold` calls a tool that waits, `fail` fails, `long N` takes N characters."""
+    """Answers what was said last; `hold` calls a tool that waits, `fail` fails, `long N` takes N
+    characters.
+    """
     said = [message.text for message in request.messages if message.role == "user"][-1]
     word, _, rest = said.partition(" ")
     if word == "hold" and request.messages[-1].role != "tool":
@@ -45,9 +53,13 @@ def talk(request: ScriptedRequest) -> ScriptedReply:
     return says("x" * int(rest) if word == "long" else f"re: {said}")
 
 
-def setup_of(agent: Agent, instructions: list[Message] = INSTRUCTIONS, **options: Any) -> SessionSetup:
+def setup_of(
+    agent: Agent, instructions: list[Message] = INSTRUCTIONS, **options: Any
+) -> SessionSetup:
     run = new_run(agent, None, RunOptions(retry_base_seconds=0.0, **options), instructions)
-    return SessionSetup(agent=run.agent, messages=run.messages, options=RecordedOptions.model_validate(run.options))
+    return SessionSetup(
+        agent=run.agent, messages=run.messages, options=RecordedOptions.model_validate(run.options)
+    )
 
 
 class SessionStage:
@@ -74,17 +86,27 @@ class SessionStage:
             **FEW_POLLS,
             **more,
         }
-        async with create_worker(self.client, task_queue=self.id, tools={"gate": self.gate}, **settings):
+        async with create_worker(
+            self.client, task_queue=self.id, tools={"gate": self.gate}, **settings
+        ):
             yield
 
     async def start(self, setup: SessionSetup | None = None, **fields: Any) -> None:
-        input = SessionInput(setup=setup or setup_of(self.agent), search_attributes=[key.name for key in ALL], **fields)
-        await self.client.start_workflow(names.SESSION_WORKFLOW, input, id=self.id, task_queue=self.id)
+        input = SessionInput(
+            setup=setup or setup_of(self.agent),
+            search_attributes=[key.name for key in ALL],
+            **fields,
+        )
+        await self.client.start_workflow(
+            names.SESSION_WORKFLOW, input, id=self.id, task_queue=self.id
+        )
 
     async def send(self, text: str, **fields: Any) -> Taken:
         """Raises `ApplicationError` for a message that is not taken."""
         self._sent += 1
-        return await self.update(names.SEND, SessionMessage(**{"text": text, "id": f"message-{self._sent}", **fields}))
+        return await self.update(
+            names.SEND, SessionMessage(**{"text": text, "id": f"message-{self._sent}", **fields})
+        )
 
     async def update(self, name: str, *arguments: Any) -> Any:
         type_: Any = Taken if name == names.SEND else SessionStatus
@@ -127,7 +149,9 @@ class SessionStage:
         run_id: str | None = first
         transcript, found = Transcript([]), []
         while run_id:
-            found.append(await read_session_link(self.client, self.id, run_id, transcript=transcript))
+            found.append(
+                await read_session_link(self.client, self.id, run_id, transcript=transcript)
+            )
             run_id = found[-1].next_run_id
         return found
 
@@ -136,17 +160,23 @@ class SessionStage:
         return (await self.links())[-1]
 
     async def conversation(self) -> list[str]:
-        """What the next turn would begin with: each message's role and text, as short as it can be told."""
+        """What the next turn would begin with: each message's role and text, as short as it can be
+        told.
+        """
         return shown((await self.link()).conversation.messages)
 
     async def replay(self) -> None:
-        """Replay what the session and its turns have recorded; raises when the code would not have made it."""
+        """Replay what the session and its turns have recorded; raises when the code would not have
+        made it.
+        """
 
         async def histories() -> AsyncIterator[WorkflowHistory]:
             for link in await self.links():
                 yield WorkflowHistory(self.id, link.history)
                 for turn in link.turns:
-                    yield await self.client.get_workflow_handle(turn.run_id, run_id=turn.first_run_id).fetch_history()
+                    yield await self.client.get_workflow_handle(
+                        turn.run_id, run_id=turn.first_run_id
+                    ).fetch_history()
 
         await replay(self.client, histories(), live=self.stands)
 

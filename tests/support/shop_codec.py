@@ -16,13 +16,17 @@ class ShopCodec(PayloadCodec):
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         return [
-            Payload(metadata={"encoding": ENCODING}, data=base64.b64encode(payload.SerializeToString()))
+            Payload(
+                metadata={"encoding": ENCODING}, data=base64.b64encode(payload.SerializeToString())
+            )
             for payload in payloads
         ]
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         return [
-            Payload.FromString(base64.b64decode(payload.data)) if payload.metadata["encoding"] == ENCODING else payload
+            Payload.FromString(base64.b64decode(payload.data))
+            if payload.metadata["encoding"] == ENCODING
+            else payload
             for payload in payloads
         ]
 

@@ -1,4 +1,6 @@
-"""What a test of runs stands on: a worker on a queue of its own, and a replay of everything that it recorded."""
+"""What a test of runs stands on: a worker on a queue of its own, and a replay of everything that it
+recorded.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ from .noted import NotingRunner, Stands, cuts_of, differences
 CUT = bool(os.environ.get("PERDURE_TESTS_CUT"))
 """Whether histories are replayed cut at each of their tasks, too."""
 FEW_POLLS = {"max_concurrent_workflow_task_polls": 2, "max_concurrent_activity_task_polls": 2}
-"""Options of a worker for a few runs: to begin and end ten polls is a sixth of what a short run costs."""
+"""Options of a worker for a few runs: to begin and end ten polls is a sixth of what a short run
+costs."""
 
 
 class Stage:
@@ -46,7 +49,9 @@ class Stage:
         tenant: str | None = None,
         **options: Any,
     ) -> RunHandle:
-        """Start a run; `options` are those of `RunOptions`. Retries do not wait, unless they say so."""
+        """Start a run; `options` are those of `RunOptions`. Retries do not wait, unless they say
+        so.
+        """
         settings = {"retry_base_seconds": 0.0, **options}
         run = await start_run(
             self.client,
@@ -62,14 +67,18 @@ class Stage:
 
     @asynccontextmanager
     async def worker(self, tools: Any = (), **more: Any) -> AsyncIterator[Worker]:
-        """A worker in this process, for as long as the block runs; its tools share the event loop of the test."""
+        """A worker in this process, for as long as the block runs; its tools share the event loop
+        of the test.
+        """
         settings = {
             "tool_loop": asyncio.get_running_loop(),
             "unsandboxed_workflow_runner": NotingRunner(self.stands),
             **FEW_POLLS,
             **more,
         }
-        async with create_worker(self.client, task_queue=self.task_queue, tools=tools, **settings) as worker:
+        async with create_worker(
+            self.client, task_queue=self.task_queue, tools=tools, **settings
+        ) as worker:
             yield worker
 
     @asynccontextmanager
@@ -81,15 +90,22 @@ class Stage:
             yield worker
 
     async def replay(self, *, cut: bool = CUT) -> None:
-        """Replay every history that the runs recorded; raises when the code as it is would not have made it, or not
-        have stood where it did. With `cut`, also as much of each as there was when each of its tasks began.
+        """Replay every history that the runs recorded; raises when the code as it is would not have
+        made it, or not have stood where it did. With `cut`, also as much of each as there was when
+        each of its tasks began.
         """
         if self.runs:
-            await replay_runs(self.client, *(run.id for run in self.runs), live=self.stands, cut=cut)
+            await replay_runs(
+                self.client, *(run.id for run in self.runs), live=self.stands, cut=cut
+            )
 
 
-async def replay_runs(client: Client, *workflow_ids: str, live: Stands | None = None, cut: bool = CUT) -> None:
-    """Replay all links of these runs. Raises what the replay does, and where it stands otherwise than `live`."""
+async def replay_runs(
+    client: Client, *workflow_ids: str, live: Stands | None = None, cut: bool = CUT
+) -> None:
+    """Replay all links of these runs. Raises what the replay does, and where it stands otherwise
+    than `live`.
+    """
 
     async def histories() -> AsyncIterator[WorkflowHistory]:
         for workflow_id in workflow_ids:
@@ -100,9 +116,15 @@ async def replay_runs(client: Client, *workflow_ids: str, live: Stands | None = 
 
 
 async def replay(
-    client: Client, histories: AsyncIterator[WorkflowHistory], *, live: Stands | None = None, cut: bool = CUT
+    client: Client,
+    histories: AsyncIterator[WorkflowHistory],
+    *,
+    live: Stands | None = None,
+    cut: bool = CUT,
 ) -> None:
-    """Replay histories of runs and sessions. Raises what the replay does, and where it stands otherwise than `live`."""
+    """Replay histories of runs and sessions. Raises what the replay does, and where it stands
+    otherwise than `live`.
+    """
 
     async def parts() -> AsyncIterator[WorkflowHistory]:
         async for history in histories:

@@ -23,7 +23,9 @@ async def require_own_values_removed(converter: DataConverter, client: Client) -
     ids = [f"{odd}-{uuid.uuid4()}" if odd != ".." else ".." for odd in ODD]
     for number, id in enumerate(ids):
         large = random.Random(number).randbytes(400_000).hex()
-        handle = await storing.start_workflow((WORKFLOW, SESSION_WORKFLOW)[number % 2], large, id=id, task_queue="none")
+        handle = await storing.start_workflow(
+            (WORKFLOW, SESSION_WORKFLOW)[number % 2], large, id=id, task_queue="none"
+        )
         await handle.signal("anything", large[::-1])
         await handle.terminate()
     everything = [each async for each in values.values("default")]

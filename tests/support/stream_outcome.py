@@ -1,4 +1,6 @@
-"""What a stream amounts to: the text, the tool calls, or a failure and whether it is certain (§8)."""
+"""What a stream amounts to: the text, the tool calls, or a failure and whether it is certain
+(§8).
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,13 @@ from perdure.providers.wire_format import WireFormat
 def process_stream(
     events: Iterable[Mapping[str, Any]], *, provider: str = "openai", api_type: str = "chat"
 ) -> dict[str, Any]:
-    """Classifies recorded events: `{kind: provider, value}` each, any other kind being a transport error.
+    """Classifies recorded events: `{kind: provider, value}` each, any other kind being a transport
+    error.
 
-    Gives `{chunks, partialText, requiresReconciliation, completionCommitted}`. Chunks are `{kind: text, value}`,
-    `{kind: tool, toolCall}` at the end, and at most one `{kind: failure, failure: {outcome, message}}`, after
-    which nothing follows. A refusal is determinate; a stream that broke is not, because the provider may
-    have done its work all the same.
+    Gives `{chunks, partialText, requiresReconciliation, completionCommitted}`. Chunks are `{kind:
+    text, value}`, `{kind: tool, toolCall}` at the end, and at most one `{kind: failure, failure:
+    {outcome, message}}`, after which nothing follows. A refusal is determinate; a stream that broke
+    is not, because the provider may have done its work all the same.
     """
     found = provider_for(Agent(), provider=provider, api_type=api_type)
     if not isinstance(found, WireFormat):
@@ -31,7 +34,8 @@ def process_stream(
         if outcome.failure:
             return outcome.report()
     outcome.chunks += [
-        {"kind": "tool", "toolCall": call.model_dump()} for call in found.read(assembler.response()).tool_calls
+        {"kind": "tool", "toolCall": call.model_dump()}
+        for call in found.read(assembler.response()).tool_calls
     ]
     return outcome.report()
 
@@ -62,7 +66,8 @@ class _Outcome:
         return {
             "chunks": self.chunks,
             "partialText": "".join(self._text),
-            "requiresReconciliation": self.failure is not None and self.failure["outcome"] == "indeterminate",
+            "requiresReconciliation": self.failure is not None
+            and self.failure["outcome"] == "indeterminate",
             "completionCommitted": self.failure is None,
         }
 

@@ -27,9 +27,13 @@ until_closed = select.poll()
 until_closed.register(0, 0)
 until_closed.poll()
 """
-"""What tmux starts in a pane: it gives up the terminal, makes the file, and ends when the terminal is closed."""
+"""What tmux starts in a pane: it gives up the terminal, makes the file, and ends when the terminal
+is closed."""
 
-_CONFIGURATION = "set -s exit-empty off\nset -g remain-on-exit on\nset -g status off\nset -g history-limit 5000\n"
+_CONFIGURATION = (
+    "set -s exit-empty off\nset -g remain-on-exit on\nset -g status off\nset -g history-limit "
+    "5000\n"
+)
 
 
 class Pane:
@@ -60,13 +64,16 @@ class Pane:
 
     async def shows(self, pattern: str, *, times: int = 1) -> None:
         """Wait until so many places on the screen match."""
-        await self._until(lambda: len(re.findall(pattern, self.text)) >= times, f"{pattern!r}, {times} times")
+        await self._until(
+            lambda: len(re.findall(pattern, self.text)) >= times, f"{pattern!r}, {times} times"
+        )
 
     async def ends(self) -> None:
         """Wait until the command has ended, if it is one of perdure's."""
         assert self._process is not None
         await self._until(
-            lambda: self._process is not None and self._process.returncode is not None, "the command's end"
+            lambda: self._process is not None and self._process.returncode is not None,
+            "the command's end",
         )
 
     async def _until(self, is_so: Callable[[], bool], what: str) -> None:
@@ -85,12 +92,24 @@ class Tmux:
     def __init__(self, program: Path, folder: Path, environment: Mapping[str, str]) -> None:
         (folder / "tmux.conf").write_text(_CONFIGURATION)
         self._folder = folder
-        self._command = [str(program), "-u", "-S", str(folder / "socket"), "-f", str(folder / "tmux.conf")]
+        self._command = [
+            str(program),
+            "-u",
+            "-S",
+            str(folder / "socket"),
+            "-f",
+            str(folder / "tmux.conf"),
+        ]
         self._environment = {**environment, "LC_ALL": "C.UTF-8", "TERM": "xterm-256color"}
 
     def __call__(self, *arguments: str) -> str:
         done = subprocess.run(
-            [*self._command, *arguments], env=self._environment, capture_output=True, text=True, check=True, timeout=20
+            [*self._command, *arguments],
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=20,
         )
         return done.stdout
 
@@ -99,13 +118,19 @@ class Tmux:
         size = ("-x", str(columns), "-y", "30")
         is_free = self._folder / uuid.uuid4().hex
         holder = (sys.executable, "-I", "-S", "-c", _HOLDER, str(is_free))
-        id, path = self("new-session", "-d", "-P", "-F", "#{pane_id} #{pane_tty}", *size, *holder).split()
+        id, path = self(
+            "new-session", "-d", "-P", "-F", "#{pane_id} #{pane_tty}", *size, *holder
+        ).split()
         async with asyncio.timeout(SECONDS):
             while not is_free.exists():
                 await asyncio.sleep(0.01)
         terminal = os.open(path, os.O_RDWR | os.O_NOCTTY)
         process = await forker.command_on_terminal(
-            arguments, folder, {**self._environment, "TERM": "screen"}, stdout=os.dup(terminal), terminal=terminal
+            arguments,
+            folder,
+            {**self._environment, "TERM": "screen"},
+            stdout=os.dup(terminal),
+            terminal=terminal,
         )
         return Pane(self, id, process)
 

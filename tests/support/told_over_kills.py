@@ -1,4 +1,6 @@
-"""Runs that wait for a person, then for another system, while what serves them is killed: worker and gateway in one."""
+"""Runs that wait for a person, then for another system, while what serves them is killed: worker
+and gateway in one.
+"""
 
 from __future__ import annotations
 
@@ -71,11 +73,17 @@ class Shop:
 
 
 async def tell_over_kills(cli: Cli, client: Client, folder: Path, *, runs: int, kills: int) -> None:
-    """Start so many runs, and kill so often. Raises AssertionError unless each was told and decided as it should be."""
+    """Start so many runs, and kill so often. Raises AssertionError unless each was told and decided
+    as it should be.
+    """
     with ScriptedModel([asks("order"), says("over")]) as model:
         async with receiving() as receiver, _open_shop(cli, model, receiver, folder) as shop:
             started = [
-                (await shop.post("/runs", {"agent": "shop"}, **{"Idempotency-Key": f"order-{number}"})).json()["id"]
+                (
+                    await shop.post(
+                        "/runs", {"agent": "shop"}, **{"Idempotency-Key": f"order-{number}"}
+                    )
+                ).json()["id"]
                 for number in range(runs)
             ]
             async with asyncio.TaskGroup() as group:
@@ -90,7 +98,9 @@ async def tell_over_kills(cli: Cli, client: Client, folder: Path, *, runs: int, 
 
 
 @asynccontextmanager
-async def _open_shop(cli: Cli, model: ScriptedModel, receiver: Receiver, folder: Path) -> AsyncIterator[Shop]:
+async def _open_shop(
+    cli: Cli, model: ScriptedModel, receiver: Receiver, folder: Path
+) -> AsyncIterator[Shop]:
     file = folder / "shop.prompty"
     file.write_text(AGENT.format(endpoint=model.openai_endpoint))
     (folder / "orders").mkdir()
@@ -121,12 +131,16 @@ async def _kill(shop: Shop, times: int) -> None:
 
 
 async def _decide(shop: Shop, receiver: Receiver, folder: Path) -> None:
-    """Approve what is told to wait, and finish what has given a token; all of it twice, as callers may."""
+    """Approve what is told to wait, and finish what has given a token; all of it twice, as callers
+    may.
+    """
     seen: set[str] = set()
     async with asyncio.TaskGroup() as group:
         while True:
             waiting = [
-                (data["run"], data["call"]) for data in receiver.of_type("run.waiting") if data["run"] not in seen
+                (data["run"], data["call"])
+                for data in receiver.of_type("run.waiting")
+                if data["run"] not in seen
             ]
             for run, call in waiting:
                 seen.add(run)
@@ -140,7 +154,9 @@ async def _decide(shop: Shop, receiver: Receiver, folder: Path) -> None:
 
 async def _approve(shop: Shop, run: str, call: dict[str, Any]) -> None:
     for _ in range(2):
-        answer = await shop.post(f"/runs/{run}/approve", {"callId": call["callId"], "digest": call["digest"]})
+        answer = await shop.post(
+            f"/runs/{run}/approve", {"callId": call["callId"], "digest": call["digest"]}
+        )
         assert answer.status_code in (200, 409), answer.text
 
 
@@ -164,5 +180,7 @@ async def _require_decided_once(client: Client, run: str, folder: Path) -> None:
     handle = get_run(client, run)
     types = Counter(event.type for event in await handle.events())
     assert (types["permission_completed"], types["tool_result"], types["done"]) == (1, 1, 1)
-    assert [each.text for each in await handle.messages() if each.role == "tool"] == [f"delivered to {run}"]
+    assert [each.text for each in await handle.messages() if each.role == "tool"] == [
+        f"delivered to {run}"
+    ]
     assert len(set((folder / "orders" / run).read_text().split())) == 1

@@ -36,7 +36,9 @@ class TracedStage(Stage):
 
     @asynccontextmanager
     async def worker(self, tools: Any = (), **more: Any) -> AsyncIterator[Worker]:
-        async with super().worker(tools, **{"tracer_provider": self.provider, "prices": PRICES, **more}) as worker:
+        async with super().worker(
+            tools, **{"tracer_provider": self.provider, "prices": PRICES, **more}
+        ) as worker:
             yield worker
 
 
@@ -50,8 +52,12 @@ class TracedScene(Scene):
 
 
 def outline(span: ReadableSpan) -> tuple[Any, ...]:
-    """What a live span and a rebuilt one have in common: all but times, events, and what only history knows."""
-    said = {name: value for name, value in (span.attributes or {}).items() if name not in REBUILT_ONLY}
+    """What a live span and a rebuilt one have in common: all but times, events, and what only
+    history knows.
+    """
+    said = {
+        name: value for name, value in (span.attributes or {}).items() if name not in REBUILT_ONLY
+    }
     above = span.parent and span.parent.span_id
     links = [link.context.span_id for link in span.links]
     status = (span.status.status_code, span.status.description)
@@ -81,10 +87,14 @@ def require_one_trace(live: Sequence[ReadableSpan], rebuilt: Sequence[ReadableSp
 
 
 def require_tree(spans: Sequence[ReadableSpan]) -> None:
-    """One trace, one root, and every other span below one of the spans; in the order of their starts."""
+    """One trace, one root, and every other span below one of the spans; in the order of their
+    starts.
+    """
     assert len({trace_id(span) for span in spans}) == 1
     ids = {span_id(span) for span in spans}
-    assert [span.name for span in spans if span.parent is None or span.parent.span_id not in ids] == [spans[0].name]
+    assert [
+        span.name for span in spans if span.parent is None or span.parent.span_id not in ids
+    ] == [spans[0].name]
     starts = [span.start_time or 0 for span in spans]
     assert starts == sorted(starts)
     assert all((span.end_time or 0) >= (span.start_time or 0) for span in spans)

@@ -15,10 +15,14 @@ SOURCES = Path(__file__).parent / "typescript"
 
 
 def node_modules() -> Path | None:
-    """The folder of `NODE_PATH` that has `@temporalio/worker`; None where there is none, or no node."""
+    """The folder of `NODE_PATH` that has `@temporalio/worker`; None where there is none, or no
+    node.
+    """
     if shutil.which("node") is None:
         return None
-    folders = [Path(folder) for folder in os.environ.get("NODE_PATH", "").split(os.pathsep) if folder]
+    folders = [
+        Path(folder) for folder in os.environ.get("NODE_PATH", "").split(os.pathsep) if folder
+    ]
     return next((folder for folder in folders if (folder / "@temporalio/worker").is_dir()), None)
 
 
@@ -38,10 +42,14 @@ class TypeScript:
         return cls(folder)
 
     @asynccontextmanager
-    async def worker(self, address: str, task_queue: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    async def worker(
+        self, address: str, task_queue: str
+    ) -> AsyncIterator[asyncio.subprocess.Process]:
         """A worker that polls the queue until the block ends, or somebody kills it."""
         command = ["node", "run.cjs", "worker.ts", address, task_queue, "bundle.js"]
-        process = await asyncio.create_subprocess_exec(*command, cwd=self.folder, stdout=subprocess.PIPE)
+        process = await asyncio.create_subprocess_exec(
+            *command, cwd=self.folder, stdout=subprocess.PIPE
+        )
         try:
             assert process.stdout is not None
             assert await process.stdout.readline() == b"ready\n"

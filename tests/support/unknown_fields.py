@@ -1,4 +1,6 @@
-"""An input from a version to come: every object in it has a field that this version does not know."""
+"""An input from a version to come: every object in it has a field that this version does not
+know.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ def with_unknown_fields(value: Any) -> Any:
         return [with_unknown_fields(item) for item in value]
     if not isinstance(value, dict):
         return value
-    changed = {key: item if key in CLOSED else with_unknown_fields(item) for key, item in value.items()}
+    changed = {
+        key: item if key in CLOSED else with_unknown_fields(item) for key, item in value.items()
+    }
     return {**changed, "later": UNKNOWN}
 
 

@@ -8,5 +8,6 @@ FIND_OUT = f"{MAY_HAVE}Find out before you make it again, if another tool can te
 NEEDS_APPROVAL = f"{FIND_OUT[:-1]}: exactly the same call needs a person's approval."
 SAFE = f"{MAY_HAVE}To make exactly the same call again is declared to be safe."
 RECONCILES = (
-    f"{MAY_HAVE}To find out, make exactly the same call again: the tool then looks first whether this one was done."
+    f"{MAY_HAVE}To find out, make exactly the same call again: the tool then looks first whether "
+    "this one was done."
 )

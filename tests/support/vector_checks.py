@@ -1,4 +1,6 @@
-"""Compares a run with the vector that it played, as digest §18 rules: by property where the sources disagree."""
+"""Compares a run with the vector that it played, as digest §18 rules: by property where the sources
+disagree.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ class Outcome:
 def check(case: VectorCase, outcome: Outcome, *, compact_arguments: bool = False) -> None:
     """Compares as digest §18 rules; AssertionError names what differs.
 
-    `compact_arguments` is for a provider whose wire format carries arguments as an object, not as the model's text.
+    `compact_arguments` is for a provider whose wire format carries arguments as an object, not as
+    the model's text.
     """
     expected = case.expected
     if case.operation == "runTurn":
@@ -42,14 +45,18 @@ def check(case: VectorCase, outcome: Outcome, *, compact_arguments: bool = False
     read = _parsed if compact_arguments else str
     if "message_sequence" in expected:
         wanted = [Message.model_validate(message) for message in expected["message_sequence"]]
-        assert [_essence(message, read) for message in outcome.messages] == [_essence(it, read) for it in wanted]
+        assert [_essence(message, read) for message in outcome.messages] == [
+            _essence(it, read) for it in wanted
+        ]
     _check_events(expected.get("events", []), outcome.events, read)
 
 
 def _check_end(expected: dict[str, Any], outcome: Outcome) -> None:
     terminal = [type for type, _ in outcome.events if type in ("done", "cancelled", "failed")]
     assert terminal == [outcome.events[-1][0]], "one terminal event, the last"
-    assert terminal[0] == {"CancelledError": "cancelled"}.get(expected.get("error", ""), terminal[0])
+    assert terminal[0] == {"CancelledError": "cancelled"}.get(
+        expected.get("error", ""), terminal[0]
+    )
     if "error" not in expected:
         assert outcome.error is None
         assert outcome.result == expected["result"]
@@ -68,7 +75,8 @@ def _check_end(expected: dict[str, Any], outcome: Outcome) -> None:
 
 def _check_count(expected: dict[str, Any], outcome: Outcome) -> None:
     if "iterations" in expected:
-        # Ruling 9: the cap is reached after 10 model calls, or after the 11th that some runtimes make.
+        # Ruling 9: the cap is reached after 10 model calls, or after the 11th that some runtimes
+        # make.
         allowed = {10, 11} if expected["iterations"] == 11 else {expected["iterations"]}
         assert outcome.iterations in allowed
     if "total_messages" in expected:
@@ -83,7 +91,11 @@ def _check_tools(case: VectorCase, outcome: Outcome) -> None:
     rounds = [calls for calls in expected["tool_calls"] if calls]
     if outcome.error is None:
         assert [[_call(call) for call in calls] for calls in asked] == rounds
-    answers = {message.metadata["tool_call_id"]: message.text for message in outcome.messages if message.role == "tool"}
+    answers = {
+        message.metadata["tool_call_id"]: message.text
+        for message in outcome.messages
+        if message.role == "tool"
+    }
     assert list(answers) == [call.id for calls in asked for call in calls]
     assert answers == {call_id: case.tool_results[call_id] for call_id in answers}
     if "tool_execution_order" in expected:
@@ -146,7 +158,11 @@ def _check_events(
     for event in wanted:
         if event["type"] == "status":
             continue
-        data = {key: value for key, value in event["data"].items() if key not in ("reason", "message_count")}
+        data = {
+            key: value
+            for key, value in event["data"].items()
+            if key not in ("reason", "message_count")
+        }
         assert any(type == event["type"] and _fits(data, got, read) for type, got in rest), (
             f"{event} is not there, or not in this order: {seen}"
         )
@@ -161,8 +177,12 @@ def _fits(wanted: dict[str, Any], seen: dict[str, Any], read: Callable[[str], An
 
 def _check_turn(expected: dict[str, Any], outcome: Outcome) -> None:
     """The fields of the newer engine that have a counterpart here."""
-    answers = [message.metadata["tool_call_id"] for message in outcome.messages if message.role == "tool"]
-    status = {"done": "success", "cancelled": "cancelled", "failed": "failed"}[outcome.events[-1][0]]
+    answers = [
+        message.metadata["tool_call_id"] for message in outcome.messages if message.role == "tool"
+    ]
+    status = {"done": "success", "cancelled": "cancelled", "failed": "failed"}[
+        outcome.events[-1][0]
+    ]
     assert status == expected["status"]
     assert outcome.result == expected.get("output")
     assert outcome.iterations == expected["iterations"]

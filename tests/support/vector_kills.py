@@ -35,14 +35,19 @@ class KilledVector:
     ended: dict[str, int]
     """Call id → ends of tool executions."""
     resumed_after: list[float]
-    """Seconds from each kill to the next model call or tool; of several kills in between, from the last."""
+    """Seconds from each kill to the next model call or tool; of several kills in between, from the
+    last."""
     delays: list[str]
     """What had to be tried again, when, and what had ended the attempt before."""
 
 
-async def vector_killed(client: Client, nursery: Nursery, root: Path, case: VectorCase, wire: str) -> KilledVector:
+async def vector_killed(
+    client: Client, nursery: Nursery, root: Path, case: VectorCase, wire: str
+) -> KilledVector:
     with ScriptedModel(_taking_its_time(script(case))) as model:
-        scene = Scene(client, nursery, model, root, client.service_client.config.target_host, vector=case.name)
+        scene = Scene(
+            client, nursery, model, root, client.service_client.config.target_host, vector=case.name
+        )
         agent = scripted_agent(model, case.agent["tools"], wire=wire)
         run = await scene.start(agent, messages=case.messages, **options(case))
         for due in case.due_before(1):

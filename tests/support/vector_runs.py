@@ -36,18 +36,26 @@ async def play(stage: Stage, case: VectorCase, wires: Sequence[str]) -> dict[str
 
 
 def script(case: VectorCase) -> Script:
-    """The vector's replies, by what the conversation holds of them already: trimming may have dropped the rest."""
+    """The vector's replies, by what the conversation holds of them already: trimming may have
+    dropped the rest.
+    """
 
     def reply(request: ScriptedRequest) -> ScriptedReply:
         asked = {call.id for message in request.messages for call in message.tool_calls}
-        return next(reply for reply in case.replies if not asked.intersection(call.id for call in reply.tool_calls))
+        return next(
+            reply
+            for reply in case.replies
+            if not asked.intersection(call.id for call in reply.tool_calls)
+        )
 
     return reply
 
 
 def options(case: VectorCase) -> dict[str, Any]:
     """The vector's options, for a worker that has its guardrails under the name `vector`."""
-    return case.options.model_dump(exclude_unset=True) | ({"guardrails": "vector"} if case.guardrails else {})
+    return case.options.model_dump(exclude_unset=True) | (
+        {"guardrails": "vector"} if case.guardrails else {}
+    )
 
 
 async def send(due: Interruption, run: RunHandle) -> None:

@@ -13,8 +13,11 @@ T = TypeVar("T")
 LONGEST_PAUSE = 0.1
 
 
-async def wait_for(probe: Callable[[], Awaitable[T]], *, timeout: float = 60.0, every: float = 0.02) -> T:
-    """The first truthy value that `probe` gives; fails the test after `timeout` seconds without one.
+async def wait_for(
+    probe: Callable[[], Awaitable[T]], *, timeout: float = 60.0, every: float = 0.02
+) -> T:
+    """The first truthy value that `probe` gives; fails the test after `timeout` seconds without
+    one.
 
     A probe often asks server and worker, so what takes long is asked for less and less often.
     """

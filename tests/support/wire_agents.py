@@ -21,7 +21,13 @@ def agent(
 ) -> Agent:
     """An agent of that (provider, apiType)."""
     provider, api_type = api
-    model = {"id": "m", "provider": provider, "apiType": api_type, "options": options, "connection": connection}
+    model = {
+        "id": "m",
+        "provider": provider,
+        "apiType": api_type,
+        "options": options,
+        "connection": connection,
+    }
     return Agent.model_validate({"model": model, **fields})
 
 
@@ -31,7 +37,10 @@ def message(role: str, content: Any, /, **metadata: Any) -> dict[str, Any]:
 
 def asking(*calls: tuple[str, str, str], text: str = "", **metadata: Any) -> dict[str, Any]:
     """An assistant message that asks for the calls `(id, name, arguments)`."""
-    shapes = [{"id": id_, "type": "function", "function": {"name": n, "arguments": a}} for id_, n, a in calls]
+    shapes = [
+        {"id": id_, "type": "function", "function": {"name": n, "arguments": a}}
+        for id_, n, a in calls
+    ]
     return message("assistant", text or [], tool_calls=shapes, **metadata)
 
 

@@ -1,4 +1,6 @@
-"""What a worker process of the kill tests does: serves tools that keep a diary of their executions."""
+"""What a worker process of the kill tests does: serves tools that keep a diary of their
+executions.
+"""
 
 from __future__ import annotations
 
@@ -41,11 +43,14 @@ class WorkerJob(BaseModel):
 
 
 VECTOR_TOOL_SECONDS = 0.3
-"""Longer than it takes to kill a worker: a tool that was not reported has not taken effect either."""
+"""Longer than it takes to kill a worker: a tool that was not reported has not taken effect
+either."""
 
 
 class Diary:
-    """One line for each beginning and each end of an execution; many processes may write at once."""
+    """One line for each beginning and each end of an execution; many processes may write at
+    once.
+    """
 
     def __init__(self, folder: str, context: ToolContext) -> None:
         self._folder = Path(folder) / context.run_id
@@ -65,7 +70,9 @@ class Diary:
             file.write(json.dumps(entry) + "\n")
 
     async def hold(self) -> None:
-        """Stay in the first attempt of the call that the run's test has named, until it is let go."""
+        """Stay in the first attempt of the call that the run's test has named, until it is let
+        go.
+        """
         held = self._folder / f"held-{self._context.call_id}"
         while self._context.attempt == 1 and held.exists():
             await asyncio.sleep(0.02)
@@ -80,7 +87,9 @@ class Diary:
 
 
 async def serve(job: WorkerJob) -> None:
-    """Run a worker, with perdure's defaults where the job says nothing else, until the process is killed."""
+    """Run a worker, with perdure's defaults where the job says nothing else, until the process is
+    killed.
+    """
     client = await connect(job.address)
     guardrails: dict[str, Guardrails] = {}
     if job.vector is None:
@@ -90,7 +99,10 @@ async def serve(job: WorkerJob) -> None:
         tools = vector_tools(job, case, client)
         if case.guardrails:
             guardrails["vector"] = case.guardrails
-    by_name: dict[str, Any] = {"instructions": {"greet": greet}, "prepare_tools": {"in_turn": in_turn}}
+    by_name: dict[str, Any] = {
+        "instructions": {"greet": greet},
+        "prepare_tools": {"in_turn": in_turn},
+    }
     hooks: dict[str, Any] = {"guardrails": guardrails, **by_name}
     worker = create_worker(client, task_queue=job.task_queue, tools=tools, **hooks, **job.options)
     await worker.run()
@@ -132,7 +144,8 @@ def vector_tools(job: WorkerJob, case: VectorCase, client: Client) -> dict[str, 
         diary = Diary(job.folder, context)
         diary.note("start")
         running.add(context.call_id)
-        # One after the other: two that end together can't both be reported before the worker is killed.
+        # One after the other: two that end together can't both be reported before the worker is
+        # killed.
         await asyncio.sleep(VECTOR_TOOL_SECONDS * len(running))
         running.discard(context.call_id)
         for due in case.due_before(context.iteration + 1):

@@ -20,7 +20,9 @@ class Clients:
 
     def __init__(self, model: ScriptedModel) -> None:
         self.openai = openai.AsyncOpenAI(base_url=model.openai_endpoint, api_key="k", max_retries=0)
-        self.anthropic = anthropic.AsyncAnthropic(base_url=model.anthropic_endpoint, api_key="k", max_retries=0)
+        self.anthropic = anthropic.AsyncAnthropic(
+            base_url=model.anthropic_endpoint, api_key="k", max_retries=0
+        )
 
     async def chat(self, messages: Any = QUESTION, **more: Any) -> Any:
         return await self.openai.chat.completions.create(model="m", messages=messages, **more)
@@ -29,7 +31,9 @@ class Clients:
         return await self.openai.responses.create(model="m", input=items, **more)
 
     async def messages(self, messages: Any = QUESTION, **more: Any) -> Any:
-        return await self.anthropic.messages.create(model="m", max_tokens=99, messages=messages, **more)
+        return await self.anthropic.messages.create(
+            model="m", max_tokens=99, messages=messages, **more
+        )
 
 
 @pytest.fixture

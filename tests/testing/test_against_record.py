@@ -10,7 +10,16 @@ import pytest
 
 from perdure.messages import ToolCall, ToolResult
 from perdure.protocol.run import RecordedOptions
-from perdure.testing import Comparison, Recording, ScriptedModel, ScriptedReply, asks, call, rerun, says
+from perdure.testing import (
+    Comparison,
+    Recording,
+    ScriptedModel,
+    ScriptedReply,
+    asks,
+    call,
+    rerun,
+    says,
+)
 from perdure.testing.direct_model import read_reply
 from perdure.testing.recording import RecordedCall, RecordedReply, call_key
 from perdure.testing.script import Script
@@ -19,17 +28,29 @@ from ..support.agents import QUESTION, scripted_agent
 
 Scripted = Callable[[Script], ScriptedModel]
 FIRST = asks(call("search", "a", query="cats", limit=3), call("read", "b", page=1))
-RECORDED = [FIRST, asks(call("read", "c", page=2)), says("Cats sleep.", input_tokens=10, output_tokens=3)]
+RECORDED = [
+    FIRST,
+    asks(call("read", "c", page=2)),
+    says("Cats sleep.", input_tokens=10, output_tokens=3),
+]
 
 
-def recording(model: ScriptedModel, replies: Iterable[ScriptedReply] = RECORDED, **fields: Any) -> Recording:
+def recording(
+    model: ScriptedModel, replies: Iterable[ScriptedReply] = RECORDED, **fields: Any
+) -> Recording:
     """A run that has had these replies, and `NAME ID` as the result of each call."""
-    agent = scripted_agent(model, ["search", "read"], instructions="system:\nYou are helpful.\nuser:\nWhat is it?")
-    known = Recording("run-1", agent, RecordedOptions(), {}, list(QUESTION), status="done", output="Cats sleep.")
+    agent = scripted_agent(
+        model, ["search", "read"], instructions="system:\nYou are helpful.\nuser:\nWhat is it?"
+    )
+    known = Recording(
+        "run-1", agent, RecordedOptions(), {}, list(QUESTION), status="done", output="Cats sleep."
+    )
     for iteration, reply in enumerate(replies, 1):
         known.replies.append(RecordedReply(iteration, read_reply(agent, reply), 0.5))
         for each in reply.tool_calls:
-            known.calls.append(RecordedCall(iteration, each, ToolResult.of_text(f"{each.name} {each.id}")))
+            known.calls.append(
+                RecordedCall(iteration, each, ToolResult.of_text(f"{each.name} {each.id}"))
+            )
     for name, value in fields.items():
         setattr(known, name, value)
     return known
@@ -42,9 +63,19 @@ async def compared(scripted: Scripted, *replies: Any, **fields: Any) -> Comparis
 
 async def test_the_same_path_in_other_words(scripted: Scripted) -> None:
     """The order within a reply does not count, nor how arguments are spelt, nor ids."""
-    spelt = ToolCall(id="z", name="search", arguments='{ "limit": 3.0, "query": "cats", "more": null }')
-    model = scripted([asks(call("read", "y", page=1), spelt), asks("read", page=2), says("They do.", output_tokens=4)])
-    found = await rerun(recording(model), model="other", prices={"openai/other": {"input": 1, "output": 250_000}})
+    spelt = ToolCall(
+        id="z", name="search", arguments='{ "limit": 3.0, "query": "cats", "more": null }'
+    )
+    model = scripted(
+        [
+            asks(call("read", "y", page=1), spelt),
+            asks("read", page=2),
+            says("They do.", output_tokens=4),
+        ]
+    )
+    found = await rerun(
+        recording(model), model="other", prices={"openai/other": {"input": 1, "output": 250_000}}
+    )
     assert (found.path, found.deviation, found.matched) == ("same", None, 3)
     assert (found.recorded_model, found.model) == ("openai/scripted", "openai/other")
     assert [request.body["model"] for request in model.requests] == ["other"] * 3
@@ -55,7 +86,10 @@ async def test_the_same_path_in_other_words(scripted: Scripted) -> None:
     assert found.recorded.cost_usd is None
     assert found.rerun.cost_usd is not None
     assert found.rerun.cost_usd >= 1
-    assert (found.recorded_end, found.rerun_end) == ({"output": "Cats sleep."}, {"output": "They do."})
+    assert (found.recorded_end, found.rerun_end) == (
+        {"output": "Cats sleep."},
+        {"output": "They do."},
+    )
     assert json.loads(json.dumps(found.as_json()))["path"] == "same"
 
 
@@ -71,7 +105,9 @@ async def test_a_call_that_the_record_does_not_have_ends_it(scripted: Scripted) 
 
 
 async def test_each_result_is_used_once(scripted: Scripted) -> None:
-    found = await compared(scripted, FIRST, asks(call("read", "c", page=2), call("read", "d", page=2)), says("never"))
+    found = await compared(
+        scripted, FIRST, asks(call("read", "c", page=2), call("read", "d", page=2)), says("never")
+    )
     assert found.deviation is not None
     assert found.deviation.asked == [{"name": "read", "arguments": '{"page": 2}'}]
 
@@ -80,10 +116,16 @@ async def test_each_result_is_used_once(scripted: Scripted) -> None:
     ("replies", "why", "left"),
     [
         ([FIRST, says("Early.")], "unasked", ["c"]),
-        ([asks(call("search", query="cats", limit=3)), asks("read", page=2), says(".")], "skipped", ["b"]),
+        (
+            [asks(call("search", query="cats", limit=3)), asks("read", page=2), says(".")],
+            "skipped",
+            ["b"],
+        ),
     ],
 )
-async def test_less_than_recorded_is_another_path(scripted: Scripted, replies: Any, why: str, left: list[str]) -> None:
+async def test_less_than_recorded_is_another_path(
+    scripted: Scripted, replies: Any, why: str, left: list[str]
+) -> None:
     found = await compared(scripted, *replies)
     assert found.deviation is not None
     assert found.deviation.why == why
@@ -93,13 +135,22 @@ async def test_less_than_recorded_is_another_path(scripted: Scripted, replies: A
 
 async def test_several_rounds_in_one_reply_and_one_round_in_several(scripted: Scripted) -> None:
     [search, read] = FIRST.tool_calls
-    assert (await compared(scripted, asks(search, read, call("read", "c", page=2)), says("."))).path == "same"
-    assert (await compared(scripted, asks(search), asks(read), asks("read", page=2), says("."))).path == "same"
+    assert (
+        await compared(scripted, asks(search, read, call("read", "c", page=2)), says("."))
+    ).path == "same"
+    assert (
+        await compared(scripted, asks(search), asks(read), asks("read", page=2), says("."))
+    ).path == "same"
 
 
 async def test_what_was_refused_is_refused_again(scripted: Scripted) -> None:
-    """Unknown tools, arguments that are no JSON, denials: the record has what the model was told."""
-    odd = asks(ToolCall(id="a", name="nothing", arguments="{}"), ToolCall(id="b", name="read", arguments="{nonsense"))
+    """Unknown tools, arguments that are no JSON, denials: the record has what the model was
+    told.
+    """
+    odd = asks(
+        ToolCall(id="a", name="nothing", arguments="{}"),
+        ToolCall(id="b", name="read", arguments="{nonsense"),
+    )
     model = scripted([odd, says("done")])
     found = await rerun(recording(model, [odd, says("done")]))
     assert found.path == "same"
@@ -113,9 +164,15 @@ async def test_a_failure_of_the_provider_and_the_same_failure(scripted: Scripted
     assert (found.deviation.why, found.deviation.iteration) == ("failed", 1)
     assert found.rerun_end is not None
     assert found.rerun_end["failure"]["kind"] == "execute"
-    same = {"failure": {"kind": "max_iterations", "message": "…"}, "options": RecordedOptions(max_iterations=2)}
+    same = {
+        "failure": {"kind": "max_iterations", "message": "…"},
+        "options": RecordedOptions(max_iterations=2),
+    }
     again = await compared(scripted, FIRST, asks("read", page=2), says("never"), **same)
-    assert (again.path, again.rerun_end and again.rerun_end["failure"]["kind"]) == ("same", "max_iterations")
+    assert (again.path, again.rerun_end and again.rerun_end["failure"]["kind"]) == (
+        "same",
+        "max_iterations",
+    )
 
 
 async def test_steering_comes_when_it_came(scripted: Scripted) -> None:
@@ -123,13 +180,18 @@ async def test_steering_comes_when_it_came(scripted: Scripted) -> None:
     known = recording(model, [FIRST, says("What?"), asks(call("read", "c", page=2)), says("done")])
     known.steering = {1: ["first"], 3: ["go on", "please"]}
     assert (await rerun(known)).path == "same"
-    said = [[each.text for each in request.messages if each.role == "user"] for request in model.requests]
+    said = [
+        [each.text for each in request.messages if each.role == "user"]
+        for request in model.requests
+    ]
     assert said[0] == ["What is it?", "first"]
     assert said[2:] == [["What is it?", "first", "go on", "please"]] * 2
 
 
 async def test_another_agent(scripted: Scripted) -> None:
-    """Its instructions are new; a message that needs an input which is not recorded stays as it was."""
+    """Its instructions are new; a message that needs an input which is not recorded stays as it
+    was.
+    """
     model = scripted(RECORDED)
     known = recording(model)
     prompt = "system:\nBe brief.\nuser:\nSo: {{question}}"
@@ -137,7 +199,9 @@ async def test_another_agent(scripted: Scripted) -> None:
     changed = scripted_agent(model, ["search", "read", "more"], instructions=prompt, inputs=inputs)
     found = await rerun(known, agent=changed)
     assert found.path == "same"
-    assert found.notes == ["the messages of the file's prompt, except its instructions: they need the input question"]
+    assert found.notes == [
+        "the messages of the file's prompt, except its instructions: they need the input question"
+    ]
     await rerun(known, agent=changed, inputs={"question": "why?"})
     seeds = [[message.text for message in model.requests[n].messages[:2]] for n in (0, 3)]
     assert seeds == [["Be brief.", "What is it?"], ["Be brief.", "So: why?"]]

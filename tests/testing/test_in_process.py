@@ -1,4 +1,6 @@
-"""Runs of agents in this process: from a file or an agent, with a list of replies or a function as the model."""
+"""Runs of agents in this process: from a file or an agent, with a list of replies or a function as
+the model.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,16 @@ from typing import Any
 
 import pytest
 
-from perdure import Agent, ExecuteError, Message, ModelError, RunCancelled, RunOptions, ToolCall, ToolNotRegisteredError
+from perdure import (
+    Agent,
+    ExecuteError,
+    Message,
+    ModelError,
+    RunCancelled,
+    RunOptions,
+    ToolCall,
+    ToolNotRegisteredError,
+)
 from perdure.errors import ConfigurationError, OutputError
 from perdure.messages import ModelReply
 from perdure.testing import InProcessRun, ScriptedReply, asks, call, run_in_process, says
@@ -77,7 +88,9 @@ async def test_a_function_of_the_agent_and_the_conversation() -> None:
 async def test_a_model_reply_is_taken_as_it_is() -> None:
     reply = ModelReply(message=Message.assistant("Hi"), warnings=["old model"])
     said: list[Any] = []
-    run = InProcessRun(AGENT, model=[reply], on_event=lambda type, data: said.append(data.get("message")))
+    run = InProcessRun(
+        AGENT, model=[reply], on_event=lambda type, data: said.append(data.get("message"))
+    )
     assert (await run.run()).output == "Hi"
     assert "old model" in said
 
@@ -93,7 +106,10 @@ async def test_a_script_that_is_too_short_says_so() -> None:
     ("failing", "kind"),
     [
         (ScriptedReply(status=401), "authentication"),
-        (ScriptedReply(status=400, error={"error": {"code": "context_length_exceeded"}}), "context_length"),
+        (
+            ScriptedReply(status=400, error={"error": {"code": "context_length_exceeded"}}),
+            "context_length",
+        ),
         (ScriptedReply(error={"error": {"type": "overloaded_error"}}), "overloaded"),
         (ScriptedReply(drop_after=0), "connection"),
         (ModelError("no", kind="refusal", provider="any"), "refusal"),
@@ -108,27 +124,40 @@ async def test_scripted_failures_are_those_of_a_provider(failing: Any, kind: str
 
 async def test_a_failed_attempt_is_followed_by_the_next_reply() -> None:
     options = RunOptions(retry_base_seconds=0)
-    result = await InProcessRun(AGENT, model=[ScriptedReply(status=500), says("Hi")], options=options).run()
+    result = await InProcessRun(
+        AGENT, model=[ScriptedReply(status=500), says("Hi")], options=options
+    ).run()
     assert (result.output, result.iterations) == ("Hi", 1)
 
 
 async def test_tokens_are_those_that_the_script_counts() -> None:
     reply = says("Hi", input_tokens=3, output_tokens=2, cached_input_tokens=2)
     usage = (await InProcessRun(AGENT, model=[reply]).run()).usage
-    assert (usage.input_tokens, usage.output_tokens, usage.total_tokens, usage.cached_input_tokens) == (3, 2, 5, 2)
+    assert (
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.total_tokens,
+        usage.cached_input_tokens,
+    ) == (3, 2, 5, 2)
 
 
 async def test_declared_outputs_are_read_from_the_text() -> None:
-    agent = AGENT.model_copy(update={"outputs": Agent.model_validate({"outputs": [{"name": "n"}]}).outputs})
+    agent = AGENT.model_copy(
+        update={"outputs": Agent.model_validate({"outputs": [{"name": "n"}]}).outputs}
+    )
     assert (await InProcessRun(agent, model=[says('{"n": "1"}')]).run()).output == {"n": "1"}
-    assert (await InProcessRun(agent, model=[says("one"), says('{"n": "1"}')]).run()).iterations == 2
+    assert (
+        await InProcessRun(agent, model=[says("one"), says('{"n": "1"}')]).run()
+    ).iterations == 2
 
 
 async def test_a_delay_is_kept_and_ends_with_the_run() -> None:
     started = time.monotonic()
     await InProcessRun(AGENT, model=[says("Hi", delay=0.05)]).run()
     assert time.monotonic() - started >= 0.05
-    run = InProcessRun(AGENT, model=[says("Hi", delay=30)], on_event=lambda type, data: run.cancel())
+    run = InProcessRun(
+        AGENT, model=[says("Hi", delay=30)], on_event=lambda type, data: run.cancel()
+    )
     with pytest.raises(RunCancelled):
         await run.run()
 
@@ -140,13 +169,21 @@ def test_a_missing_tool_fails_the_run_before_the_first_model_call(librarian: Pat
 
 def test_asks_takes_a_tool_with_its_arguments_or_calls() -> None:
     assert asks("find", topic="bees") == ScriptedReply(tool_calls=[call("find", topic="bees")])
-    assert asks("find", "b", text="bees").tool_calls == [ToolCall(id="b", name="find", arguments='{"text": "bees"}')]
+    assert asks("find", "b", text="bees").tool_calls == [
+        ToolCall(id="b", name="find", arguments='{"text": "bees"}')
+    ]
     both = asks(call("find", "a"), call("find", "b"), text="Let me look", thinking="hm")
-    assert ([each.id for each in both.tool_calls], both.text, both.thinking) == (["a", "b"], "Let me look", "hm")
+    assert ([each.id for each in both.tool_calls], both.text, both.thinking) == (
+        ["a", "b"],
+        "Let me look",
+        "hm",
+    )
 
 
 def test_call_makes_an_id_from_the_tool() -> None:
-    assert call("find", id=7, tool="x") == ToolCall(id="call_find", name="find", arguments='{"id": 7, "tool": "x"}')
+    assert call("find", id=7, tool="x") == ToolCall(
+        id="call_find", name="find", arguments='{"id": 7, "tool": "x"}'
+    )
 
 
 def test_the_plain_form_has_the_parameters_of_the_run() -> None:

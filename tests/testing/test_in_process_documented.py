@@ -44,7 +44,9 @@ def weather(city: str) -> str:
 
 
 @pytest.fixture
-def beside_the_agent(tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def beside_the_agent(
+    tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
     """A folder with the agent and its tools, and an environment that names the session's server."""
     (tmp_path / "weather.prompty").write_text(AGENT)
     (tmp_path / "tools.py").write_text(TOOLS)
@@ -96,7 +98,10 @@ def test_the_shortest_one_has_five_lines() -> None:
         ("{}", "a script is a list of replies, not dict"),
         ('[{"error": "boom"}]', "reply 1: error: Input should be a valid dictionary, got 'boom'"),
         ('[{}, {"txt": "x"}]', "reply 2: txt: Extra inputs are not permitted, got 'x'"),
-        ('[[{}, {"tool_calls": [{"id": "a"}]}]]', "reply 1, attempt 2: tool_calls.0.name: Field required"),
+        (
+            '[[{}, {"tool_calls": [{"id": "a"}]}]]',
+            "reply 1, attempt 2: tool_calls.0.name: Field required",
+        ),
         ("[3]", "reply 1: expected an object with fields of ScriptedReply, got 3"),
     ],
 )
@@ -109,7 +114,8 @@ def test_a_wrong_script_is_told_in_a_line(text: str, said: str) -> None:
 
 def test_calls_need_no_id() -> None:
     replies: Any = read_script(
-        '[{"tool_calls": [{"name": "f", "arguments": {}}, {"name": "f"}, {"id": "a", "name": "g"}]}]'
+        '[{"tool_calls": [{"name": "f", "arguments": {}}, {"name": "f"}, {"id": "a", "name": '
+        '"g"}]}]'
     )
     assert [(each.id, each.arguments) for each in replies[0].tool_calls] == [
         ("call_f", "{}"),

@@ -1,4 +1,6 @@
-"""A run goes on as another agent: what stays, what changes, and what becomes of other calls of the reply."""
+"""A run goes on as another agent: what stays, what changes, and what becomes of other calls of the
+reply.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +40,16 @@ def refund(order: str) -> str:
 def desk(**more: Any) -> Agent:
     """Triage hands over to billing, which may hand back."""
     billing = perdure.agent(
-        "anthropic/b", name="billing", instructions="You bill.", tools=[refund], handoffs=["triage"], **more
+        "anthropic/b",
+        name="billing",
+        instructions="You bill.",
+        tools=[refund],
+        handoffs=["triage"],
+        **more,
     )
-    return perdure.agent("openai/t", name="triage", instructions="You sort.", tools=[look_up], handoffs=[billing])
+    return perdure.agent(
+        "openai/t", name="triage", instructions="You sort.", tools=[look_up], handoffs=[billing]
+    )
 
 
 class Told:
@@ -71,15 +80,34 @@ BILLING = ("anthropic/b", "You bill.", ["refund", "transfer_to_triage"])
 def test_the_same_run_goes_on_as_the_other_agent_and_comes_back() -> None:
     events: list[tuple[str, Any]] = []
     back = transfer("call_3", "triage", "")
-    model = Told(asks(transfer()), asks(call("refund", "call_2", order="A")), asks(back), says("Anything else?"))
+    model = Told(
+        asks(transfer()),
+        asks(call("refund", "call_2", order="A")),
+        asks(back),
+        says("Anything else?"),
+    )
     result = run_in_process(
-        desk(), inputs="Refund A", model=model, on_event=lambda type, data: events.append((type, data))
+        desk(),
+        inputs="Refund A",
+        model=model,
+        on_event=lambda type, data: events.append((type, data)),
     )
     assert model.seen == [TRIAGE, BILLING, BILLING, TRIAGE]
     assert (result.agent, result.iterations, result.output) == ("triage", 4, "Anything else?")
     assert texts(result.messages) == [
-        *("You sort.", "Refund A", "", "The agent billing goes on with the conversation from here."),
-        *("", "A is refunded", "", "The agent triage goes on with the conversation from here.", "Anything else?"),
+        *(
+            "You sort.",
+            "Refund A",
+            "",
+            "The agent billing goes on with the conversation from here.",
+        ),
+        *(
+            "",
+            "A is refunded",
+            "",
+            "The agent triage goes on with the conversation from here.",
+            "Anything else?",
+        ),
     ]
     handoffs = [data for type, data in events if type == "handoff"]
     assert handoffs == [{"name": "billing", "reason": "a refund"}, {"name": "triage", "reason": ""}]
@@ -87,10 +115,14 @@ def test_the_same_run_goes_on_as_the_other_agent_and_comes_back() -> None:
 
 
 @pytest.mark.parametrize("parallel", [False, True])
-def test_calls_beside_a_transfer_are_answered_and_a_second_transfer_is_not_taken(parallel: bool) -> None:
+def test_calls_beside_a_transfer_are_answered_and_a_second_transfer_is_not_taken(
+    parallel: bool,
+) -> None:
     other = perdure.agent("openai/o", name="other", instructions="You wait.")
     first = desk()
-    both = perdure.agent("openai/t", name="both", instructions="You sort.", tools=[look_up], handoffs=[other, first])
+    both = perdure.agent(
+        "openai/t", name="both", instructions="You sort.", tools=[look_up], handoffs=[other, first]
+    )
     calls = (
         call("look_up", "call_1", order="A"),
         transfer("call_2", "other"),
@@ -98,7 +130,9 @@ def test_calls_beside_a_transfer_are_answered_and_a_second_transfer_is_not_taken
         call("look_up", "call_4", order="B"),
     )
     model = Told(asks(*calls), says("Done."))
-    result = run_in_process(both, inputs="A?", model=model, options={"parallel_tool_calls": parallel})
+    result = run_in_process(
+        both, inputs="A?", model=model, options={"parallel_tool_calls": parallel}
+    )
     assert texts(result.messages)[3:7] == [
         "A: 12 euros",
         "The agent other goes on with the conversation from here.",
@@ -110,7 +144,9 @@ def test_calls_beside_a_transfer_are_answered_and_a_second_transfer_is_not_taken
 
 
 def test_a_denied_transfer_leaves_the_run_as_it_is() -> None:
-    guardrails = Guardrails(tool=lambda name, arguments: GuardrailResult(allowed=False, reason="stay"))
+    guardrails = Guardrails(
+        tool=lambda name, arguments: GuardrailResult(allowed=False, reason="stay")
+    )
     model = Told(asks(transfer()), says("I stay."))
     result = run_in_process(desk(), inputs="Refund", model=model, guardrails=guardrails)
     assert (model.seen, result.agent) == ([TRIAGE, TRIAGE], "triage")
@@ -118,7 +154,8 @@ def test_a_denied_transfer_leaves_the_run_as_it_is() -> None:
 
 @pytest.mark.parametrize("parallel", [False, True])
 @pytest.mark.parametrize(
-    "verdict", [GuardrailResult(allowed=False, reason="stay"), GuardrailResult(allowed=True, ask="may it?")]
+    "verdict",
+    [GuardrailResult(allowed=False, reason="stay"), GuardrailResult(allowed=True, ask="may it?")],
 )
 def test_where_the_first_transfer_is_denied_the_second_is_not_taken_either(
     verdict: GuardrailResult, parallel: bool
@@ -131,7 +168,9 @@ def test_where_the_first_transfer_is_denied_the_second_is_not_taken_either(
         return verdict if name == "transfer_to_other" else GuardrailResult(allowed=True)
 
     other = perdure.agent("openai/o", name="other", instructions="You wait.")
-    both = perdure.agent("openai/t", name="both", instructions="You sort.", handoffs=[other, desk()])
+    both = perdure.agent(
+        "openai/t", name="both", instructions="You sort.", handoffs=[other, desk()]
+    )
     calls = asks(transfer("call_1", "other"), transfer("call_2", "triage"))
     model = Told(calls, asks(transfer("call_3", "triage")), says("Done."))
     result = run_in_process(
@@ -161,7 +200,10 @@ def test_a_transfer_does_not_change_what_the_starter_has_chosen(tmp_path: Path) 
         ("triage", "guardrails: strict\n    handoffs: [billing.prompty]"),
         ("billing", "guardrails: lax"),
     ):
-        text = f"---\nname: {name}\nmodel: openai/gpt-5\nmetadata:\n  perdure:\n    {own}\n---\nsystem:\nHi.\n"
+        text = (
+            f"---\nname: {name}\nmodel: openai/gpt-5\nmetadata:\n  perdure:\n    "
+            f"{own}\n---\nsystem:\nHi.\n"
+        )
         (tmp_path / f"{name}.prompty").write_text(text)
     first, second = (perdure.load(tmp_path / f"{name}.prompty") for name in ("triage", "billing"))
     for given, then in (({}, "lax"), ({"guardrails": "strict", "context_budget": 9000}, "strict")):
@@ -173,7 +215,9 @@ def test_a_transfer_does_not_change_what_the_starter_has_chosen(tmp_path: Path) 
 
 def test_the_output_is_that_of_the_last_agent() -> None:
     model = Told(asks(transfer()), says('{"euros": 12}'))
-    assert run_in_process(desk(output_type=Refund), inputs="Refund", model=model).output == Refund(euros=12)
+    assert run_in_process(desk(output_type=Refund), inputs="Refund", model=model).output == Refund(
+        euros=12
+    )
 
 
 def test_steering_that_comes_beside_a_transfer_is_read_by_the_next_agent() -> None:
@@ -216,9 +260,15 @@ def test_files_hand_over_in_a_circle(tmp_path: Path) -> None:
     (tmp_path / "first.prompty").write_text(
         FILE.format(name="first", to="more/second.prompty", more="maxIterations: 3")
     )
-    (tmp_path / "more" / "second.prompty").write_text(FILE.format(name="second", to=more, more="maxResult: 10"))
-    model = Told(asks(transfer("call_1", "second")), asks(transfer("call_2", "back")), says("Done."))
-    result = run_in_process(tmp_path / "first.prompty", inputs={"shop": "Bees", "question": "Well?"}, model=model)
+    (tmp_path / "more" / "second.prompty").write_text(
+        FILE.format(name="second", to=more, more="maxResult: 10")
+    )
+    model = Told(
+        asks(transfer("call_1", "second")), asks(transfer("call_2", "back")), says("Done.")
+    )
+    result = run_in_process(
+        tmp_path / "first.prompty", inputs={"shop": "Bees", "question": "Well?"}, model=model
+    )
     assert [(name, told) for name, told, _ in model.seen] == [
         ("openai/first", "You are first of Bees."),
         ("openai/second", "You are second of Bees."),
@@ -236,19 +286,32 @@ def test_what_can_t_be_handed_over_to_is_said_at_the_start(tmp_path: Path) -> No
     ):
         path.write_text(FILE.format(name="first", to=to, more=""))
         with pytest.raises(LoadError, match=problem):
-            run_in_process(path, inputs={"shop": "Bees", "question": "Well?"}, model=[says("Never.")])
+            run_in_process(
+                path, inputs={"shop": "Bees", "question": "Well?"}, model=[says("Never.")]
+            )
     for name, problem in (
         ("trage", r"no agent 'trage' to hand over to \(did you mean 'triage'\?\)"),
-        ("team/billing.prompty", r"no agent 'team/billing' .*the path of a file, which needs base_dir="),
+        (
+            "team/billing.prompty",
+            r"no agent 'team/billing' .*the path of a file, which needs base_dir=",
+        ),
     ):
         lost = perdure.agent("openai/l", name="lost", handoffs=[name])
         with pytest.raises(LoadError, match=problem):
             run_in_process(
-                perdure.agent("openai/t", name="triage", handoffs=[lost]), inputs="?", model=[says("Never.")]
+                perdure.agent("openai/t", name="triage", handoffs=[lost]),
+                inputs="?",
+                model=[says("Never.")],
             )
     needy = perdure.agent("openai/n", name="needy", instructions="You know {{secret}}.")
-    with pytest.raises(ConfigurationError, match="the prompt of the agent 'needy' needs the input secret"):
-        run_in_process(perdure.agent("openai/t", name="t", handoffs=[needy]), inputs="?", model=[says("Never.")])
+    with pytest.raises(
+        ConfigurationError, match="the prompt of the agent 'needy' needs the input secret"
+    ):
+        run_in_process(
+            perdure.agent("openai/t", name="t", handoffs=[needy]),
+            inputs="?",
+            model=[says("Never.")],
+        )
 
 
 def test_two_agents_of_one_name_are_refused() -> None:
@@ -257,7 +320,11 @@ def test_two_agents_of_one_name_are_refused() -> None:
     with pytest.raises(ConfigurationError, match=both):
         perdure.agent("openai/t", handoffs=twins)
     with pytest.raises(ConfigurationError, match=r"the name 'agent', .*'second'\) and .*'first'\)"):
-        perdure.agent("openai/t", instructions="first", handoffs=[perdure.agent("openai/t", instructions="second")])
+        perdure.agent(
+            "openai/t",
+            instructions="first",
+            handoffs=[perdure.agent("openai/t", instructions="second")],
+        )
     billing = perdure.agent("openai/t", name="billing", handoffs=[twins[0]])
     with pytest.raises(ConfigurationError, match="the name 'twin'"):
         perdure.agent("openai/t", name="twin", handoffs=[billing])
@@ -268,9 +335,13 @@ def test_two_agents_of_one_name_are_refused() -> None:
 
 
 def test_a_name_that_models_do_not_take_is_made_into_one(tmp_path: Path) -> None:
-    billing = perdure.agent("openai/b", name="Billing Agent", handoffs=["Triage Desk"], base_dir=tmp_path)
+    billing = perdure.agent(
+        "openai/b", name="Billing Agent", handoffs=["Triage Desk"], base_dir=tmp_path
+    )
     triage = perdure.agent("openai/t", name="Triage Desk", handoffs=[billing], base_dir=tmp_path)
-    model = Told(asks(transfer(to="Billing_Agent")), asks(transfer("call_2", "Triage_Desk")), says("Done."))
+    model = Told(
+        asks(transfer(to="Billing_Agent")), asks(transfer("call_2", "Triage_Desk")), says("Done.")
+    )
     assert run_in_process(triage, inputs="?", model=model).agent == "Triage Desk"
 
 
@@ -280,6 +351,10 @@ def test_deps_that_a_later_agents_tool_does_not_expect_are_refused_at_the_start(
 
     billing = perdure.agent("openai/b", name="billing", tools=[pay])
     triage = perdure.agent("openai/t", name="triage", handoffs=[billing])
-    with pytest.raises(RunError, match="billing: tool 'pay': the run's deps are not of the type Refund") as refused:
-        run_in_process(triage, [Message.user("?")], model=[says("Hello.")], tools=[pay], deps={"dollars": 1})
+    with pytest.raises(
+        RunError, match="billing: tool 'pay': the run's deps are not of the type Refund"
+    ) as refused:
+        run_in_process(
+            triage, [Message.user("?")], model=[says("Hello.")], tools=[pay], deps={"dollars": 1}
+        )
     assert refused.value.iterations == 0

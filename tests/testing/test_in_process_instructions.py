@@ -1,4 +1,6 @@
-"""Instructions that a function gives: after the agent's own or in their place, of inputs and deps, for each agent."""
+"""Instructions that a function gives: after the agent's own or in their place, of inputs and deps,
+for each agent.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def test_a_file_names_them_and_has_them_replace_its_own(tmp_path: Path) -> None:
 
 def test_each_agent_has_its_own() -> None:
     second = perdure.agent("openai/b", name="second", instructions="Second.", instructions_by=wait)
-    first = perdure.agent("openai/a", name="first", instructions="First.", instructions_by=greet, handoffs=[second])
+    first = perdure.agent(
+        "openai/a", name="first", instructions="First.", instructions_by=greet, handoffs=[second]
+    )
     model = [asks(call("transfer_to_second", "call_1")), says("Done.")]
     result = run_in_process(first, inputs="Ada", model=model, deps=DEPS)
     assert instructions(result.messages) == ["Second.", "Wait."]
@@ -64,7 +68,9 @@ def test_what_is_no_text_is_refused() -> None:
     agent = perdure.agent("openai/a", instructions_by=_number)
     with pytest.raises(TypeError, match="the instructions '_number' are 7: expected a text"):
         run_in_process(agent, inputs="Ada", model=[says("Hi.")])
-    with pytest.raises(TypeError, match="instructions_by=7: expected a function, or the name of one"):
+    with pytest.raises(
+        TypeError, match="instructions_by=7: expected a function, or the name of one"
+    ):
         perdure.agent("openai/a", instructions_by=7)  # type: ignore[arg-type]
 
 

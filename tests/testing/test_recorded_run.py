@@ -100,7 +100,11 @@ async def test_a_run_with_everything(stage: Stage, scripted: Scripted, tmp_path:
         return f"noted {text}"
 
     model = scripted(
-        [asks(call("note", "a", text="x"), call("pay", "b", text="y")), asks("note", "c", text="z"), says("done")]
+        [
+            asks(call("note", "a", text="x"), call("pay", "b", text="y")),
+            asks("note", "c", text="z"),
+            says("done"),
+        ]
     )
     async with stage.worker([note, pay]):
         run = await stage.start(scripted_agent(model, ["note", "pay"]))
@@ -134,7 +138,9 @@ async def test_a_run_with_everything(stage: Stage, scripted: Scripted, tmp_path:
         assert results(guarded.messages)[-1] == "Tool denied by guardrail: no z"
 
 
-async def test_what_the_record_does_not_have(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+async def test_what_the_record_does_not_have(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
     model = scripted([asks("note", text="x"), says("done")])
     async with stage.worker({"note": str}):
         run = await stage.start(scripted_agent(model, [{"name": "note", "kind": "function"}]))
@@ -156,7 +162,10 @@ async def test_what_the_record_does_not_have(stage: Stage, scripted: Scripted, t
         ("{}", "is not an export"),
         ("", "no line"),
         ("[" * 100_000, "is not an export"),
-        (whole + json.dumps({"kind": "end", "run": run.id, "status": "done", "result": 1}), "is not an export"),
+        (
+            whole + json.dumps({"kind": "end", "run": run.id, "status": "done", "result": 1}),
+            "is not an export",
+        ),
         (whole[: whole.rindex("\n", 0, -1)], "is cut off"),
         ('{"kind": "export", "version": 2}', "of version 2"),
     ):
@@ -170,7 +179,11 @@ async def test_what_the_record_does_not_have(stage: Stage, scripted: Scripted, t
 async def test_a_run_whose_provider_refused_tools_is_played_again(
     stage: Stage, scripted: Scripted, tmp_path: Path
 ) -> None:
-    replies = ['{"tool": "look", "arguments": {"text": "a"}}', '{"tool": "look", "arguments": {"te', "{}"]
+    replies = [
+        '{"tool": "look", "arguments": {"text": "a"}}',
+        '{"tool": "look", "arguments": {"te',
+        "{}",
+    ]
     model = scripted(without_tools(two_phases(*replies)))
     async with stage.worker({"look": lambda text="": f"saw {text}"}):
         run = await stage.start(scripted_agent(model, ["look"]), tool_protocol="auto")

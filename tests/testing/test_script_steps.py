@@ -16,12 +16,20 @@ TOOL_USE = {"id": "a", "name": "f", "input": {}}
 
 
 async def test_the_step_is_the_number_of_assistant_turns(serve: Any) -> None:
-    model, clients = serve([ScriptedReply(text=str(step)) for step in range(5)], check_conversation=False)
+    model, clients = serve(
+        [ScriptedReply(text=str(step)) for step in range(5)], check_conversation=False
+    )
     call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    turn = [{"role": "assistant", "content": "", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "a"}]
+    turn = [
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a"},
+    ]
     assert (await clients.chat([*QUESTION, *turn, *turn])).choices[0].message.content == "2"
     turn = [
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}],
+        },
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "x"}]},
     ]
     assert (await clients.messages([*QUESTION, *turn])).content[0].text == "1"
@@ -29,7 +37,18 @@ async def test_the_step_is_the_number_of_assistant_turns(serve: Any) -> None:
     outputs = [{"type": "function_call_output", "call_id": c, "output": "x"} for c in "ab"]
     thinking = {"type": "reasoning", "id": "r", "summary": []}
     said = {"role": "assistant", "content": "hm"}
-    items = [*QUESTION, thinking, said, *calls, *outputs, thinking, *calls, *outputs, said, *QUESTION]
+    items = [
+        *QUESTION,
+        thinking,
+        said,
+        *calls,
+        *outputs,
+        thinking,
+        *calls,
+        *outputs,
+        said,
+        *QUESTION,
+    ]
     assert (await clients.responses(items)).output_text == "3"
     assert [request.step for request in model.requests] == [2, 1, 3]
 
@@ -50,7 +69,10 @@ async def test_each_attempt_of_a_step_gets_its_own_reply_and_the_last_repeats(se
 
 async def test_a_function_reads_the_conversation_in_neutral_form(serve: Any) -> None:
     def script(request: ScriptedRequest) -> ScriptedReply:
-        said = [f"{message.role}:{message.text}:{len(message.tool_calls)}" for message in request.messages]
+        said = [
+            f"{message.role}:{message.text}:{len(message.tool_calls)}"
+            for message in request.messages
+        ]
         return ScriptedReply(text=" ".join(said))
 
     _, clients = serve(script)
@@ -72,7 +94,10 @@ async def test_a_function_reads_the_conversation_in_neutral_form(serve: Any) -> 
     assert (await clients.responses(items, instructions="S")).output_text == expected
     turns: Any = [
         {"role": "user", "content": "Q"},
-        {"role": "assistant", "content": [{"type": "text", "text": "T"}, {"type": "tool_use", **TOOL_USE}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "text", "text": "T"}, {"type": "tool_use", **TOOL_USE}],
+        },
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "R"}]},
     ]
     assert (await clients.messages(turns, system="S")).content[0].text == expected
@@ -92,7 +117,9 @@ async def test_a_failing_script_says_so(serve: Any) -> None:
         raise KeyError("city")
 
     _, clients = serve(script)
-    with pytest.raises(openai.BadRequestError, match="the script failed at step 0: KeyError: 'city'"):
+    with pytest.raises(
+        openai.BadRequestError, match="the script failed at step 0: KeyError: 'city'"
+    ):
         await clients.chat()
 
 
@@ -100,17 +127,25 @@ async def test_a_conversation_that_the_provider_would_refuse_is_refused(serve: A
     _, clients = serve([ScriptedReply(text="never")] * 3)
     call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     with pytest.raises(openai.BadRequestError, match="did not have response messages: a"):
-        await clients.chat([*QUESTION, {"role": "assistant", "content": "", "tool_calls": [call]}, *QUESTION])
+        await clients.chat(
+            [*QUESTION, {"role": "assistant", "content": "", "tool_calls": [call]}, *QUESTION]
+        )
     with pytest.raises(openai.BadRequestError, match="must be a response to a preceding"):
         await clients.chat([*QUESTION, {"role": "tool", "tool_call_id": "a", "content": "x"}])
     with pytest.raises(openai.BadRequestError, match="No tool output found for function call a"):
-        await clients.responses([{"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}])
+        await clients.responses(
+            [{"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}]
+        )
     with pytest.raises(openai.BadRequestError, match="No tool call found .* call_id a"):
         await clients.responses([{"type": "function_call_output", "call_id": "a", "output": "x"}])
     asked: Any = {"role": "assistant", "content": [{"type": "tool_use", **TOOL_USE}]}
-    with pytest.raises(anthropic.BadRequestError, match=r"messages.1: `tool_use` ids were found without .*: a\."):
+    with pytest.raises(
+        anthropic.BadRequestError, match=r"messages.1: `tool_use` ids were found without .*: a\."
+    ):
         await clients.messages([*QUESTION, asked, *QUESTION])
     with pytest.raises(anthropic.BadRequestError, match="unexpected `tool_use_id`"):
-        await clients.messages([{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]}])
+        await clients.messages(
+            [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]}]
+        )
     with pytest.raises(anthropic.BadRequestError, match="must be non-empty"):
         await clients.messages([{"role": "user", "content": [{"type": "text", "text": ""}]}])

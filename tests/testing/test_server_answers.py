@@ -11,7 +11,11 @@ from perdure.testing import ScriptedReply
 from .conftest import QUESTION
 
 CALLS = [
-    ToolCall(id="call_1", name="get_weather", arguments='{"city": "Paris", "note": "a value longer than one piece"}'),
+    ToolCall(
+        id="call_1",
+        name="get_weather",
+        arguments='{"city": "Paris", "note": "a value longer than one piece"}',
+    ),
     ToolCall(id="call_2", name="get_time", arguments='{"zone": "CET"}'),
 ]
 REPLY = ScriptedReply(text="Let me look. ", tool_calls=CALLS, thinking="Two tools are needed.")
@@ -26,8 +30,14 @@ async def test_chat_answers_with_text_calls_and_usage(serve: Any) -> None:
         (c.id, c.name, c.arguments) for c in CALLS
     ]
     assert answer.choices[0].finish_reason == "tool_calls"
-    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens, answer.usage.total_tokens) == (7, 5, 12)
-    assert [(r.api, r.step, r.attempt, r.aborted) for r in model.requests] == [("chat", 0, 1, False)]
+    assert (
+        answer.usage.prompt_tokens,
+        answer.usage.completion_tokens,
+        answer.usage.total_tokens,
+    ) == (7, 5, 12)
+    assert [(r.api, r.step, r.attempt, r.aborted) for r in model.requests] == [
+        ("chat", 0, 1, False)
+    ]
     assert model.requests[0].body["messages"] == QUESTION
     assert model.requests[0].headers["authorization"] == "Bearer k"
 
@@ -35,10 +45,17 @@ async def test_chat_answers_with_text_calls_and_usage(serve: Any) -> None:
 async def test_responses_answer_with_reasoning_text_and_calls(serve: Any) -> None:
     _, clients = serve([REPLY])
     answer = await clients.responses()
-    assert [item.type for item in answer.output] == ["reasoning", "message", "function_call", "function_call"]
+    assert [item.type for item in answer.output] == [
+        "reasoning",
+        "message",
+        "function_call",
+        "function_call",
+    ]
     assert answer.output[0].summary[0].text == REPLY.thinking
     assert answer.output_text == REPLY.text
-    assert [(i.call_id, i.name, i.arguments) for i in answer.output[2:]] == [(c.id, c.name, c.arguments) for c in CALLS]
+    assert [(i.call_id, i.name, i.arguments) for i in answer.output[2:]] == [
+        (c.id, c.name, c.arguments) for c in CALLS
+    ]
     assert answer.status == "completed"
     assert answer.usage.output_tokens > 0
 
@@ -58,15 +75,26 @@ async def test_anthropic_answers_with_signed_thinking_text_and_calls(serve: Any)
 
 async def test_input_from_the_cache_is_told_in_every_format(serve: Any) -> None:
     _, clients = serve([ScriptedReply(text="Sunny.", input_tokens=10, cached_input_tokens=8)])
-    chat, responses, messages = await clients.chat(), await clients.responses(), await clients.messages()
+    chat, responses, messages = (
+        await clients.chat(),
+        await clients.responses(),
+        await clients.messages(),
+    )
     assert (chat.usage.prompt_tokens, chat.usage.prompt_tokens_details.cached_tokens) == (10, 8)
-    assert (responses.usage.input_tokens, responses.usage.input_tokens_details.cached_tokens) == (10, 8)
+    assert (responses.usage.input_tokens, responses.usage.input_tokens_details.cached_tokens) == (
+        10,
+        8,
+    )
     assert (messages.usage.input_tokens, messages.usage.cache_read_input_tokens) == (2, 8)
 
 
 async def test_plain_text_ends_the_turn_in_every_format(serve: Any) -> None:
     _, clients = serve([ScriptedReply(text="Sunny.")])
-    chat, responses, messages = await clients.chat(), await clients.responses(), await clients.messages()
+    chat, responses, messages = (
+        await clients.chat(),
+        await clients.responses(),
+        await clients.messages(),
+    )
     assert (chat.choices[0].message.content, chat.choices[0].finish_reason) == ("Sunny.", "stop")
     assert chat.choices[0].message.tool_calls is None
     assert responses.output_text == "Sunny."
@@ -91,7 +119,9 @@ async def test_chat_streams_deltas_then_usage(serve: Any) -> None:
     assert kinds.count("content.delta") == 5
     assert "tool_calls.function.arguments.delta" in kinds
     assert final.choices[0].message.content == REPLY.text
-    assert [c.function.arguments for c in final.choices[0].message.tool_calls] == [c.arguments for c in CALLS]
+    assert [c.function.arguments for c in final.choices[0].message.tool_calls] == [
+        c.arguments for c in CALLS
+    ]
     assert final.usage.prompt_tokens > 0
 
 
@@ -109,8 +139,13 @@ async def test_responses_stream_every_item_from_added_to_done(serve: Any) -> Non
     kinds = [event.type for event in events]
     assert kinds[:2] == ["response.created", "response.in_progress"]
     assert kinds[-1] == "response.completed"
-    assert kinds.count("response.output_item.added") == kinds.count("response.output_item.done") == 4
-    assert "".join(e.delta for e in events if e.type == "response.reasoning_summary_text.delta") == REPLY.thinking
+    assert (
+        kinds.count("response.output_item.added") == kinds.count("response.output_item.done") == 4
+    )
+    assert (
+        "".join(e.delta for e in events if e.type == "response.reasoning_summary_text.delta")
+        == REPLY.thinking
+    )
     assert "".join(e.delta for e in events if e.type == "response.output_text.delta") == REPLY.text
     assert [e.arguments for e in events if e.type == "response.function_call_arguments.done"] == [
         c.arguments for c in CALLS
@@ -120,7 +155,9 @@ async def test_responses_stream_every_item_from_added_to_done(serve: Any) -> Non
 
 async def test_anthropic_streams_blocks_that_the_sdk_puts_together(serve: Any) -> None:
     _, clients = serve([REPLY])
-    async with clients.anthropic.messages.stream(model="m", max_tokens=9, messages=QUESTION) as stream:
+    async with clients.anthropic.messages.stream(
+        model="m", max_tokens=9, messages=QUESTION
+    ) as stream:
         kinds = [event.type async for event in stream]
         final = await stream.get_final_message()
     assert kinds[0] == "message_start"
@@ -138,6 +175,8 @@ async def test_malformed_arguments_arrive_as_written(serve: Any) -> None:
     assert (await clients.responses()).output[0].arguments == '{"a": '
     assert (await clients.messages()).content[0].input == '{"a": '
     deltas = [
-        e.delta.partial_json async for e in await clients.messages(stream=True) if e.type == "content_block_delta"
+        e.delta.partial_json
+        async for e in await clients.messages(stream=True)
+        if e.type == "content_block_delta"
     ]
     assert "".join(deltas) == '{"a": '

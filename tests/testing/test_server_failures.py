@@ -27,7 +27,13 @@ async def test_errors_have_the_shape_and_headers_of_the_provider(serve: Any) -> 
 
 
 async def test_an_error_body_is_sent_verbatim(serve: Any) -> None:
-    body = {"error": {"message": "too long", "type": "invalid_request_error", "code": "context_length_exceeded"}}
+    body = {
+        "error": {
+            "message": "too long",
+            "type": "invalid_request_error",
+            "code": "context_length_exceeded",
+        }
+    }
     _, clients = serve([ScriptedReply(status=400, error=body)])
     with pytest.raises(openai.BadRequestError) as caught:
         await clients.responses()
@@ -59,8 +65,14 @@ async def test_a_dropped_connection_is_one_for_the_sdk(serve: Any) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_an_abort_while_the_answer_is_delayed_is_noticed_at_once(serve: Any, stream: bool) -> None:
-    reply = ScriptedReply(text="late", chunk_delay=30) if stream else ScriptedReply(text="late", delay=30)
+async def test_an_abort_while_the_answer_is_delayed_is_noticed_at_once(
+    serve: Any, stream: bool
+) -> None:
+    reply = (
+        ScriptedReply(text="late", chunk_delay=30)
+        if stream
+        else ScriptedReply(text="late", delay=30)
+    )
     model, clients = serve([reply])
 
     async def consume() -> None:

@@ -25,7 +25,8 @@ def test_closing_gives_up_answers_under_way() -> None:
             [
                 sys.executable,
                 "-c",
-                f"import urllib.request as u; u.urlopen('{model.openai_endpoint}/responses', b'{{}}')",
+                f"import urllib.request as u; u.urlopen('{model.openai_endpoint}/responses', "
+                f"b'{{}}')",
             ],
             stderr=subprocess.DEVNULL,
         )
@@ -51,7 +52,15 @@ def script_file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def started(script_file: Path) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-W", "error", "-m", "perdure.testing.server", "--script", str(script_file)]
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        "-m",
+        "perdure.testing.server",
+        "--script",
+        str(script_file),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     with process:
         yield process

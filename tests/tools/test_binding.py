@@ -15,7 +15,11 @@ from perdure.tools import apply_bindings, bind_tools, clear_tools, get_tool, too
 AGENT = Agent.model_validate(
     {
         "tools": [
-            {"name": "get_weather", "kind": "function", "bindings": {"unit": {"input": "preferred_unit"}}},
+            {
+                "name": "get_weather",
+                "kind": "function",
+                "bindings": {"unit": {"input": "preferred_unit"}},
+            },
             {"name": "get_time", "kind": "function"},
             {"name": "github", "kind": "mcp"},
         ]
@@ -52,7 +56,10 @@ def hub() -> str:
 def test_it_gives_the_functions_by_name() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert bind_tools(AGENT, [get_weather, clock]) == {"get_weather": get_weather, "get_time": clock}
+        assert bind_tools(AGENT, [get_weather, clock]) == {
+            "get_weather": get_weather,
+            "get_time": clock,
+        }
 
 
 def test_two_functions_of_one_name_are_an_error() -> None:
@@ -94,7 +101,9 @@ def test_it_changes_nothing() -> None:
 
 def test_a_binding_overrides_what_the_model_wrote() -> None:
     arguments = {"city": "Paris", "unit": "kelvin"}
-    bound = apply_bindings(AGENT.tool("get_weather"), arguments, {"preferred_unit": "celsius", "x": 1})
+    bound = apply_bindings(
+        AGENT.tool("get_weather"), arguments, {"preferred_unit": "celsius", "x": 1}
+    )
     assert bound == {"city": "Paris", "unit": "celsius"}
     assert arguments["unit"] == "kelvin"
 
@@ -107,5 +116,8 @@ def test_a_binding_without_its_input_leaves_the_argument() -> None:
 
 def test_the_binding_module_imports_nothing_heavy() -> None:
     heavy = "{'jsonschema', 'yaml', 'jinja2', 'openai', 'anthropic'}"
-    check = f"import sys, perdure.tools.binding; assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)"
+    check = (
+        f"import sys, perdure.tools.binding; assert not {heavy} & set(sys.modules), {heavy} & "
+        "set(sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", check], check=True)

@@ -11,7 +11,13 @@ from perdure.tools.dispatch import ToolBox
 def agent(**tool: Any) -> Agent:
     parameters = [{"name": "city", "required": True}, {"name": "unit", "required": True}]
     bindings = {"unit": {"input": "preferred"}}
-    declared = {"name": "t", "kind": "function", "parameters": parameters, "bindings": bindings, **tool}
+    declared = {
+        "name": "t",
+        "kind": "function",
+        "parameters": parameters,
+        "bindings": bindings,
+        **tool,
+    }
     return Agent.model_validate({"tools": [declared]})
 
 
@@ -40,5 +46,6 @@ async def test_a_function_that_needs_it_fails_without_naming_it() -> None:
         assert "the run's inputs lack the values that the tool is bound to" in result.text
     result = await ToolBox({"t": look}).execute(agent(), "t", {"town": "Paris"}, {})
     assert result.text == (
-        "Error: Invalid arguments for tool 't': unknown argument 'town': expected city; 'city' is required (string)"
+        "Error: Invalid arguments for tool 't': unknown argument 'town': expected city; 'city' is "
+        "required (string)"
     )

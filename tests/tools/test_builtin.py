@@ -38,10 +38,14 @@ async def test_a_file_may_describe_it_in_its_own_words() -> None:
 
 def test_an_unknown_name_is_told_with_those_that_there_are() -> None:
     [problem] = BuiltInTools().problems(declared("read_results")[1])
-    assert problem.startswith("'read_results' is not a built-in tool (did you mean 'read_result'?): expected one of ")
+    assert problem.startswith(
+        "'read_results' is not a built-in tool (did you mean 'read_result'?): expected one of "
+    )
     assert all(name in problem for name in BUILT_IN_TOOLS)
 
 
 def test_parameters_of_the_file_s_own_are_a_problem() -> None:
-    [problem] = BuiltInTools().problems(declared("read_result", parameters=[{"name": "x", "kind": "string"}])[1])
+    [problem] = BuiltInTools().problems(
+        declared("read_result", parameters=[{"name": "x", "kind": "string"}])[1]
+    )
     assert "leave out `parameters`" in problem

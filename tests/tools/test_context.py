@@ -28,7 +28,10 @@ def _no_tools() -> Iterator[None]:
 
 def agent(tmp_path: Path, name: str = "work") -> Path:
     path = tmp_path / "a.prompty"
-    path.write_text(f"---\nname: a\nmodel: {{id: m}}\ntools:\n  - {{name: {name}, kind: function}}\n---\nuser:\nHi.\n")
+    path.write_text(
+        f"---\nname: a\nmodel: {{id: m}}\ntools:\n  - {{name: {name}, kind: "
+        f"function}}\n---\nuser:\nHi.\n"
+    )
     return path
 
 
@@ -49,9 +52,17 @@ def test_the_example_of_the_page(
     )
     assert result.messages[-2].text == '{"ann-1":"paid","ann-2":"paid","ann-3":"paid"}'
     told = [data for type, data in events if type == "tool_progress"]
-    assert told[-1] == {"name": "check_orders", "callId": "c1", "done": 2, "total": 3, "text": "order ann-3"}
+    assert told[-1] == {
+        "name": "check_orders",
+        "callId": "c1",
+        "done": 2,
+        "total": 3,
+        "text": "order ann-3",
+    }
     types = [type for type, _ in events]
-    assert types.index("tool_call_start") < types.index("tool_progress") < types.index("tool_result")
+    assert (
+        types.index("tool_call_start") < types.index("tool_progress") < types.index("tool_result")
+    )
     [record] = [each for each in caplog.records if each.getMessage() == "checked 3 orders"]
     assert (record.tool, record.call) == ("check_orders", "c1")  # type: ignore[attr-defined]
     assert "the shop is closed" in capsys.readouterr().out
@@ -67,7 +78,9 @@ async def test_a_tool_learns_that_its_run_was_cancelled(tmp_path: Path, threads:
             await asyncio.sleep(0.01)
         return "left in order"
 
-    run = InProcessRun(agent(tmp_path), model=[asks(call("work"))], tools={"work": waits}, threads=threads)
+    run = InProcessRun(
+        agent(tmp_path), model=[asks(call("work"))], tools={"work": waits}, threads=threads
+    )
     running = asyncio.create_task(run.run())
     await asyncio.to_thread(begun.wait)
     run.cancel()
@@ -90,11 +103,21 @@ def test_what_is_told_is_checked_and_bounded() -> None:
     assert not context.cancelled
 
 
-def test_the_log_has_no_secret(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_has_no_secret(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SHOP_API_KEY", "a-very-secret-value-of-mine")
     logger = ToolContext(run_id="r", tool="work", call_id="c", attempt=2).logger
-    logger.warning("with %s", "a-very-secret-value-of-mine", extra={"url": "a-very-secret-value-of-mine"})
+    logger.warning(
+        "with %s", "a-very-secret-value-of-mine", extra={"url": "a-very-secret-value-of-mine"}
+    )
     [record] = caplog.records
     assert record.getMessage() == "with ${env:SHOP_API_KEY}"
     about = {name: getattr(record, name) for name in ("run", "tool", "call", "attempt", "url")}
-    assert about == {"run": "r", "tool": "work", "call": "c", "attempt": 2, "url": "${env:SHOP_API_KEY}"}
+    assert about == {
+        "run": "r",
+        "tool": "work",
+        "call": "c",
+        "attempt": 2,
+        "url": "${env:SHOP_API_KEY}",
+    }

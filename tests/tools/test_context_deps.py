@@ -1,4 +1,6 @@
-"""A run's deps: recorded as JSON, given to each function as the type that it names, and made resources of."""
+"""A run's deps: recorded as JSON, given to each function as the type that it names, and made
+resources of.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def _nothing_seen() -> Iterator[None]:
 
 
 def agent(*names: str) -> Agent:
-    return Agent(name="asked", tools=[{"name": name, "kind": "function", "parameters": []} for name in names])
+    return Agent(
+        name="asked", tools=[{"name": name, "kind": "function", "parameters": []} for name in names]
+    )
 
 
 def typed(context: ToolContext[Deps]) -> str:
@@ -72,7 +76,11 @@ def untyped(context: ToolContext) -> str:
 def run(function: Callable[..., Any], deps: Any, **more: Any) -> str:
     name = function.__name__
     result = run_in_process(
-        agent(name), model=[asks(call(name, "call_1")), says("Done.")], tools=[function], deps=deps, **more
+        agent(name),
+        model=[asks(call(name, "call_1")), says("Done.")],
+        tools=[function],
+        deps=deps,
+        **more,
     )
     [answer] = [message.text for message in result.messages if message.role == "tool"]
     return answer
@@ -95,10 +103,17 @@ def _owner(context: ToolContext) -> str:
 
 
 @pytest.mark.parametrize(
-    ("deps", "why"), [(None, "without deps"), ({"owner": "x"}, r"'deps\.tenant'"), ("text", "are not of the type Deps")]
+    ("deps", "why"),
+    [
+        (None, "without deps"),
+        ({"owner": "x"}, r"'deps\.tenant'"),
+        ("text", "are not of the type Deps"),
+    ],
 )
 def test_others_fail_before_the_model_is_asked(deps: Any, why: str) -> None:
-    with pytest.raises(RunError, match=rf"tool 'typed': the run's deps are not of the type Deps: .*|{why}") as error:
+    with pytest.raises(
+        RunError, match=rf"tool 'typed': the run's deps are not of the type Deps: .*|{why}"
+    ) as error:
         run(typed, deps)
     assert error.value.kind == "configuration"
     assert error.value.iterations == 0
@@ -119,11 +134,21 @@ class Keyed(BaseModel):
 
 
 @pytest.mark.parametrize(
-    "deps", [object(), Shop("north"), {"shop": Shop("north")}, {"at": date(2026, 1, 1)}, Keyed(key="x"), float("nan")]
+    "deps",
+    [
+        object(),
+        Shop("north"),
+        {"shop": Shop("north")},
+        {"at": date(2026, 1, 1)},
+        Keyed(key="x"),
+        float("nan"),
+    ],
 )
 def test_what_json_does_not_give_back_is_a_resource(deps: Any) -> None:
     name = type(deps).__name__
-    with pytest.raises(ConfigurationError, match=rf"deps of the type {name} can't be recorded.*\(resources="):
+    with pytest.raises(
+        ConfigurationError, match=rf"deps of the type {name} can't be recorded.*\(resources="
+    ):
         run_input(agent(), messages=[], deps=deps)
 
 
@@ -139,7 +164,9 @@ def test_a_secret_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "sk-a" not in str(error.value)
 
 
-@pytest.mark.parametrize("deps", [DEPS, Plain("north"), {"tenant": "north"}, ["north"], "north", 7, 1.5, True])
+@pytest.mark.parametrize(
+    "deps", [DEPS, Plain("north"), {"tenant": "north"}, ["north"], "north", 7, 1.5, True]
+)
 def test_what_is_recorded_is_json(deps: Any) -> None:
     recorded = run_input(agent(), messages=[], deps=deps)["deps"]
     assert recorded in (
@@ -162,14 +189,20 @@ def test_guardrails_have_them() -> None:
     async def check_output(message: Any, context: ToolContext) -> GuardrailResult:
         return GuardrailResult(allowed=True, rewrite=f"{message.text} {context.deps.tenant}")
 
-    def check_tool(name: str, arguments: dict[str, Any], context: ToolContext[Deps]) -> GuardrailResult:
+    def check_tool(
+        name: str, arguments: dict[str, Any], context: ToolContext[Deps]
+    ) -> GuardrailResult:
         return GuardrailResult(allowed=False, reason=f"{context.call_id} of {context.deps.tenant}")
 
     guardrails = Guardrails(input=check_input, output=check_output, tool=check_tool)
     model = [asks(call("typed", "call_1")), says("Done.")]
-    result = run_in_process(agent("typed"), model=model, tools=[typed], deps=DEPS, guardrails=guardrails)
+    result = run_in_process(
+        agent("typed"), model=model, tools=[typed], deps=DEPS, guardrails=guardrails
+    )
     assert seen == [DEPS, DEPS]
-    assert "Tool denied by guardrail: call_1 of north" in [message.text for message in result.messages]
+    assert "Tool denied by guardrail: call_1 of north" in [
+        message.text for message in result.messages
+    ]
     assert result.output == "Done. north"
 
 
@@ -241,9 +274,13 @@ def test_without_them_there_is_none() -> None:
 
 @pytest.mark.parametrize("own_loop", [True, False])
 async def test_equal_deps_share_one_and_others_never_do(own_loop: bool) -> None:
-    resources = Resources({Shop: lambda deps: Shop(deps.tenant)}, UserLoop() if own_loop else ThisLoop())
+    resources = Resources(
+        {Shop: lambda deps: Shop(deps.tenant)}, UserLoop() if own_loop else ThisLoop()
+    )
     north, south = {"tenant": "north", "of": [1]}, {"tenant": "south"}
-    found = await asyncio.gather(*(resources.values([Shop], deps) for deps in (north, south, north, dict(north))))
+    found = await asyncio.gather(
+        *(resources.values([Shop], deps) for deps in (north, south, north, dict(north)))
+    )
     shops = [each[Shop] for each in found]
     assert [shop.tenant for shop in shops] == ["north", "south", "north", "north"]
     assert shops[0] is shops[2] is shops[3]
@@ -308,9 +345,19 @@ async def test_too_many_are_closed_those_first_that_were_not_needed_for_longest(
 
 
 def test_called_agents_inherit_them(tmp_path: Any) -> None:
-    (tmp_path / "child.prompty").write_text("---\nname: child\ntools:\n  - name: typed\n    kind: function\n---\nAsk.")
-    parent = "---\nname: parent\ntools:\n  - {name: child, kind: prompty, path: child.prompty, mode: agentic}\n---\nGo."
+    (tmp_path / "child.prompty").write_text(
+        "---\nname: child\ntools:\n  - name: typed\n    kind: function\n---\nAsk."
+    )
+    parent = (
+        "---\nname: parent\ntools:\n  - {name: child, kind: prompty, path: child.prompty, mode: "
+        "agentic}\n---\nGo."
+    )
     (tmp_path / "parent.prompty").write_text(parent)
-    model = [asks(call("child", "call_1")), asks(call("typed", "call_2")), says("Asked."), says("Done.")]
+    model = [
+        asks(call("child", "call_1")),
+        asks(call("typed", "call_2")),
+        says("Asked."),
+        says("Done."),
+    ]
     run_in_process(tmp_path / "parent.prompty", model=model, tools=[typed], deps=DEPS)
     assert seen == [DEPS]

@@ -74,7 +74,9 @@ def without_a_gap(topic: str, limit: int = 5, *, exact: bool = False) -> list[st
 def offered(function: Callable[..., Any]) -> dict[str, Any]:
     """The function as OpenAI's API is told of it."""
     tool = written_declaration("find", function)
-    agent = Agent.model_validate({"model": {"id": "m"}, "tools": [{"name": "find", "kind": "function"}]})
+    agent = Agent.model_validate(
+        {"model": {"id": "m"}, "tools": [{"name": "find", "kind": "function"}]}
+    )
     agent = agent.model_copy(update={"tools": [completed_declaration(agent.tools[0], function)]})  # type: ignore[index]
     assert tool.parameters == agent.tools[0].parameters  # type: ignore[index, union-attr]
     told: dict[str, Any] = to_request(agent, [])["tools"][0]["function"]
@@ -82,7 +84,9 @@ def offered(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("function", [google, numpy, sphinx, without_a_gap])
-def test_parameters_are_described_by_the_docstring_with_their_defaults(function: Callable[..., Any]) -> None:
+def test_parameters_are_described_by_the_docstring_with_their_defaults(
+    function: Callable[..., Any],
+) -> None:
     told = offered(function)
     assert told["description"] == "Find books on a topic."
     assert told["parameters"]["properties"] == {
@@ -103,7 +107,9 @@ def test_an_annotation_comes_before_the_docstring() -> None:
     assert offered(find)["parameters"]["properties"]["topic"]["description"] == "One word."
 
 
-@pytest.mark.parametrize("text", ["", "Only this.", "Args:\n", "A\n\n  : :\n---\n Args:\n   :param", "Two\nlines."])
+@pytest.mark.parametrize(
+    "text", ["", "Only this.", "Args:\n", "A\n\n  : :\n---\n Args:\n   :param", "Two\nlines."]
+)
 def test_any_docstring_is_taken(text: str) -> None:
     def find(topic: str) -> None: ...
 

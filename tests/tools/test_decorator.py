@@ -86,7 +86,9 @@ def test_the_function_stays_what_it_was_and_is_registered() -> None:
 
 
 def test_options_are_kept_beside_the_declaration() -> None:
-    @tool(description="Pays.", timeout=5, idempotent=False, parallel_safe=False, needs_approval=True)
+    @tool(
+        description="Pays.", timeout=5, idempotent=False, parallel_safe=False, needs_approval=True
+    )
     def pay() -> None:
         """Ignored."""
 
@@ -132,7 +134,9 @@ def test_literals_enums_and_optionals() -> None:
 
 def test_collections_unions_and_anything() -> None:
     @tool
-    def collect(ids: list[int], tags: set[str], either: int | str, whatever: Any, bare=None) -> None: ...  # type: ignore[no-untyped-def]
+    def collect(
+        ids: list[int], tags: set[str], either: int | str, whatever: Any, bare=None
+    ) -> None: ...  # type: ignore[no-untyped-def]
 
     properties = schema_of(collect)["properties"]
     assert properties["ids"] == {"type": "array", "items": {"type": "integer"}}
@@ -161,7 +165,10 @@ def test_models_dataclasses_and_typed_dicts_are_objects() -> None:
         },
         "required": ["city"],
     }
-    assert properties["when"]["properties"] == {"start": {"type": "integer"}, "end": {"type": "integer"}}
+    assert properties["when"]["properties"] == {
+        "start": {"type": "integer"},
+        "end": {"type": "integer"},
+    }
     assert properties["when"]["required"] == ["start"]
     assert properties["how"] == {"type": "object", "properties": {"limit": {"type": "integer"}}}
     assert properties["also"] == {"type": ["array", "null"], "items": properties["how"]}
@@ -210,11 +217,25 @@ def test_approval_is_always_never_or_a_function() -> None:
     def spec(**options: Any) -> Any:
         return tool(**options)(lambda: None).__tool_spec__  # type: ignore[attr-defined]
 
-    assert (spec(approval=check).needs_approval, spec(approval=check).approval_check) == (False, "plain")
-    assert (spec(approval="always").needs_approval, spec(approval="never").needs_approval) == (True, False)
+    assert (spec(approval=check).needs_approval, spec(approval=check).approval_check) == (
+        False,
+        "plain",
+    )
+    assert (spec(approval="always").needs_approval, spec(approval="never").needs_approval) == (
+        True,
+        False,
+    )
     stricter = spec(approval=check, needs_approval=True, approval_timeout=5)
-    assert (stricter.needs_approval, stricter.approval_check, stricter.approval_timeout) == (True, None, 5)
-    with pytest.raises(ConfigurationError, match="approval is 'maybe': expected 'always', 'never', or a function"):
+    assert (stricter.needs_approval, stricter.approval_check, stricter.approval_timeout) == (
+        True,
+        None,
+        5,
+    )
+    with pytest.raises(
+        ConfigurationError, match="approval is 'maybe': expected 'always', 'never', or a function"
+    ):
         tool(approval="maybe")(lambda: None)  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="approval='never' contradicts needs_approval=True"):
+    with pytest.raises(
+        ConfigurationError, match="approval='never' contradicts needs_approval=True"
+    ):
         tool(approval="never", needs_approval=True)(lambda: None)

@@ -21,7 +21,14 @@ from perdure.errors import ConfigurationError, ToolNotRegisteredError
 from perdure.messages import TextPart, ToolResult
 from perdure.providers.base import offered_functions
 from perdure.tool_results import SizeLimits
-from perdure.tools import ToolContext, clear_tool_handlers, clear_tools, register_tool, register_tool_handler, tool
+from perdure.tools import (
+    ToolContext,
+    clear_tool_handlers,
+    clear_tools,
+    register_tool,
+    register_tool_handler,
+    tool,
+)
 from perdure.tools.dispatch import ToolBox
 from perdure.tools.inventory import ToolInventory
 from perdure.tools.kind import Asking
@@ -41,14 +48,18 @@ def agent_with(*tools: dict[str, Any]) -> Agent:
 AGENT = agent_with({"name": "t"})
 
 
-async def run(function: Callable[..., Any], arguments: dict[str, Any] | None = None, **more: Any) -> ToolResult:
+async def run(
+    function: Callable[..., Any], arguments: dict[str, Any] | None = None, **more: Any
+) -> ToolResult:
     return await ToolBox({"t": function}).execute(AGENT, "t", arguments or {}, {}, **more)
 
 
 async def test_plain_functions_run_in_a_thread_that_sees_context_variables() -> None:
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
     variable.set("set")
-    result = await run(lambda: f"{variable.get()} {threading.current_thread() is threading.main_thread()}")
+    result = await run(
+        lambda: f"{variable.get()} {threading.current_thread() is threading.main_thread()}"
+    )
     assert result.text == "set False"
     assert result.status == "success"
     assert result.duration_ms is not None
@@ -76,7 +87,9 @@ def by_place(a: int, b: str = "b", c: str = "c", /, d: str = "d", *, context: To
     return f"{a}{b}{c}{d}{context.tool}"
 
 
-async def context_by_place(a: int, context: ToolContext, b: str = "b", /, *rest: str, **more: str) -> str:
+async def context_by_place(
+    a: int, context: ToolContext, b: str = "b", /, *rest: str, **more: str
+) -> str:
     return f"{a}{context.tool}{b}{more}"
 
 
@@ -108,14 +121,19 @@ async def test_an_approval_may_take_its_arguments_by_place() -> None:
     def t(n: int, /) -> int:
         return n
 
-    verdict = await ToolBox({"t": t}).needs_approval(AGENT, "t", {"n": 1}, {}, ToolContext(tool="t"), timeout=5)
+    verdict = await ToolBox({"t": t}).needs_approval(
+        AGENT, "t", {"n": 1}, {}, ToolContext(tool="t"), timeout=5
+    )
     assert verdict.ask == "{'n': 1} in t"
 
 
 async def test_an_object_without_a_text_is_no_result() -> None:
     result = await run(object)
     assert result.status == "error"
-    assert "it was executed, and returned an object of the class object, which has no JSON form" in result.text
+    assert (
+        "it was executed, and returned an object of the class object, which has no JSON form"
+        in result.text
+    )
 
 
 class Session:
@@ -137,8 +155,15 @@ def of_either(n: int, session: Session | None = None, typo: Sesion = 1) -> int: 
 @pytest.mark.parametrize(
     ("function", "problem"),
     [
-        (of_a_class, "'session' is a Session, which has no JSON form that a model could write: give the worker"),
-        (of_nothing, "the annotation 'Sesion' of 'typo' names nothing in tests.tools.test_dispatch"),
+        (
+            of_a_class,
+            "'session' is a Session, which has no JSON form that a model could write: give the "
+            "worker",
+        ),
+        (
+            of_nothing,
+            "the annotation 'Sesion' of 'typo' names nothing in tests.tools.test_dispatch",
+        ),
         (of_either, ""),
     ],
 )
@@ -168,14 +193,19 @@ async def test_what_a_tool_raises_is_told_to_the_model() -> None:
         raise KeyError
 
     failed = await run(broken)
-    assert failed.text == failed.error_message == "Error: Tool 't' failed: FileNotFoundError: no such city: Atlantis"
+    assert (
+        failed.text
+        == failed.error_message
+        == "Error: Tool 't' failed: FileNotFoundError: no such city: Atlantis"
+    )
     assert (failed.status, failed.error_kind) == ("error", "FileNotFoundError")
     assert (await run(broken_async)).text == "Error: Tool 't' failed: KeyError"
     assert (await run(sys.exit, {})).error_kind == "SystemExit"
 
 
 @pytest.mark.parametrize(
-    "error", [KeyboardInterrupt("stop"), GeneratorExit(), StopIteration(1), asyncio.CancelledError()]
+    "error",
+    [KeyboardInterrupt("stop"), GeneratorExit(), StopIteration(1), asyncio.CancelledError()],
 )
 async def test_nothing_raised_in_a_thread_ends_the_worker(error: BaseException) -> None:
     def broken() -> None:
@@ -274,24 +304,35 @@ def get_weather(city: str, days: int = 1, unit: str = "celsius") -> str:
 
 
 async def weather(arguments: dict[str, Any], inputs: dict[str, Any] | None = None) -> str:
-    return (await ToolBox([get_weather]).execute(WEATHER, "get_weather", arguments, inputs or {})).text
+    return (
+        await ToolBox([get_weather]).execute(WEATHER, "get_weather", arguments, inputs or {})
+    ).text
 
 
 async def test_bound_parameters_come_from_the_inputs() -> None:
-    assert await weather({"city": "Oslo", "unit": "kelvin"}, {"preferred_unit": "fahrenheit"}) == "Oslo 1 fahrenheit"
+    assert (
+        await weather({"city": "Oslo", "unit": "kelvin"}, {"preferred_unit": "fahrenheit"})
+        == "Oslo 1 fahrenheit"
+    )
 
 
 async def test_arguments_that_break_the_declaration_are_told_to_the_model() -> None:
-    expected = "Error: Invalid arguments for tool 'get_weather': 'city' is required (string); 'days' must be integer, "
+    expected = (
+        "Error: Invalid arguments for tool 'get_weather': 'city' is required (string); 'days' must "
+        "be integer, "
+    )
     assert await weather({"days": "three"}) == expected + 'got "three"'
-    result = await ToolBox([get_weather]).execute(WEATHER, "get_weather", {"city": "Oslo"}, {"preferred_unit": 7})
+    result = await ToolBox([get_weather]).execute(
+        WEATHER, "get_weather", {"city": "Oslo"}, {"preferred_unit": 7}
+    )
     assert "the run's inputs lack the values that the tool is bound to" in result.text
     assert (result.status, result.error_kind) == ("error", "UnfitInputError")
 
 
 async def test_an_unknown_argument_is_named_beside_a_missing_one() -> None:
     assert await weather({"town": "Oslo"}) == (
-        "Error: Invalid arguments for tool 'get_weather': unknown argument 'town': expected city, days; "
+        "Error: Invalid arguments for tool 'get_weather': unknown argument 'town': expected city, "
+        "days; "
         "'city' is required (string)"
     )
 
@@ -302,9 +343,12 @@ async def test_null_for_an_optional_argument_means_its_default() -> None:
 
 async def test_arguments_that_the_function_does_not_know_are_told_to_the_model() -> None:
     assert await weather({"city": "Oslo", "town": "x"}) == (
-        "Error: Invalid arguments for tool 'get_weather': unknown argument 'town': expected city, days"
+        "Error: Invalid arguments for tool 'get_weather': unknown argument 'town': expected city, "
+        "days"
     )
-    assert (await run(get_weather, {})).text == "Error: Invalid arguments for tool 't': 'city' is required"
+    assert (
+        await run(get_weather, {})
+    ).text == "Error: Invalid arguments for tool 't': 'city' is required"
     assert (await run(lambda **given: given, {"any": 1})).text == '{"any":1}'
 
 
@@ -320,7 +364,9 @@ async def test_arguments_arrive_as_the_annotated_types() -> None:
     given = {"place": {"city": "Oslo", "zip": 150}, "ratio": 2, "note": {"a": 1}}
     assert (await run(describe, given)).text == "Place(city='Oslo', zip=150) 2.0 {'a': 1}"
     wrong = await run(describe, {"place": {"city": "Oslo", "zip": "x"}, "ratio": 1})
-    assert wrong.text.startswith("Error: Invalid arguments for tool 't': 'place.zip': input should be a valid integer")
+    assert wrong.text.startswith(
+        "Error: Invalid arguments for tool 't': 'place.zip': input should be a valid integer"
+    )
 
 
 async def test_annotations_out_of_reach_do_no_harm() -> None:
@@ -370,10 +416,13 @@ def test_a_tool_is_found_by_name_then_by_kind() -> None:
 
 async def test_a_kind_handler_gets_the_declaration_the_arguments_the_agent_and_the_inputs() -> None:
     agent = agent_with(
-        {"name": "b", "kind": "database", "bindings": {"who": "user"}} | {"bindings": {"who": {"input": "user"}}}
+        {"name": "b", "kind": "database", "bindings": {"who": "user"}}
+        | {"bindings": {"who": {"input": "user"}}}
     )
 
-    async def handler(tool: Any, arguments: Any, agent: Agent, inputs: Any, context: ToolContext) -> Any:
+    async def handler(
+        tool: Any, arguments: Any, agent: Agent, inputs: Any, context: ToolContext
+    ) -> Any:
         return [tool.name, tool.kind, arguments, len(agent.tools or []), inputs, context.call_id]
 
     box = ToolBox(kinds={"database": handler})
@@ -392,7 +441,9 @@ async def test_the_inventory_says_how_tools_run_and_what_is_missing() -> None:
     @tool(name="pay", timeout=5, idempotent=False)
     def pay_up() -> None: ...
 
-    agent = agent_with({"name": "pay"}, {"name": "plain"}, {"name": "hub", "kind": "mcp"}, {"name": "gone"})
+    agent = agent_with(
+        {"name": "pay"}, {"name": "plain"}, {"name": "hub", "kind": "mcp"}, {"name": "gone"}
+    )
     box = ToolBox({"pay": pay_up, "plain": max}, kinds={"mcp": max})
     inventory = await box.inventory(Asking(agent, {}))
     assert [(spec.name, spec.timeout, spec.idempotent) for spec in inventory.tools] == [
@@ -414,7 +465,9 @@ async def test_the_inventory_says_how_tools_run_and_what_is_missing() -> None:
     ],
     ids=lambda declared: declared["kind"],
 )
-async def test_a_function_overrides_a_tool_of_its_name_and_is_offered(declared: dict[str, Any]) -> None:
+async def test_a_function_overrides_a_tool_of_its_name_and_is_offered(
+    declared: dict[str, Any],
+) -> None:
     """§9.2, layer 1."""
 
     def look_up(word: str, user: str = "") -> str:
@@ -431,24 +484,34 @@ async def test_a_function_overrides_a_tool_of_its_name_and_is_offered(declared: 
         "Looks a word up.",
         ["word"],
     )
-    assert (await box.execute(offered, "look_up", {"word": "x"}, {"user": "Ann"})).text == "x for Ann"
+    assert (
+        await box.execute(offered, "look_up", {"word": "x"}, {"user": "Ann"})
+    ).text == "x for Ann"
     (note,) = inventory.notes
     assert f"is called in place of the tool 'look_up' (kind: {declared['kind']})" in note
 
 
 async def test_a_tool_that_its_handler_keeps_from_being_offered_is_told_of() -> None:
     parameters = [{"name": "q", "kind": "string"}]
-    agent = agent_with({"name": "a", "kind": "soap"}, {"name": "b", "kind": "soap", "parameters": parameters})
+    agent = agent_with(
+        {"name": "a", "kind": "soap"}, {"name": "b", "kind": "soap", "parameters": parameters}
+    )
     inventory = await ToolBox(kinds={"soap": max}).inventory(Asking(agent, {}))
-    assert [function.name for function in offered_functions(agent.with_declarations(inventory.offered))] == ["b"]
-    assert [note.split(":")[0] for note in inventory.notes] == ["The model is not offered the tool 'a' (kind"]
+    assert [
+        function.name for function in offered_functions(agent.with_declarations(inventory.offered))
+    ] == ["b"]
+    assert [note.split(":")[0] for note in inventory.notes] == [
+        "The model is not offered the tool 'a' (kind"
+    ]
 
 
 def test_a_box_holds_functions_and_modules() -> None:
     module = ModuleType("weather_tools")
     vars(module).update(get_weather=tool(get_weather), alias=get_weather, helper=max)
     assert ToolBox([module, max]).names == ["get_weather", "max"]
-    with pytest.raises(ConfigurationError, match="^Duplicate tool handler: max .*: rename one, or give it a prefix"):
+    with pytest.raises(
+        ConfigurationError, match="^Duplicate tool handler: max .*: rename one, or give it a prefix"
+    ):
         ToolBox([max, tool(name="max")(lambda: None)])
     with pytest.raises(ConfigurationError, match="has no name"):
         ToolBox([lambda: None])

@@ -1,4 +1,6 @@
-"""What a file may say of an activity or workflow, what is wrong with it, and what the other worker is sent."""
+"""What a file may say of an activity or workflow, what is wrong with it, and what the other worker
+is sent.
+"""
 
 from __future__ import annotations
 
@@ -32,19 +34,30 @@ KINDS: dict[str, ToolKind] = {"activity": ActivityKind(), "workflow": WorkflowKi
 def declared(kind: str = "activity", parameters: Any = (), **more: Any) -> CustomTool:
     options = more.pop("options", {kind: "x", "taskQueue": "q"})
     given = None if parameters is None else list(parameters)
-    return CustomTool.model_validate({"name": "t", "kind": kind, "parameters": given, "options": options, **more})
+    return CustomTool.model_validate(
+        {"name": "t", "kind": kind, "parameters": given, "options": options, **more}
+    )
 
 
 @pytest.mark.parametrize(
     ("written", "read"),
-    [(1, 1.0), (0.25, 0.25), ("30s", 30.0), ("500ms", 0.5), ("1h30m", 5400.0), ("2d", 172800.0), (" 1.5m ", 90.0)],
+    [
+        (1, 1.0),
+        (0.25, 0.25),
+        ("30s", 30.0),
+        ("500ms", 0.5),
+        ("1h30m", 5400.0),
+        ("2d", 172800.0),
+        (" 1.5m ", 90.0),
+    ],
 )
 def test_durations(written: Any, read: float) -> None:
     assert seconds(written) == read
 
 
 @pytest.mark.parametrize(
-    "written", [0, -1, True, None, "", "30", "s", "1 minute", "1m 2", float("inf"), float("nan"), 1e12]
+    "written",
+    [0, -1, True, None, "", "30", "s", "1 minute", "1m 2", float("inf"), float("nan"), 1e12],
 )
 def test_what_is_no_duration(written: Any) -> None:
     with pytest.raises(ValueError, match="expected a number of seconds or a text such as '30s'"):
@@ -62,16 +75,27 @@ def test_what_is_no_duration(written: Any) -> None:
             declared(options={"activity": "x", "taskQueue": "q", "taskQ": 1}),
             "options.taskQ is not an option of this kind (did",
         ),
-        (declared(options={"activity": "x", "taskQueue": "q", "bound": {}}), "options.bound is not an option"),
-        (declared(options={"activity": "", "taskQueue": "q"}), "options.activity is '': expected a name"),
-        (declared(options={"activity": "x", "taskQueue": "/_sys/q"}), "which Temporal keeps for itself"),
+        (
+            declared(options={"activity": "x", "taskQueue": "q", "bound": {}}),
+            "options.bound is not an option",
+        ),
+        (
+            declared(options={"activity": "", "taskQueue": "q"}),
+            "options.activity is '': expected a name",
+        ),
+        (
+            declared(options={"activity": "x", "taskQueue": "/_sys/q"}),
+            "which Temporal keeps for itself",
+        ),
         (declared(options={"activity": "x" * 1001, "taskQueue": "q"}), "of at most 1000 bytes"),
         (
             declared(options={"activity": "x", "taskQueue": "q", "heartbeatTimeout": "soon"}),
             "is 'soon': expected a number",
         ),
         (
-            declared(options={"activity": "x", "taskQueue": "q", "retryPolicy": {"maxAttempts": 2}}),
+            declared(
+                options={"activity": "x", "taskQueue": "q", "retryPolicy": {"maxAttempts": 2}}
+            ),
             "options.retryPolicy.maxAttempts is not an option (did you mean 'maximumAttempts'?)",
         ),
         (
@@ -85,7 +109,9 @@ def test_what_is_no_duration(written: Any) -> None:
             "maximumInterval that is not shorter",
         ),
         (
-            declared("workflow", options={"workflow": "x", "id": "a-{{ b }}"}, parameters=[{"name": "c"}]),
+            declared(
+                "workflow", options={"workflow": "x", "id": "a-{{ b }}"}, parameters=[{"name": "c"}]
+            ),
             "options.id has {{b}}: expected one of the parameters (c)",
         ),
         (
@@ -94,17 +120,27 @@ def test_what_is_no_duration(written: Any) -> None:
         ),
         (declared(parameters=[{"name": "a"}, {"name": "a"}]), "parameters has 'a' twice"),
         (declared(parameters=[{"kind": "string"}]), "parameters has one without a name"),
-        (declared(parameters=[{"name": "a", "kind": "union"}]), "needs exactly one non-empty oneOf or anyOf"),
-        (declared(bindings={"b": {"input": "x"}}), "bindings has 'b', which is not among the parameters (none)"),
+        (
+            declared(parameters=[{"name": "a", "kind": "union"}]),
+            "needs exactly one non-empty oneOf or anyOf",
+        ),
+        (
+            declared(bindings={"b": {"input": "x"}}),
+            "bindings has 'b', which is not among the parameters (none)",
+        ),
         (declared(perdure={"local": True}), "perdure.local is true"),
     ],
 )
 def test_what_is_wrong(tool: CustomTool, problem: str) -> None:
-    assert [text for text in KINDS[tool.kind].problems(tool) if problem in text], KINDS[tool.kind].problems(tool)
+    assert [text for text in KINDS[tool.kind].problems(tool) if problem in text], KINDS[
+        tool.kind
+    ].problems(tool)
 
 
 def test_what_the_environment_will_give_is_not_looked_at_yet() -> None:
-    tool = declared(options={"activity": "x", "taskQueue": "${env:QUEUE}", "heartbeatTimeout": "${env:BEAT}"})
+    tool = declared(
+        options={"activity": "x", "taskQueue": "${env:QUEUE}", "heartbeatTimeout": "${env:BEAT}"}
+    )
     assert KINDS["activity"].problems(tool) == []
 
 
@@ -118,15 +154,24 @@ async def test_the_page_has_an_example_that_holds(tmp_path: Path) -> None:
     assert isinstance(charged.execution, ForeignActivity)
     assert (charged.name, charged.timeout, charged.idempotent) == ("charge", 60.0, False)
     options = ActivityOptions.model_validate(charged.execution.options)
-    assert sent_arguments(options, complete_arguments(options, {"amount": 3.5})) == [{"customer": "Ada", "amount": 3.5}]
+    assert sent_arguments(options, complete_arguments(options, {"amount": 3.5})) == [
+        {"customer": "Ada", "amount": 3.5}
+    ]
     (shipped,) = await KINDS["workflow"].offer(ship, Asking(agent, {}))
     assert isinstance(shipped.execution, ChildWorkflow)
-    assert WorkflowOptions.model_validate(shipped.execution.options).filled_id({"order": 17}) == "ship-17"
+    assert (
+        WorkflowOptions.model_validate(shipped.execution.options).filled_id({"order": 17})
+        == "ship-17"
+    )
 
 
 async def test_a_required_parameter_whose_input_the_run_lacks() -> None:
-    tool = declared(parameters=[{"name": "a", "required": True}], bindings={"a": {"input": "customer"}})
-    with pytest.raises(ToolOfferError, match="bound to the input 'customer', which the run does not have"):
+    tool = declared(
+        parameters=[{"name": "a", "required": True}], bindings={"a": {"input": "customer"}}
+    )
+    with pytest.raises(
+        ToolOfferError, match="bound to the input 'customer', which the run does not have"
+    ):
         await KINDS["activity"].offer(tool, Asking(Agent(), {}))
 
 
@@ -139,7 +184,9 @@ PARAMETERS: list[dict[str, Any]] = [
 
 
 def options(**more: Any) -> ActivityOptions:
-    return ActivityOptions.model_validate({"activity": "x", "taskQueue": "q", "parameters": PARAMETERS, **more})
+    return ActivityOptions.model_validate(
+        {"activity": "x", "taskQueue": "q", "parameters": PARAMETERS, **more}
+    )
 
 
 @pytest.mark.parametrize(
@@ -158,7 +205,11 @@ def test_what_is_sent(how: str, given: dict[str, Any], sent: list[Any]) -> None:
 
 def test_what_the_model_writes_to_a_bound_parameter_is_dropped() -> None:
     read = options(hidden=["b", "d"], bound={"b": "ours"})
-    assert complete_arguments(read, {"a": 1, "b": "theirs", "d": "theirs"}) == {"a": 1, "b": "ours", "c": False}
+    assert complete_arguments(read, {"a": 1, "b": "theirs", "d": "theirs"}) == {
+        "a": 1,
+        "b": "ours",
+        "c": False,
+    }
 
 
 @pytest.mark.parametrize(
@@ -202,4 +253,7 @@ def test_without_temporal_a_function_stands_in() -> None:
         result = run_in_process(agent, [Message.user("Charge 3.")], model=script, tools=tools)
         told.append(result.messages[2].text)
     assert told[0] == "charged 3"
-    assert "kind activity needs a Temporal server; to test without one, give a function 'charge'" in told[1]
+    assert (
+        "kind activity needs a Temporal server; to test without one, give a function 'charge'"
+        in told[1]
+    )

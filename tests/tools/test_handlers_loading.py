@@ -60,11 +60,15 @@ def test_several_sources_together(folder: Path) -> None:
 
 
 def test_a_syntax_error_is_shown_with_its_line(folder: Path) -> None:
-    (folder / "half.py").write_text("from perdure import tool\n\n@tool\ndef look(at: str -> str:\n    return at\n")
+    (folder / "half.py").write_text(
+        "from perdure import tool\n\n@tool\ndef look(at: str -> str:\n    return at\n"
+    )
     with pytest.raises(ConfigurationError) as caught:
         load_tools("half.py")
     assert "SyntaxError: " in str(caught.value)
-    assert str(caught.value).endswith(f"\n  {folder.resolve() / 'half.py'}:4: def look(at: str -> str:")
+    assert str(caught.value).endswith(
+        f"\n  {folder.resolve() / 'half.py'}:4: def look(at: str -> str:"
+    )
 
 
 def test_what_a_file_raises_is_shown_with_its_line(folder: Path) -> None:
@@ -80,11 +84,18 @@ def test_what_a_file_raises_is_shown_with_its_line(folder: Path) -> None:
         ("nowhere", r"Can't load 'nowhere': no module 'nowhere' in .* given as path/to/file.py"),
         ("nowhere.deep:a", "Can't load 'nowhere.deep': no module 'nowhere'"),
         ("nowhere.py", "Can't load 'nowhere.py': there is no file /"),
-        ("no_tools", "No tools in 'no_tools': put @tool above a function there, or name functions: no_tools:name1"),
+        (
+            "no_tools",
+            "No tools in 'no_tools': put @tool above a function there, or name functions: "
+            "no_tools:name1",
+        ),
         ("my_tools:third", "No function 'third' in 'my_tools'; tools there: first, second"),
         ("no_tools.py:x", "No function 'x' in 'no_tools.py'; tools there: none"),
         ("broken", "importing it failed: ModuleNotFoundError: No module named 'surely_not_there'"),
-        ("broken.py", "importing it failed: ModuleNotFoundError: No module named 'surely_not_there'"),
+        (
+            "broken.py",
+            "importing it failed: ModuleNotFoundError: No module named 'surely_not_there'",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(source: str, text: str) -> None:
@@ -94,6 +105,8 @@ def test_what_is_wrong_is_said(source: str, text: str) -> None:
 
 def test_two_tools_of_one_name_are_an_error(folder: Path) -> None:
     (folder / "more.py").write_text("def first(): ...")
-    with pytest.raises(ConfigurationError, match=r"Duplicate tool handler: first \(defined by .*my_tools.*more"):
+    with pytest.raises(
+        ConfigurationError, match=r"Duplicate tool handler: first \(defined by .*my_tools.*more"
+    ):
         load_tools("my_tools.py", "more.py:first")
     assert list(load_tools("my_tools", "my_tools:first")) == ["first", "second"]

@@ -1,4 +1,6 @@
-"""`Toolset`: functions and declarations with a prefix, filtered, put together, and given wherever tools are."""
+"""`Toolset`: functions and declarations with a prefix, filtered, put together, and given wherever
+tools are.
+"""
 
 from __future__ import annotations
 
@@ -59,25 +61,34 @@ def test_a_clash_suggests_a_prefix_and_a_name_that_is_not_there_names_the_others
         return name
 
     with pytest.raises(
-        ConfigurationError, match=re.escape("give it a prefix, such as Toolset(function).prefixed('shop')")
+        ConfigurationError,
+        match=re.escape("give it a prefix, such as Toolset(function).prefixed('shop')"),
     ):
         Toolset(Toolset(find), globals()["find"])
     assert list(Toolset(CRM, find).functions) == ["crm_find", "find"]
-    with pytest.raises(ConfigurationError, match="no function is named 'fnd'.* Functions of this toolset: crm_find"):
+    with pytest.raises(
+        ConfigurationError, match="no function is named 'fnd'.* Functions of this toolset: crm_find"
+    ):
         CRM.only("fnd")
 
 
-@pytest.mark.parametrize("tools", [CRM, [CRM], [CRM, delete]], ids=["alone", "in a list", "beside a function"])
+@pytest.mark.parametrize(
+    "tools", [CRM, [CRM], [CRM, delete]], ids=["alone", "in a list", "beside a function"]
+)
 def test_in_process(tools: Any) -> None:
     script = [asks("crm_find", name="Ada"), says("Oslo")]
-    result = run_in_process(perdure.agent("openai/gpt-5", tools=tools), inputs={"question": "?"}, model=script)
+    result = run_in_process(
+        perdure.agent("openai/gpt-5", tools=tools), inputs={"question": "?"}, model=script
+    )
     assert [message.text for message in result.messages[-2:]] == ["Ada lives in Oslo", "Oslo"]
 
 
 async def test_a_worker_and_a_run_have_it(client: Client, task_queue: str) -> None:
     with ScriptedModel([asks("crm_find", name="Ada"), says("Oslo")]) as model:
         async with create_worker(client, task_queue=task_queue, tools=CRM, registered_tools=False):
-            run = await start_run(client, agent_of(model, CRM), "Where is Ada?", task_queue=task_queue)
+            run = await start_run(
+                client, agent_of(model, CRM), "Where is Ada?", task_queue=task_queue
+            )
             assert (await run.result()).output == "Oslo"
     assert model.requests[1].messages[-1].text == "Ada lives in Oslo"
 
@@ -89,7 +100,10 @@ async def test_one_call_has_it_with_a_server_of_mcp_and_an_api_beside_it(client:
     calls = [call("crm_find", name="Ada"), call("office_echo", text="hello"), call("office_fail")]
     with ScriptedModel([asks(*calls), says("Oslo")]) as model:
         agent = agent_of(model, [], base_dir=SHOP.parent)
-        assert await perdure.invoke_agent_async(agent, "?", [CRM, tests, orders], client=client) == "Oslo"
+        assert (
+            await perdure.invoke_agent_async(agent, "?", [CRM, tests, orders], client=client)
+            == "Oslo"
+        )
     assert offered(model) == ["office_echo", "shop_getOrder", "crm_find"]
     results = [message.text for message in model.requests[1].messages[-3:]]
     assert results[:2] == ["Ada lives in Oslo", "hello"]
@@ -99,14 +113,19 @@ async def test_one_call_has_it_with_a_server_of_mcp_and_an_api_beside_it(client:
 def test_the_command_line_loads_toolsets_of_a_module(tmp_path: Path) -> None:
     file = tmp_path / "shop_tools.py"
     file.write_text(
-        "from perdure import Toolset\ndef find(name: str) -> str: ...\ncrm = Toolset(find).prefixed('crm')\n"
+        "from perdure import Toolset\ndef find(name: str) -> str: ...\ncrm = "
+        "Toolset(find).prefixed('crm')\n"
     )
     for source in (str(file), f"{file}:crm"):
         assert list(load_tools(source)) == ["crm_find"]
 
 
 def test_the_page_shows_one_agent_in_code_and_in_a_file(tmp_path: Path) -> None:
-    page = (SHOP.parents[2] / "docs" / "tools.md").read_text(encoding="utf-8").partition("\n## Toolsets\n")[2]
+    page = (
+        (SHOP.parents[2] / "docs" / "tools.md")
+        .read_text(encoding="utf-8")
+        .partition("\n## Toolsets\n")[2]
+    )
     code, file, listed = re.findall(r"```(?:python|yaml)\n(.*?)```", page, re.S)[:3]
     names: dict[str, Any] = {}
     exec(code, names)

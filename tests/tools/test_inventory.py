@@ -1,4 +1,6 @@
-"""A tool is written once: what the file leaves out about it is taken from its function, and recorded with the run."""
+"""A tool is written once: what the file leaves out about it is taken from its function, and
+recorded with the run.
+"""
 
 from __future__ import annotations
 
@@ -62,8 +64,16 @@ OFFERED = {
 
 
 @pytest.mark.parametrize("function", [find_books, tool(find_books)], ids=["plain", "declared"])
-async def test_the_model_is_told_what_the_function_says(stage: Stage, scripted: Scripted, function: Any) -> None:
-    model = scripted([asks("find_books", topic="bees", limit="many"), asks("find_books", topic="bees"), says("done")])
+async def test_the_model_is_told_what_the_function_says(
+    stage: Stage, scripted: Scripted, function: Any
+) -> None:
+    model = scripted(
+        [
+            asks("find_books", topic="bees", limit="many"),
+            asks("find_books", topic="bees"),
+            says("done"),
+        ]
+    )
     async with stage.worker({"find_books": function}):
         result = await (await stage.start(scripted_agent(model, [BY_NAME]))).result()
     assert offered(model) == offered(model, 2) == OFFERED
@@ -75,7 +85,11 @@ async def test_the_model_is_told_what_the_function_says(stage: Stage, scripted: 
 
 async def test_what_the_file_says_wins(stage: Stage, scripted: Scripted) -> None:
     model = scripted([says("done")])
-    described = {**BY_NAME, "description": "Books.", "parameters": [{"name": "topic", "required": True}]}
+    described = {
+        **BY_NAME,
+        "description": "Books.",
+        "parameters": [{"name": "topic", "required": True}],
+    }
     async with stage.worker({"find_books": find_books}):
         await (await stage.start(scripted_agent(model, [described]))).result()
     assert offered(model)["description"] == "Books."
@@ -90,8 +104,12 @@ async def test_bound_parameters_stay_hidden(stage: Stage, scripted: Scripted) ->
     assert list(offered(model)["parameters"]["properties"]) == ["topic"]
 
 
-async def test_what_the_first_worker_said_holds_for_the_run(stage: Stage, scripted: Scripted) -> None:
-    """A run that another worker takes over, whose function has another description, offers the first one."""
+async def test_what_the_first_worker_said_holds_for_the_run(
+    stage: Stage, scripted: Scripted
+) -> None:
+    """A run that another worker takes over, whose function has another description, offers the
+    first one.
+    """
     model = scripted([asks(call("find_books", "a", topic="bees")), says("done")])
 
     @tool(needs_approval=True)
@@ -159,16 +177,23 @@ def test_runs_in_process_offer_the_same() -> None:
         seen.append(agent.tool("find_books"))
         return says("done")
 
-    agent = perdure.load_dict({"name": "a", "model": "m", "tools": [BY_NAME], "instructions": "user:\nBees?"})
+    agent = perdure.load_dict(
+        {"name": "a", "model": "m", "tools": [BY_NAME], "instructions": "user:\nBees?"}
+    )
     run_in_process(agent, model=model, tools={"find_books": find_books})
     assert seen[0].description == "Finds books on a topic."
     assert [parameter.name for parameter in seen[0].parameters] == ["topic", "limit"]
 
 
-async def test_tools_of_the_call_that_the_file_does_not_declare_are_offered(client: Client, scripted: Scripted) -> None:
+async def test_tools_of_the_call_that_the_file_does_not_declare_are_offered(
+    client: Client, scripted: Scripted
+) -> None:
     model = scripted([asks("find_books", topic="bees"), says("done")])
     answer = await perdure.invoke_agent_async(
-        scripted_agent(model), tools={"find_books": find_books}, client=client, messages=[perdure.Message.user("Bees?")]
+        scripted_agent(model),
+        tools={"find_books": find_books},
+        client=client,
+        messages=[perdure.Message.user("Bees?")],
     )
     assert answer == "done"
     assert offered(model) == OFFERED
@@ -192,14 +217,19 @@ async def test_the_librarian_of_the_readme_works_as_printed(
     names: dict[str, Any] = {}
     exec(printed("python"), names)
     answer = await perdure.invoke_agent_async(
-        tmp_path / "agent.prompty", {"question": "What on bees?"}, tools=[names["find_books"]], client=client
+        tmp_path / "agent.prompty",
+        {"question": "What on bees?"},
+        tools=[names["find_books"]],
+        client=client,
     )
     assert answer == "Read this."
     assert offered(model)["description"] == "Finds books on a topic."
     assert model.requests[1].body["messages"][-1]["content"].startswith("[")
 
 
-async def test_a_run_without_anything_left_out_records_no_declarations(stage: Stage, scripted: Scripted) -> None:
+async def test_a_run_without_anything_left_out_records_no_declarations(
+    stage: Stage, scripted: Scripted
+) -> None:
     model = scripted([says("done")])
     async with stage.worker({"echo": lambda text="": text}):
         run = await stage.start(scripted_agent(model, ["echo"]))

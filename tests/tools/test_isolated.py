@@ -26,7 +26,9 @@ from ..support.isolated_functions import Database, behave, query, tell
 from ..support.mcp_stage import is_alive
 from ..support.waiting import wait_for
 
-AGENT = Agent.model_validate({"tools": [{"name": name} for name in ("behave", "tell", "query", "shout")]})
+AGENT = Agent.model_validate(
+    {"tools": [{"name": name} for name in ("behave", "tell", "query", "shout")]}
+)
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +37,9 @@ def _forget_tools() -> Iterator[None]:
     clear_tools()
 
 
-async def run(name: str, context: ToolContext | None = None, timeout: float = 30, **arguments: Any) -> ToolResult:
+async def run(
+    name: str, context: ToolContext | None = None, timeout: float = 30, **arguments: Any
+) -> ToolResult:
     box = ToolBox([behave, tell, query], resources={Database: Database}, registered=False)
     return await box.execute(AGENT, name, arguments, {}, context, timeout=timeout)
 
@@ -50,14 +54,26 @@ async def test_it_runs_in_a_process_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("how", "kind", "text", "unknown"),
     [
-        ("exit", "process_died", "its process ended with exit code 3 before the function did", True),
-        ("segfault", "process_died", "its process was killed by SIGSEGV before the function did; it wrote: ", True),
+        (
+            "exit",
+            "process_died",
+            "its process ended with exit code 3 before the function did",
+            True,
+        ),
+        (
+            "segfault",
+            "process_died",
+            "its process was killed by SIGSEGV before the function did; it wrote: ",
+            True,
+        ),
         ("raise", "KeyError", "KeyError: 'nokey'", False),
         ("unknown", "OutcomeUnknown", "OutcomeUnknown: no answer", True),
         ("leave", "SystemExit", "SystemExit: gone", False),
     ],
 )
-async def test_whatever_ends_it_is_a_failed_call(how: str, kind: str, text: str, unknown: bool) -> None:
+async def test_whatever_ends_it_is_a_failed_call(
+    how: str, kind: str, text: str, unknown: bool
+) -> None:
     result = await run("behave", how=how)
     assert (result.status, result.error_kind, result.outcome_unknown) == ("error", kind, unknown)
     assert result.text.startswith(f"Error: Tool 'behave' failed: {text}")
@@ -72,7 +88,9 @@ async def test_a_crash_names_the_functions_own_lines() -> None:
 
 
 async def test_its_result_is_bounded_and_its_arguments_are_checked() -> None:
-    large, wrong = await asyncio.gather(run("behave", how="large"), run("behave", how="well", place=["a"]))
+    large, wrong = await asyncio.gather(
+        run("behave", how="large"), run("behave", how="well", place=["a"])
+    )
     assert 900_000 < len(large.text) < 1_100_000
     assert wrong.error_kind == "invalid_arguments"
 
@@ -85,7 +103,9 @@ async def test_what_it_writes_is_logged(caplog: pytest.LogCaptureFixture) -> Non
 
 
 @pytest.mark.parametrize("how", ["long line", "many lines"])
-async def test_however_much_it_writes_it_goes_on(how: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_however_much_it_writes_it_goes_on(
+    how: str, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "perdure.tools")
     result = await run("behave", how=how)
     assert result.text.startswith(f"{how} in ")
@@ -111,7 +131,9 @@ async def test_the_end_of_the_process_is_noticed_whatever_it_leaves_behind(tmp_p
     await wait_for(pipes_are_closed)
 
 
-async def test_a_call_that_is_cancelled_ends_the_process_and_what_it_has_started(tmp_path: Path) -> None:
+async def test_a_call_that_is_cancelled_ends_the_process_and_what_it_has_started(
+    tmp_path: Path,
+) -> None:
     place = tmp_path / "pids"
     running = asyncio.create_task(run("behave", how="hang", place=str(place)))
 
@@ -130,7 +152,9 @@ async def test_a_call_that_is_cancelled_ends_the_process_and_what_it_has_started
     await wait_for(ended)
 
 
-async def test_the_end_of_the_worker_ends_the_process_and_what_it_has_started(tmp_path: Path) -> None:
+async def test_the_end_of_the_worker_ends_the_process_and_what_it_has_started(
+    tmp_path: Path,
+) -> None:
     place = tmp_path / "pids"
     call = f"run('behave', how='hang', place={str(place)!r})"
     code = f"import asyncio; from tests.tools.test_isolated import run; asyncio.run({call})"
@@ -180,13 +204,18 @@ async def test_a_tool_of_a_file_is_found_again(tmp_path: Path) -> None:
 
 async def test_what_only_the_worker_has_is_refused() -> None:
     result = await run("query")
-    assert "an isolated tool has no resources of its worker: open database (Database) in the function" in result.text
+    assert (
+        "an isolated tool has no resources of its worker: open database (Database) in the function"
+        in result.text
+    )
 
 
 def test_what_no_process_can_find_or_call_is_refused() -> None:
     async def slow() -> None: ...
 
-    with pytest.raises(ConfigurationError, match="expected a function on the top level of a module"):
+    with pytest.raises(
+        ConfigurationError, match="expected a function on the top level of a module"
+    ):
         tool(isolated=True)(slow)
     with pytest.raises(ConfigurationError, match="expected a plain function, not an async one"):
         tool(isolated=True)(test_what_it_writes_is_logged)

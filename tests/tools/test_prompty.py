@@ -74,7 +74,9 @@ def test_nothing_outside_the_agent_s_folder_is_read(root: Path, path: str, reaso
     assert not files.found
 
 
-@pytest.mark.parametrize("path", ["../../outside/secret.prompty", "../linked/secret.prompty", "/etc/x.prompty"])
+@pytest.mark.parametrize(
+    "path", ["../../outside/secret.prompty", "../linked/secret.prompty", "/etc/x.prompty"]
+)
 def test_nor_does_a_called_agent_reach_out(root: Path, path: str) -> None:
     write_agent(root, "team/clerk.prompty", tools=[{**calls("x.prompty"), "path": path}])
     chief = write_agent(root, "chief.prompty", tools=[calls("team/clerk.prompty")])
@@ -91,12 +93,20 @@ def test_a_root_that_the_caller_allows(root: Path) -> None:
 def test_paths_are_relative_to_the_file_that_names_them(root: Path) -> None:
     write_agent(root, "team/lib/reader.prompty", tools=[calls("../../inside.prompty")])
     write_agent(
-        root, "team/clerk.prompty", tools=[calls("lib/reader.prompty"), calls("../team/lib/reader.prompty", "r")]
+        root,
+        "team/clerk.prompty",
+        tools=[calls("lib/reader.prompty"), calls("../team/lib/reader.prompty", "r")],
     )
-    chief = write_agent(root, "chief.prompty", tools=[calls("./team/clerk.prompty"), calls("team/../inside.prompty")])
+    chief = write_agent(
+        root,
+        "chief.prompty",
+        tools=[calls("./team/clerk.prompty"), calls("team/../inside.prompty")],
+    )
     found = recorded_agents(load(chief))
     assert set(found) == {"inside.prompty", "team/clerk.prompty", "team/lib/reader.prompty"}
-    assert [tool.path for tool in found["team/clerk.prompty"].tools or []] == ["team/lib/reader.prompty"] * 2  # type: ignore[union-attr]
+    assert [tool.path for tool in found["team/clerk.prompty"].tools or []] == [
+        "team/lib/reader.prompty"
+    ] * 2  # type: ignore[union-attr]
 
 
 def test_circles_are_refused_unless_a_single_call_breaks_them(root: Path) -> None:
@@ -123,7 +133,11 @@ def test_eight_levels_and_no_more(root: Path) -> None:
 
 def test_a_lattice_is_read_once(root: Path) -> None:
     for level in range(7):
-        tools = [calls(f"{side}{level + 1}.prompty", f"{side}{number}") for side in "lr" for number in range(4)]
+        tools = [
+            calls(f"{side}{level + 1}.prompty", f"{side}{number}")
+            for side in "lr"
+            for number in range(4)
+        ]
         for side in "lr":
             write_agent(root, f"{side}{level}.prompty", tools=tools)
     write_agent(root, "l7.prompty")
@@ -132,20 +146,30 @@ def test_a_lattice_is_read_once(root: Path) -> None:
 
 
 def test_an_absent_file_is_left_to_the_workers(root: Path) -> None:
-    chief = write_agent(root, "chief.prompty", tools=[calls("gone.prompty"), calls("inside.prompty")])
+    chief = write_agent(
+        root, "chief.prompty", tools=[calls("gone.prompty"), calls("inside.prompty")]
+    )
     assert list(recorded_agents(load(chief))) == ["inside.prompty"]
 
 
-def test_a_literal_secret_is_refused_and_a_reference_is_recorded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_literal_secret_is_refused_and_a_reference_is_recorded(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CLERK_API_KEY", "sk-very-secret-0123456789")
     write_agent(root, "clerk.prompty")
-    text = (root / "clerk.prompty").read_text().replace('"kind": "key",', '"kind": "key", "apiKey": "KEY",')
+    text = (
+        (root / "clerk.prompty")
+        .read_text()
+        .replace('"kind": "key",', '"kind": "key", "apiKey": "KEY",')
+    )
     chief = write_agent(root, "chief.prompty", tools=[calls("clerk.prompty")])
     (root / "clerk.prompty").write_text(text.replace('"KEY"', '"${env:CLERK_API_KEY}"'))
     recorded = recorded_agents(load(chief))["clerk.prompty"].model_dump_json()
     assert "${env:CLERK_API_KEY}" in recorded
     assert "very-secret" not in recorded
     (root / "clerk.prompty").write_text(text.replace('"KEY"', '"sk-literal-0123456789abcdef"'))
-    with pytest.raises(ConfigurationError, match=r"clerk\.prompty: model\.connection\.apiKey") as refused:
+    with pytest.raises(
+        ConfigurationError, match=r"clerk\.prompty: model\.connection\.apiKey"
+    ) as refused:
         recorded_agents(load(chief))
     assert "sk-literal" not in str(refused.value)

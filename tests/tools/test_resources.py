@@ -1,4 +1,6 @@
-"""What tools share: opened once, on the loop of async tools, given by type, closed with the worker."""
+"""What tools share: opened once, on the loop of async tools, given by type, closed with the
+worker.
+"""
 
 from __future__ import annotations
 
@@ -90,11 +92,17 @@ def agent(*names: str) -> Agent:
 
 @pytest.mark.parametrize("factory", [made, made_slowly, yielded, yielded_slowly, entered, closing])
 @pytest.mark.parametrize("own_loop", [True, False])
-async def test_a_resource_is_opened_once_and_closed(factory: Callable[[], Any], own_loop: bool) -> None:
+async def test_a_resource_is_opened_once_and_closed(
+    factory: Callable[[], Any], own_loop: bool
+) -> None:
     loop = UserLoop() if own_loop else None
     box = ToolBox([find, find_slowly], resources={Database: factory}, loop=loop)
     tools = agent("find", "find_slowly")
-    calls = [box.execute(tools, name, {"name": "a"}, {}) for name in ("find", "find_slowly") for _ in range(10)]
+    calls = [
+        box.execute(tools, name, {"name": "a"}, {})
+        for name in ("find", "find_slowly")
+        for _ in range(10)
+    ]
     results = await asyncio.gather(*calls)
     assert {result.text for result in results} == {"row of a"}
     await box.close()
@@ -108,7 +116,10 @@ async def test_the_model_never_sees_it() -> None:
     [declared] = found.offered
     assert [prop.name for prop in declared.parameters] == ["name"]  # type: ignore[union-attr]
     refused = await box.execute(agent("find"), "find", {"name": "a", "database": {}}, {})
-    assert refused.text == "Error: Invalid arguments for tool 'find': unknown argument 'database': expected name"
+    assert (
+        refused.text
+        == "Error: Invalid arguments for tool 'find': unknown argument 'database': expected name"
+    )
     assert events == []
 
 
@@ -124,14 +135,17 @@ async def test_one_that_can_t_be_opened_is_tried_again(caplog: pytest.LogCapture
     box = ToolBox([find], resources={Database: connect})
     first = await box.execute(agent("find"), "find", {"name": "a"}, {})
     assert first.text == (
-        "Error: Tool 'find' failed: ResourceError: the resource Database can't be opened: OSError: refused"
+        "Error: Tool 'find' failed: ResourceError: the resource Database can't be opened: OSError: "
+        "refused"
     )
     assert (await box.execute(agent("find"), "find", {"name": "a"}, {})).text == "row of a"
     assert [record.exc_info for record in caplog.records] == [None]
     assert "the resource Database can't be opened: OSError: refused" in caplog.text
 
 
-async def test_one_that_fails_to_close_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_one_that_fails_to_close_is_one_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def connect() -> AsyncIterator[Database]:
         yield made()
         raise OSError("gone")
@@ -180,7 +194,9 @@ async def test_a_type_that_the_worker_does_not_have() -> None:
 
 
 def test_a_factory_that_is_none() -> None:
-    with pytest.raises(ConfigurationError, match="expected a class, and a function that makes an object of it"):
+    with pytest.raises(
+        ConfigurationError, match="expected a class, and a function that makes an object of it"
+    ):
         ToolBox(resources={Database: Database()})  # type: ignore[dict-item]
 
 
@@ -197,7 +213,9 @@ async def test_a_factory_that_ends_or_cancels_itself_is_an_error_and_the_loop_go
     loop = UserLoop()
     async with loop.hold():
         box = ToolBox(
-            {"find": find, "find_nothing": find_nothing}, resources={Database: ends, Cache: cancels}, loop=loop
+            {"find": find, "find_nothing": find_nothing},
+            resources={Database: ends, Cache: cancels},
+            loop=loop,
         )
         thread = loop.get()
         for name, why in (
@@ -205,7 +223,9 @@ async def test_a_factory_that_ends_or_cancels_itself_is_an_error_and_the_loop_go
             ("find_nothing", "Cache can't be opened: it was cancelled"),
         ):
             agent = Agent(name="a", tools=[{"name": name, "kind": "function"}])
-            result = await box.execute(agent, name, {"name": "x"} if name == "find" else {}, {}, timeout=10)
+            result = await box.execute(
+                agent, name, {"name": "x"} if name == "find" else {}, {}, timeout=10
+            )
             assert why in result.text, result.text
         assert loop.get() is thread
         await box.close()

@@ -53,13 +53,18 @@ def test_values_become_text(value: Any, text: str) -> None:
 
 def test_bytes_become_a_file() -> None:
     (part,) = to_result(b"\x00\x01", LIMITS).parts
-    assert part == FilePart.model_validate({"source": "AAE=", "mediaType": "application/octet-stream"})
+    assert part == FilePart.model_validate(
+        {"source": "AAE=", "mediaType": "application/octet-stream"}
+    )
 
 
 def test_parts_and_results_stay_what_they_are() -> None:
     image = ImagePart(source="https://example.com/a.png")
     assert to_result(image, LIMITS).parts == [image]
-    assert to_result([TextPart(value="look"), image], LIMITS).parts == [TextPart(value="look"), image]
+    assert to_result([TextPart(value="look"), image], LIMITS).parts == [
+        TextPart(value="look"),
+        image,
+    ]
     result = ToolResult.failure("no", kind="Nope")
     assert to_result(result, LIMITS) == result
 
@@ -83,11 +88,15 @@ def test_half_a_surrogate_pair_becomes_a_question_mark() -> None:
 
 
 def test_all_parts_share_the_limits() -> None:
-    parts = [TextPart(value="x" * 600)] * 4 + [ImagePart(source=base64.b64encode(bytes(600)).decode())] * 2
+    parts = [TextPart(value="x" * 600)] * 4 + [
+        ImagePart(source=base64.b64encode(bytes(600)).decode())
+    ] * 2
     kept = to_result(parts, LIMITS).parts
     assert [part.kind for part in kept] == ["text", "text", "image", "text"]
     assert "200 of 600 bytes left out" in kept[1].value  # type: ignore[union-attr]
-    assert kept[3] == TextPart(value="[… 3 more parts of 2,000 bytes left out: over the limit for a tool result …]")
+    assert kept[3] == TextPart(
+        value="[… 3 more parts of 2,000 bytes left out: over the limit for a tool result …]"
+    )
 
 
 def test_an_error_message_is_cut_too() -> None:

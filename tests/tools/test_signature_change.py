@@ -84,15 +84,30 @@ def change(before: Callable[..., Any], after: Callable[..., Any]) -> str | None:
     return signature_change("t", recorded, after)
 
 
-@pytest.mark.parametrize(("before", "after"), [*((then, after) for after in (then, same)), (anything, anything)])
-def test_takes_what_the_earlier_one_took(before: Callable[..., Any], after: Callable[..., Any]) -> None:
+@pytest.mark.parametrize(
+    ("before", "after"), [*((then, after) for after in (then, same)), (anything, anything)]
+)
+def test_takes_what_the_earlier_one_took(
+    before: Callable[..., Any], after: Callable[..., Any]
+) -> None:
     assert change(before, after) is None
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        *((then, after) for after in (renamed, demanding, other_default, narrower, other_kind, new_and_required, more)),
+        *(
+            (then, after)
+            for after in (
+                renamed,
+                demanding,
+                other_default,
+                narrower,
+                other_kind,
+                new_and_required,
+                more,
+            )
+        ),
         (wider, then),
         (with_others, then),
         (then, with_others),

@@ -1,4 +1,6 @@
-"""A tool that blocks its event loop for good harms itself alone: those after it run on another loop."""
+"""A tool that blocks its event loop for good harms itself alone: those after it run on another
+loop.
+"""
 
 from __future__ import annotations
 
@@ -47,18 +49,25 @@ class Blocked:
         return f"{Path(__file__).name}:{type(self).blocks.__code__.co_firstlineno + 3}"
 
     async def asking(self, *names: str) -> RunHandle:
-        agent = scripted_agent(self._scripted([*(asks(call(name)) for name in names), says("done")]), list(set(names)))
+        agent = scripted_agent(
+            self._scripted([*(asks(call(name)) for name in names), says("done")]), list(set(names))
+        )
         return await self._stage.start(agent, tool_timeout=1)
 
     async def meet(self, loop: asyncio.AbstractEventLoop | None) -> list[list[str]]:
-        """The tools' results of a run that blocks and then works, and of one that works while the first blocks."""
+        """The tools' results of a run that blocks and then works, and of one that works while the
+        first blocks.
+        """
         tools = {"blocks": self.blocks, "works": self.works}
         async with self._stage.worker(tools, tool_loop=loop):
             first = await self.asking("blocks", "works")
             await asyncio.to_thread(self.begun.wait, 20)
             second = await self.asking("works", "works")
             results = [await run.result() for run in (first, second)]
-        return [[message.text for message in each.messages if message.role == "tool"] for each in results]
+        return [
+            [message.text for message in each.messages if message.role == "tool"]
+            for each in results
+        ]
 
 
 @pytest.fixture
@@ -70,13 +79,18 @@ def blocked(stage: Stage, scripted: Scripted) -> Iterator[Blocked]:
 
 async def test_what_comes_after_runs_on_another_loop(blocked: Blocked) -> None:
     first, second = await blocked.meet(None)
-    assert first == [f"{TIMED_OUT.format('blocks')}: it blocks the event loop at {blocked.place}{FIND_OUT}", "worked"]
+    assert first == [
+        f"{TIMED_OUT.format('blocks')}: it blocks the event loop at {blocked.place}{FIND_OUT}",
+        "worked",
+    ]
     never = f"it never started: the event loop is blocked by tool blocks at {blocked.place}"
     assert second == [f"{TIMED_OUT.format('works')}: {never}", "worked"]
     assert blocked.effects == {"blocks": 1, "works": 2}
 
 
-async def test_a_loop_that_was_given_is_kept_and_each_result_says_what_blocks_it(blocked: Blocked) -> None:
+async def test_a_loop_that_was_given_is_kept_and_each_result_says_what_blocks_it(
+    blocked: Blocked,
+) -> None:
     given = LoopThread("given", "a loop")
     never = f"it never started: the event loop is blocked by tool blocks at {blocked.place}"
     for texts in await blocked.meet(given.loop):

@@ -18,7 +18,8 @@ from perdure.tools.user_loop import end_on
 BLOCKED = 1.7
 """Seconds: for longer than any loop may be silent."""
 HARDLY = 0.4
-"""Of a processor: who gets less is not blamed for long, since the machine is busy with something else."""
+"""Of a processor: who gets less is not blamed for long, since the machine is busy with something
+else."""
 
 
 async def sleeps() -> None:
@@ -77,6 +78,13 @@ async def test_what_blocks_a_loop(
     finally:
         await thread.close()
     hardly_ran = (time.process_time() - cpu_before) / (time.monotonic() - begun) < HARDLY
-    said = [record.getMessage() for record in caplog.records if "has not answered" in record.getMessage()]
+    said = [
+        record.getMessage()
+        for record in caplog.records
+        if "has not answered" in record.getMessage()
+    ]
     assert len(said) == named or (work is computes and hardly_ran and not said), said
-    assert all(f"the work blocks it at {__file__}" in text and f" in {work.__name__}: " in text for text in said)
+    assert all(
+        f"the work blocks it at {__file__}" in text and f" in {work.__name__}: " in text
+        for text in said
+    )

@@ -36,25 +36,38 @@ async def test_what_blocks_a_loop_is_named_once(
     stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def messages() -> list[str]:
-        texts = sorted(record.getMessage() for record in caplog.records if "has not answered" in record.getMessage())
+        texts = sorted(
+            record.getMessage()
+            for record in caplog.records
+            if "has not answered" in record.getMessage()
+        )
         return texts if len(texts) > 1 else []
 
     # What other tests have done to the log of this process does not count here.
     caplog.set_level(logging.WARNING, logger="perdure")
     async with stage.worker({"blocking": blocking}, tool_loop=None):
-        run = await stage.start(scripted_agent(scripted([asks(call("blocking")), says("done")]), ["blocking"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("blocking")), says("done")]), ["blocking"])
+        )
         await asyncio.to_thread(begun.wait, 20)
         time.sleep(2.2)  # on the loop of the worker
         await run.result()
         of_tools, of_worker = await wait_for(messages)
-    assert of_tools.startswith("the event loop of tools and guardrails has not answered for more than 1 s: ")
-    assert f"tool blocking of run {run.id} blocks it at {__file__}:{blocking.__code__.co_firstlineno + 2}" in of_tools
+    assert of_tools.startswith(
+        "the event loop of tools and guardrails has not answered for more than 1 s: "
+    )
+    assert (
+        f"tool blocking of run {run.id} blocks it at "
+        f"{__file__}:{blocking.__code__.co_firstlineno + 2}" in of_tools
+    )
     assert "time.sleep(2.2)  # what the log is to show" in of_tools
     assert of_worker.startswith("the worker's event loop has not answered for more than 1 s: ")
     assert "time.sleep(2.2)  # on the loop of the worker" in of_worker
 
 
-async def test_a_client_of_another_event_loop_is_explained(stage: Stage, scripted: Scripted) -> None:
+async def test_a_client_of_another_event_loop_is_explained(
+    stage: Stage, scripted: Scripted
+) -> None:
     lock = asyncio.Lock()
     await lock.acquire()
     with pytest.raises(TimeoutError):
@@ -70,14 +83,19 @@ async def test_a_client_of_another_event_loop_is_explained(stage: Stage, scripte
 
     agent = scripted_agent(scripted([asks(call("shared")), says("done")]), ["shared"])
     judged = scripted_agent(scripted([asks(call("shared")), says("done")]), ["shared"])
-    async with stage.worker({"shared": shared}, guardrails={"shared": Guardrails(tool=judge)}, tool_loop=None):
+    async with stage.worker(
+        {"shared": shared}, guardrails={"shared": Guardrails(tool=judge)}, tool_loop=None
+    ):
         result = await (await stage.start(agent)).result()
         denied = await (await stage.start(judged, guardrails="shared")).result()
     for text in (result.messages[3].text, denied.messages[3].text):
-        assert "is bound to a different event loop. Tools and guardrails run on an event loop of their own: " in text
         assert (
-            "open the client in the function that uses it, or pass the client's loop, create_worker(tool_loop=…)"
-            in text
+            "is bound to a different event loop. Tools and guardrails run on an event loop of "
+            "their own: " in text
+        )
+        assert (
+            "open the client in the function that uses it, or pass the client's loop, "
+            "create_worker(tool_loop=…)" in text
         )
     lock.release()
     async with stage.worker({"shared": shared}):
@@ -86,7 +104,9 @@ async def test_a_client_of_another_event_loop_is_explained(stage: Stage, scripte
 
 
 @pytest.mark.parametrize("own", [True, False])
-async def test_a_heartbeat_from_the_loop_of_the_tools_arrives(stage: Stage, scripted: Scripted, own: bool) -> None:
+async def test_a_heartbeat_from_the_loop_of_the_tools_arrives(
+    stage: Stage, scripted: Scripted, own: bool
+) -> None:
     told = asyncio.Event()
     here = asyncio.get_running_loop()
 
@@ -98,7 +118,9 @@ async def test_a_heartbeat_from_the_loop_of_the_tools_arrives(stage: Stage, scri
         return "whole"
 
     async with stage.worker({"beats": beats}, tool_loop=None):
-        run = await stage.start(scripted_agent(scripted([asks(call("beats")), says("done")]), ["beats"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("beats")), says("done")]), ["beats"])
+        )
         workflow = stage.client.get_workflow_handle(run.id)
 
         async def details() -> bool:

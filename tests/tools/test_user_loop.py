@@ -1,4 +1,6 @@
-"""Where user code runs: on a loop of its own, or on one that was given; never where it was called."""
+"""Where user code runs: on a loop of its own, or on one that was given; never where it was
+called.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from perdure.tools.user_loop import UserLoop
 AGENT = Agent.model_validate({"tools": [{"kind": "function", "name": "t"}]})
 
 
-async def run(loop: UserLoop, function: Callable[..., Any], timeout: float | None = None) -> ToolResult:
+async def run(
+    loop: UserLoop, function: Callable[..., Any], timeout: float | None = None
+) -> ToolResult:
     return await ToolBox({"t": function}, loop=loop).execute(AGENT, "t", {}, {}, timeout=timeout)
 
 
@@ -29,7 +33,9 @@ async def where() -> str:
     return threading.current_thread().name
 
 
-async def test_async_code_and_what_plain_code_returns_run_in_a_thread_that_ends_with_the_last_holder() -> None:
+async def test_async_code_and_what_plain_code_returns_run_in_a_thread_that_ends_with_the_last_holder() -> (
+    None
+):
     loop = UserLoop(name="mine")
     async with loop.hold():
         async with loop.hold():
@@ -113,7 +119,10 @@ async def test_the_loop_is_kept_when_only_others_have_run_out_of_time() -> None:
         own = loop.get()
         blocking = asyncio.create_task(run(loop, blocks))
         await asyncio.to_thread(begun.wait, 10)
-        assert "it never started: the event loop is blocked by tool t at " in (await run(loop, where, 0.05)).text
+        assert (
+            "it never started: the event loop is blocked by tool t at "
+            in (await run(loop, where, 0.05)).text
+        )
         assert loop.get() is own
         assert (await blocking).text == "blocked"
 
@@ -169,4 +178,6 @@ async def test_a_given_loop_is_used_and_has_to_be_running() -> None:
     await given.close()
     result = await run(loop, where)
     assert result.status == "error"
-    assert result.text.endswith("the event loop that was passed as tool_loop is not running: keep it running")
+    assert result.text.endswith(
+        "the event loop that was passed as tool_loop is not running: keep it running"
+    )

@@ -1,4 +1,6 @@
-"""User code that blocks an event loop harms nobody but itself: each effect once, each finished result kept."""
+"""User code that blocks an event loop harms nobody but itself: each effect once, each finished
+result kept.
+"""
 
 from __future__ import annotations
 
@@ -61,10 +63,17 @@ class Neighbours:
         return GuardrailResult(allowed=True)
 
     async def meet(self, blocked: str) -> list[Any]:
-        """Four runs on one worker; one of them blocks in its tool, guardrail or compactor. Gives what came of it."""
+        """Four runs on one worker; one of them blocks in its tool, guardrail or compactor. Gives
+        what came of it.
+        """
         tools = {"works": self.works, "pays": payment(self.effects), "blocks": self.blocks}
-        hooks = {"guardrails": {"slow": Guardrails(input=self.judges)}, "compactors": {"slow": self.blocks}}
-        async with create_worker(self.stage.client, task_queue=self.stage.task_queue, tools=tools, **hooks):  # type: ignore[arg-type]
+        hooks = {
+            "guardrails": {"slow": Guardrails(input=self.judges)},
+            "compactors": {"slow": self.blocks},
+        }
+        async with create_worker(
+            self.stage.client, task_queue=self.stage.task_queue, tools=tools, **hooks
+        ):  # type: ignore[arg-type]
             blocker = await self.blocker(blocked)
             working, paying = [await self.asking(name) for name in ("works", "pays")]
             talking = await self.stage.start(scripted_agent(self.model))
@@ -81,7 +90,9 @@ class Neighbours:
         return await self.stage.start(agent, LONG, context_budget=1000, compactor="slow")
 
     async def asking(self, name: str) -> RunHandle:
-        return await self.stage.start(scripted_agent(self.scripted([asks(call(name)), says("done")]), [name]))
+        return await self.stage.start(
+            scripted_agent(self.scripted([asks(call(name)), says("done")]), [name])
+        )
 
 
 class Watched:
@@ -109,7 +120,11 @@ class Watched:
     def call(self, client: Client) -> list[Any]:
         tools = {"works": self.works, "pays": payment(self.effects)}
         agent = scripted_agent(self.model, ["works", "pays"])
-        options: dict[str, Any] = {"parallel_tool_calls": True, "on_event": self.on_event, "client": client}
+        options: dict[str, Any] = {
+            "parallel_tool_calls": True,
+            "on_event": self.on_event,
+            "client": client,
+        }
         output = perdure.invoke_agent(agent, {}, tools, **options)
         return [self._type, dict(self.effects), len(self.model.requests), output]
 
@@ -153,4 +168,6 @@ async def test_in_twenty_of_twenty_tries(client: Client, scripted: Scripted, att
     meetings = [neighbours(client, scripted) for _ in range(4)]
     for meeting in meetings:
         meeting.block = 8.0
-    assert await asyncio.gather(*(meeting.meet("tool") for meeting in meetings)) == [met("tool")] * 4
+    assert (
+        await asyncio.gather(*(meeting.meet("tool") for meeting in meetings)) == [met("tool")] * 4
+    )

@@ -1,4 +1,6 @@
-"""The clients of the user live on one event loop: the caller's in `invoke_agent_async`, the tools' in a worker."""
+"""The clients of the user live on one event loop: the caller's in `invoke_agent_async`, the tools'
+in a worker.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class Noting(AsyncOpenAI):
 @pytest.fixture
 def registered(scripted: Scripted) -> Iterator[tuple[Agent, Noting]]:
     """An agent whose model is reached through a registered client."""
-    model = scripted([[asks(call("look")), asks(call("look"))], [says("done", chunk_delay=0.01), says("done")]])
+    model = scripted(
+        [[asks(call("look")), asks(call("look"))], [says("done", chunk_delay=0.01), says("done")]]
+    )
     client = Noting(api_key="none", base_url=model.openai_endpoint, max_retries=0)
     client.loops = {}
     register_connection("mine", client)
@@ -76,7 +80,9 @@ def noting(model: Noting) -> tuple[Callable[..., Any], Guardrails]:
     return look, Guardrails(tool=judge, output=close)
 
 
-async def test_a_call_uses_them_on_the_loop_of_its_caller(client: Client, registered: tuple[Agent, Noting]) -> None:
+async def test_a_call_uses_them_on_the_loop_of_its_caller(
+    client: Client, registered: tuple[Agent, Noting]
+) -> None:
     agent, model = registered
     look, guardrails = noting(model)
     options: dict[str, Any] = {"client": client, "guardrails": guardrails}
@@ -84,7 +90,9 @@ async def test_a_call_uses_them_on_the_loop_of_its_caller(client: Client, regist
     assert model.loops == dict.fromkeys(("client", "tool", "guardrail"), asyncio.get_running_loop())
 
 
-async def test_a_worker_uses_them_on_the_loop_of_its_tools(stage: Stage, registered: tuple[Agent, Noting]) -> None:
+async def test_a_worker_uses_them_on_the_loop_of_its_tools(
+    stage: Stage, registered: tuple[Agent, Noting]
+) -> None:
     agent, model = registered
     look, guardrails = noting(model)
     async with stage.worker({"look": look}, guardrails={"noting": guardrails}, tool_loop=None):

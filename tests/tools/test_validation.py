@@ -13,7 +13,9 @@ PARAMETERS = [
     Property(name="city", kind="string", required=True),
     Property(name="days", kind="integer"),
     Property(name="unit", kind="string", enum_values=["celsius", "fahrenheit"]),
-    Property(name="near", kind="object", properties=[Property(name="lat", kind="float", required=True)]),
+    Property(
+        name="near", kind="object", properties=[Property(name="lat", kind="float", required=True)]
+    ),
     Property(name="tags", kind="array", items=Property(kind="string")),
     Property(name="id", kind="union", any_of=[Property(kind="integer"), Property(kind="string")]),
 ]
@@ -21,7 +23,12 @@ PARAMETERS = [
 
 def test_valid_arguments_have_no_problems() -> None:
     near = {"lat": 1, "lon": 2}
-    assert find_problems(PARAMETERS, {"city": "Paris", "days": 3, "near": near, "tags": ["a"], "id": "x"}) == []
+    assert (
+        find_problems(
+            PARAMETERS, {"city": "Paris", "days": 3, "near": near, "tags": ["a"], "id": "x"}
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -32,14 +39,19 @@ def test_valid_arguments_have_no_problems() -> None:
         ({"city": None}, "'city' must be string, got null"),
         ({"city": "P", "days": "three"}, "'days' must be integer, got \"three\""),
         ({"city": "P", "days": 1.5}, "'days' must be integer, got 1.5"),
-        ({"city": "P", "unit": "kelvin"}, '\'unit\' must be one of "celsius", "fahrenheit", got "kelvin"'),
+        (
+            {"city": "P", "unit": "kelvin"},
+            '\'unit\' must be one of "celsius", "fahrenheit", got "kelvin"',
+        ),
         ({"city": "P", "near": {}}, "'near.lat' is required (number)"),
         ({"city": "P", "near": {"lat": "x"}}, "'near.lat' must be number, got \"x\""),
         ({"city": "P", "tags": ["a", 2]}, "'tags[1]' must be string, got 2"),
         ({"city": "P", "id": []}, "'id' must be integer or string, got []"),
     ],
 )
-def test_each_problem_names_the_field_what_was_expected_and_what_came(arguments: dict[str, Any], problem: str) -> None:
+def test_each_problem_names_the_field_what_was_expected_and_what_came(
+    arguments: dict[str, Any], problem: str
+) -> None:
     assert find_problems(PARAMETERS, arguments) == [problem]
 
 

@@ -1,4 +1,6 @@
-"""Schemas that strangers have written, for arguments of a model or a person: bounded time, nothing looked up."""
+"""Schemas that strangers have written, for arguments of a model or a person: bounded time, nothing
+looked up.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,12 @@ def _object(**properties: Any) -> dict[str, Any]:
 
 
 def _doubling(levels: int) -> dict[str, Any]:
-    steps = {f"d{level}": {"allOf": [{"$ref": f"#/$defs/d{level + 1}"}] * 2} for level in range(levels)}
-    return _object(a={"$ref": "#/$defs/d0"}) | {"$defs": {**steps, f"d{levels}": {"type": "string"}}}
+    steps = {
+        f"d{level}": {"allOf": [{"$ref": f"#/$defs/d{level + 1}"}] * 2} for level in range(levels)
+    }
+    return _object(a={"$ref": "#/$defs/d0"}) | {
+        "$defs": {**steps, f"d{levels}": {"type": "string"}}
+    }
 
 
 HOSTILE = {
@@ -37,7 +43,9 @@ HOSTILE = {
 def test_a_schema_that_can_not_be_used_is_a_problem_that_is_told_and_soon(name: str) -> None:
     schema, arguments = HOSTILE[name]
     for problems in (schema_problems(schema, arguments)[1], edited_problems(schema, arguments)):
-        assert any("the tool's own schema can't be used" in problem for problem in problems), problems
+        assert any("the tool's own schema can't be used" in problem for problem in problems), (
+            problems
+        )
 
 
 PATTERNS = {
@@ -82,15 +90,25 @@ def test_nothing_is_fetched() -> None:
 @pytest.mark.parametrize(
     ("schema", "arguments", "problem"),
     [
-        (_object(n={"type": "integer", "minimum": 10}), {"n": 5}, "'n': 5 is less than the minimum of 10"),
+        (
+            _object(n={"type": "integer", "minimum": 10}),
+            {"n": 5},
+            "'n': 5 is less than the minimum of 10",
+        ),
         (
             _object(a={}) | {"additionalProperties": False},
             {"b": 1},
             "unknown argument 'b': expected a",
         ),
         (_object(a=True) | {"required": ["a"]}, {}, "'a' is required (any value)"),
-        (_object(s={"maxLength": 3}), {"s": "x" * 1000}, f"""'s': "{"x" * 59}… does not fit {{"maxLength": 3}}"""),
+        (
+            _object(s={"maxLength": 3}),
+            {"s": "x" * 1000},
+            f"""'s': "{"x" * 59}… does not fit {{"maxLength": 3}}""",
+        ),
     ],
 )
-def test_a_broken_rule_is_named(schema: dict[str, Any], arguments: dict[str, Any], problem: str) -> None:
+def test_a_broken_rule_is_named(
+    schema: dict[str, Any], arguments: dict[str, Any], problem: str
+) -> None:
     assert schema_problems(schema, arguments)[1] == [problem]

@@ -1,4 +1,6 @@
-"""The runs of a session are traced like any others, and each span says which session it belongs to."""
+"""The runs of a session are traced like any others, and each span says which session it belongs
+to.
+"""
 
 from __future__ import annotations
 

@@ -14,11 +14,15 @@ from ..support.stage import Stage
 Scripted = Callable[[Script], ScriptedModel]
 
 
-async def test_the_turn_is_in_summaries_details_and_events(stage: Stage, scripted: Scripted) -> None:
+async def test_the_turn_is_in_summaries_details_and_events(
+    stage: Stage, scripted: Scripted
+) -> None:
     details: list[str] = []
 
     async def look(text: str = "") -> str:
-        details.append(await stage.client.get_workflow_handle(run.id).query("__temporal_workflow_metadata"))
+        details.append(
+            await stage.client.get_workflow_handle(run.id).query("__temporal_workflow_metadata")
+        )
         return "seen"
 
     model = scripted([asks(call("look")), says("done")])
@@ -29,7 +33,9 @@ async def test_the_turn_is_in_summaries_details_and_events(stage: Stage, scripte
     assert await started.static_summary() == "tested, turn 3: What is it?"
     assert "- turn 3 of a conversation" in str(await started.static_details())
     assert "turn 3 · iteration 1 of at most 10" in str(details[0])
-    assert [event.data for event in await run.events() if event.type == "llm_start"] == [{"turn": 3}] * 2
+    assert [event.data for event in await run.events() if event.type == "llm_start"] == [
+        {"turn": 3}
+    ] * 2
     first, tool, second = await summaries(stage, run.id)
     assert (first, tool) == ("turn 3, iteration 1 · scripted", "look()")
     assert re.fullmatch(r"turn 3, iteration 2 · scripted · \d+ tokens so far · after look", second)
@@ -38,5 +44,9 @@ async def test_the_turn_is_in_summaries_details_and_events(stage: Stage, scripte
 async def summaries(stage: Stage, run_id: str) -> list[str]:
     history = await stage.client.get_workflow_handle(run_id).fetch_history()
     convert = stage.client.data_converter.payload_converter.from_payload
-    scheduled = [event for event in history.events if event.HasField("activity_task_scheduled_event_attributes")]
+    scheduled = [
+        event
+        for event in history.events
+        if event.HasField("activity_task_scheduled_event_attributes")
+    ]
     return [convert(event.user_metadata.summary, str) for event in scheduled]

@@ -1,4 +1,6 @@
-"""Live tracing where OpenTelemetry's environment variables ask for it, and workers that are killed meanwhile."""
+"""Live tracing where OpenTelemetry's environment variables ask for it, and workers that are killed
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -45,22 +47,31 @@ def _no_collector(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-async def test_spans_go_to_the_collector_of_the_environment(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_spans_go_to_the_collector_of_the_environment(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     warnings: list[str] = []
     with collector() as server, ScriptedModel([says("done")]) as model:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
-        async with collector_provider(warnings.append) as provider, stage.worker(tracer_provider=provider):
+        async with (
+            collector_provider(warnings.append) as provider,
+            stage.worker(tracer_provider=provider),
+        ):
             run = await stage.start(scripted_agent(model))
             await run.result()
     assert warnings == []
     assert server.paths[0] == "/v1/traces"
     assert sorted(server.names) == sorted(names(await run.trace()))
     (resource,) = server.requests[0].resource_spans
-    assert {pair.key: pair.value.string_value for pair in resource.resource.attributes}["service.name"] == "perdure"
+    assert {pair.key: pair.value.string_value for pair in resource.resource.attributes}[
+        "service.name"
+    ] == "perdure"
 
 
 async def test_calls_send_their_spans_to_the_collector_of_the_environment(address: str) -> None:
-    """Also those that were not sent yet when the program ends; a provider of the program's own comes before it."""
+    """Also those that were not sent yet when the program ends; a provider of the program's own
+    comes before it.
+    """
     code = """
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -93,10 +104,17 @@ print(sorted(span.name for span in seen.get_finished_spans()))
             env=environment,
         )
     assert done.stdout == "done done\n['chat m', 'invoke_agent tested']\n", done.stderr
-    assert sorted(server.names) == ["chat m", "chat m", "invoke_agent tested", "invoke_agent tested"]
+    assert sorted(server.names) == [
+        "chat m",
+        "chat m",
+        "invoke_agent tested",
+        "invoke_agent tested",
+    ]
 
 
-async def test_nothing_is_exported_unless_the_environment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_is_exported_unless_the_environment_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with collector_provider(pytest.fail) as provider:
         assert provider is None
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:1/v1/traces")
@@ -116,7 +134,9 @@ async def main():
         print(provider)
 asyncio.run(main())
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
     assert done.stdout.splitlines() == [
         "OTEL_EXPORTER_OTLP_ENDPOINT is set, but runs are not traced without another package: "
         "pip install 'perdure[otlp]'",
@@ -140,7 +160,9 @@ async def test_a_killed_worker_leaves_its_number(
         try:
             worker = ("worker", "--tools", "slow_tools.py:slow", "--task-queue", task_queue)
             first = await commands.start(*worker)
-            run = await start_run(client, scripted_agent(model, ["slow"]), messages=QUESTION, task_queue=task_queue)
+            run = await start_run(
+                client, scripted_agent(model, ["slow"]), messages=QUESTION, task_queue=task_queue
+            )
             await wait_for(lambda: exists(tmp_path / "reached"), timeout=60)
             await first.finish(signal.SIGKILL)
             (tmp_path / "open").touch()
@@ -152,7 +174,11 @@ async def test_a_killed_worker_leaves_its_number(
     spans = await run.trace()
     known = {span_id(span): span for span in spans}
     live = exported(received)
-    assert sorted({span.name for span in live}) == ["chat scripted", "execute_tool slow", "invoke_agent tested"]
+    assert sorted({span.name for span in live}) == [
+        "chat scripted",
+        "execute_tool slow",
+        "invoke_agent tested",
+    ]
     for span in live:
         require_same(span, known[int.from_bytes(span.span_id, "big")])
     tool = next(span for span in spans if span.name == "execute_tool slow")

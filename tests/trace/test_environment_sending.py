@@ -1,4 +1,6 @@
-"""Sending to a collector: the official protobuf request arrives, and what does not arrive is an error."""
+"""Sending to a collector: the official protobuf request arrives, and what does not arrive is an
+error.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,10 @@ def test_every_span_arrives_with_its_ids() -> None:
     assert server.paths == ["/v1/traces"]
     assert server.names == [span.name for span in spans]
     first = server.requests[0].resource_spans[0].scope_spans[0].spans[0]
-    assert (first.trace_id.hex(), first.span_id.hex()) == ("0af7651916cd43dd8448eb211c80319c", "0000000000001001")
+    assert (first.trace_id.hex(), first.span_id.hex()) == (
+        "0af7651916cd43dd8448eb211c80319c",
+        "0000000000001001",
+    )
 
 
 def test_many_spans_come_in_several_requests() -> None:
@@ -86,7 +91,10 @@ def test_many_spans_come_in_several_requests() -> None:
 
 
 def test_a_refusal_is_an_error_that_says_why() -> None:
-    with collector(status=401) as server, pytest.raises(DeliveryError, match=r"taken 0 of 14 spans: .*Unauthorized"):
+    with (
+        collector(status=401) as server,
+        pytest.raises(DeliveryError, match=r"taken 0 of 14 spans: .*Unauthorized"),
+    ):
         send(a_refund(), server.url)
 
 
@@ -107,7 +115,9 @@ def test_nobody_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
         ("https://other/otlp/v1/traces", "https://other/otlp/v1/traces"),
     ],
 )
-def test_a_collector_is_named_by_its_base(given: str | None, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_collector_is_named_by_its_base(
+    given: str | None, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", raising=False)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://base:4318/")
     assert endpoint_of(given) == url

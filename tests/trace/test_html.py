@@ -1,4 +1,6 @@
-"""The page of a trace in a browser: what it shows, that nothing in it acts, and that large traces stay quick."""
+"""The page of a trace in a browser: what it shows, that nothing in it acts, and that large traces
+stay quick.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ async def test_timeline_and_messages_are_there_and_nothing_acts(page: Page, tmp_
     said = await page.inner_text("#conversation")
     assert NASTY in said
     assert "Refund one of the two charges only." in said
-    assert said.count("Customer 4417 was charged twice") == 1, "what every call is sent again is shown once"
+    assert said.count("Customer 4417 was charged twice") == 1, (
+        "what every call is sent again is shown once"
+    )
     assert "U+202E" in said
     assert await page.evaluate("window.hit") is None
     assert await page.locator("img").count() == 0
@@ -57,7 +61,9 @@ async def test_timeline_and_messages_are_there_and_nothing_acts(page: Page, tmp_
     assert len(seen.requests) == 1, "it loads nothing"
 
 
-async def test_markup_that_a_script_would_make_of_text_is_refused(page: Page, tmp_path: Path) -> None:
+async def test_markup_that_a_script_would_make_of_text_is_refused(
+    page: Page, tmp_path: Path
+) -> None:
     await Seen(page).open(a_refund(), tmp_path)
     sink = "document.body.innerHTML = '<b>x</b>'"
     assert "TrustedHTML" in await page.evaluate(
@@ -110,7 +116,9 @@ def test_nothing_in_the_data_can_end_its_element() -> None:
 
 
 def test_the_page_has_each_message_once() -> None:
-    """A page whose size grew with the square of the conversation could not be opened for long runs."""
+    """A page whose size grew with the square of the conversation could not be opened for long
+    runs.
+    """
     data = page_data(a_refund("a question"), "run-1")
     assert inert_json(data).count("Customer 4417") == 1
     calls = [span for span in data["spans"] if span["kind"] == "model"]

@@ -15,7 +15,9 @@ def folded(made: Made, end: float) -> list[tuple[float, float]]:
     parts = segments(tree(made.spans), START, START + int(end * NANO))
     assert [part.start for part in parts] == [START, *(part.end for part in parts[:-1])]
     assert parts[-1].end == START + int(end * NANO)
-    return [((part.start - START) / NANO, (part.end - START) / NANO) for part in parts if part.is_folded]
+    return [
+        ((part.start - START) / NANO, (part.end - START) / NANO) for part in parts if part.is_folded
+    ]
 
 
 def test_a_long_wait_is_folded() -> None:

@@ -33,7 +33,9 @@ def traced(client: Client, task_queue: str) -> TracedStage:
     return TracedStage(client, task_queue)
 
 
-async def test_the_users_own_spans_are_below_the_tool_and_the_run_links_to_its_callers(traced: TracedStage) -> None:
+async def test_the_users_own_spans_are_below_the_tool_and_the_run_links_to_its_callers(
+    traced: TracedStage,
+) -> None:
     tracer = traced.provider.get_tracer("mine")
 
     def plain(text: str = "") -> str:
@@ -54,8 +56,14 @@ async def test_the_users_own_spans_are_below_the_tool_and_the_run_links_to_its_c
     assert below(spans["in a thread"], spans["execute_tool plain"])
     assert below(spans["on a loop"], spans["execute_tool on_a_loop"])
     assert below(spans["execute_tool plain"], spans["invoke_agent tested"])
-    assert [link.context.span_id for link in spans["invoke_agent tested"].links] == [caller.get_span_context().span_id]
-    own = [span for span in traced.live if span.instrumentation_scope and span.instrumentation_scope.name == "perdure"]
+    assert [link.context.span_id for link in spans["invoke_agent tested"].links] == [
+        caller.get_span_context().span_id
+    ]
+    own = [
+        span
+        for span in traced.live
+        if span.instrumentation_scope and span.instrumentation_scope.name == "perdure"
+    ]
     require_one_trace(own, await run.trace())
 
 
@@ -63,7 +71,11 @@ async def test_one_call_exports_the_spans_of_its_run(traced: TracedStage) -> Non
     with ScriptedModel([asks("echo"), says("done")]) as model:
         agent = scripted_agent(model, ["echo"])
         await invoke_agent_async(
-            agent, tools={"echo": str}, client=traced.client, id=traced.task_queue, tracer_provider=traced.provider
+            agent,
+            tools={"echo": str},
+            client=traced.client,
+            id=traced.task_queue,
+            tracer_provider=traced.provider,
         )
     assert {"invoke_agent tested", "chat scripted", "execute_tool echo"} == set(names(traced.live))
     require_one_trace(traced.live, await get_run(traced.client, traced.task_queue).trace())
@@ -81,7 +93,9 @@ async def test_an_attempt_that_temporal_retries_exports_nothing(traced: TracedSt
     long = [Message.user(f"{number} " + "x" * 400) for number in range(8)]
     with ScriptedModel([says("done")]) as model:
         async with traced.worker(compactors={"flaky": flaky}):
-            run = await traced.start(scripted_agent(model), long, context_budget=1500, compactor="flaky")
+            run = await traced.start(
+                scripted_agent(model), long, context_budget=1500, compactor="flaky"
+            )
             await run.result()
     rebuilt = await run.trace()
     assert sorted(names(traced.live)) == ["chat scripted", "compact", "invoke_agent tested"]
@@ -97,7 +111,9 @@ async def test_a_replay_exports_nothing(traced: TracedStage) -> None:
     def echo(text: str = "") -> str:
         return text
 
-    with ScriptedModel([asks(call("echo", text="a")), asks(call("echo", text="b")), says("done")]) as model:
+    with ScriptedModel(
+        [asks(call("echo", text="a")), asks(call("echo", text="b")), says("done")]
+    ) as model:
         async with traced.worker({"echo": echo}, max_cached_workflows=0):
             run = await traced.start(scripted_agent(model, ["echo"]))
             await run.result()
@@ -118,7 +134,11 @@ async def test_a_run_that_was_reset_keeps_its_trace(traced: TracedStage) -> None
             await run.result()
             handle = traced.client.get_workflow_handle(run.id)
             events = [event async for event in handle.fetch_history_events()]
-            tasks = [it.event_id for it in events if it.HasField("workflow_task_completed_event_attributes")]
+            tasks = [
+                it.event_id
+                for it in events
+                if it.HasField("workflow_task_completed_event_attributes")
+            ]
             await traced.client.workflow_service.reset_workflow_execution(
                 ResetWorkflowExecutionRequest(
                     namespace=traced.client.namespace,
@@ -189,7 +209,9 @@ def test_a_provider_that_can_not_export_is_refused(client: Client) -> None:
         def get_tracer(self, *arguments: object, **more: object) -> object:  # type: ignore[override]
             return None
 
-    with pytest.raises(ConfigurationError, match=r"expected an opentelemetry\.sdk\.trace\.TracerProvider"):
+    with pytest.raises(
+        ConfigurationError, match=r"expected an opentelemetry\.sdk\.trace\.TracerProvider"
+    ):
         create_worker(client, tracer_provider=Strange())
 
 

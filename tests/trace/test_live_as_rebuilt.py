@@ -1,4 +1,6 @@
-"""A trace that is exported while the run goes on and one that is rebuilt from its history are one."""
+"""A trace that is exported while the run goes on and one that is rebuilt from its history are
+one.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,22 @@ from perdure.trace.describe import COST
 from ..histories.scenarios import SCENARIOS
 from ..support.tracing import TracedScene, require_one_trace, trace_id
 
-FEW = ("called_agent", "retries", "plain_guardrails", "approval", "cancelled_in_parallel_tools", "local_and_repeated")
+FEW = (
+    "called_agent",
+    "retries",
+    "plain_guardrails",
+    "approval",
+    "cancelled_in_parallel_tools",
+    "local_and_repeated",
+)
 SLOW = {"missing_tool"}
 """Waits for a minute."""
 
 
 @pytest.mark.parametrize("name", FEW)
-async def test_what_was_exported_is_in_the_rebuilt_trace(client: Client, task_queue: str, name: str) -> None:
+async def test_what_was_exported_is_in_the_rebuilt_trace(
+    client: Client, task_queue: str, name: str
+) -> None:
     await compare(client, task_queue, name)
 
 

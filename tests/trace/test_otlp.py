@@ -1,4 +1,6 @@
-"""OTLP/JSON, read by a strict receiver and compared with what the official encoder makes of the same spans."""
+"""OTLP/JSON, read by a strict receiver and compared with what the official encoder makes of the
+same spans.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +26,26 @@ def test_a_strict_receiver_reads_every_span_back() -> None:
     spans = a_refund()
     root, first, *_ = found = received(spans)
     assert [span.name for span in found] == [span.name for span in spans]
-    assert (root.trace_id, root.id, root.parent) == ("0af7651916cd43dd8448eb211c80319c", "0000000000001001", "")
+    assert (root.trace_id, root.id, root.parent) == (
+        "0af7651916cd43dd8448eb211c80319c",
+        "0000000000001001",
+        "",
+    )
     assert (first.parent, first.kind, first.start) == (root.id, 3, START + 100_000_000)
     assert first.attributes["gen_ai.usage.input_tokens"] == 1200
     assert root.events == [("steering", START + 6_000_000_000, {"by": "Ann"})]
     failed = found[-1]
     assert (failed.status, failed.message) == (2, "overloaded happened")
     assert failed.attributes["error.type"] == "overloaded"
-    assert {(span.resource["service.name"], span.scope) for span in found} == {("perdure", "perdure")}
+    assert {(span.resource["service.name"], span.scope) for span in found} == {
+        ("perdure", "perdure")
+    }
 
 
 def test_the_official_encoder_says_the_same() -> None:
-    """All but the three things that JSON writes otherwise than protobuf's own JSON: ids, kinds, status codes."""
+    """All but the three things that JSON writes otherwise than protobuf's own JSON: ids, kinds,
+    status codes.
+    """
     spans = a_refund()
     official = MessageToDict(encode_spans(spans))["resourceSpans"][0]["scopeSpans"][0]["spans"]
     [by_resource] = to_otlp_json(spans)["resourceSpans"]
@@ -74,7 +84,9 @@ def test_values_of_every_type_arrive_as_they_are() -> None:
     )
     [found] = received([span])
     assert math.isnan(found.attributes.pop("none"))
-    assert found.attributes == {key: _listed(value) for key, value in (span.attributes or {}).items() if key != "none"}
+    assert found.attributes == {
+        key: _listed(value) for key, value in (span.attributes or {}).items() if key != "none"
+    }
     assert found.links == [f"{9:032x}{10:016x}"]
     assert found.end is None, "a span that has not ended has no end"
 

@@ -21,9 +21,15 @@ def test_frames_are_nested_and_usage_adds_up() -> None:
     assert root["__time"]["duration"] == 184_000_000
     assert root["__time"]["start"] == "2026-09-21T14:13:20.123456"
     assert root["__usage"] == {"input_tokens": 6000, "output_tokens": 425, "total_tokens": 6425}
-    [helper] = [frame for frame in root["__frames"] if frame["name"] == "execute_tool policy_reader"]
+    [helper] = [
+        frame for frame in root["__frames"] if frame["name"] == "execute_tool policy_reader"
+    ]
     [child] = helper["__frames"]
-    assert child["__usage"] == helper["__usage"] == {"input_tokens": 2400, "output_tokens": 170, "total_tokens": 2570}
+    assert (
+        child["__usage"]
+        == helper["__usage"]
+        == {"input_tokens": 2400, "output_tokens": 170, "total_tokens": 2570}
+    )
     assert [frame["signature"] for frame in child["__frames"]] == [
         "perdure.chat",
         "perdure.execute_tool",
@@ -33,7 +39,12 @@ def test_frames_are_nested_and_usage_adds_up() -> None:
 
 def test_cached_and_reasoning_tokens_are_parts_of_the_total() -> None:
     made = Made()
-    usage = {"input_tokens": 100, "output_tokens": 20, "cache_read__input_tokens": 90, "reasoning__output_tokens": 15}
+    usage = {
+        "input_tokens": 100,
+        "output_tokens": 20,
+        "cache_read__input_tokens": 90,
+        "reasoning__output_tokens": 15,
+    }
     made.add("chat a", 0, 1, **{f"gen_ai__usage__{name}": count for name, count in usage.items()})
     assert to_tracy(made.spans)["trace"]["__usage"]["total_tokens"] == 120
 
@@ -41,7 +52,11 @@ def test_cached_and_reasoning_tokens_are_parts_of_the_total() -> None:
 def test_inputs_and_results_are_values() -> None:
     first, tool, *_, last = to_tracy(a_refund())["trace"]["__frames"]
     assert first["inputs"]["messages"][0]["role"] == "user"
-    assert first["result"]["usage"] == {"input_tokens": 1200, "output_tokens": 85, "total_tokens": 1285}
+    assert first["result"]["usage"] == {
+        "input_tokens": 1200,
+        "output_tokens": 85,
+        "total_tokens": 1285,
+    }
     assert tool["result"] == {"result": "order found "}
     assert last["result"]["exception"] == {"type": "overloaded", "message": "overloaded happened"}
 

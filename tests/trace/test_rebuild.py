@@ -1,4 +1,6 @@
-"""Traces that are rebuilt from what is recorded: of open runs, of runs ended from outside, of what is left of runs."""
+"""Traces that are rebuilt from what is recorded: of open runs, of runs ended from outside, of what
+is left of runs.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,10 @@ async def test_an_open_run_without_a_worker(stage: Stage) -> None:
     assert [said(span, "perdure.unfinished") for span in spans] == [True, None, True]
     (steering,) = spans[0].events
     assert steering.name == "steering"
-    assert dict(steering.attributes or {}) == {"perdure.steering.messages": 1, "perdure.steering.by": "someone"}
+    assert dict(steering.attributes or {}) == {
+        "perdure.steering.messages": 1,
+        "perdure.steering.by": "someone",
+    }
     await terminated(stage.client, run)
     closed = await run.trace()
     assert names(closed) == names(spans)
@@ -64,7 +69,11 @@ async def test_a_link_that_this_version_can_not_replay(stage: Stage) -> None:
             run = await stage.start(scripted_agent(model, ["echo"]))
             await run.result()
     links = [link async for link in read_links(stage.client, run.id)]
-    rearranged = next(event for event in links[0].history if event.HasField("activity_task_scheduled_event_attributes"))
+    rearranged = next(
+        event
+        for event in links[0].history
+        if event.HasField("activity_task_scheduled_event_attributes")
+    )
     rearranged.activity_task_scheduled_event_attributes.activity_id = "of another version"
     ids = TraceIds.of(stage.client.namespace, run.id, links[0].run_id)
     rebuilt = await rebuild_links(stage.client, Describer(ids, links[0].input.agent), links)
@@ -75,7 +84,9 @@ async def test_a_link_that_this_version_can_not_replay(stage: Stage) -> None:
         "execute_tool echo",
         "chat scripted",
     ]
-    assert "can't be replayed by this version" in str(said[0].attributes["perdure.trace.incomplete"])
+    assert "can't be replayed by this version" in str(
+        said[0].attributes["perdure.trace.incomplete"]
+    )
 
 
 async def test_what_a_terminated_run_was_doing(stage: Stage) -> None:
@@ -111,7 +122,9 @@ async def test_a_tool_that_failed_says_no_more_than_its_kind_without_content(sta
     def broken(text: str = "") -> str:
         raise ValueError(f"no {text}")
 
-    with ScriptedModel([asks(call("broken", "call_1", text="salary of Ann")), says("sorry")]) as model:
+    with ScriptedModel(
+        [asks(call("broken", "call_1", text="salary of Ann")), says("sorry")]
+    ) as model:
         async with stage.worker({"broken": broken}):
             run = await stage.start(scripted_agent(model, ["broken"]))
             await run.result()
@@ -123,7 +136,9 @@ async def test_a_tool_that_failed_says_no_more_than_its_kind_without_content(sta
     assert said(full, "gen_ai.tool.call.arguments") == '{"text": "salary of Ann"}'
 
 
-async def test_a_run_whose_failure_quotes_the_model_does_not_say_it_without_content(stage: Stage) -> None:
+async def test_a_run_whose_failure_quotes_the_model_does_not_say_it_without_content(
+    stage: Stage,
+) -> None:
     outputs = [{"name": "age", "kind": "integer"}]
     with ScriptedModel([says('{"age": "salary of Ann"}')]) as model:
         async with stage.worker():
@@ -136,10 +151,17 @@ async def test_a_run_whose_failure_quotes_the_model_does_not_say_it_without_cont
     assert "salary of Ann" in (full.status.description or "")
 
 
-async def test_called_runs_are_below_their_calls_and_can_be_left_out(client: Client, task_queue: str) -> None:
+async def test_called_runs_are_below_their_calls_and_can_be_left_out(
+    client: Client, task_queue: str
+) -> None:
     run = await SCENARIOS["called_agent"](Scene(client, task_queue))
     spans = await run.trace()
-    expected = ["invoke_agent tested", "chat scripted", "execute_tool reader", "invoke_agent reader"]
+    expected = [
+        "invoke_agent tested",
+        "chat scripted",
+        "execute_tool reader",
+        "invoke_agent reader",
+    ]
     assert names(spans) == [*expected, "chat scripted", "chat scripted"]
     require_tree(spans)
     assert spans[3].parent is not None

@@ -1,4 +1,6 @@
-"""A reader's replay is whole, or it says that it is not: a machine that has no time for a while loses no event."""
+"""A reader's replay is whole, or it says that it is not: a machine that has no time for a while
+loses no event.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ TOO_LONG = 2.2
 
 
 class StallingConverter(PayloadConverter):
-    """Takes too long for what it reads, as often as `stalls` says: as where other processes have the processors."""
+    """Takes too long for what it reads, as often as `stalls` says: as where other processes have
+    the processors.
+    """
 
     stalls: ClassVar[int]
 
@@ -33,7 +37,9 @@ class StallingConverter(PayloadConverter):
     def to_payloads(self, values: Sequence[Any]) -> list[Payload]:
         return self._real.to_payloads(values)
 
-    def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
+    def from_payloads(
+        self, payloads: Sequence[Payload], type_hints: list[type] | None = None
+    ) -> list[Any]:
         if StallingConverter.stalls > 0:
             StallingConverter.stalls -= 1
             time.sleep(TOO_LONG)
@@ -65,7 +71,9 @@ async def test_a_replay_that_never_has_time_is_no_part_of_a_run() -> None:
 async def test_a_value_that_nobody_can_read_hides_no_other_version() -> None:
     history = Golden.model_validate_json((FOLDER / "tools-1.json").read_bytes()).history
     events = WorkflowHistory.from_json(id_of(history), history).events
-    scheduled = next(event for event in events if event.HasField("activity_task_scheduled_event_attributes"))
+    scheduled = next(
+        event for event in events if event.HasField("activity_task_scheduled_event_attributes")
+    )
     scheduled.activity_task_scheduled_event_attributes.activity_type.name = "another"
     strange = Payload(metadata={"encoding": b"of/strangers"}, data=b"?")
     events[0].workflow_execution_started_event_attributes.memo.fields["strange"].CopyFrom(strange)

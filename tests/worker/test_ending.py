@@ -46,7 +46,9 @@ async def test_each_worker_has_the_bound(client: Client, task_queue: str) -> Non
     assert ended == [worker]
 
 
-async def test_nobody_waits_for_a_worker_that_was_cancelled_while_it_ended(client: Client, task_queue: str) -> None:
+async def test_nobody_waits_for_a_worker_that_was_cancelled_while_it_ended(
+    client: Client, task_queue: str
+) -> None:
     worker = create_worker(client, task_queue=task_queue)
     running = asyncio.create_task(worker.run())
     await wait_for(lambda: somebody_polls(client, task_queue))

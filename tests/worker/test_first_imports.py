@@ -57,17 +57,27 @@ os._exit(0)  # the interpreter's own shutdown may crash in the Temporal SDK
 Wait = Literal["", "for imports", "for permits"]
 
 
-def first_run(address: str, model: ScriptedModel, *, wait: Wait, has_key: bool) -> tuple[list[str], bool]:
-    """What the first run of a new worker imports, and whether the worker has imported another provider's SDK."""
-    environment = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+def first_run(
+    address: str, model: ScriptedModel, *, wait: Wait, has_key: bool
+) -> tuple[list[str], bool]:
+    """What the first run of a new worker imports, and whether the worker has imported another
+    provider's SDK.
+    """
+    environment = {
+        name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")
+    }
     environment |= {"OPENAI_API_KEY": "a-key-that-opens-nothing"} if has_key else {}
     command = [sys.executable, "-c", WORKER, address, model.openai_endpoint, wait]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
     late, other = done.stdout.splitlines()[-1].rsplit(" ", 1)
     return json.loads(late), other == "True"
 
 
-async def test_the_first_run_imports_nothing(address: str, scripted: Callable[[Script], ScriptedModel]) -> None:
+async def test_the_first_run_imports_nothing(
+    address: str, scripted: Callable[[Script], ScriptedModel]
+) -> None:
     model = scripted([asks(call("look", what="this")), says("done")])
     assert first_run(address, model, wait="for imports", has_key=True) == ([], False)
 
@@ -92,7 +102,9 @@ def test_a_provider_that_cannot_be_imported_keeps_no_other_from_it() -> None:
         "import sys; from perdure.worker.first_imports import import_providers; "
         "import_providers(['absent', 'openai']); print('openai' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
     assert done.stdout.split() == ["True"]
 
 

@@ -80,6 +80,7 @@ async def test_a_worker_that_may_not_poll_does_not_begin(client: Client, task_qu
     async with refusing_server() as address:
         refused = await Client.connect(address)
         with pytest.raises(
-            ConfigurationError, match=r"refuses this worker's polls \(Request unauthorized\.\): a worker"
+            ConfigurationError,
+            match=r"refuses this worker's polls \(Request unauthorized\.\): a worker",
         ):
             await require_tasks(refused, task_queue)

@@ -1,4 +1,6 @@
-"""What goes wrong in a tool, and what becomes of a run, is logged; what a tool prints is not in the answer."""
+"""What goes wrong in a tool, and what becomes of a run, is logged; what a tool prints is not in the
+answer.
+"""
 
 from __future__ import annotations
 
@@ -65,16 +67,22 @@ def noisy(tmp_path: Path) -> list[str]:
 
 
 async def test_a_tool_that_prints_and_raises(cli: Cli, noisy: list[str]) -> None:
-    finished = await Cli({**cli.environment, "LOOK_API_KEY": SECRET})(*noisy, "--id", "noisy-1", "--json")
+    finished = await Cli({**cli.environment, "LOOK_API_KEY": SECRET})(
+        *noisy, "--id", "noisy-1", "--json"
+    )
     assert finished.code == 0, finished.stderr
     answer = json.loads(finished.stdout)
     assert answer["output"] == "seen"
     for place in ("while the module is imported", "by the tool", "by a child process"):
         assert f"printed {place}" in finished.stderr
     (result,) = [message for message in answer["messages"] if message["role"] == "tool"]
-    assert result["parts"][0]["value"] == "Error: Tool 'look' failed: KeyError: 'nokey ${env:LOOK_API_KEY}'"
+    assert (
+        result["parts"][0]["value"]
+        == "Error: Tool 'look' failed: KeyError: 'nokey ${env:LOOK_API_KEY}'"
+    )
     assert re.search(
-        r"ERROR perdure.tools: Tool 'look' raised KeyError: .* at .*noisy\.py:11 \(run noisy-1,", finished.stderr
+        r"ERROR perdure.tools: Tool 'look' raised KeyError: .* at .*noisy\.py:11 \(run noisy-1,",
+        finished.stderr,
     )
     assert "attempt 1)\nTraceback (most recent call last):" in finished.stderr
     assert 'return {}["nokey "' in finished.stderr
@@ -103,21 +111,33 @@ async def test_a_log_of_json_objects(cli: Cli, noisy: list[str]) -> None:
     assert SECRET not in finished.stderr
 
 
-async def test_a_service_says_what_becomes_of_its_runs(cli: Cli, noisy: list[str], task_queue: str) -> None:
-    worker = await cli.start("worker", "--tools", noisy[3], "--task-queue", task_queue, "--log-format", "json")
+async def test_a_service_says_what_becomes_of_its_runs(
+    cli: Cli, noisy: list[str], task_queue: str
+) -> None:
+    worker = await cli.start(
+        "worker", "--tools", noisy[3], "--task-queue", task_queue, "--log-format", "json"
+    )
     begins = json.loads(await worker.says("begins"))
     assert (begins["level"], begins["logger"]) == ("info", "perdure.worker")
     finished = await worker.finish(signal.SIGTERM)
-    said = [json.loads(line)["message"] for line in finished.stderr.splitlines() if not line.startswith("printed ")]
+    said = [
+        json.loads(line)["message"]
+        for line in finished.stderr.splitlines()
+        if not line.startswith("printed ")
+    ]
     assert said[-2:] == [
-        f"The worker on the task queue {task_queue!r} takes no new tasks and waits for the current ones",
+        f"The worker on the task queue {task_queue!r} takes no new tasks and waits for the "
+        "current ones",
         f"The worker on the task queue {task_queue!r} is done",
     ]
 
 
 def test_an_unknown_level_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERDURE_LOG_LEVEL", "loud")
-    with pytest.raises(UsageProblem, match="PERDURE_LOG_LEVEL is 'loud', expected one of: debug, info, warning, error"):
+    with pytest.raises(
+        UsageProblem,
+        match="PERDURE_LOG_LEVEL is 'loud', expected one of: debug, info, warning, error",
+    ):
         configure("error")
 
 
@@ -126,12 +146,18 @@ def pay(amount: int) -> str:
     return f"paid {amount}"
 
 
-async def test_each_run_has_its_lines_once(stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture) -> None:
+async def test_each_run_has_its_lines_once(
+    stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
     """Without a cache, each workflow task replays the run: no line comes twice all the same."""
     caplog.set_level(logging.INFO, "perdure")
     model = scripted([asks(call("pay", amount=5)), [ScriptedReply(status=503), says("Paid.")]])
     broken = scripted([ScriptedReply(status=401)])
-    declared = {"name": "pay", "kind": "function", "parameters": [{"name": "amount", "kind": "integer"}]}
+    declared = {
+        "name": "pay",
+        "kind": "function",
+        "parameters": [{"name": "amount", "kind": "integer"}],
+    }
     async with stage.worker([pay], max_cached_workflows=0):
         run = await stage.start(scripted_agent(model, [declared]))
         await wait_for(lambda: _is_pending(run))
@@ -145,7 +171,11 @@ async def test_each_run_has_its_lines_once(stage: Stage, scripted: Scripted, cap
         await ended.cancel()
         with pytest.raises(RunError):
             await ended.result()
-    said = [record.getMessage() for record in caplog.records if record.name in ("perdure.runs", "perdure.worker")]
+    said = [
+        record.getMessage()
+        for record in caplog.records
+        if record.name in ("perdure.runs", "perdure.worker")
+    ]
     tried_again = sum([await _tasks_tried_again(each) for each in (run, failing, ended)])
     for expected in (
         f"Run {run.id} begins, on the task queue {stage.task_queue!r}",
@@ -162,7 +192,9 @@ async def test_each_run_has_its_lines_once(stage: Stage, scripted: Scripted, cap
     ):
         times = len([text for text in said if text.startswith(expected)])
         assert 1 <= times <= 1 + tried_again, (expected, said)
-    assert {getattr(record, "run", None) for record in caplog.records if record.name == "perdure.runs"} == {
+    assert {
+        getattr(record, "run", None) for record in caplog.records if record.name == "perdure.runs"
+    } == {
         run.id,
         failing.id,
         ended.id,
@@ -170,9 +202,14 @@ async def test_each_run_has_its_lines_once(stage: Stage, scripted: Scripted, cap
 
 
 async def _tasks_tried_again(run: RunHandle) -> int:
-    """Workflow tasks that the server gave to the worker once more, since it was too busy to answer in time."""
+    """Workflow tasks that the server gave to the worker once more, since it was too busy to answer
+    in time.
+    """
     history = await run._client.get_workflow_handle(run.id).fetch_history()
-    again = (EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT, EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED)
+    again = (
+        EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT,
+        EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED,
+    )
     return len([event for event in history.events if event.event_type in again])
 
 

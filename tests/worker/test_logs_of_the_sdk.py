@@ -23,7 +23,9 @@ def with_traceback(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.exc_info or record.exc_text]
 
 
-async def test_a_refused_model_call(stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_refused_model_call(
+    stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     async with stage.worker([]):
         run = await stage.start(scripted_agent(scripted([ScriptedReply(status=401)])))
@@ -41,17 +43,28 @@ async def test_a_tool_is_traced_when_it_is_not_executed_again(
         raise ConnectionError("nobody there")
 
     caplog.set_level(logging.INFO)
-    declared = {"name": "work", "kind": "function", "parameters": [], "perdure": {"retries": 2, "idempotent": True}}
+    declared = {
+        "name": "work",
+        "kind": "function",
+        "parameters": [],
+        "perdure": {"retries": 2, "idempotent": True},
+    }
     async with stage.worker({"work": work}):
         run = await stage.start(scripted_agent(scripted([asks("work"), says("done")]), [declared]))
         await run.result()
     said = [record for record in caplog.records if record.name == "perdure.tools"]
     assert [record.levelname for record in said] == ["WARNING", "WARNING", "ERROR"]
     assert [bool(record.exc_text) for record in said] == [False, False, True]
-    assert [record.getMessage().endswith("it is executed again") for record in said] == [True, True, False]
+    assert [record.getMessage().endswith("it is executed again") for record in said] == [
+        True,
+        True,
+        False,
+    ]
 
 
-async def test_a_further_attempt_says_why(stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_further_attempt_says_why(
+    stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
     begun, free = asyncio.Event(), asyncio.Event()
 
     async def work() -> str:
@@ -67,5 +80,7 @@ async def test_a_further_attempt_says_why(stage: Stage, scripted: Scripted, capl
     free.set()
     async with stage.worker({"work": work}):
         await run.result()
-    [line] = [text for record in caplog.records if "is tried again" in (text := record.getMessage())]
+    [line] = [
+        text for record in caplog.records if "is tried again" in (text := record.getMessage())
+    ]
     assert line.startswith(f"Run {run.id}: perdure.tool.work is tried again (attempt 2): ")

@@ -21,7 +21,9 @@ asyncio.run(main())
 
 
 def test_what_is_there_at_the_start_is_left_alone_and_the_rest_is_looked_at_now_and_then() -> None:
-    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", CODE], capture_output=True, text=True, check=True, timeout=60
+    )
     frozen, thresholds, enabled, waits, every = json.loads(done.stdout)
     assert frozen > 10_000
     assert thresholds[0] > 700

@@ -35,11 +35,17 @@ class Scraped:
     """What an endpoint says, as Prometheus reads it."""
 
     def __init__(self, text: str) -> None:
-        self.samples = [_sample(line) for line in text.splitlines() if line and not line.startswith("#")]
+        self.samples = [
+            _sample(line) for line in text.splitlines() if line and not line.startswith("#")
+        ]
 
     def value(self, name: str, **labels: str) -> float:
         """The sum of the samples of that name which have these labels."""
-        return sum(value for found, told, value in self.samples if found == name and labels.items() <= told.items())
+        return sum(
+            value
+            for found, told, value in self.samples
+            if found == name and labels.items() <= told.items()
+        )
 
     def labels(self, name: str) -> list[dict[str, str]]:
         return [told for found, told, _ in self.samples if found == name]
@@ -52,7 +58,9 @@ def _sample(line: str) -> tuple[str, dict[str, str], float]:
 
 
 async def scrape(address: str) -> Scraped:
-    with await asyncio.to_thread(urllib.request.urlopen, f"http://{address}/metrics", timeout=30) as answer:
+    with await asyncio.to_thread(
+        urllib.request.urlopen, f"http://{address}/metrics", timeout=30
+    ) as answer:
         return Scraped(answer.read().decode())
 
 
@@ -82,13 +90,22 @@ def look(text: str) -> str:
     return text
 
 
-async def test_two_runs_are_measured(measured: Client, endpoint: str, task_queue: str, scripted: Scripted) -> None:
+async def test_two_runs_are_measured(
+    measured: Client, endpoint: str, task_queue: str, scripted: Scripted
+) -> None:
     """Without a cache, each workflow task replays what was before: that counts nothing again."""
     stage = Stage(measured, task_queue)
-    looks = asks(call("look", "1", text="here"), call("look", "2", text="nowhere"), input_tokens=900, output_tokens=20)
+    looks = asks(
+        call("look", "1", text="here"),
+        call("look", "2", text="nowhere"),
+        input_tokens=900,
+        output_tokens=20,
+    )
     model = scripted([looks, asks(call("pay", text="1")), says("done")])
     prices = {"openai/scripted": {"input": 1000.0, "output": 1000.0}}
-    async with stage.worker([look, pay], max_cached_workflows=0, metrics_by_tenant=True, prices=prices):
+    async with stage.worker(
+        [look, pay], max_cached_workflows=0, metrics_by_tenant=True, prices=prices
+    ):
         run = await stage.start(scripted_agent(model, ["look", "pay"]), stream=True, tenant="acme")
         [pending] = await wait_for(lambda: _pending(run))
         await _require_gauges(measured, endpoint, task_queue)
@@ -101,28 +118,40 @@ async def test_two_runs_are_measured(measured: Client, endpoint: str, task_queue
     _require_model_calls(found)
     _require_tools_and_waits(found)
     _require_runs(found, task_queue)
-    assert found.value("temporal_activity_execution_latency_seconds_count", task_queue=task_queue) > 5, "Temporal's own"
+    assert (
+        found.value("temporal_activity_execution_latency_seconds_count", task_queue=task_queue) > 5
+    ), "Temporal's own"
     slots = {"task_queue": task_queue, "worker_type": "ActivityWorker"}
     assert found.value("temporal_worker_task_slots_available", **slots) > 90
 
 
 def _require_model_calls(found: Scraped) -> None:
-    model = {"gen_ai_provider_name": "openai", "gen_ai_request_model": "scripted", "gen_ai_operation_name": "chat"}
+    model = {
+        "gen_ai_provider_name": "openai",
+        "gen_ai_request_model": "scripted",
+        "gen_ai_operation_name": "chat",
+    }
     seconds = "gen_ai_client_operation_duration_seconds_count"
     assert found.value(seconds, **model) == 4
     assert found.value(seconds, **model, error_type="") == 3
-    assert found.value("gen_ai_client_operation_time_to_first_chunk_seconds_count", **model) == 1, "one has said words"
+    assert found.value("gen_ai_client_operation_time_to_first_chunk_seconds_count", **model) == 1, (
+        "one has said words"
+    )
     tokens = "gen_ai_client_token_usage"
     assert found.value(f"{tokens}_count", **model, gen_ai_token_type="input") == 3
     assert found.value(f"{tokens}_bucket", gen_ai_token_type="input", le="1024") == 3
     assert found.value(f"{tokens}_bucket", gen_ai_token_type="output", le="67108864") == 3
     assert found.value("gen_ai_client_operation_duration_seconds_bucket", le="81.92") == 4
     whose = {"gen_ai_agent_name": "tested", "namespace": "default"}
-    assert found.value("perdure_model_call_cost_dollars_sum", **model, **whose) == pytest.approx(1.4, abs=0.1)
+    assert found.value("perdure_model_call_cost_dollars_sum", **model, **whose) == pytest.approx(
+        1.4, abs=0.1
+    )
     assert found.value("perdure_unpriced_model_calls_total") == 0
     assert found.value("perdure_cache_tokens_total", **model, **whose, kind="read") == 0
     assert {
-        labels["service_name"] for name in (seconds, "temporal_request_total") for labels in found.labels(name)
+        labels["service_name"]
+        for name in (seconds, "temporal_request_total")
+        for labels in found.labels(name)
     } == {"perdure"}
 
 
@@ -137,12 +166,20 @@ def _require_tools_and_waits(found: Scraped) -> None:
 
 
 def _require_runs(found: Scraped, task_queue: str) -> None:
-    ended, whose = "perdure_runs_ended_total", {"gen_ai_agent_name": "tested", "task_queue": task_queue}
+    ended, whose = (
+        "perdure_runs_ended_total",
+        {"gen_ai_agent_name": "tested", "task_queue": task_queue},
+    )
     assert found.value("perdure_runs_started_total", **whose, perdure_tenant="acme") == 1
     assert found.value("perdure_runs_started_total", **whose) == 2
     assert found.value(ended, **whose, perdure_tenant="acme", outcome="done") == 1
-    assert found.value(ended, **whose, outcome="failed", error_type="execute", cause="bad_request") == 1
-    assert found.value("perdure_run_cost_dollars_sum", perdure_tenant="acme") == pytest.approx(1.4, abs=0.1)
+    assert (
+        found.value(ended, **whose, outcome="failed", error_type="execute", cause="bad_request")
+        == 1
+    )
+    assert found.value("perdure_run_cost_dollars_sum", perdure_tenant="acme") == pytest.approx(
+        1.4, abs=0.1
+    )
     assert found.value("gen_ai_invoke_agent_duration_seconds_count") == 2
 
 
@@ -175,13 +212,20 @@ def test_a_port_that_is_taken_is_named() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         where = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(ConfigurationError, match=f"no metrics can be served at '{where}': Address already in use"):
+        with pytest.raises(
+            ConfigurationError,
+            match=f"no metrics can be served at '{where}': Address already in use",
+        ):
             metrics_runtime(where)
 
 
-@pytest.mark.parametrize("address", ["9464", "example.com:9464", "127.0.0.1:0", "127.0.0.1:x", "127.0.0.1"])
+@pytest.mark.parametrize(
+    "address", ["9464", "example.com:9464", "127.0.0.1:0", "127.0.0.1:x", "127.0.0.1"]
+)
 def test_what_is_no_address_is_refused(address: str) -> None:
-    with pytest.raises(ConfigurationError, match="Expected an IP address, or localhost, and a port"):
+    with pytest.raises(
+        ConfigurationError, match="Expected an IP address, or localhost, and a port"
+    ):
         metrics_runtime(address)
 
 

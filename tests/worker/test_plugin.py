@@ -45,7 +45,9 @@ def results_of(result: RunResult[Any]) -> list[str]:
 
 
 def plain_worker(client: Client, task_queue: str, **options: Any) -> Worker:
-    return Worker(client, task_queue=task_queue, plugins=[PerdurePlugin(tools={"shout": shout})], **options)
+    return Worker(
+        client, task_queue=task_queue, plugins=[PerdurePlugin(tools={"shout": shout})], **options
+    )
 
 
 def options_of(worker: Worker) -> dict[str, Any]:
@@ -53,7 +55,9 @@ def options_of(worker: Worker) -> dict[str, Any]:
     return {name: config.get(name) for name in WORKER_DEFAULTS}
 
 
-async def test_runs_agents_and_tells_watchers_what_the_model_says(client: Client, task_queue: str) -> None:
+async def test_runs_agents_and_tells_watchers_what_the_model_says(
+    client: Client, task_queue: str
+) -> None:
     with ScriptedModel([asks(call("shout", text="x")), says(TEXT, chunk_delay=0.06)]) as model:
         async with plain_worker(client, task_queue):
             run = await start_run(
@@ -76,7 +80,10 @@ async def test_runs_agents_and_tells_watchers_what_the_model_says(client: Client
         {},
         {"max_heartbeat_throttle_interval": timedelta(seconds=1)},
         # What the SDK would take anyway, but asked for by name.
-        {"sticky_queue_schedule_to_start_timeout": timedelta(seconds=10), "max_cached_workflows": 1000},
+        {
+            "sticky_queue_schedule_to_start_timeout": timedelta(seconds=10),
+            "max_cached_workflows": 1000,
+        },
     ],
 )
 async def test_has_the_defaults_except_for_what_it_was_given(
@@ -93,18 +100,27 @@ async def test_a_plugin_of_the_client_does_the_same(address: str, task_queue: st
 async def test_a_worker_of_a_client_with_the_plugin_is_made_once_and_has_what_the_plugin_has(
     address: str, task_queue: str
 ) -> None:
-    client = await Client.connect(address, plugins=[PerdurePlugin(tools={"shout": shout}, registered_tools=False)])
+    client = await Client.connect(
+        address, plugins=[PerdurePlugin(tools={"shout": shout}, registered_tools=False)]
+    )
     both = asks(call("shout", "call_1", text="x"), call("whisper", "call_2", text="X"))
     with ScriptedModel([both, says("done")]) as model:
         agent = scripted_agent(model, ["shout", "whisper"])
         async with create_worker(client, task_queue=task_queue, tools=[whisper]) as worker:
             assert options_of(worker) == WORKER_DEFAULTS
-            run = await start_run(client, agent, messages=QUESTION, task_queue=task_queue, id=f"run-{uuid.uuid4()}")
+            run = await start_run(
+                client, agent, messages=QUESTION, task_queue=task_queue, id=f"run-{uuid.uuid4()}"
+            )
             assert results_of(await run.result()) == ["X", "x"]
-        assert await invoke_agent_async(agent, tools=[whisper], client=client, messages=QUESTION) == "done"
+        assert (
+            await invoke_agent_async(agent, tools=[whisper], client=client, messages=QUESTION)
+            == "done"
+        )
 
 
-async def test_arguments_of_a_worker_come_before_the_plugin_of_its_client(address: str, task_queue: str) -> None:
+async def test_arguments_of_a_worker_come_before_the_plugin_of_its_client(
+    address: str, task_queue: str
+) -> None:
     client = await Client.connect(address, plugins=[PerdurePlugin(tools={"shout": whisper})])
     with ScriptedModel([asks(call("shout", text="x")), says("done")]) as model:
         async with create_worker(client, task_queue=task_queue, tools=[shout]):
@@ -119,13 +135,17 @@ async def test_arguments_of_a_worker_come_before_the_plugin_of_its_client(addres
 
 
 @pytest.mark.filterwarnings("ignore:The same plugin type:UserWarning")
-async def test_two_plugins_of_one_worker_are_an_error_that_says_what_to_do(address: str, task_queue: str) -> None:
+async def test_two_plugins_of_one_worker_are_an_error_that_says_what_to_do(
+    address: str, task_queue: str
+) -> None:
     client = await Client.connect(address, plugins=[PerdurePlugin()])
     with pytest.raises(ConfigurationError, match="its client's and its own: .*create_worker"):
         plain_worker(client, task_queue)
 
 
-@pytest.mark.parametrize("plugins", [[Namer("namer")], [PerdurePlugin(), Namer("namer")]], ids=["plain", "with ours"])
+@pytest.mark.parametrize(
+    "plugins", [[Namer("namer")], [PerdurePlugin(), Namer("namer")]], ids=["plain", "with ours"]
+)
 async def test_other_plugins_of_the_client_stay_those_of_the_worker(
     address: str, task_queue: str, plugins: list[SimplePlugin]
 ) -> None:

@@ -22,7 +22,9 @@ CALLS, ROUND = 40, 0.02
 
 @asynccontextmanager
 async def busy_loop() -> AsyncIterator[None]:
-    """An event loop each of whose rounds takes a while, as in a process that has half a core for much work."""
+    """An event loop each of whose rounds takes a while, as in a process that has half a core for
+    much work.
+    """
 
     async def work() -> None:
         while True:
@@ -50,7 +52,9 @@ async def test_a_busy_worker_repeats_no_call(stage: Stage, scripted: Scripted) -
         return bool(model.requests)
 
     async with stage.worker({"note": note}, max_concurrent_activity_task_polls=5):
-        run = await stage.start(scripted_agent(model, ["note"]), parallel_tool_calls=True, lost_worker_seconds=2.0)
+        run = await stage.start(
+            scripted_agent(model, ["note"]), parallel_tool_calls=True, lost_worker_seconds=2.0
+        )
         await wait_for(model_is_asked)
         async with busy_loop():
             assert (await run.result()).output == "done"

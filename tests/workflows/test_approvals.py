@@ -49,11 +49,18 @@ async def last_result(run: RunHandle) -> str:
     return [message.text for message in (await run.result()).messages if message.role == "tool"][-1]
 
 
-async def test_a_call_that_can_not_be_executed_waits_for_nobody(stage: Stage, scripted: Scripted) -> None:
+async def test_a_call_that_can_not_be_executed_waits_for_nobody(
+    stage: Stage, scripted: Scripted
+) -> None:
     model = scripted([asks(call("delete", txt="all")), says("done")])
     async with stage.worker([delete]):
-        run = await stage.start(scripted_agent(model, [{**declared("delete"), "perdure": {"approvalTimeout": 1}}]))
-        said = "Error: Invalid arguments for tool 'delete': unknown argument 'txt': did you mean 'text'?"
+        run = await stage.start(
+            scripted_agent(model, [{**declared("delete"), "perdure": {"approvalTimeout": 1}}])
+        )
+        said = (
+            "Error: Invalid arguments for tool 'delete': unknown argument 'txt': did you mean "
+            "'text'?"
+        )
         assert (await last_result(run)).startswith(said)
     assert not [event for event in await run.events() if event.type.startswith("permission")]
 
@@ -77,7 +84,11 @@ async def test_approve(stage: Stage, scripted: Scripted) -> None:
         assert done == []
         await run.approve("call_delete")
         assert await last_result(run) == "deleted all"
-    events = [(event.type, event.data) for event in await run.events() if event.type.startswith("permission")]
+    events = [
+        (event.type, event.data)
+        for event in await run.events()
+        if event.type.startswith("permission")
+    ]
     assert events == [
         (
             "permission_requested",
@@ -110,7 +121,9 @@ async def test_approve(stage: Stage, scripted: Scripted) -> None:
 
 async def test_approve_with_other_arguments(stage: Stage, scripted: Scripted) -> None:
     async with stage.worker([delete]):
-        run = await stage.start(scripted_agent(scripted([asks(call("delete", text="all")), says("done")]), ["delete"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("delete", text="all")), says("done")]), ["delete"])
+        )
         await asked(run)
         await run.approve("call_delete", arguments={"text": "one"})
         note = '[executed with arguments that a person edited: {"text": "one"}]'
@@ -120,7 +133,9 @@ async def test_approve_with_other_arguments(stage: Stage, scripted: Scripted) ->
 
 async def test_deny(stage: Stage, scripted: Scripted) -> None:
     async with stage.worker([delete]):
-        run = await stage.start(scripted_agent(scripted([asks(call("delete", text="all")), says("done")]), ["delete"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("delete", text="all")), says("done")]), ["delete"])
+        )
         await asked(run)
         await run.deny("call_delete", "not today")
         assert await last_result(run) == "Tool denied: not today"
@@ -128,7 +143,9 @@ async def test_deny(stage: Stage, scripted: Scripted) -> None:
 
 
 async def test_a_verdict_counts_for_one_call_only(stage: Stage, scripted: Scripted) -> None:
-    """Some models use one call id again and again; a verdict given twice must not open the next call."""
+    """Some models use one call id again and again; a verdict given twice must not open the next
+    call.
+    """
     again = asks(call("delete", text="all"))
     async with stage.worker([delete]):
         run = await stage.start(scripted_agent(scripted([again, again, says("done")]), ["delete"]))
@@ -151,10 +168,16 @@ async def iteration_is(run: RunHandle, iteration: int) -> bool:
 
 
 async def test_parallel_calls_are_decided_one_by_one(stage: Stage, scripted: Scripted) -> None:
-    model = scripted([asks(*(call("delete", f"call_{text}", text=text) for text in "abc")), says("done")])
+    model = scripted(
+        [asks(*(call("delete", f"call_{text}", text=text) for text in "abc")), says("done")]
+    )
     async with stage.worker([delete]):
         run = await stage.start(scripted_agent(model, ["delete"]), parallel_tool_calls=True)
-        assert [pending.call_id for pending in await asked(run, 3)] == ["call_a", "call_b", "call_c"]
+        assert [pending.call_id for pending in await asked(run, 3)] == [
+            "call_a",
+            "call_b",
+            "call_c",
+        ]
         await run.deny("call_b", "no")
         await run.approve("call_c")
         assert [pending.call_id for pending in await asked(run)] == ["call_a"]
@@ -183,7 +206,9 @@ async def test_two_calls_of_one_id_are_asked_for_apart(stage: Stage, scripted: S
 
 
 async def next_is_asked(run: RunHandle, text: str) -> bool:
-    return [pending.arguments["text"] for pending in (await run.status()).pending_approvals] == [text]
+    return [pending.arguments["text"] for pending in (await run.status()).pending_approvals] == [
+        text
+    ]
 
 
 async def test_arguments_that_are_nested_too_deeply(stage: Stage, scripted: Scripted) -> None:
@@ -191,7 +216,9 @@ async def test_arguments_that_are_nested_too_deeply(stage: Stage, scripted: Scri
     for _ in range(300):
         deep = {"text": deep}
     async with stage.worker([delete]):
-        run = await stage.start(scripted_agent(scripted([asks(call("delete", text="all")), says("done")]), ["delete"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("delete", text="all")), says("done")]), ["delete"])
+        )
         await asked(run)
         with pytest.raises(ApprovalError, match="are nested more than 100 levels deep") as refused:
             await run.approve("call_delete", arguments=deep)

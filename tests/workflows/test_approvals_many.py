@@ -1,4 +1,6 @@
-"""Temporal takes so many updates of one history: decisions, repeated ones included, do not use them up."""
+"""Temporal takes so many updates of one history: decisions, repeated ones included, do not use them
+up.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,9 @@ async def waiting(run: RunHandle, *calls: str) -> None:
 
 async def test_of_one_round_more_than_there_are_updates(stage: Stage, scripted: Scripted) -> None:
     ids = [f"c{number}" for number in range(21)]
-    model = scripted([asks(*(call("pay", id, text=id) for id in ids)), asks(call("pay", "late")), says("done")])
+    model = scripted(
+        [asks(*(call("pay", id, text=id) for id in ids)), asks(call("pay", "late")), says("done")]
+    )
     async with worker(stage):
         run = await stage.start(scripted_agent(model, ["pay"]), parallel_tool_calls=True)
         await waiting(run, *ids)
@@ -95,7 +99,10 @@ async def test_of_one_round_more_than_there_are_updates(stage: Stage, scripted: 
         await waiting(run, "late")
         await run.approve("late")
         result = await run.result()
-    assert [each.text for each in result.messages if each.role == "tool"] == [*(f"paid {id}" for id in ids), "paid "]
+    assert [each.text for each in result.messages if each.role == "tool"] == [
+        *(f"paid {id}" for id in ids),
+        "paid ",
+    ]
     assert len(await links(stage.client, run.id)) == 2
 
 
@@ -140,9 +147,13 @@ async def test_two_thousand_of_one_call(stage: Stage, scripted: Scripted) -> Non
 
 @pytest.mark.trial
 @pytest.mark.timeout(600)
-async def test_two_thousand_refused_ones_keep_none_from_being_accepted(stage: Stage, scripted: Scripted) -> None:
+async def test_two_thousand_refused_ones_keep_none_from_being_accepted(
+    stage: Stage, scripted: Scripted
+) -> None:
     async with stage.worker([pay]):
-        run = await stage.start(scripted_agent(scripted([asks(call("pay", "first")), says("done")]), ["pay"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("pay", "first")), says("done")]), ["pay"])
+        )
         await waiting(run, "first")
         handle = stage.client.get_workflow_handle(run.id)
 
@@ -158,9 +169,13 @@ async def test_two_thousand_refused_ones_keep_none_from_being_accepted(stage: St
 
 async def test_a_reason_has_a_limit(stage: Stage, scripted: Scripted) -> None:
     async with stage.worker([pay]):
-        run = await stage.start(scripted_agent(scripted([asks(call("pay", "first")), says("done")]), ["pay"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("pay", "first")), says("done")]), ["pay"])
+        )
         await waiting(run, "first")
-        with pytest.raises(ApprovalError, match="the reason takes 100,000 bytes: at most 65,536") as refused:
+        with pytest.raises(
+            ApprovalError, match="the reason takes 100,000 bytes: at most 65,536"
+        ) as refused:
             await run.deny("first", "x" * 100_000)
         assert refused.value.kind == "too_large"
         await run.deny("first", "no")

@@ -1,4 +1,6 @@
-"""Decisions that come together with something else: another decision, a cancellation, while no worker is there."""
+"""Decisions that come together with something else: another decision, a cancellation, while no
+worker is there.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,10 @@ async def test_two_people_decide_about_a_called_runs_called_run_while_no_worker_
         assert (await run.result()).output == "done"
     [accepted] = [number for number, outcome in enumerate(outcomes) if outcome is None]
     assert paid == [["9"], [], ["1"]][accepted]
-    assert {outcome.kind for outcome in outcomes if isinstance(outcome, ApprovalError)} <= {"decided", "ended"}
+    assert {outcome.kind for outcome in outcomes if isinstance(outcome, ApprovalError)} <= {
+        "decided",
+        "ended",
+    }
     [completed] = [event for event in await inner.events() if event.type == "permission_completed"]
     assert completed.data["by"] == ["ann", "bob", "eve"][accepted]
 

@@ -27,7 +27,10 @@ from ..support.waiting import wait_for
 from ..support.workers import Nursery, count
 
 Scripted = Callable[[Script], ScriptedModel]
-DECLARED = {"kind": "function", "parameters": [{"name": "amount", "kind": "integer", "required": True}]}
+DECLARED = {
+    "kind": "function",
+    "parameters": [{"name": "amount", "kind": "integer", "required": True}],
+}
 PAY = {"name": "pay", **DECLARED}
 paid: list[int] = []
 
@@ -75,7 +78,9 @@ async def large_of_run(arguments: dict[str, Any], context: ToolContext) -> bool 
 
 
 @pytest.mark.parametrize("check", [large, large_of_run], ids=["plain", "async"])
-async def test_the_tools_own_function_decides(stage: Stage, scripted: Scripted, check: Callable[..., Any]) -> None:
+async def test_the_tools_own_function_decides(
+    stage: Stage, scripted: Scripted, check: Callable[..., Any]
+) -> None:
     pays = tool(name="pay", approval=check)(lambda amount: f"paid {amount}")
     calls = [call("pay", f"c{amount}", amount=amount) for amount in (7, 70, 700)]
     async with stage.worker({"pay": pays}):
@@ -88,9 +93,18 @@ async def test_the_tools_own_function_decides(stage: Stage, scripted: Scripted, 
             "c?": "the tool can't say whether it needs an approval: ValueError: less than nothing",
         }
         assert (await run.status()).pending_approvals[0].schema is not None
-        await asyncio.gather(run.approve("c70"), run.deny("c700", "too much"), run.deny("c?", "how much?"))
-        assert await told(run) == ["paid 7", "paid 70", "Tool denied: too much", "Tool denied: how much?"]
-    asked = [event.data["reason"] for event in await run.events() if event.type == "permission_requested"]
+        await asyncio.gather(
+            run.approve("c70"), run.deny("c700", "too much"), run.deny("c?", "how much?")
+        )
+        assert await told(run) == [
+            "paid 7",
+            "paid 70",
+            "Tool denied: too much",
+            "Tool denied: how much?",
+        ]
+    asked = [
+        event.data["reason"] for event in await run.events() if event.type == "permission_requested"
+    ]
     assert set(asked) == set(reasons.values())
 
 
@@ -107,7 +121,9 @@ async def test_the_file_is_the_stricter_one(stage: Stage, scripted: Scripted) ->
 
 async def test_the_guardrail_has_a_person_asked(stage: Stage, scripted: Scripted) -> None:
     def watch(name: str, arguments: dict[str, Any]) -> GuardrailResult:
-        return GuardrailResult(allowed=True, ask="unusual", rewrite={"amount": arguments["amount"] + 1})
+        return GuardrailResult(
+            allowed=True, ask="unusual", rewrite={"amount": arguments["amount"] + 1}
+        )
 
     async with stage.worker([pay], guardrails={"watch": Guardrails(tool=watch)}):
         model = scripted([asks(call("pay", amount=7)), says("done")])
@@ -134,8 +150,13 @@ async def test_what_nobody_decides_in_time_is_denied(stage: Stage, scripted: Scr
         await wait_for(lambda: is_waiting_for(run, "late"))
     await asyncio.sleep(2)
     async with stage.worker([pay]):
-        assert await told(run) == ["paid 7", "Tool denied: nobody has decided within 2 s (approvalTimeout)"]
-    [first, last] = [event.data for event in await run.events() if event.type == "permission_completed"]
+        assert await told(run) == [
+            "paid 7",
+            "Tool denied: nobody has decided within 2 s (approvalTimeout)",
+        ]
+    [first, last] = [
+        event.data for event in await run.events() if event.type == "permission_completed"
+    ]
     assert first["approved"]
     assert (last["approved"], last["by"]) == (False, None)
     assert "nobody has decided within 2 s" in last["reason"]
@@ -153,7 +174,9 @@ async def test_a_decision_after_the_deadline_is_refused(stage: Stage, scripted: 
         with pytest.raises(ApprovalError, match="no tool call 'second' waits for approval"):
             await run.approve("second")
         await wait_for(lambda: is_waiting_for(run, "second"))
-        with pytest.raises(ApprovalError, match="was denied already, because its deadline had passed"):
+        with pytest.raises(
+            ApprovalError, match="was denied already, because its deadline had passed"
+        ):
             await run.approve("call_pay")
         await run.approve("second")
         await run.result()
@@ -166,10 +189,14 @@ async def is_waiting_for(run: RunHandle, call_id: str) -> bool:
 
 @pytest.mark.parametrize("parallel", [True, False], ids=["parallel", "sequential"])
 async def test_calls_beside_a_waiting_one(stage: Stage, scripted: Scripted, parallel: bool) -> None:
-    """They go on where they may run at the same time; elsewhere, the order of the model's calls holds (§13.6)."""
+    """They go on where they may run at the same time; elsewhere, the order of the model's calls
+    holds (§13.6).
+    """
     calls = [call("note", "before"), call("pay", amount=7), call("note", "after")]
     options = {"parallel_tool_calls": parallel, "max_parallel_tools": 1}
-    agent = scripted_agent(scripted([asks(*calls), says("done")]), ["note", {**PAY, "perdure": {"approval": "always"}}])
+    agent = scripted_agent(
+        scripted([asks(*calls), says("done")]), ["note", {**PAY, "perdure": {"approval": "always"}}]
+    )
 
     async def done() -> set[str]:
         return {str(event.call_id) for event in await run.events() if event.type == "tool_result"}
@@ -190,9 +217,13 @@ async def _equal(probe: Callable[[], Any], expected: set[str]) -> bool:
 
 
 async def test_many_calls_are_decided_by_several_people(stage: Stage, scripted: Scripted) -> None:
-    """Each of five clients tries each of 20 calls, in an order of its own: one of them decides, and it counts once."""
+    """Each of five clients tries each of 20 calls, in an order of its own: one of them decides, and
+    it counts once.
+    """
     numbers = range(20)
-    model = scripted([asks(*(call("pay", f"c{number}", amount=number) for number in numbers)), says("done")])
+    model = scripted(
+        [asks(*(call("pay", f"c{number}", amount=number) for number in numbers)), says("done")]
+    )
 
     refusals: set[str] = set()
 
@@ -200,35 +231,60 @@ async def test_many_calls_are_decided_by_several_people(stage: Stage, scripted: 
         mine = get_run(client, run.id)
         for number in random.Random(name).sample(numbers, len(numbers)):
             try:
-                await (mine.approve(f"c{number}", by=name) if name < "d" else mine.deny(f"c{number}", name, by=name))
+                await (
+                    mine.approve(f"c{number}", by=name)
+                    if name < "d"
+                    else mine.deny(f"c{number}", name, by=name)
+                )
             except ApprovalError as refusal:
                 refusals.add(refusal.kind)
 
     async with stage.worker([pay]):
         policy = {"approval": "always"}
-        run = await stage.start(scripted_agent(model, [{**PAY, "perdure": policy}]), parallel_tool_calls=True)
+        run = await stage.start(
+            scripted_agent(model, [{**PAY, "perdure": policy}]), parallel_tool_calls=True
+        )
         await waiting(run, 20)
         address = stage.client.service_client.config.target_host
-        clients = [await Client.connect(address, data_converter=stage.client.data_converter) for _ in range(5)]
-        await asyncio.gather(*(decide(client, name) for client, name in zip(clients, "abcde", strict=True)))
+        clients = [
+            await Client.connect(address, data_converter=stage.client.data_converter)
+            for _ in range(5)
+        ]
+        await asyncio.gather(
+            *(decide(client, name) for client, name in zip(clients, "abcde", strict=True))
+        )
         await run.result()
     assert refusals <= {"decided", "ended"}
     completed = [event for event in await run.events() if event.type == "permission_completed"]
     assert Counter(event.call_id for event in completed) == {f"c{number}": 1 for number in numbers}
-    assert sorted(paid) == sorted(int(str(event.call_id)[1:]) for event in completed if event.data["approved"])
+    assert sorted(paid) == sorted(
+        int(str(event.call_id)[1:]) for event in completed if event.data["approved"]
+    )
 
 
-async def test_it_waits_through_the_end_of_worker_and_server(tmp_path: Path, scripted: Scripted) -> None:
-    model = scripted([asks(call("pay", "c1", text="x")), asks(call("ask_user", "c2", question="And?")), says("done")])
+async def test_it_waits_through_the_end_of_worker_and_server(
+    tmp_path: Path, scripted: Scripted
+) -> None:
+    model = scripted(
+        [
+            asks(call("pay", "c1", text="x")),
+            asks(call("ask_user", "c2", question="And?")),
+            says("done"),
+        ]
+    )
     late = scripted([asks(call("pay", "c3", text="x")), says("done")])
     declared = {"name": "pay", "parameters": [{"name": "text", "kind": "string"}]}
     asking = {"name": "ask_user", "kind": "builtin"}
     async with DevServer(tmp_path / "server.db") as server, Nursery() as nursery:
         scene = Scene(server.client, nursery, model, tmp_path, server.address)
         other = Scene(server.client, nursery, late, tmp_path, server.address)
-        run = await scene.start(scripted_agent(model, [{**declared, "perdure": {"approval": "always"}}, asking]))
+        run = await scene.start(
+            scripted_agent(model, [{**declared, "perdure": {"approval": "always"}}, asking])
+        )
         policy = {"approval": "always", "approvalTimeout": 3}
-        expiring = await other.start(scripted_agent(late, [{**declared, "perdure": policy}]), task_queue=scene.id)
+        expiring = await other.start(
+            scripted_agent(late, [{**declared, "perdure": policy}]), task_queue=scene.id
+        )
         worker = await scene.worker()
         await asyncio.gather(waiting(run), waiting(expiring))
         worker.kill()
@@ -240,6 +296,8 @@ async def test_it_waits_through_the_end_of_worker_and_server(tmp_path: Path, scr
         await wait_for(lambda: is_waiting_for(run, "c2"))
         await run.answer("c2", "nothing else")
         assert await told(run) == ["step x done", "nothing else"]
-        assert await told(expiring) == ["Tool denied: nobody has decided within 3 s (approvalTimeout)"]
+        assert await told(expiring) == [
+            "Tool denied: nobody has decided within 3 s (approvalTimeout)"
+        ]
     assert count(scene.folder, "start") == {"c1": 1}
     assert count(other.folder, "start") == {}

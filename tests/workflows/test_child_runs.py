@@ -1,4 +1,6 @@
-"""A cancelled parent's child is cancelled too, also after it has continued as new, and its result is not lost."""
+"""A cancelled parent's child is cancelled too, also after it has continued as new, and its result
+is not lost.
+"""
 
 from __future__ import annotations
 
@@ -72,17 +74,24 @@ class Parent:
 @pytest.fixture
 async def _worker(client: Client, task_queue: str) -> AsyncIterator[None]:
     runner = UnsandboxedWorkflowRunner()
-    async with Worker(client, task_queue=task_queue, workflows=[Child, Parent], workflow_runner=runner):
+    async with Worker(
+        client, task_queue=task_queue, workflows=[Child, Parent], workflow_runner=runner
+    ):
         yield
 
 
 @pytest.mark.usefixtures("_worker")
 @pytest.mark.parametrize("links", [0, 1])
 @pytest.mark.parametrize(
-    ("then", "expected"), [("obey", "CancelledError"), ("answer", "ended in order"), ("ignore", "Cancelled")]
+    ("then", "expected"),
+    [("obey", "CancelledError"), ("answer", "ended in order"), ("ignore", "Cancelled")],
 )
-async def test_cancelling_the_parent(client: Client, task_queue: str, links: int, then: str, expected: str) -> None:
-    parent = await client.start_workflow("Parent", args=[links, then], id=task_queue, task_queue=task_queue)
+async def test_cancelling_the_parent(
+    client: Client, task_queue: str, links: int, then: str, expected: str
+) -> None:
+    parent = await client.start_workflow(
+        "Parent", args=[links, then], id=task_queue, task_queue=task_queue
+    )
     child = client.get_workflow_handle(f"{task_queue}/child")
 
     await wait_for(lambda: is_at_last_link(child, links))

@@ -10,7 +10,9 @@ KIB, MIB = 1024, 1024 * 1024
 START = Extent(events=5, bytes=4 * KIB)
 
 
-@pytest.mark.parametrize(("carried", "leaves"), [(100 * KIB, True), (399 * KIB, True), (400 * KIB, False)])
+@pytest.mark.parametrize(
+    ("carried", "leaves"), [(100 * KIB, True), (399 * KIB, True), (400 * KIB, False)]
+)
 def test_a_history_of_small_events_is_left_when_it_is_four_times_what_is_carried_over(
     carried: int, leaves: bool
 ) -> None:
@@ -29,14 +31,20 @@ def test_small_events_are_not_too_many_to_replay_in_a_workflow_task() -> None:
 
 
 @pytest.mark.parametrize(("started_with", "leaves"), [(3 * MIB, True), (4 * MIB - 1, False)])
-def test_a_history_of_large_events_is_left_when_it_has_doubled(started_with: int, leaves: bool) -> None:
+def test_a_history_of_large_events_is_left_when_it_has_doubled(
+    started_with: int, leaves: bool
+) -> None:
     start, now = Extent(3, started_with), Extent(40, 3 * MIB + 4 * MIB - 2)
     assert has_grown_enough(start, now, carried_bytes=5 * MIB) is leaves
 
 
 def test_a_server_that_suggests_it_early_is_followed_once_the_history_has_doubled() -> None:
-    assert has_grown_enough(START, Extent(events=60, bytes=2 * START.bytes), carried_bytes=100 * KIB)
-    assert not has_grown_enough(START, Extent(events=60, bytes=2 * START.bytes - 1), carried_bytes=100 * KIB)
+    assert has_grown_enough(
+        START, Extent(events=60, bytes=2 * START.bytes), carried_bytes=100 * KIB
+    )
+    assert not has_grown_enough(
+        START, Extent(events=60, bytes=2 * START.bytes - 1), carried_bytes=100 * KIB
+    )
 
 
 def test_no_history_comes_near_the_size_at_which_temporal_ends_the_run() -> None:

@@ -7,7 +7,13 @@ from typing import Any
 
 from perdure.events import LogEntry
 from perdure.text import url_chars
-from perdure.workflows.iterations import MAX_LINES, MAX_URL_CHARS, call_text, iterations_of, lines_of
+from perdure.workflows.iterations import (
+    MAX_LINES,
+    MAX_URL_CHARS,
+    call_text,
+    iterations_of,
+    lines_of,
+)
 from perdure.workflows.ui import MAX_SUMMARY_BYTES, bounded_summary, model_call_summary
 
 USAGE = {"input_tokens": 1240, "output_tokens": 33}
@@ -33,7 +39,11 @@ class Told:
         self.iteration += 1
         self.tell("llm_start")
         self.tell(
-            "llm_complete", usage=USAGE, finishReason="stop", costUsd=0.031, **({"model": model} if model else {})
+            "llm_complete",
+            usage=USAGE,
+            finishReason="stop",
+            costUsd=0.031,
+            **({"model": model} if model else {}),
         )
 
     def ask(self, name: str, id: str, arguments: str) -> None:
@@ -52,8 +62,10 @@ def test_a_line_says_what_the_model_call_took_and_how_its_tools_ended() -> None:
     told.tell("tool_result", "c", name="drop", result="Tool denied: not today", isDenied=True)
     told.ask("sleep", "d", "not JSON")
     assert told.lines == [
-        "- 1 · `openai/gpt-4o` · 1,240 → 33 tokens · $0.031 · ✓ `get_weather(city='Paris', days=[1, 2])` · "
-        "✗ `pay(amount=7)` `ValueError: no money` · ✗ `drop()` `Tool denied: not today` · ▶ `sleep(not JSON)`"
+        "- 1 · `openai/gpt-4o` · 1,240 → 33 tokens · $0.031 · ✓ `get_weather(city='Paris', "
+        "days=[1, 2])` · "
+        "✗ `pay(amount=7)` `ValueError: no money` · ✗ `drop()` `Tool denied: not today` · ▶ "
+        "`sleep(not JSON)`"
     ]
 
 
@@ -71,7 +83,9 @@ def test_only_the_last_iterations_are_shown_and_few_calls_of_each() -> None:
         told.begin()
     for number in range(50):
         told.ask("look", f"c{number}", "{}")
-    assert [line.split(" · ")[0] for line in told.lines] == [f"- {number}" for number in range(5, 9)]
+    assert [line.split(" · ")[0] for line in told.lines] == [
+        f"- {number}" for number in range(5, 9)
+    ]
     assert told.lines[-1].count("look()") == 5
     assert told.lines[-1].endswith("and 45 more")
 
@@ -104,7 +118,10 @@ def test_a_calls_arguments_are_cut_before_they_are_written_out() -> None:
     deep: Any = []
     for _ in range(500):
         deep = [deep]
-    assert len(call_text("look", {"x": "y" * 1_000_000, "deep": deep, "list": list(range(10_000))})) < 600
+    assert (
+        len(call_text("look", {"x": "y" * 1_000_000, "deep": deep, "list": list(range(10_000))}))
+        < 600
+    )
     assert call_text("look", "[" * 1_000).startswith("look([[[")
     assert call_text("look", "[1]") == "look([1])"
     assert call_text("look", "") == "look()"
@@ -122,6 +139,8 @@ def test_a_summary_is_one_short_line() -> None:
     )
     assert model_call_summary("iteration 1", "", 0, []) == "iteration 1"
     assert "and" not in model_call_summary("iteration 2", "m", 5, ["a"])
-    assert model_call_summary("i", "", 0, list("abcdefg")).endswith("after a, b, c, d, 3 other tools")
+    assert model_call_summary("i", "", 0, list("abcdefg")).endswith(
+        "after a, b, c, d, 3 other tools"
+    )
     for text in ("é\n" * 400, "東" * 400, "\x00" * 400):
         assert len(bounded_summary(text).encode()) <= MAX_SUMMARY_BYTES

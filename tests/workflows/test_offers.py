@@ -23,28 +23,46 @@ OPTION = "perdure worker --tools MODULE:NAME"
 @pytest.mark.parametrize(
     ("tool", "lacks", "advises"),
     [
-        ({"name": "gaze_at", "kind": "function", "parameters": []}, "tool gaze_at (kind: function)", OPTION),
+        (
+            {"name": "gaze_at", "kind": "function", "parameters": []},
+            "tool gaze_at (kind: function)",
+            OPTION,
+        ),
         (
             {"name": "gaze_at", "kind": "crystal"},
             "tool gaze_at (kind: crystal)",
             "create_worker(tool_kinds={'crystal': …})",
         ),
         (
-            {"name": "d", "kind": "mcp", "serverName": "d", "connection": {"endpoint": "http://127.0.0.1:9/mcp"}},
+            {
+                "name": "d",
+                "kind": "mcp",
+                "serverName": "d",
+                "connection": {"endpoint": "http://127.0.0.1:9/mcp"},
+            },
             "tool 'd' (kind: mcp)",
             "",
         ),
     ],
 )
 async def test_what_is_lacking_is_logged_at_once(
-    stage: Stage, scripted: Scripted, tool: dict[str, Any], lacks: str, advises: str, caplog: pytest.LogCaptureFixture
+    stage: Stage,
+    scripted: Scripted,
+    tool: dict[str, Any],
+    lacks: str,
+    advises: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING, "perdure")
     async with stage.worker([]):
         run = await stage.start(scripted_agent(scripted([says("never")]), [tool]))
 
         async def said() -> list[str]:
-            return [text for each in caplog.records if "is offered to other" in (text := each.getMessage())]
+            return [
+                text
+                for each in caplog.records
+                if "is offered to other" in (text := each.getMessage())
+            ]
 
         [line] = await wait_for(said)
         assert (await run.status()).status == "running"
@@ -52,7 +70,8 @@ async def test_what_is_lacking_is_logged_at_once(
         with pytest.raises(RunCancelled):
             await run.result()
     assert line.startswith(
-        f"Run {run.id} is offered to other workers of the task queue {stage.task_queue!r} for 60 s: "
+        f"Run {run.id} is offered to other workers of the task queue {stage.task_queue!r} for 60 "
+        "s: "
     )
     assert f"this one lacks {lacks}" in line
     assert advises in line
@@ -69,7 +88,9 @@ async def test_the_line_of_a_held_run_has_one_full_stop(
         run = await stage.start(agent, on_failure="hold", missing_tool_grace=0.5)
 
         async def said() -> list[str]:
-            return [text for each in caplog.records if "is held (tool)" in (text := each.getMessage())]
+            return [
+                text for each in caplog.records if "is held (tool)" in (text := each.getMessage())
+            ]
 
         [line] = await wait_for(said)
         await run.cancel()

@@ -1,4 +1,6 @@
-"""A run whose worker lacks something is offered to the other workers of its queue, and says so meanwhile."""
+"""A run whose worker lacks something is offered to the other workers of its queue, and says so
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -48,14 +50,19 @@ async def missing(run: RunHandle) -> Missing:
 async def test_workers_with_different_tools_share_a_queue(stage: Stage, scripted: Scripted) -> None:
     left, right = scripted(ask_first("left")), scripted(ask_first("right"))
     async with stage.worker({"left": echo}), stage.another_worker({"right": echo}):
-        starts = [stage.start(scripted_agent(model, [name])) for model, name in [(left, "left"), (right, "right")] * 6]
+        starts = [
+            stage.start(scripted_agent(model, [name]))
+            for model, name in [(left, "left"), (right, "right")] * 6
+        ]
         runs = [await start for start in starts]
         results = await asyncio.gather(*(run.result() for run in runs))
     assert [result.output for result in results] == ["done"] * 12
     assert all(result.messages[-2].text == "x" for result in results)
 
 
-async def test_a_run_says_what_it_waits_for_and_goes_on_where_it_is(stage: Stage, scripted: Scripted) -> None:
+async def test_a_run_says_what_it_waits_for_and_goes_on_where_it_is(
+    stage: Stage, scripted: Scripted
+) -> None:
     async with stage.worker():
         run = await stage.start(scripted_agent(scripted(ask_first("find")), ["find"]))
         waits = await missing(run)
@@ -64,7 +71,10 @@ async def test_a_run_says_what_it_waits_for_and_goes_on_where_it_is(stage: Stage
             assert (await run.result()).output == "done"
     assert (await run.status()).missing is None
     said = [event.data["message"] for event in await run.events() if event.type == "status"]
-    assert f"Waiting for a worker of the task queue '{stage.task_queue}' that has tool find (kind: function)" in said
+    assert (
+        f"Waiting for a worker of the task queue '{stage.task_queue}' that has tool find (kind: "
+        "function)" in said
+    )
 
 
 @pytest.mark.parametrize("grace", [0.0, 0.3])
@@ -77,14 +87,18 @@ async def test_after_the_grace_it_fails_and_says_what_is_missing(
         with pytest.raises(ToolNotRegisteredError) as caught:
             await run.result()
     text = str(caught.value)
-    assert "No handler registered for tool: find (kind: function). This worker's tools: other." in text
+    assert (
+        "No handler registered for tool: find (kind: function). This worker's tools: other." in text
+    )
     assert "tools=[find] of invoke_agent" in text
     assert (stage.task_queue in text and "0.3 s" in text) == bool(grace)
     assert (await run.events())[-1].data == {"kind": "tool_not_registered", "message": text}
     assert model.requests == []
 
 
-async def test_a_run_that_waits_for_a_worker_can_be_cancelled(stage: Stage, scripted: Scripted) -> None:
+async def test_a_run_that_waits_for_a_worker_can_be_cancelled(
+    stage: Stage, scripted: Scripted
+) -> None:
     async with stage.worker():
         run = await stage.start(scripted_agent(scripted([]), ["find"]))
         await missing(run)
@@ -94,8 +108,12 @@ async def test_a_run_that_waits_for_a_worker_can_be_cancelled(stage: Stage, scri
     assert [event.type for event in await run.events()][-1] == "cancelled"
 
 
-async def test_an_approved_call_is_executed_once_where_the_tool_is(stage: Stage, scripted: Scripted) -> None:
-    """In a rolling deploy, a call comes to a worker that does not have the tool, and must never be repeated."""
+async def test_an_approved_call_is_executed_once_where_the_tool_is(
+    stage: Stage, scripted: Scripted
+) -> None:
+    """In a rolling deploy, a call comes to a worker that does not have the tool, and must never be
+    repeated.
+    """
     executed: list[str] = []
 
     @tool(needs_approval=True, idempotent=False)
@@ -121,7 +139,9 @@ async def test_an_approved_call_is_executed_once_where_the_tool_is(stage: Stage,
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_a_guardrail_is_asked_where_it_is(stage: Stage, scripted: Scripted, is_async: bool) -> None:
+async def test_a_guardrail_is_asked_where_it_is(
+    stage: Stage, scripted: Scripted, is_async: bool
+) -> None:
     judged: list[str] = []
 
     def judge(messages: object) -> GuardrailResult:
@@ -140,7 +160,9 @@ async def test_a_guardrail_is_asked_where_it_is(stage: Stage, scripted: Scripted
 
     clear_tools()  # A process has one registry, and here it stands for two.
     async with stage.worker([pay], guardrails=strict):
-        run = await stage.start(scripted_agent(scripted(ask_first("pay")), ["pay"]), guardrails="strict")
+        run = await stage.start(
+            scripted_agent(scripted(ask_first("pay")), ["pay"]), guardrails="strict"
+        )
 
         async def waits() -> bool:
             return bool((await run.status()).pending_approvals)
@@ -157,21 +179,35 @@ async def test_a_guardrail_is_asked_where_it_is(stage: Stage, scripted: Scripted
 @pytest.mark.parametrize(
     ("missing", "named", "typed"),
     [
-        ({"guardrails": "strict"}, ["guardrails 'strict'"], ["--guardrails MODULE:strict", "(registered: lax)"]),
-        ({"compactor": "short"}, ["compactor 'short'"], ["--compactor MODULE:short", "(registered: long)"]),
+        (
+            {"guardrails": "strict"},
+            ["guardrails 'strict'"],
+            ["--guardrails MODULE:strict", "(registered: lax)"],
+        ),
+        (
+            {"compactor": "short"},
+            ["compactor 'short'"],
+            ["--compactor MODULE:short", "(registered: long)"],
+        ),
         (
             {"guardrails": "strict", "compactor": "short"},
             ["guardrails 'strict'", "compactor 'short'"],
             ["create_worker(guardrails={'strict': …})", "create_worker(compactors={'short': …})"],
         ),
-        ({"guardrails": "lax", "compactor": "short"}, ["compactor 'short'"], ["no compactor named 'short'"]),
+        (
+            {"guardrails": "lax", "compactor": "short"},
+            ["compactor 'short'"],
+            ["no compactor named 'short'"],
+        ),
     ],
 )
 async def test_hooks_that_no_worker_has_fail_with_their_own_kind(
     stage: Stage, scripted: Scripted, missing: dict[str, str], named: list[str], typed: list[str]
 ) -> None:
     model = scripted([])
-    async with stage.worker(guardrails={"lax": Guardrails()}, compactors={"long": lambda messages: "much"}):
+    async with stage.worker(
+        guardrails={"lax": Guardrails()}, compactors={"long": lambda messages: "much"}
+    ):
         run = await stage.start(scripted_agent(model), missing_tool_grace=0.2, **missing)
         with pytest.raises(RunError) as caught:
             await run.result()
@@ -179,7 +215,9 @@ async def test_hooks_that_no_worker_has_fail_with_their_own_kind(
     assert all(text in str(caught.value) for text in typed), caught.value
     assert stage.task_queue in str(caught.value)
     said = [event.data["message"] for event in await run.events() if event.type == "status"]
-    assert said == [f"Waiting for a worker of the task queue {stage.task_queue!r} that has {', '.join(named)}"]
+    assert said == [
+        f"Waiting for a worker of the task queue {stage.task_queue!r} that has {', '.join(named)}"
+    ]
     assert model.requests == []
 
 
@@ -189,8 +227,12 @@ LONG = [
 ]
 
 
-async def run_that_compacts_elsewhere(stage: Stage, scripted: Scripted, **options: float) -> RunHandle:
-    """A run whose first worker had the compactor, and is gone when the conversation is to be trimmed."""
+async def run_that_compacts_elsewhere(
+    stage: Stage, scripted: Scripted, **options: float
+) -> RunHandle:
+    """A run whose first worker had the compactor, and is gone when the conversation is to be
+    trimmed.
+    """
 
     @tool(needs_approval=True)
     def pay(text: str = "") -> str:
@@ -199,7 +241,11 @@ async def run_that_compacts_elsewhere(stage: Stage, scripted: Scripted, **option
     clear_tools()  # A process has one registry, and here it stands for two.
     async with stage.worker([pay], compactors={"short": lambda messages: "the first worker's"}):
         run = await stage.start(
-            scripted_agent(scripted(ask_first("pay")), ["pay"]), LONG, compactor="short", context_budget=3000, **options
+            scripted_agent(scripted(ask_first("pay")), ["pay"]),
+            LONG,
+            compactor="short",
+            context_budget=3000,
+            **options,
         )
 
         async def waits() -> bool:
@@ -213,35 +259,46 @@ def pay(text: str = "") -> str:
     return "z" * 400
 
 
-async def test_a_compaction_waits_for_a_worker_that_has_the_compactor(stage: Stage, scripted: Scripted) -> None:
+async def test_a_compaction_waits_for_a_worker_that_has_the_compactor(
+    stage: Stage, scripted: Scripted
+) -> None:
     run = await run_that_compacts_elsewhere(stage, scripted)
     async with stage.worker({"pay": pay}):
         await run.approve("call_pay")
         assert (await missing(run)).what == ["compactor 'short'"]
-        async with stage.another_worker({"pay": pay}, compactors={"short": lambda messages: "the other worker's"}):
+        async with stage.another_worker(
+            {"pay": pay}, compactors={"short": lambda messages: "the other worker's"}
+        ):
             result = await run.result()
     assert any("the other worker's" in message.text for message in result.messages)
-    assert [event.type for event in await run.events() if event.type.startswith("compaction")][-1] == (
-        "compaction_complete"
-    )
+    assert [event.type for event in await run.events() if event.type.startswith("compaction")][
+        -1
+    ] == ("compaction_complete")
 
 
-async def test_after_the_grace_the_built_in_summary_replaces_the_compactors(stage: Stage, scripted: Scripted) -> None:
+async def test_after_the_grace_the_built_in_summary_replaces_the_compactors(
+    stage: Stage, scripted: Scripted
+) -> None:
     run = await run_that_compacts_elsewhere(stage, scripted, missing_tool_grace=0.3)
     async with stage.worker({"pay": pay}):
         await run.approve("call_pay")
         assert (await run.result()).output == "done"
-    failed = [event.data["message"] for event in await run.events() if event.type == "compaction_failed"]
+    failed = [
+        event.data["message"] for event in await run.events() if event.type == "compaction_failed"
+    ]
     assert len(failed) == 1
     assert "no compactor named 'short' on this worker" in failed[0]
     assert "0.3 s" in failed[0]
 
 
-async def test_a_worker_that_names_its_tools_has_no_others(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+async def test_a_worker_that_names_its_tools_has_no_others(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
     """`@tool` has registered both when the file was imported."""
     file = tmp_path / "both_tools.py"
     file.write_text(
-        'from perdure import tool\n\n@tool\ndef one(text: str = ""): ...\n\n@tool\ndef other(text: str = ""): ...\n'
+        'from perdure import tool\n\n@tool\ndef one(text: str = ""): ...\n\n@tool\ndef other(text: '
+        'str = ""): ...\n'
     )
     try:
         code = load_user_code([f"{file}:one"])

@@ -57,16 +57,21 @@ async def test_two_workers_share_one_rate(stage: Stage, scripted: Scripted) -> N
         began = time.monotonic()
         runs = [await stage.start(scripted_agent(model)) for _ in range(12)]
         await all_results(runs)
-    # The permits of one second come at once, the others at their rate: what is slow here only makes it longer.
+    # The permits of one second come at once, the others at their rate: what is slow here only makes
+    # it longer.
     assert time.monotonic() - began > (12 - 5) / 5.0
     assert len(model.requests) == 12
-    assert [await permits(run) for run in runs] == 12 * [{rate_queue(stage.task_queue, "openai"): 1}]
+    assert [await permits(run) for run in runs] == 12 * [
+        {rate_queue(stage.task_queue, "openai"): 1}
+    ]
 
 
 @pytest.mark.trial
 @pytest.mark.timeout(300)
 async def test_a_hundred_runs_keep_to_a_rate_and_use_it(stage: Stage, scripted: Scripted) -> None:
-    model = scripted(lambda request: asks(call("echo", text="x")) if request.step < 3 else says("done"))
+    model = scripted(
+        lambda request: asks(call("echo", text="x")) if request.step < 3 else says("done")
+    )
     paced = {"tools": {"echo": echo}, "model_rate": {"openai": 20.0}}
     async with stage.worker(**paced), stage.another_worker(**paced):
         runs = [await stage.start(scripted_agent(model, ["echo"])) for _ in range(100)]
@@ -87,15 +92,24 @@ async def test_each_attempt_of_a_call_takes_a_permit(stage: Stage, scripted: Scr
     assert await permits(run) == {rate_queue(stage.task_queue, "openai/scripted"): 3}
 
 
-async def test_a_call_that_is_lost_with_its_worker_takes_another_permit(stage: Stage, scripted: Scripted) -> None:
+async def test_a_call_that_is_lost_with_its_worker_takes_another_permit(
+    stage: Stage, scripted: Scripted
+) -> None:
     model = scripted([[says("too slow", delay=30), says("done")]])
-    async with stage.worker(model_rate={"openai": FAST}, graceful_shutdown_timeout=timedelta(milliseconds=100)):
+    async with stage.worker(
+        model_rate={"openai": FAST}, graceful_shutdown_timeout=timedelta(milliseconds=100)
+    ):
         run = await stage.start(scripted_agent(model))
         await asyncio.to_thread(model.wait_until, lambda: len(model.requests) == 1)
     async with stage.worker(model_rate={"openai": FAST}):
         assert (await run.result()).output == "done"
     assert await permits(run) == {rate_queue(stage.task_queue, "openai"): 2}
-    assert [event.type for event in await run.events()] == ["llm_start", "llm_complete", "messages_updated", "done"]
+    assert [event.type for event in await run.events()] == [
+        "llm_start",
+        "llm_complete",
+        "messages_updated",
+        "done",
+    ]
 
 
 async def test_only_what_is_named_is_paced(stage: Stage, scripted: Scripted) -> None:
@@ -108,18 +122,26 @@ async def test_only_what_is_named_is_paced(stage: Stage, scripted: Scripted) -> 
     assert not await permits(other)
 
 
-async def test_an_agent_that_compacts_takes_permits_of_its_own_rate(stage: Stage, scripted: Scripted) -> None:
+async def test_an_agent_that_compacts_takes_permits_of_its_own_rate(
+    stage: Stage, scripted: Scripted
+) -> None:
     model = scripted(lambda request: says("a summary" if request.api == "anthropic" else "done"))
     long = [Message.user(str(number) * 400) for number in range(6)]
-    compactor = scripted_agent(model, wire="anthropic", instructions="system:\nSummarise: {{conversation}}")
+    compactor = scripted_agent(
+        model, wire="anthropic", instructions="system:\nSummarise: {{conversation}}"
+    )
     rates = {"openai": FAST, "anthropic": FAST}
     async with stage.worker(compactors={"agent": compactor}, model_rate=rates):
         run = await stage.start(scripted_agent(model), long, context_budget=1000, compactor="agent")
         await run.result()
-    assert await permits(run) == {rate_queue(stage.task_queue, name): 1 for name in ("openai", "anthropic")}
+    assert await permits(run) == {
+        rate_queue(stage.task_queue, name): 1 for name in ("openai", "anthropic")
+    }
 
 
-async def test_a_run_that_waits_for_a_permit_says_so_and_can_be_cancelled(stage: Stage, scripted: Scripted) -> None:
+async def test_a_run_that_waits_for_a_permit_says_so_and_can_be_cancelled(
+    stage: Stage, scripted: Scripted
+) -> None:
     model = scripted([says("done")])
     async with stage.worker(model_rate={"openai": SLOW}):
         runs = [await stage.start(scripted_agent(model)) for _ in range(8)]
@@ -134,7 +156,9 @@ async def test_a_run_that_waits_for_a_permit_says_so_and_can_be_cancelled(stage:
     assert len(model.requests) < 8
 
 
-async def test_a_wait_for_a_permit_ends_with_the_time_of_the_run(stage: Stage, scripted: Scripted) -> None:
+async def test_a_wait_for_a_permit_ends_with_the_time_of_the_run(
+    stage: Stage, scripted: Scripted
+) -> None:
     model = scripted([says("done")])
     async with stage.worker(model_rate={"openai": SLOW}):
         runs = [await stage.start(scripted_agent(model), max_seconds=3.0) for _ in range(8)]
@@ -144,7 +168,9 @@ async def test_a_wait_for_a_permit_ends_with_the_time_of_the_run(stage: Stage, s
     assert all("waited for a permit" in str(end.reason) for end in late)
 
 
-async def test_where_nobody_gives_permits_a_run_says_so_and_goes_on(stage: Stage, scripted: Scripted) -> None:
+async def test_where_nobody_gives_permits_a_run_says_so_and_goes_on(
+    stage: Stage, scripted: Scripted
+) -> None:
     model = scripted([asks(call("echo", text="x")), says("done")])
     plugin = PerdurePlugin(tools={"echo": echo}, model_rate={"openai": FAST})
     plugin.rates = {}  # What it tells of rates is that of a worker that has left.
@@ -164,12 +190,21 @@ def test_a_rate_of_an_unknown_provider_is_refused(stage: Stage) -> None:
 
 @pytest.mark.parametrize(
     ("model", "rate"),
-    [("openai/big", "openai/big"), ("openai/small", "openai"), ("anthropic/claude", "anthropic"), ("azure/x", None)],
+    [
+        ("openai/big", "openai/big"),
+        ("openai/small", "openai"),
+        ("anthropic/claude", "anthropic"),
+        ("azure/x", None),
+    ],
 )
-def test_a_run_that_goes_on_with_another_model_takes_permits_of_its_rate(model: str, rate: str | None) -> None:
+def test_a_run_that_goes_on_with_another_model_takes_permits_of_its_rate(
+    model: str, rate: str | None
+) -> None:
     provider, id = model.split("/")
     names = {"model": "openai/big", "fallback 1": "openai", "compactor": "anthropic"}
     before = {call: rate_queue("q", name) for call, name in names.items()}
     after = paced_with(before, Model(provider=provider, id=id))
     others = {call: name for call, name in names.items() if call != "model"}
-    assert {call: rate_of(queue) for call, queue in after.items()} == others | ({"model": rate} if rate else {})
+    assert {call: rate_of(queue) for call, queue in after.items()} == others | (
+        {"model": rate} if rate else {}
+    )

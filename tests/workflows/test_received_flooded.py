@@ -1,4 +1,6 @@
-"""A flood that one workflow task cannot read, sent by anybody: it is dropped, and no decision or cancellation is."""
+"""A flood that one workflow task cannot read, sent by anybody: it is dropped, and no decision or
+cancellation is.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def _appended(message: dict[str, Any], count: int) -> dict[str, Any]:
 
 
 async def decide(stage: Stage, id: str) -> None:
-    """Approve, and again while no worker answers: on a busy machine, to fetch and weigh a flood takes a while."""
+    """Approve, and again while no worker answers: on a busy machine, to fetch and weigh a flood
+    takes a while.
+    """
     while True:
         try:
             await get_run(stage.client, id).approve("1")
@@ -86,7 +90,9 @@ async def test_a_flood_of_signals_hinders_no_decision(
     assert "too much to read at once" in caplog.text
 
 
-async def test_cancel_ends_a_flooded_run(stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture) -> None:
+async def test_cancel_ends_a_flooded_run(
+    stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
     """Flooded while a worker is there; an update is refused."""
     async with stage.worker([approve]):
         run = await stage.start(scripted_agent(scripted(WAITS), [APPROVED]))
@@ -97,10 +103,14 @@ async def test_cancel_ends_a_flooded_run(stage: Stage, scripted: Scripted, caplo
         await run.cancel()
         with pytest.raises(RunCancelled):
             await run.result()
-    assert "TMPRL1101" not in caplog.text  # The server may fail a task that closes the run while something comes.
+    assert (
+        "TMPRL1101" not in caplog.text
+    )  # The server may fail a task that closes the run while something comes.
 
 
-async def test_a_large_text_is_read_whatever_it_consists_of(stage: Stage, scripted: Scripted) -> None:
+async def test_a_large_text_is_read_whatever_it_consists_of(
+    stage: Stage, scripted: Scripted
+) -> None:
     model = scripted(WAITS)
     async with stage.worker([approve]):
         run = await stage.start(scripted_agent(model, [APPROVED]))
@@ -123,7 +133,9 @@ async def test_a_session_reads_messages_after_what_strangers_send(
 ) -> None:
     """What is sent meanwhile is refused for now, and sent again."""
     agent = scripted_agent(scripted(lambda request: says("Read.")))
-    talk = session(stage.client, agent, f"{stage.task_queue}-talk", task_queue=stage.task_queue, patience=60)
+    talk = session(
+        stage.client, agent, f"{stage.task_queue}-talk", task_queue=stage.task_queue, patience=60
+    )
     async with stage.worker():
         await (await talk.send("Read these.")).result()
     for _ in range(4):
@@ -134,7 +146,9 @@ async def test_a_session_reads_messages_after_what_strangers_send(
     await asyncio.sleep(0.2)
     async with stage.worker():
         assert (await (await sending).result()).output == "Read."
-        assert [message.text[:2] for message in await talk.messages() if message.role == "user"] == ["Re", '""']
+        assert [
+            message.text[:2] for message in await talk.messages() if message.role == "user"
+        ] == ["Re", '""']
     assert "TMPRL1101" not in caplog.text
     assert not await failed_tasks(stage.client.get_workflow_handle(talk.id))
 
@@ -142,7 +156,10 @@ async def test_a_session_reads_messages_after_what_strangers_send(
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        (SEND, {"text": "a", "id": "1", "setup": {"agent": {"name": "a"}, "messages": [{}] * 160_000}}),
+        (
+            SEND,
+            {"text": "a", "id": "1", "setup": {"agent": {"name": "a"}, "messages": [{}] * 160_000}},
+        ),
         (SEND, {"text": "a", "id": "1", "setup": {"agent": {"name": "a", "tools": [1] * 400_000}}}),
         (HAND_OVER, {"turn": 2, "reference": _appended({}, 160_000)}),
         (HAND_OVER, {"turn": 2, "reference": _appended({"role": "user"}, 90_000)}),
@@ -150,10 +167,16 @@ async def test_a_session_reads_messages_after_what_strangers_send(
     ids=["messages", "tools", "wrong parts", "parts"],
 )
 async def test_what_takes_long_to_check_hinders_no_session(
-    stage: Stage, scripted: Scripted, name: str, value: dict[str, Any], caplog: pytest.LogCaptureFixture
+    stage: Stage,
+    scripted: Scripted,
+    name: str,
+    value: dict[str, Any],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     agent = scripted_agent(scripted(lambda request: says("Read.")))
-    talk = session(stage.client, agent, f"{stage.task_queue}-talk", task_queue=stage.task_queue, patience=30)
+    talk = session(
+        stage.client, agent, f"{stage.task_queue}-talk", task_queue=stage.task_queue, patience=30
+    )
     junk = in_json(json.dumps(value, separators=(",", ":")).encode())
     async with stage.worker():
         await (await talk.send("Read this.")).result()
@@ -167,13 +190,20 @@ async def test_what_takes_long_to_check_hinders_no_session(
 
 
 async def test_what_others_send_beside_a_text_is_short(stage: Stage, scripted: Scripted) -> None:
-    """A session that carries long ids to its next link has no room to carry those of all messages."""
+    """A session that carries long ids to its next link has no room to carry those of all
+    messages.
+    """
     agent = scripted_agent(scripted(lambda request: says("Read.")))
     talk = session(stage.client, agent, f"{stage.task_queue}-talk", task_queue=stage.task_queue)
     async with stage.worker():
         await (await talk.send("Read this.")).result()
-        for junk in ({"text": "a", "id": "x" * 201}, {"text": "a", "id": "1", "traceparent": "x" * 500}):
-            refused = await send_update(stage.client, talk.id, SEND, in_json(json.dumps(junk).encode()))
+        for junk in (
+            {"text": "a", "id": "x" * 201},
+            {"text": "a", "id": "1", "traceparent": "x" * 500},
+        ):
+            refused = await send_update(
+                stage.client, talk.id, SEND, in_json(json.dumps(junk).encode())
+            )
             assert "characters, at most" in refused
         run = await talk.send("x" * 600_000, while_busy="queue")  # It needs not wait.
         assert (await run.result()).output == "Read."

@@ -10,7 +10,10 @@ from pathlib import Path
 import zstandard
 from temporalio.api.common.v1 import Payload, Payloads, WorkflowExecution
 from temporalio.api.update.v1 import Input, Meta, Request, WaitPolicy
-from temporalio.api.workflowservice.v1 import SignalWorkflowExecutionRequest, UpdateWorkflowExecutionRequest
+from temporalio.api.workflowservice.v1 import (
+    SignalWorkflowExecutionRequest,
+    UpdateWorkflowExecutionRequest,
+)
 from temporalio.client import Client
 
 from perdure.payloads.converter import ENCODING, ZstdCodec, data_converter
@@ -95,7 +98,9 @@ async def test_junk_is_dropped_and_the_run_goes_on(stage: Stage, scripted: Scrip
         return "waited"
 
     async with stage.worker([wait]):
-        run = await stage.start(scripted_agent(scripted([asks(call("wait")), says("done")]), ["wait"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("wait")), says("done")]), ["wait"])
+        )
         await reached.wait()
         for junk in JUNK.values():
             for signal in (STEER, APPROVAL, "unheard_of"):
@@ -119,10 +124,15 @@ async def test_many_payloads_together_have_one_bound() -> None:
     half = Payload(metadata={"encoding": b"binary/plain"}, data=bytes(MAX_UNPACKED_BYTES // 2))
     packed = compressed(half.SerializeToString())
     decoded = await ZstdCodec().decode([packed] * 5)
-    assert [payload.metadata["encoding"] for payload in decoded] == [b"binary/plain", *[ENCODING] * 4]
+    assert [payload.metadata["encoding"] for payload in decoded] == [
+        b"binary/plain",
+        *[ENCODING] * 4,
+    ]
 
 
-async def test_a_reference_to_what_nobody_has_stored(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+async def test_a_reference_to_what_nobody_has_stored(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
     converter = data_converter(storage=tmp_path.as_uri())
     [reference] = await converter.encode([SteeringMessage(text=noise(600_000))])
     [stored] = [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -139,7 +149,9 @@ async def test_a_reference_to_what_nobody_has_stored(stage: Stage, scripted: Scr
         return "waited"
 
     async with here.worker([wait]):
-        run = await here.start(scripted_agent(scripted([asks(call("wait")), says("done")]), ["wait"]))
+        run = await here.start(
+            scripted_agent(scripted([asks(call("wait")), says("done")]), ["wait"])
+        )
         await reached.wait()
         for signal in (STEER, APPROVAL, "unheard_of"):
             await send_signal(here.client, run.id, signal, reference)

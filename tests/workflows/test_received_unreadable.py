@@ -1,4 +1,6 @@
-"""What anybody may send and no worker can read, or only another one: it is dropped, and stops nothing."""
+"""What anybody may send and no worker can read, or only another one: it is dropped, and stops
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -41,16 +43,21 @@ UNREADABLE = {
         metadata={"encoding": b"json/external-storage-reference"},
         data=b'{"driver_name": "nobody", "driver_claim": {"claim_data": {}}}',
     ),
-    "a broken reference": Payload(metadata={"encoding": b"json/protobuf", "messageType": REFERENCE}, data=b"{"),
+    "a broken reference": Payload(
+        metadata={"encoding": b"json/protobuf", "messageType": REFERENCE}, data=b"{"
+    ),
     "marked as a reference": Payload(
-        metadata={"encoding": b"json/plain", "__temporal_external_storage_reference": b"true"}, data=b"{}"
+        metadata={"encoding": b"json/plain", "__temporal_external_storage_reference": b"true"},
+        data=b"{}",
     ),
 }
 WAITS = [asks(call("approve", "1")), says("done")]
 
 
 @pytest.fixture(params=["clear", "encrypted"])
-async def waiting(request: pytest.FixtureRequest, client: Client, task_queue: str) -> AsyncIterator[Stage]:
+async def waiting(
+    request: pytest.FixtureRequest, client: Client, task_queue: str
+) -> AsyncIterator[Stage]:
     """The stage, with a key or without."""
     stage = Stage(with_key(client, *([KEY] if request.param == "encrypted" else [])), task_queue)
     yield stage
@@ -125,10 +132,15 @@ async def test_a_session_goes_on(client: Client, task_queue: str, scripted: Scri
         await session.handle.cancel()
 
 
-async def test_a_key_is_changed_while_a_run_waits(client: Client, task_queue: str, scripted: Scripted) -> None:
+async def test_a_key_is_changed_while_a_run_waits(
+    client: Client, task_queue: str, scripted: Scripted
+) -> None:
     """A message with a key that the run has never used is read where it can be."""
     new = new_key("new")
-    stage, rotated = Stage(with_key(client, KEY, new), task_queue), Stage(with_key(client, new, KEY), task_queue)
+    stage, rotated = (
+        Stage(with_key(client, KEY, new), task_queue),
+        Stage(with_key(client, new, KEY), task_queue),
+    )
     async with stage.worker([approve], max_cached_workflows=0):
         run = await stage.start(scripted_agent(scripted(WAITS), [APPROVED]))
         await asked(run)

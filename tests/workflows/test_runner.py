@@ -1,4 +1,6 @@
-"""Tasks that take longer than the SDK's detector of deadlocks allows, and those of a worker that has failed."""
+"""Tasks that take longer than the SDK's detector of deadlocks allows, and those of a worker that
+has failed.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,15 @@ class Slow:
         await workflow.wait_condition(lambda: False)
 
 
-async def test_its_worker_ends(client: Client, task_queue: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_its_worker_ends(
+    client: Client, task_queue: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async with asyncio.timeout(30):
         async with Worker(
-            client, task_queue=task_queue, workflows=[Slow], unsandboxed_workflow_runner=OwnWorkflowRunner()
+            client,
+            task_queue=task_queue,
+            workflows=[Slow],
+            unsandboxed_workflow_runner=OwnWorkflowRunner(),
         ):
             run = await client.start_workflow(Slow.run, id=task_queue, task_queue=task_queue)
             async with asyncio.timeout(20):
@@ -57,7 +64,9 @@ class Asks:
     @workflow.run
     async def run(self) -> str:
         return await workflow.execute_local_activity(
-            ask, start_to_close_timeout=timedelta(minutes=5), retry_policy=RetryPolicy(maximum_attempts=2)
+            ask,
+            start_to_close_timeout=timedelta(minutes=5),
+            retry_policy=RetryPolicy(maximum_attempts=2),
         )
 
 
@@ -68,7 +77,9 @@ def _fail() -> None:
 async def test_another_worker_goes_on_where_one_has_failed(
     client: Client, task_queue: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The first attempt breaks the worker's threads, and with them the worker; the SDK answers for the second one."""
+    """The first attempt breaks the worker's threads, and with them the worker; the SDK answers for
+    the second one.
+    """
 
     def worker(threads: ThreadPoolExecutor) -> Worker:
         return Worker(

@@ -49,9 +49,12 @@ class Decides:
 def _as_one_task(events: list[HistoryEvent]) -> list[HistoryEvent]:
     """Return the history that it is where the decision comes in the task that brings the result.
 
-    So Temporal records it where that task has waited too long for the worker that knows the workflow.
+    So Temporal records it where that task has waited too long for the worker that knows the
+    workflow.
     """
-    memo = next(e for e in events if e.event_type == EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED)
+    memo = next(
+        e for e in events if e.event_type == EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED
+    )
     accepted = next(e for e in events if e.event_type == UPDATES[0])
     gone = accepted.event_id - memo.event_id - 1
     assert gone > 0
@@ -59,9 +62,13 @@ def _as_one_task(events: list[HistoryEvent]) -> list[HistoryEvent]:
     rest = events[accepted.event_id - 1 :]
     for event in rest:
         event.event_id -= gone
-    accepted.workflow_execution_update_accepted_event_attributes.accepted_request_sequencing_event_id = task - 2
+    accepted.workflow_execution_update_accepted_event_attributes.accepted_request_sequencing_event_id = (
+        task - 2
+    )
     completed = next(e for e in rest if e.event_type == UPDATES[1])
-    completed.workflow_execution_update_completed_event_attributes.accepted_event_id = accepted.event_id
+    completed.workflow_execution_update_completed_event_attributes.accepted_event_id = (
+        accepted.event_id
+    )
     rest[-1].workflow_execution_completed_event_attributes.workflow_task_completed_event_id = task
     return [*events[: memo.event_id], *rest]
 
@@ -87,7 +94,9 @@ async def test_a_decision_in_the_task_that_brings_a_result(client: Client, task_
     await Replayer(workflows=[Decides], plugins=[PerdurePlugin()]).replay_workflow(history)
     plain = Replayer(workflows=[Decides], unsandboxed_workflow_runner=UnsandboxedWorkflowRunner())
     result = await plain.replay_workflow(history, raise_on_replay_failure=False)
-    assert "Nondeterminism" in str(result.replay_failure)  # the SDK's own order, without which this shows nothing
+    assert "Nondeterminism" in str(
+        result.replay_failure
+    )  # the SDK's own order, without which this shows nothing
 
 
 def _job(kind: str) -> WorkflowActivationJob:
@@ -105,13 +114,23 @@ def _job(kind: str) -> WorkflowActivationJob:
         ([], [[]]),
         (["notify_has_patch"], [["notify_has_patch"]]),
         (["local", "notify_has_patch"], [["notify_has_patch", "resolve_activity"]]),
-        (["initialize_workflow", "notify_has_patch"], [["notify_has_patch", "initialize_workflow"]]),
+        (
+            ["initialize_workflow", "notify_has_patch"],
+            [["notify_has_patch", "initialize_workflow"]],
+        ),
         (
             ["do_update", "signal_workflow", "resolve_activity", "local", "notify_has_patch"],
-            [["notify_has_patch", "resolve_activity"], ["signal_workflow", "resolve_activity"], ["do_update"]],
+            [
+                ["notify_has_patch", "resolve_activity"],
+                ["signal_workflow", "resolve_activity"],
+                ["do_update"],
+            ],
         ),
         (["query_workflow", "do_update"], [["do_update"], ["query_workflow"]]),
     ],
 )
 def test_patches_are_known_before_anything_is_done(come: list[str], parts: list[list[str]]) -> None:
-    assert [[job.WhichOneof("variant") for job in part] for part in parts_of([_job(kind) for kind in come])] == parts
+    assert [
+        [job.WhichOneof("variant") for job in part]
+        for part in parts_of([_job(kind) for kind in come])
+    ] == parts

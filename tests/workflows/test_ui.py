@@ -1,4 +1,6 @@
-"""Where a run stands, in the current details that Temporal keeps of it, and in the summaries of its history."""
+"""Where a run stands, in the current details that Temporal keeps of it, and in the summaries of its
+history.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,16 @@ async def details(stage: Stage, run: RunHandle) -> str:
 async def summaries(stage: Stage, run: RunHandle, type: EventType.ValueType) -> list[str]:
     convert = stage.client.data_converter.payload_converter.from_payload
     history = await stage.client.get_workflow_handle(run.id).fetch_history()
-    return [convert(event.user_metadata.summary, str) for event in history.events if event.event_type == type]
+    return [
+        convert(event.user_metadata.summary, str)
+        for event in history.events
+        if event.event_type == type
+    ]
 
 
-async def test_a_run_that_is_held_up_says_why_and_until_when(stage: Stage, scripted: Scripted) -> None:
+async def test_a_run_that_is_held_up_says_why_and_until_when(
+    stage: Stage, scripted: Scripted
+) -> None:
     model = scripted([asks("look", text="sky"), ScriptedReply(status=503)])
     async with stage.worker({"look": lambda text="": "seen"}):
         run = await stage.start(scripted_agent(model, ["look"]), retry_base_seconds=60.0)
@@ -66,7 +74,9 @@ async def test_a_run_that_is_held_up_says_why_and_until_when(stage: Stage, scrip
 
 async def test_a_failed_run_says_why(stage: Stage, scripted: Scripted) -> None:
     async with stage.worker():
-        run = await stage.start(scripted_agent(scripted([[ScriptedReply(status=503)]])), max_llm_retries=1)
+        run = await stage.start(
+            scripted_agent(scripted([[ScriptedReply(status=503)]])), max_llm_retries=1
+        )
         with pytest.raises(ExecuteError):
             await run.result()
         assert "**failed** at 20" in await details(stage, run)
@@ -74,7 +84,9 @@ async def test_a_failed_run_says_why(stage: Stage, scripted: Scripted) -> None:
 
 async def test_a_call_that_is_tried_again_says_so(stage: Stage, scripted: Scripted) -> None:
     async with stage.worker():
-        run = await stage.start(scripted_agent(scripted([[ScriptedReply(status=503), says("done")]])))
+        run = await stage.start(
+            scripted_agent(scripted([[ScriptedReply(status=503), says("done")]]))
+        )
         await run.result()
     calls = await summaries(stage, run, EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED)
     assert calls == ["iteration 1 · scripted", "iteration 1 · scripted · try 2"]

@@ -1,4 +1,6 @@
-"""What a person sees of a run in Temporal's own UI, in a browser: encrypted, and decoded by the codec server."""
+"""What a person sees of a run in Temporal's own UI, in a browser: encrypted, and decoded by the
+codec server.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ if TYPE_CHECKING:
 
 Scripted = Callable[[Script], ScriptedModel]
 KEY = new_key("ui")
-HOSTILE = "`x` | <img src=http://127.0.0.1:9/seen.png onerror=alert(1)> ![i](http://127.0.0.1:9/i.png)\n\n# <b>loud</b>"
+HOSTILE = (
+    "`x` | <img src=http://127.0.0.1:9/seen.png onerror=alert(1)> "
+    "![i](http://127.0.0.1:9/i.png)\n\n# <b>loud</b>"
+)
 
 
 def pay(amount: int) -> str:
@@ -41,7 +46,9 @@ def look(at: str) -> str:
 
 @pytest.fixture(scope="module")
 async def ui() -> AsyncIterator[tuple[Client, str]]:
-    """A server whose UI asks a codec server, an encrypting client of it, and where its UI shows runs."""
+    """A server whose UI asks a codec server, an encrypting client of it, and where its UI shows
+    runs.
+    """
     port = free_port()
     origin = f"http://127.0.0.1:{port}"
     codec = codec_app(data_converter(encryption=KEY), Access(), ui_origins=[origin])
@@ -68,18 +75,26 @@ async def open_run(page: Page, ui: tuple[Client, str], run_id: str, view: str) -
     await page.goto(f"{url}/{run_id}/{described.run_id}/{view}")
 
 
-async def test_an_encrypted_run_that_waits(ui: tuple[Client, str], page: Page, scripted: Scripted) -> None:
+async def test_an_encrypted_run_that_waits(
+    ui: tuple[Client, str], page: Page, scripted: Scripted
+) -> None:
     requested: list[str] = []
     page.on("request", lambda request: requested.append(request.url))
     stage = Stage(ui[0], "ui-waiting")
     replies: list[ScriptedReply] = [
-        asks(call("look", at="sky"), call("look", "second", at="sun"), call("look", "third", at=HOSTILE)),
+        asks(
+            call("look", at="sky"),
+            call("look", "second", at="sun"),
+            call("look", "third", at=HOSTILE),
+        ),
         asks(call("pay", amount=7)),
         says("done"),
     ]
     paying = {"name": "pay", "kind": "function", "perdure": {"approval": "always"}}
     async with stage.worker({"look": look, "pay": pay}):
-        run = await stage.start(scripted_agent(scripted(replies), [{"name": "look", "kind": "function"}, paying]))
+        run = await stage.start(
+            scripted_agent(scripted(replies), [{"name": "look", "kind": "function"}, paying])
+        )
 
         async def waits() -> bool:
             return bool((await run.status()).pending_approvals)

@@ -26,12 +26,20 @@ def chat(
     context: typer.Context,
     agent_file: Annotated[
         Path | None,
-        typer.Argument(metavar="[AGENT.prompty]", help="The agent's file; a session that is open has one already."),
+        typer.Argument(
+            metavar="[AGENT.prompty]",
+            help="The agent's file; a session that is open has one already.",
+        ),
     ] = None,
     session: options.SessionId = None,
     message: Annotated[
         list[str] | None,
-        typer.Option("--message", "-m", metavar="TEXT", help="Say this, print the answer, and end; - is all of stdin."),
+        typer.Option(
+            "--message",
+            "-m",
+            metavar="TEXT",
+            help="Say this, print the answer, and end; - is all of stdin.",
+        ),
     ] = None,
     close: Annotated[
         bool, typer.Option("--close", help="Close the session, after sending the messages of -m.")
@@ -44,11 +52,19 @@ def chat(
     compactor: options.Compactors = None,
     credentials: options.Credentials = None,
     task_queue: Annotated[
-        str | None, typer.Option("--task-queue", metavar="NAME", help="The task queue whose workers execute the runs.")
+        str | None,
+        typer.Option(
+            "--task-queue", metavar="NAME", help="The task queue whose workers execute the runs."
+        ),
     ] = None,
     idle_timeout: Annotated[
         float | None,
-        typer.Option("--idle-timeout", metavar="SECONDS", min=1, help="A session without a turn for so long closes."),
+        typer.Option(
+            "--idle-timeout",
+            metavar="SECONDS",
+            min=1,
+            help="A session without a turn for so long closes.",
+        ),
     ] = None,
     tenant: options.Tenant = None,
     priority: options.Priority = None,
@@ -62,8 +78,9 @@ def chat(
 ) -> None:
     """Talk with an agent.
 
-    Each turn is a durable run of a session, which stays when the terminal is closed: --session goes on with it, from
-    another terminal too. What is typed while the agent works, it reads before its next model call.
+    Each turn is a durable run of a session, which stays when the terminal is closed: --session goes
+    on with it, from another terminal too. What is typed while the agent works, it reads before its
+    next model call.
 
     Without a terminal, each line of stdin is a message, and the answers alone go to stdout.
     """
@@ -74,17 +91,23 @@ def chat(
         id=session,
         detach=False,
         as_json=as_json,
-        sources=CodeSources(tools or (), guardrails or (), compactor or (), scripted, mock, credentials),
+        sources=CodeSources(
+            tools or (), guardrails or (), compactor or (), scripted, mock, credentials
+        ),
         fields=chosen_fields(context),
         task_queue=task_queue,
         served={**served_as(tenant, None, priority), **read_deps(deps)},
         idle_timeout=idle_timeout,
         quiet=quiet,
         yes=yes,
-        on_terminal=not (message or close or as_json) and sys.stdin.isatty() and sys.stderr.isatty(),
+        on_terminal=not (message or close or as_json)
+        and sys.stdin.isatty()
+        and sys.stderr.isatty(),
         only_closes=close and not message,
     )
-    require_mocks(asked=mock, scripted=scripted, quiet=True)  # A session that is there may have been begun with --mock.
+    require_mocks(
+        asked=mock, scripted=scripted, quiet=True
+    )  # A session that is there may have been begun with --mock.
     execute(_chat(request, message or [], close=close, as_json=as_json))
 
 
@@ -113,4 +136,6 @@ async def _hold(request: ChatRequest, messages: list[str], *, close: bool, as_js
 
 
 def _say_where_it_is(session: str, command: str, *, closed: bool) -> None:
-    say(f"Session {session} is closed." if closed else f"Go on with the session: {command}", "faint")
+    say(
+        f"Session {session} is closed." if closed else f"Go on with the session: {command}", "faint"
+    )

@@ -1,4 +1,6 @@
-"""Opens a session to talk to: finds or starts it, with its agent and code, and a worker where one is needed."""
+"""Opens a session to talk to: finds or starts it, with its agent and code, and a worker where one
+is needed.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,14 @@ from ..problems import Failure, UsageProblem
 from ..run_options import run_options
 from ..server_connection import CommandMemo, ServerConnection, connect_to_server, read_memo
 from ..shared_options import DEFAULT_QUEUE
-from ..start import CodeSources, RunRequest, StartArguments, begin_with_file, hooks_of, recorded_code
+from ..start import (
+    CodeSources,
+    RunRequest,
+    StartArguments,
+    begin_with_file,
+    hooks_of,
+    recorded_code,
+)
 from ..user_code import say_mocks
 from ..worker_inside import worker_inside
 
@@ -74,7 +83,9 @@ def chat_command(session: str) -> str:
 
 @asynccontextmanager
 async def open_session(request: ChatRequest) -> AsyncIterator[Opened]:
-    """Within it, the session can be talked to. Raises as `load_checked` does, `UsageProblem`, `Failure`, `IsClosed`."""
+    """Within it, the session can be talked to. Raises as `load_checked` does, `UsageProblem`,
+    `Failure`, `IsClosed`.
+    """
     new = begin_with_file(request, read_given) if request.agent else None
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(connect_to_server())
@@ -87,17 +98,25 @@ async def open_session(request: ChatRequest) -> AsyncIterator[Opened]:
             memo = found.memo
             asked = found.agent if memo.has_code and not new else None
             title = f"The session {request.id}"
-            code = await recorded_code(server, title, asked, memo, CodeSources(), yes=request.yes, quiet=True)
+            code = await recorded_code(
+                server, title, asked, memo, CodeSources(), yes=request.yes, quiet=True
+            )
         id = request.id or readable_id((new.agent.name if new else "") or Path(request.agent).stem)
-        inside = bool(code or memo.scripted or memo.mock) or await _has_no_other_worker(server, request, found, id)
+        inside = bool(code or memo.scripted or memo.mock) or await _has_no_other_worker(
+            server, request, found, id
+        )
         queue = request.task_queue or (found and found.task_queue) or _new_queue(id, inside=inside)
         if not (request.quiet or memo.scripted):
             say_mocks(honoured=memo.mock)
         agent = _serve_script(request, new, memo, found, stack)
         if inside:
-            await stack.enter_async_context(worker_inside(server, task_queue=queue, code=code, mock=memo.mock))
+            await stack.enter_async_context(
+                worker_inside(server, task_queue=queue, code=code, mock=memo.mock)
+            )
         grace = {"missing_tool_grace": 0.0} if inside else {}
-        options = run_options({"stream": request.on_terminal, **grace, **hooks_of(code), **request.fields})
+        options = run_options(
+            {"stream": request.on_terminal, **grace, **hooks_of(code), **request.fields}
+        )
         served = request.served or {}
         session = session_of(
             server.client,
@@ -124,7 +143,9 @@ def _require_agent(request: ChatRequest, found: FoundSession | None) -> None:
     if request.agent:
         return
     if not request.id:
-        raise UsageProblem("expected an agent's .prompty file, or --session with a session to go on with")
+        raise UsageProblem(
+            "expected an agent's .prompty file, or --session with a session to go on with"
+        )
     if found is None:
         raise Failure(
             f"there is no session {request.id!r}: name the agent that it is to begin with: "
@@ -132,12 +153,16 @@ def _require_agent(request: ChatRequest, found: FoundSession | None) -> None:
         )
     if found.has_ended:
         raise Failure(
-            f"session {request.id} is closed: name the agent that a new one is to begin with: perdure chat "
+            f"session {request.id} is closed: name the agent that a new one is to begin with: "
+            "perdure chat "
             f"AGENT.prompty --session {shell_word(request.id)}. "
             f"Read the conversation: {command_line('messages', request.id)}"
         )
     if request.fields or request.inputs or request.inputs_json:
-        raise UsageProblem("options and inputs are for an agent that is named: expected its .prompty file with them")
+        raise UsageProblem(
+            "options and inputs are for an agent that is named: expected its .prompty file with "
+            "them"
+        )
 
 
 def _new_queue(id: str, *, inside: bool) -> str:
@@ -162,7 +187,9 @@ def _serve_script(
     found: FoundSession | None,
     stack: AsyncExitStack,
 ) -> Agent | Path | None:
-    """Yield the agent, or None for the one that the session has; a scripted model is served while the stack is open."""
+    """Yield the agent, or None for the one that the session has; a scripted model is served while
+    the stack is open.
+    """
     if not memo.scripted:
         return Path(request.agent).resolve() if new else None
     if found and not found.has_ended and (endpoint := endpoint_of(found.agent)):
@@ -193,7 +220,9 @@ class FoundSession:
 
 
 async def find_session(server: ServerConnection, id: str) -> FoundSession | None:
-    """Find the latest session of that id; None when there is none. Raises `Failure` for the id of something else."""
+    """Find the latest session of that id; None when there is none. Raises `Failure` for the id of
+    something else.
+    """
     try:
         found = await server.client.get_workflow_handle(id).describe()
     except RPCError as error:
@@ -201,8 +230,13 @@ async def find_session(server: ServerConnection, id: str) -> FoundSession | None
             raise
         return None
     if found.workflow_type != SESSION_WORKFLOW:
-        raise Failure(f"{id!r} is the id of a run, expected that of a session: `perdure ls --sessions` lists them")
-    return FoundSession(found, await read_memo(found), await _agent(server.client, id, found.run_id))
+        raise Failure(
+            f"{id!r} is the id of a run, expected that of a session: `perdure ls --sessions` lists "
+            "them"
+        )
+    return FoundSession(
+        found, await read_memo(found), await _agent(server.client, id, found.run_id)
+    )
 
 
 async def _agent(client: Client, id: str, link: str) -> Agent:

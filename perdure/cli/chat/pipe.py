@@ -19,15 +19,21 @@ from .open import Opened
 _ALL_OF_STDIN = "-"
 
 
-async def say_all(opened: Opened, messages: AsyncIterator[str], *, quiet: bool, as_json: bool) -> int:
-    """Send one message after the other and print each answer; returns the exit code, 1 if any turn failed."""
+async def say_all(
+    opened: Opened, messages: AsyncIterator[str], *, quiet: bool, as_json: bool
+) -> int:
+    """Send one message after the other and print each answer; returns the exit code, 1 if any turn
+    failed.
+    """
     code = DONE
     async for text in messages:
         handle = await _send(opened, text)
         if not quiet:
             say(f"Run {handle.id}: {opened.server.place}", "strong")
         try:
-            await handle.fork_of()  # Whatever it is asked, the handle of a message that is queued waits for its run.
+            await (
+                handle.fork_of()
+            )  # Whatever it is asked, the handle of a message that is queued waits for its run.
             code = max(code, await follow(opened.server, handle, quiet=quiet, as_json=as_json))
         except (asyncio.CancelledError, Detached) as left:
             say(f"Run {handle.id} is under way. Go on with the session: {opened.command}")
@@ -42,7 +48,9 @@ async def _send(opened: Opened, text: str) -> RunHandle:
     id = uuid.uuid4().hex
     while True:
         try:
-            return await opened.session.send(text, while_busy="queue", message_id=id, by=this_user())
+            return await opened.session.send(
+                text, while_busy="queue", message_id=id, by=this_user()
+            )
         except SessionError as error:
             if error.kind != "unconfirmed":
                 raise
@@ -54,7 +62,9 @@ async def _send(opened: Opened, text: str) -> RunHandle:
 
 
 async def messages_of(messages: Sequence[str]) -> AsyncIterator[str]:
-    """Those of the command line; `-` is all of stdin. Raises `UsageProblem` for one without text."""
+    """Those of the command line; `-` is all of stdin. Raises `UsageProblem` for one without
+    text.
+    """
     for each in messages:
         text = sys.stdin.read() if each == _ALL_OF_STDIN else each
         if not text.strip():
@@ -74,7 +84,9 @@ async def lines_of_stdin() -> AsyncIterator[str]:
 
 
 def _read(lines: asyncio.Queue[str | None], loop: asyncio.AbstractEventLoop) -> None:
-    """Put each line into the queue; without Python's buffer, which can't be left while a thread waits for it."""
+    """Put each line into the queue; without Python's buffer, which can't be left while a thread
+    waits for it.
+    """
     text = b""
     while more := os.read(sys.stdin.fileno(), 65536):
         *whole, text = (text + more).split(b"\n")

@@ -65,7 +65,9 @@ class Commands:
             self._screen.below = lambda: [Line("    sending …")]
         id = self.unconfirmed.setdefault(text, uuid.uuid4().hex)
         try:
-            handle = await self._session.send(text, while_busy=while_busy, message_id=id, by=this_user())
+            handle = await self._session.send(
+                text, while_busy=while_busy, message_id=id, by=this_user()
+            )
         except SessionError as error:
             self._screen.below = list
             if error.kind != "unconfirmed":
@@ -96,7 +98,11 @@ class Commands:
         """Close the session."""
         self._following.is_closing = True
         await self._session.close()
-        say(f"    Session {self._session.id} takes no more messages, and ends when its work is done.", "faint")
+        say(
+            f"    Session {self._session.id} takes no more messages, and ends when its work is "
+            "done.",
+            "faint",
+        )
 
     async def quit(self, _: str) -> None:
         """Leave."""
@@ -107,7 +113,10 @@ class Commands:
         width = max(len(f"/{name} {command.takes}") for name, command in COMMANDS.items())
         for name, command in COMMANDS.items():
             say(f"    {f'/{name} {command.takes}'.ljust(width)}  {command.text}")
-        for line in (*_KEYS, f"The whole conversation: {command_line('messages', self._session.id)}"):
+        for line in (
+            *_KEYS,
+            f"The whole conversation: {command_line('messages', self._session.id)}",
+        ):
             say(f"    {line}")
 
 
@@ -118,20 +127,24 @@ class _Command(NamedTuple):
 
 
 COMMANDS = {
-    "queue": _Command(Commands.queue, "waits for a turn of its own, while a run is under way", "TEXT"),
+    "queue": _Command(
+        Commands.queue, "waits for a turn of its own, while a run is under way", "TEXT"
+    ),
     "cancel": _Command(Commands.cancel, "ends the run under way; the session goes on"),
     "close": _Command(Commands.close, "ends the session, after the run under way, and leaves"),
     "quit": _Command(Commands.quit, "leaves; the session stays (Ctrl-D too)"),
     "help": _Command(Commands.help, "this list"),
 }
 _KEYS = (
-    "Any other line is a message to the agent; a working agent reads it before its next model call.",
+    "Any other line is a message to the agent; a working agent reads it before its next model "
+    "call.",
     "Alt-Enter begins a new line. Ctrl-C drops what is being typed; twice, it leaves.",
 )
 
 _LEAVES = ("/quit",)
 _ADVICE = (
-    "Ctrl-C again, or Ctrl-D, leaves, and the session stays; /cancel ends the turn; /help lists all that can be typed"
+    "Ctrl-C again, or Ctrl-D, leaves, and the session stays; /cancel ends the turn; /help lists "
+    "all that can be typed"
 )
 
 
@@ -170,7 +183,9 @@ def before(messages: Sequence[Message], under_way: RunInput | None) -> Sequence[
     return messages
 
 
-async def _until_left(opened: Opened, following: Following, screen: Screen, unsent: list[str]) -> None:
+async def _until_left(
+    opened: Opened, following: Following, screen: Screen, unsent: list[str]
+) -> None:
     """Until the person leaves; `unsent` gets what nobody has confirmed by then.
 
     Raises what goes wrong with what is shown, or done, meanwhile.
@@ -186,7 +201,10 @@ async def _until_left(opened: Opened, following: Following, screen: Screen, unse
     finally:
         for task in tasks:
             task.cancel()
-        unsent += [*commands.unconfirmed, *(line for line in screen.unread() if line not in _LEAVES)]
+        unsent += [
+            *commands.unconfirmed,
+            *(line for line in screen.unread() if line not in _LEAVES),
+        ]
         await asyncio.wait(tasks)
 
 
@@ -209,10 +227,15 @@ def _say_how_to_go_on(opened: Opened, following: Following, unsent: Sequence[str
         say(f"This may not have arrived: {one_line(text)}", "bad")
     if following.unfinished:
         goes_on = (
-            "waits for a worker: it goes on when you come back" if opened.inside else "goes on without this command"
+            "waits for a worker: it goes on when you come back"
+            if opened.inside
+            else "goes on without this command"
         )
         say(f"Run {following.unfinished} {goes_on}.")
     if following.is_closing:
-        say(f"Session {opened.id} is closed. Read the conversation: {command_line('messages', opened.id)}")
+        say(
+            f"Session {opened.id} is closed. Read the conversation: "
+            f"{command_line('messages', opened.id)}"
+        )
     else:
         say(f"Session {opened.id} stays. Go on with it: {opened.command}")

@@ -1,4 +1,6 @@
-"""Shows the turns of a session as they come: what the agent writes, what it does, and what was said before."""
+"""Shows the turns of a session as they come: what the agent writes, what it does, and what was said
+before.
+"""
 
 from __future__ import annotations
 
@@ -61,13 +63,17 @@ def _first_lines(text: str) -> str:
     lines = text.strip("\n").split("\n")
     if len(lines) <= _LINES:
         return "\n".join(lines)
-    return "\n".join([*lines[: _LINES - 1], f"    … {count_of(len(lines) - _LINES + 1, 'more line')}"])
+    return "\n".join(
+        [*lines[: _LINES - 1], f"    … {count_of(len(lines) - _LINES + 1, 'more line')}"]
+    )
 
 
 class Following:
     """Follows one session for one terminal."""
 
-    def __init__(self, server: ServerConnection, session: Session, *, on_stdout: bool = False) -> None:
+    def __init__(
+        self, server: ServerConnection, session: Session, *, on_stdout: bool = False
+    ) -> None:
         self._on_stdout = on_stdout
         self._server = server
         self._session = session
@@ -88,7 +94,9 @@ class Following:
         self._begun.set()
 
     async def skip_what_is_over(self) -> RunInput | None:
-        """Show no run that has ended; returns what the one under way has begun with, if there is one."""
+        """Show no run that has ended; returns what the one under way has begun with, if there is
+        one.
+        """
         self.expect_run()
         described = await self._server.client.get_workflow_handle(self._session.id).describe()
         under_way = run_under_way(described)
@@ -99,7 +107,9 @@ class Following:
         return None
 
     async def follow(self, screen: Screen) -> None:
-        """Show one turn after the other until the person leaves, whether or not the server answers all the while."""
+        """Show one turn after the other until the person leaves, whether or not the server answers
+        all the while.
+        """
         while not screen.left.is_set():
             await self._begun.wait()
             self._begun.clear()
@@ -121,7 +131,10 @@ class Following:
         elif self.is_closing:
             screen.left.set()
         elif not self._begun.is_set():
-            say(f"    Session {self._session.id} is closed. The next message begins a new one.", "faint")
+            say(
+                f"    Session {self._session.id} is closed. The next message begins a new one.",
+                "faint",
+            )
 
     async def _turns(self, *, wait: bool) -> AsyncIterator[SessionRun]:
         client, id = self._server.client, self._session.id

@@ -22,7 +22,14 @@ from ..problems import DONE, FAILED
 from ..server_connection import ServerConnection, connect_to_server
 from .findings import Finding
 from .probe import probed_settings
-from .runs import failing_tasks, held_runs, of_workers, without_keys, without_what_they_need, without_workers
+from .runs import (
+    failing_tasks,
+    held_runs,
+    of_workers,
+    without_keys,
+    without_what_they_need,
+    without_workers,
+)
 from .server import examined_server
 from .workers import QueueState, ask_workers, queue_states
 
@@ -32,13 +39,19 @@ Report = JsonObject
 def doctor(
     task_queue: Annotated[
         list[str] | None,
-        typer.Option("--task-queue", metavar="NAME", help="Queues to look at besides those of open runs."),
+        typer.Option(
+            "--task-queue", metavar="NAME", help="Queues to look at besides those of open runs."
+        ),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, help="The maximum number of open runs to examine.")
+        int,
+        typer.Option("--limit", "-n", min=1, help="The maximum number of open runs to examine."),
     ] = 500,
     probe: Annotated[
-        bool, typer.Option("--probe/--no-probe", help="Measure the server's settings; not on Temporal Cloud.")
+        bool,
+        typer.Option(
+            "--probe/--no-probe", help="Measure the server's settings; not on Temporal Cloud."
+        ),
     ] = True,
     as_json: options.AsJson = False,
 ) -> None:
@@ -70,7 +83,8 @@ async def examined(
 ) -> tuple[Report, list[Finding]]:
     """Return what there is, and what is wrong with it, errors first. Raises `RPCError`.
 
-    A worker that has not polled within so many seconds is gone; None is what the server's polls take.
+    A worker that has not polled within so many seconds is gone; None is what the server's polls
+    take.
     """
     client = server.client
     about, findings = await examined_server(client, clock)
@@ -86,8 +100,15 @@ async def examined(
         ]
         _, found = await asyncio.gather(ask_workers(client, states, now), asyncio.gather(*asked))
         usual = 1.5 * launch.POLL_SECONDS if server.embedded else POLL_SECONDS
-        findings += [*of_workers(states), *without_workers(states, within or usual), *without_keys(states)]
-        findings += [*without_what_they_need(states), *(each for several in found for each in several)]
+        findings += [
+            *of_workers(states),
+            *without_workers(states, within or usual),
+            *without_keys(states),
+        ]
+        findings += [
+            *without_what_they_need(states),
+            *(each for several in found for each in several),
+        ]
     report = {"server": about, "queues": [_queue(state) for state in states]}
     return report, sorted(findings, key=lambda finding: finding.level)
 
@@ -95,12 +116,19 @@ async def examined(
 def _queue(state: QueueState) -> Report:
     current = str(state.current) if state.current else None
     workers = [worker.as_json() for worker in state.workers]
-    return {"name": state.name, "openRuns": len(state.runs), "currentVersion": current, "workers": workers}
+    return {
+        "name": state.name,
+        "openRuns": len(state.runs),
+        "currentVersion": current,
+        "workers": workers,
+    }
 
 
 def _tell(report: Report, findings: Sequence[Finding]) -> None:
     about = report["server"]
-    answer(f"server {about['address']}, version {about['version']}, namespace {about['namespace']!r}")
+    answer(
+        f"server {about['address']}, version {about['version']}, namespace {about['namespace']!r}"
+    )
     for queue in report["queues"]:
         current = f", current version {queue['currentVersion']}" if queue["currentVersion"] else ""
         answer(f"task queue {queue['name']!r}: {count_of(queue['openRuns'], 'open run')}{current}")
@@ -115,7 +143,10 @@ def _tell(report: Report, findings: Sequence[Finding]) -> None:
     if not findings:
         say("Nothing is wrong that can be seen from here.", "strong")
     else:
-        say(f"{count_of(errors, 'error')}, {count_of(warnings, 'warning')}", "bad" if errors else "strong")
+        say(
+            f"{count_of(errors, 'error')}, {count_of(warnings, 'warning')}",
+            "bad" if errors else "strong",
+        )
 
 
 def _worker_line(worker: Report) -> str:
@@ -123,6 +154,9 @@ def _worker_line(worker: Report) -> str:
     if not worker["has"]:
         polled = f"it polled {worker['polledBefore']:g} s before"
         is_gone = worker["polledBefore"] > POLL_SECONDS
-        return f"{worker['identity']}{version}: {'gone' if is_gone else 'does not answer, dead or frozen'} ({polled})"
+        return (
+            f"{worker['identity']}{version}: "
+            f"{'gone' if is_gone else 'does not answer, dead or frozen'} ({polled})"
+        )
     tools = ", ".join(worker["has"]["tools"]) or "none"
     return f"{worker['identity']}{version}: perdure {worker['has']['perdure']}, tools: {tools}"

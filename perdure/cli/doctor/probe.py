@@ -1,4 +1,6 @@
-"""Measures a server's settings by what it does: how soon it dispatches, whether timers and tenants wait too long."""
+"""Measures a server's settings by what it does: how soon it dispatches, whether timers and tenants
+wait too long.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,16 @@ from ...worker.ending import bound_end
 from .findings import Finding
 
 ROUNDS = 16
-"""Steps, of which the second half is timed: a server that gives out few tasks a second has some ready after a rest."""
+"""Steps, of which the second half is timed: a server that gives out few tasks a second has some
+ready after a rest."""
 SLOW_DISPATCH_SECONDS, SLOW_TIMER_SECONDS = 0.03, 0.5
-"""Beyond what the network takes: a server that is not told otherwise needs 0.03 to 0.05, and 1, on average."""
+"""Beyond what the network takes: a server that is not told otherwise needs 0.03 to 0.05, and 1, on
+average."""
 MANY, NEWCOMERS, LATE = 32, "bcdefghi", 7
-"""Tasks of a first tenant, the tenants that come after it with one task each, and how many of the first tenant's may
-be served before all of theirs. A queue has four parts that are served side by side, each of them fairly, or in the
-order of arrival: one newcomer's place says little. Measured: after 0 to 1, and after 9 to 23."""
+"""Tasks of a first tenant, the tenants that come after it with one task each, and how many of the
+first tenant's may be served before all of theirs. A queue has four parts that are served side by
+side, each of them fairly, or in the order of arrival: one newcomer's place says little. Measured:
+after 0 to 1, and after 9 to 23."""
 BACKLOG_LOOKS = 30
 BURST = 15
 """Counts of runs at once: more than a server takes a second that is not told otherwise."""
@@ -61,7 +66,9 @@ class Probe:
 
     @workflow.run
     async def run(self) -> list[float]:
-        """Return seconds of a step, the median of the later half, and of a timer of a millisecond."""
+        """Return seconds of a step, the median of the later half, and of a timer of a
+        millisecond.
+        """
         times = [workflow.time()]
         for _ in range(ROUNDS):
             await workflow.execute_activity(step, start_to_close_timeout=timedelta(seconds=5))
@@ -84,13 +91,17 @@ class _Order:
 
 
 async def probed_settings(client: Client) -> list[Finding]:
-    """Return what the server's settings are unfit for, as its behaviour shows. Leaves two closed runs behind."""
+    """Return what the server's settings are unfit for, as its behaviour shows. Leaves two closed
+    runs behind.
+    """
     findings: list[Finding] = []
     client = plain_client(client)
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             findings += await _paces(client)
-            for found in await asyncio.gather(_visibility(client), _fairness(client), _readers(client)):
+            for found in await asyncio.gather(
+                _visibility(client), _fairness(client), _readers(client)
+            ):
                 findings += found
     except (TimeoutError, RPCError, WorkflowFailureError) as error:
         findings.append(_of_failure(error))
@@ -103,7 +114,9 @@ def _of_failure(error: Exception) -> Finding:
         do = "look at its log and its database: is its disk full? (perdure docs operating)"
         return Finding("no-writes", "error", text, do)
     why = str(error) or f"no answer within {PATIENCE_SECONDS:g} s"
-    return Finding("settings-unknown", "warning", f"not all of the server's settings can be measured: {why}")
+    return Finding(
+        "settings-unknown", "warning", f"not all of the server's settings can be measured: {why}"
+    )
 
 
 async def _paces(client: Client) -> Sequence[Finding]:
@@ -120,18 +133,27 @@ async def _paces(client: Client) -> Sequence[Finding]:
     async with bound_end(worker, END_SECONDS):
         trip = await _round_trip(client)
         a_step, timer = await client.execute_workflow(
-            Probe.run, id=queue, task_queue=queue, execution_timeout=timedelta(seconds=PATIENCE_SECONDS)
+            Probe.run,
+            id=queue,
+            task_queue=queue,
+            execution_timeout=timedelta(seconds=PATIENCE_SECONDS),
         )
-    return list(_slow(a_step / 2 - trip, timer - trip))  # A step is two tasks: the activity, and the decision after it.
+    return list(
+        _slow(a_step / 2 - trip, timer - trip)
+    )  # A step is two tasks: the activity, and the decision after it.
 
 
 def _slow(per_task: float, timer: float) -> Iterator[Finding]:
     if per_task > SLOW_DISPATCH_SECONDS:
         text = f"the server takes {1000 * per_task:.0f} ms to give out a task"
-        yield unfit("slow-dispatch", setting("history.transferProcessorMaxPollRPS"), text, seconds=per_task)
+        yield unfit(
+            "slow-dispatch", setting("history.transferProcessorMaxPollRPS"), text, seconds=per_task
+        )
     if timer > SLOW_TIMER_SECONDS:
         text = f"a timer of 1 ms takes {timer:.1f} s"
-        yield unfit("slow-timers", setting("history.timerProcessorMaxTimeShift"), text, seconds=timer)
+        yield unfit(
+            "slow-timers", setting("history.timerProcessorMaxTimeShift"), text, seconds=timer
+        )
 
 
 async def _round_trip(client: Client) -> float:
@@ -146,7 +168,9 @@ async def _fairness(client: Client) -> Sequence[Finding]:
     with suppress(RPCError):  # A server without standalone activities shows nothing here.
         first = [_start_turn(client, queue, "a", number) for number in range(MANY)]
         handles = await asyncio.gather(*first)
-        handles += await asyncio.gather(*(_start_turn(client, queue, tenant, MANY) for tenant in NEWCOMERS))
+        handles += await asyncio.gather(
+            *(_start_turn(client, queue, tenant, MANY) for tenant in NEWCOMERS)
+        )
         await _backlog(client, queue, MANY + len(NEWCOMERS))
         worker = Worker(
             client,
@@ -159,7 +183,10 @@ async def _fairness(client: Client) -> Sequence[Finding]:
             await asyncio.gather(*(handle.result() for handle in handles))
         before = min(map(order.served.index, NEWCOMERS))
         if before >= LATE:
-            text = f"a tenant's first task was served after {before} of another one, which had come before it"
+            text = (
+                f"a tenant's first task was served after {before} of another one, which had come "
+                "before it"
+            )
             return [unfit("unfair", setting("matching.enableFairness"), text, served_before=before)]
     return ()
 
@@ -179,7 +206,10 @@ async def _start_turn(client: Client, queue: str, tenant: str, number: int) -> A
 async def _backlog(client: Client, queue: str, tasks: int) -> None:
     """Wait until so many tasks are on the queue, for a few seconds at most."""
     request = DescribeTaskQueueRequest(
-        namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=ACTIVITIES, report_stats=True
+        namespace=client.namespace,
+        task_queue=TaskQueue(name=queue),
+        task_queue_type=ACTIVITIES,
+        report_stats=True,
     )
     for _ in range(BACKLOG_LOOKS):
         described = await client.workflow_service.describe_task_queue(request, retry=True)
@@ -189,14 +219,23 @@ async def _backlog(client: Client, queue: str, tasks: int) -> None:
 
 
 async def _readers(client: Client) -> Sequence[Finding]:
-    """Ask a run that no worker takes up several things at once: the server refuses what it can't keep at once."""
+    """Ask a run that no worker takes up several things at once: the server refuses what it can't
+    keep at once.
+    """
     id = f"perdure-doctor-{uuid.uuid4()}"
     limit = timedelta(seconds=PATIENCE_SECONDS)
-    run = await client.start_workflow("perdure.Doctor", id=id, task_queue=id, execution_timeout=limit)
+    run = await client.start_workflow(
+        "perdure.Doctor", id=id, task_queue=id, execution_timeout=limit
+    )
     query = WorkflowQuery(query_type="__stack_trace")
-    request = QueryWorkflowRequest(namespace=client.namespace, execution=WorkflowExecution(workflow_id=id), query=query)
+    request = QueryWorkflowRequest(
+        namespace=client.namespace, execution=WorkflowExecution(workflow_id=id), query=query
+    )
     wait = timedelta(seconds=READ_SECONDS)
-    asked = (client.workflow_service.query_workflow(request, retry=False, timeout=wait) for _ in range(READERS))
+    asked = (
+        client.workflow_service.query_workflow(request, retry=False, timeout=wait)
+        for _ in range(READERS)
+    )
     refused = len(_refusals(await asyncio.gather(*asked, return_exceptions=True)))
     await run.terminate("perdure doctor has measured")
     if not refused:
@@ -211,13 +250,25 @@ def _refusals(answers: Sequence[object]) -> list[RPCError]:
 
 
 async def _visibility(client: Client) -> Sequence[Finding]:
-    request = CountWorkflowExecutionsRequest(namespace=client.namespace, query="ExecutionStatus = 'Running'")
-    asked = (client.workflow_service.count_workflow_executions(request, retry=False) for _ in range(BURST))
+    request = CountWorkflowExecutionsRequest(
+        namespace=client.namespace, query="ExecutionStatus = 'Running'"
+    )
+    asked = (
+        client.workflow_service.count_workflow_executions(request, retry=False)
+        for _ in range(BURST)
+    )
     refused = _refusals(await asyncio.gather(*asked, return_exceptions=True))
     if not refused:
         return ()
     text = f"the server refused {len(refused)} of {BURST} counts of runs at once"
-    return [unfit("visibility-quota", setting("frontend.namespaceRPS.visibility"), text, refused=len(refused))]
+    return [
+        unfit(
+            "visibility-quota",
+            setting("frontend.namespaceRPS.visibility"),
+            text,
+            refused=len(refused),
+        )
+    ]
 
 
 def unfit(id: str, setting: ServerSetting, text: str, **about: float) -> Finding:
@@ -227,6 +278,7 @@ def unfit(id: str, setting: ServerSetting, text: str, **about: float) -> Finding
         id,
         "warning",
         f"{text}: {setting.without}",
-        f"set {setting.key}: {value} in the server's dynamic configuration (perdure docs operating)",
+        f"set {setting.key}: {value} in the server's dynamic configuration (perdure docs "
+        "operating)",
         {"setting": setting.key, "value": setting.value, **about},
     )

@@ -1,4 +1,6 @@
-"""Examines open runs and the workers of their queues: what nobody can take, what keeps failing, who has what."""
+"""Examines open runs and the workers of their queues: what nobody can take, what keeps failing, who
+has what.
+"""
 
 from __future__ import annotations
 
@@ -36,18 +38,30 @@ def of_workers(states: Sequence[QueueState]) -> Iterator[Finding]:
         for worker in answered:
             if abs(worker.clock_ahead) > MAX_CLOCK_SECONDS + ANSWER_SECONDS:
                 yield wrong_clock(f"the clock of the worker {worker.identity}", worker.clock_ahead)
-        yield from _different(state, answered, "storage", "set PERDURE_STORAGE to the same for all of them")
-        yield from _different(state, answered, "encryption_keys", "give all of them the same PERDURE_ENCRYPTION_KEY")
-        yield from _different(state, answered, "vouch_keys", "give all of them the gateways' PERDURE_VOUCH_KEY")
+        yield from _different(
+            state, answered, "storage", "set PERDURE_STORAGE to the same for all of them"
+        )
+        yield from _different(
+            state, answered, "encryption_keys", "give all of them the same PERDURE_ENCRYPTION_KEY"
+        )
+        yield from _different(
+            state, answered, "vouch_keys", "give all of them the gateways' PERDURE_VOUCH_KEY"
+        )
         yield from _different(state, answered, "rates", "give all of them the same --rate")
         for worker in answered:
             for name, kind in (worker.account.open_breakers if worker.account else {}).items():
                 yield Finding(
                     "open-breaker",
                     "warning",
-                    f"the worker {worker.identity} holds calls of {name} back: they were refused ({kind})",
+                    f"the worker {worker.identity} holds calls of {name} back: they were refused "
+                    f"({kind})",
                     "they go on once it takes one; else see perdure docs holding",
-                    {"queue": state.name, "worker": worker.identity, "connection": name, "kind": kind},
+                    {
+                        "queue": state.name,
+                        "worker": worker.identity,
+                        "connection": name,
+                        "kind": kind,
+                    },
                 )
         versions = {each.version for each in state.workers if each.version}
         if versions and state.current is None and all(each.version for each in state.workers):
@@ -55,22 +69,34 @@ def of_workers(states: Sequence[QueueState]) -> Iterator[Finding]:
             yield Finding(
                 "no-current-version",
                 "error",
-                f"no version is current for the task queue {state.name!r}, and all its workers have one: new runs wait",
+                f"no version is current for the task queue {state.name!r}, and all its workers "
+                "have one: new runs wait",
                 current_version_command(*newest),
                 {"queue": state.name, "versions": sorted(map(str, versions))},
             )
 
 
-def _different(state: QueueState, workers: Sequence[QueueWorker], what: str, do: str) -> Iterator[Finding]:
+def _different(
+    state: QueueState, workers: Sequence[QueueWorker], what: str, do: str
+) -> Iterator[Finding]:
     values = {str(getattr(each.account, what)): each.identity for each in workers}
     if len(values) > 1:
-        each = "; ".join(sorted(f"{identity}: {value or 'none'}" for value, identity in values.items()))
-        text = f"workers of the task queue {state.name!r} differ in their {what.replace('_', ' ')}: {each}"
-        yield Finding(f"different-{what.replace('_', '-')}", "warning", text, do, {"queue": state.name})
+        each = "; ".join(
+            sorted(f"{identity}: {value or 'none'}" for value, identity in values.items())
+        )
+        text = (
+            f"workers of the task queue {state.name!r} differ in their {what.replace('_', ' ')}: "
+            f"{each}"
+        )
+        yield Finding(
+            f"different-{what.replace('_', '-')}", "warning", text, do, {"queue": state.name}
+        )
 
 
 def without_workers(states: Sequence[QueueState], within: float) -> Iterator[Finding]:
-    """Yield the open runs that no worker takes up: none of their version has polled their queue for so many seconds."""
+    """Yield the open runs that no worker takes up: none of their version has polled their queue for
+    so many seconds.
+    """
     for state in states:
         for version, runs in _by_version(state.runs).items():
             polled = [each for each in state.of_version(version) if each.seconds < within]
@@ -83,13 +109,28 @@ def without_workers(states: Sequence[QueueState], within: float) -> Iterator[Fin
             count, many = count_of(len(ids), "open run"), "s" if len(ids) == 1 else ""
             about = {"queue": state.name, "runs": ids, "version": str(version) if version else None}
             if version is None:
-                text = f"{count} on the task queue {state.name!r} wait{many} for a worker, of which there is none"
-                yield Finding("no-worker", "error", f"{text}: {examples(ids)}", worker_command(state.name), about)
+                text = (
+                    f"{count} on the task queue {state.name!r} wait{many} for a worker, of which "
+                    "there is none"
+                )
+                yield Finding(
+                    "no-worker",
+                    "error",
+                    f"{text}: {examples(ids)}",
+                    worker_command(state.name),
+                    about,
+                )
                 continue
-            text = f"{count} on the task queue {state.name!r} need{many} a worker of the version {version}"
+            text = (
+                f"{count} on the task queue {state.name!r} need{many} a worker of the version "
+                f"{version}"
+            )
             start = f"{worker_command(state.name)} {version_options(str(version))}"
             query = f"{VERSION}='{version}' AND ExecutionStatus='Running'"
-            move = f'temporal workflow update-options --query "{query}" {AUTO_UPGRADE} --reason "no workers" --yes'
+            move = (
+                f'temporal workflow update-options --query "{query}" {AUTO_UPGRADE} --reason "no '
+                'workers" --yes'
+            )
             do = f"{start}; or, in the current version: {move}"
             yield Finding("version-without-worker", "error", f"{text}: {examples(ids)}", do, about)
 
@@ -99,15 +140,24 @@ def _silent(state: QueueState, workers: Sequence[QueueWorker], ids: Sequence[str
     names = [each.identity for each in workers]
     polled = min(each.seconds for each in workers)
     text = (
-        f"none of the workers of {count_of(len(ids), 'open run')} on the task queue {state.name!r} answers within "
+        f"none of the workers of {count_of(len(ids), 'open run')} on the task queue {state.name!r} "
+        "answers within "
         f"{ANSWER_SECONDS:g} s, although one has polled {polled:.0f} s before: they are dead or "
         f"frozen ({examples(names)}): {examples(ids)}"
     )
     do = f"look at their logs and start them again: {worker_command(state.name)}"
-    return Finding("silent-workers", "error", text, do, {"queue": state.name, "workers": names, "runs": list(ids)})
+    return Finding(
+        "silent-workers",
+        "error",
+        text,
+        do,
+        {"queue": state.name, "workers": names, "runs": list(ids)},
+    )
 
 
-def _by_version(runs: Iterable[WorkflowExecution]) -> Mapping[Version | None, list[WorkflowExecution]]:
+def _by_version(
+    runs: Iterable[WorkflowExecution],
+) -> Mapping[Version | None, list[WorkflowExecution]]:
     found: dict[Version | None, list[WorkflowExecution]] = defaultdict(list)
     for run in runs:
         found[pinned_in_list(run)].append(run)
@@ -127,15 +177,26 @@ def pinned_in_list(run: WorkflowExecution) -> Version | None:
 def without_keys(states: Sequence[QueueState]) -> Iterator[Finding]:
     """Yield the open runs whose key none of the workers has that could take them."""
     for state in states:
-        known = {key for each in state.workers if each.account for key in each.account.encryption_keys}
+        known = {
+            key for each in state.workers if each.account for key in each.account.encryption_keys
+        }
         lacking: dict[str, list[str]] = defaultdict(list)
         for run in state.runs:
-            if (key := key_of(run)) is not None and key not in known and any(each.account for each in state.workers):
+            if (
+                (key := key_of(run)) is not None
+                and key not in known
+                and any(each.account for each in state.workers)
+            ):
                 lacking[key].append(run.id)
         for key, ids in lacking.items():
-            text = f"no worker of the task queue {state.name!r} has the key {key!r} of {count_of(len(ids), 'open run')}"
+            text = (
+                f"no worker of the task queue {state.name!r} has the key {key!r} of "
+                f"{count_of(len(ids), 'open run')}"
+            )
             do = f"add {key}:… to PERDURE_ENCRYPTION_KEY of the workers"
-            yield Finding("no-key", "error", f"{text}: {examples(ids)}", do, {"key": key, "runs": ids})
+            yield Finding(
+                "no-key", "error", f"{text}: {examples(ids)}", do, {"key": key, "runs": ids}
+            )
 
 
 def without_what_they_need(states: Sequence[QueueState]) -> Iterator[Finding]:
@@ -150,7 +211,10 @@ def _undecidable(state: QueueState) -> Iterator[Finding]:
     accounts = [each.account for each in state.workers if each.account]
     ids = [need.run for need in state.needs if need.restricted]
     if ids and accounts and not any(each.vouch_keys for each in accounts):
-        text = f"nobody can decide about calls of {count_of(len(ids), 'open run')} on the task queue {state.name!r}"
+        text = (
+            f"nobody can decide about calls of {count_of(len(ids), 'open run')} on the task queue "
+            f"{state.name!r}"
+        )
         why = "deciders are restricted, and its workers have no key to verify them"
         do = "give the workers and the gateways the same PERDURE_VOUCH_KEY (perdure docs approvals)"
         yield Finding("no-vouch-key", "error", f"{text}, {why}: {examples(ids)}", do, {"runs": ids})
@@ -158,28 +222,42 @@ def _undecidable(state: QueueState) -> Iterator[Finding]:
 
 def _without_tools(state: QueueState) -> Iterator[Finding]:
     lacking: dict[tuple[str, str, str], list[str]] = defaultdict(list)
-    versions, recorded = {run.id: pinned_in_list(run) for run in state.runs}, list(state.recorded_tools)
+    versions, recorded = (
+        {run.id: pinned_in_list(run) for run in state.runs},
+        list(state.recorded_tools),
+    )
     for need in state.needs:
         accounts = [each.account for each in state.of_version(versions[need.run]) if each.account]
         for found in _lacking(need, accounts, recorded) if accounts else ():
             lacking[found].append(need.run)
     start = f"start a worker that has it: {worker_command(state.name)}"
     for (id, what, why), ids in lacking.items():
-        text = f"no worker of the task queue {state.name!r} has {what}, which {count_of(len(ids), 'open run')} may call"
+        text = (
+            f"no worker of the task queue {state.name!r} has {what}, which "
+            f"{count_of(len(ids), 'open run')} may call"
+        )
         if id == "no-provider-key":
-            text = f"no worker of the task queue {state.name!r} has {what} for {count_of(len(ids), 'open run')}"
+            text = (
+                f"no worker of the task queue {state.name!r} has {what} for "
+                f"{count_of(len(ids), 'open run')}"
+            )
         do = _CURES.get(id, start)
         yield Finding(id, "error", f"{text}: {examples(ids)}{why}", do, {"what": what, "runs": ids})
 
 
 _CURES = {
-    "changed-signature": "start a worker whose function takes those arguments; before a deployment: perdure check",
-    "no-provider-key": "set it where the workers are started, and start them again; held runs then go on by: "
+    "changed-signature": (
+        "start a worker whose function takes those arguments; before a deployment: perdure check"
+    ),
+    "no-provider-key": "set it where the workers are started, and start them again; held runs then "
+    "go on by: "
     "perdure go-on --status held",
 }
 
 
-def _lacking(need: Need, accounts: Sequence[WorkerAccount], recorded: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+def _lacking(
+    need: Need, accounts: Sequence[WorkerAccount], recorded: Sequence[str]
+) -> Iterator[tuple[str, str, str]]:
     for what, names, has in (
         ("tool", need.functions, "tools"),
         ("guardrails", need.guardrails, "guardrails"),
@@ -201,16 +279,26 @@ def _lacking(need: Need, accounts: Sequence[WorkerAccount], recorded: Sequence[s
 
 async def held_runs(client: Client, states: Sequence[QueueState]) -> list[Finding]:
     """Return the open runs that somebody has to let go on, with why the newest of them is held."""
-    ids = [run.id for state in states for run in state.runs if run.typed_search_attributes.get(STATUS) == "held"]
+    ids = [
+        run.id
+        for state in states
+        for run in state.runs
+        if run.typed_search_attributes.get(STATUS) == "held"
+    ]
     if not ids:
         return []
-    text = f"{count_of(len(ids), 'open run')} {'is' if len(ids) == 1 else 'are'} held: {examples(ids)}"
+    text = (
+        f"{count_of(len(ids), 'open run')} {'is' if len(ids) == 1 else 'are'} held: {examples(ids)}"
+    )
     with suppress(Exception):  # Whatever a reader raises: it must not hide what else is wrong.
         async with asyncio.timeout(ANSWER_SECONDS):
             held = (await get_run(client, ids[0]).status()).held
         if held:
             text += f". {ids[0]} ({held[0].reason}): {one_line(held[0].why, 200)}"
-    do = "perdure status ID shows the reason; once it is fixed: perdure go-on --status held (perdure docs holding)"
+    do = (
+        "perdure status ID shows the reason; once it is fixed: perdure go-on --status held "
+        "(perdure docs holding)"
+    )
     return [Finding("held", "warning", text, do, {"runs": ids})]
 
 
@@ -228,7 +316,8 @@ async def failing_tasks(client: Client, limit: int) -> list[Finding]:
             "failing-tasks",
             "error",
             f"{count_of(len(ids), 'run')} can't go on, each attempt fails: {why}: {examples(ids)}",
-            "start workers of the version that has begun them, or one that mends it; the log of a worker has the "
+            "start workers of the version that has begun them, or one that mends it; the log of a "
+            "worker has the "
             f"traceback, and the history is: temporal workflow show --workflow-id {ids[0]}",
             {"runs": ids, "why": why},
         )
@@ -242,7 +331,9 @@ async def _last_failure(client: Client, run: WorkflowExecution) -> str:
         execution=Execution(workflow_id=run.id, run_id=run.run_id),
         maximum_page_size=10,
     )
-    answer = await client.workflow_service.get_workflow_execution_history_reverse(request, retry=True)
+    answer = await client.workflow_service.get_workflow_execution_history_reverse(
+        request, retry=True
+    )
     for event in answer.history.events:
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
             return one_line(event.workflow_task_failed_event_attributes.failure.message, 200)

@@ -23,8 +23,12 @@ MAX_CLOCK_SECONDS = 2.0
 """By which clocks may differ."""
 
 
-async def examined_server(client: Client, clock: Callable[[], float]) -> tuple[JsonObject, list[Finding]]:
-    """Return what the server is, and what is wrong with it; `clock` is this machine's. Raises `RPCError`."""
+async def examined_server(
+    client: Client, clock: Callable[[], float]
+) -> tuple[JsonObject, list[Finding]]:
+    """Return what the server is, and what is wrong with it; `clock` is this machine's. Raises
+    `RPCError`.
+    """
     version = await _version(client)
     findings = [*_of_version(version)]
     hours = await retention_hours(client)
@@ -34,7 +38,8 @@ async def examined_server(client: Client, clock: Callable[[], float]) -> tuple[J
                 "no-namespace",
                 "error",
                 f"there is no namespace {client.namespace!r}",
-                f"temporal operator namespace create --namespace {client.namespace} --retention 720h",
+                f"temporal operator namespace create --namespace {client.namespace} --retention "
+                "720h",
             )
         )
     else:
@@ -43,23 +48,40 @@ async def examined_server(client: Client, clock: Callable[[], float]) -> tuple[J
     if abs(ahead) > MAX_CLOCK_SECONDS:
         findings.append(wrong_clock("this machine's clock", -ahead))
     place = client.service_client.config.target_host
-    about = {"address": place, "namespace": client.namespace, "version": version, "retentionHours": hours}
+    about = {
+        "address": place,
+        "namespace": client.namespace,
+        "version": version,
+        "retentionHours": hours,
+    }
     return {**about, "clockAheadSeconds": round(ahead, 3)}, findings
 
 
 def wrong_clock(whose: str, ahead: float) -> Finding:
     """Return the finding of a clock that differs from the server's by so many seconds."""
     way = "ahead of" if ahead > 0 else "behind"
-    text = f"{whose} is {abs(ahead):.1f} s {way} the server's: ages, deadlines and time-outs are wrong"
-    return Finding("clock", "warning", text, "set it: chronyc makestep, or timedatectl set-ntp true", {"ahead": ahead})
+    text = (
+        f"{whose} is {abs(ahead):.1f} s {way} the server's: ages, deadlines and time-outs are wrong"
+    )
+    return Finding(
+        "clock",
+        "warning",
+        text,
+        "set it: chronyc makestep, or timedatectl set-ntp true",
+        {"ahead": ahead},
+    )
 
 
 async def _version(client: Client) -> str:
     try:
-        return (await client.workflow_service.get_cluster_info(GetClusterInfoRequest(), retry=True)).server_version
+        return (
+            await client.workflow_service.get_cluster_info(GetClusterInfoRequest(), retry=True)
+        ).server_version
     except RPCError:
         # In a cluster with authorization, only an administrator may ask that.
-        return (await client.workflow_service.get_system_info(GetSystemInfoRequest(), retry=True)).server_version
+        return (
+            await client.workflow_service.get_system_info(GetSystemInfoRequest(), retry=True)
+        ).server_version
 
 
 def _of_version(version: str) -> Iterator[Finding]:
@@ -76,7 +98,9 @@ def _of_version(version: str) -> Iterator[Finding]:
 
 
 async def retention_hours(client: Client) -> float | None:
-    """Return how long the namespace keeps closed runs; None where there is no such namespace. Raises `RPCError`."""
+    """Return how long the namespace keeps closed runs; None where there is no such namespace.
+    Raises `RPCError`.
+    """
     request = DescribeNamespaceRequest(namespace=client.namespace)
     try:
         described = await client.workflow_service.describe_namespace(request, retry=True)
@@ -93,7 +117,8 @@ def short_retention(namespace: str, hours: float) -> Iterator[Finding]:
         yield Finding(
             "short-retention",
             "warning",
-            f"the namespace {namespace!r} keeps closed runs for {hours:g} h: after that, their results, conversations "
+            f"the namespace {namespace!r} keeps closed runs for {hours:g} h: after that, their "
+            "results, conversations "
             "and traces are gone, and a caller that comes later finds nothing",
             f"temporal operator namespace update --namespace {namespace} --retention 720h",
             {"hours": hours},
@@ -105,12 +130,17 @@ async def _of_attributes(client: Client) -> list[Finding]:
         found = await registration_of(client)
     except RPCError:
         return [
-            Finding("search-attributes-unknown", "warning", "the search attributes can't be listed with these rights")
+            Finding(
+                "search-attributes-unknown",
+                "warning",
+                "the search attributes can't be listed with these rights",
+            )
         ]
     missing = Finding(
         "search-attributes-missing",
         "error",
-        f"the namespace {client.namespace!r} lacks the search attributes {', '.join(found.added)}: runs are not found "
+        f"the namespace {client.namespace!r} lacks the search attributes {', '.join(found.added)}: "
+        "runs are not found "
         "by them, and do not say whether they wait",
         "perdure setup",
         {"names": found.added},

@@ -1,4 +1,6 @@
-"""The queues of open runs: their workers, the needs of their runs, and the answer of each worker."""
+"""The queues of open runs: their workers, the needs of their runs, and the answer of each
+worker.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ OPEN_RUNS = f"WorkflowType IN ('{WORKFLOW}', '{SESSION_WORKFLOW}') AND Execution
 
 
 def needed_variables(model: Model) -> tuple[str, ...]:
-    """Return the variables of a worker's environment of which the model needs one; () where it needs none."""
+    """Return the variables of a worker's environment of which the model needs one; () where it
+    needs none.
+    """
     written = (model.connection and model.connection.api_key) or ""
     named = env_name(written)
     return (named,) if named else key_variables(model)
@@ -54,7 +58,12 @@ class QueueWorker:
         """Return it for programs."""
         account = self.account.model_dump(mode="json", exclude={"time"}) if self.account else None
         version = str(self.version) if self.version else None
-        return {"identity": self.identity, "version": version, "polledBefore": round(self.seconds, 1), "has": account}
+        return {
+            "identity": self.identity,
+            "version": version,
+            "polledBefore": round(self.seconds, 1),
+            "has": account,
+        }
 
 
 @dataclass
@@ -89,7 +98,9 @@ class QueueState:
 
 
 async def queue_states(client: Client, queues: Iterable[str], limit: int) -> list[QueueState]:
-    """Return the queues of open runs, and those that are named, with what the runs need. Raises `RPCError`."""
+    """Return the queues of open runs, and those that are named, with what the runs need. Raises
+    `RPCError`.
+    """
     states = {name: QueueState(name) for name in queues}
     async for run in client.list_workflows(OPEN_RUNS, limit=limit):
         states.setdefault(run.task_queue, QueueState(run.task_queue)).runs.append(run)
@@ -103,7 +114,8 @@ async def queue_states(client: Client, queues: Iterable[str], limit: int) -> lis
 
 
 async def missing_keys(client: Client, run: WorkflowExecution) -> list[str]:
-    """Return the variables with keys of the run's models that none of its workers has; [] where none answers.
+    """Return the variables with keys of the run's models that none of its workers has; [] where
+    none answers.
 
     Raises `RPCError`.
     """
@@ -112,26 +124,42 @@ async def missing_keys(client: Client, run: WorkflowExecution) -> list[str]:
     await ask_workers(client, [state], time.time())
     accounts = [each.account for each in state.workers if each.account]
     had = {name for account in accounts for name in account.variables}
-    needed = [variables for need in state.needs for model in need.models if (variables := needed_variables(model))]
+    needed = [
+        variables
+        for need in state.needs
+        for model in need.models
+        if (variables := needed_variables(model))
+    ]
     return [variables[0] for variables in needed if accounts and not had & set(variables)]
 
 
 async def ask_workers(client: Client, states: Iterable[QueueState], now: float) -> None:
-    """Ask all workers of the queues at once, for `ANSWER_SECONDS`; `now` is the server's time. Raises `RPCError`."""
+    """Ask all workers of the queues at once, for `ANSWER_SECONDS`; `now` is the server's time.
+    Raises `RPCError`.
+    """
     asker = plain_client(client)
     await asyncio.gather(*(_find_workers(asker, state, now) for state in states))
-    asked = [(state, worker) for state in states for worker in state.workers if worker.seconds < POLL_SECONDS]
+    asked = [
+        (state, worker)
+        for state in states
+        for worker in state.workers
+        if worker.seconds < POLL_SECONDS
+    ]
     await asyncio.gather(*(_ask(asker, state, worker, now) for state, worker in asked))
 
 
 async def _find_workers(client: Client, state: QueueState, now: float) -> None:
     queue = TaskQueue(name=state.name)
-    request = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=queue, task_queue_type=WORKFLOWS)
+    request = DescribeTaskQueueRequest(
+        namespace=client.namespace, task_queue=queue, task_queue_type=WORKFLOWS
+    )
     described = await client.workflow_service.describe_task_queue(request, retry=True)
     current = described.versioning_info.current_deployment_version
     state.current = Version(current.deployment_name, current.build_id) if current.build_id else None
     state.workers = [
-        QueueWorker(each.identity, version_of(each), now - each.last_access_time.ToMilliseconds() / 1000)
+        QueueWorker(
+            each.identity, version_of(each), now - each.last_access_time.ToMilliseconds() / 1000
+        )
         for each in await pollers(client, state.name)
     ]
 

@@ -1,1 +1,3 @@
-"""The embedded Temporal server: starts it, shares it between processes, ends it with the last of them."""
+"""The embedded Temporal server: starts it, shares it between processes, ends it with the last of
+them.
+"""

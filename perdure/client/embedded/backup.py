@@ -1,4 +1,6 @@
-"""Copies of the embedded server's database: made while it runs, checked, and put in its place while it does not."""
+"""Copies of the embedded server's database: made while it runs, checked, and put in its place while
+it does not.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +20,23 @@ SECONDS = 10.0
 
 
 def back_up(folder: Path, target: Path) -> int:
-    """Write a copy of the folder's database, as it is at one moment, to a file; return its size in bytes.
+    """Write a copy of the folder's database, as it is at one moment, to a file; return its size in
+    bytes.
 
-    The server may run. The file is its owner's alone, and there is all of it or none. Raises `ConfigurationError` for a
-    folder without a database, a file that is there, and one that can't be written.
+    The server may run. The file is its owner's alone, and there is all of it or none. Raises
+    `ConfigurationError` for a folder without a database, a file that is there, and one that can't
+    be written.
     """
     database = database_of(folder)
     if not database.exists():
         raise ConfigurationError(
-            f"{str(database)!r} does not exist: expected the folder of an embedded server (--data-dir)"
+            f"{str(database)!r} does not exist: expected the folder of an embedded server "
+            "(--data-dir)"
         )
     if target.exists():
-        raise ConfigurationError(f"{str(target)!r} is there already: expected the name of a new file")
+        raise ConfigurationError(
+            f"{str(target)!r} is there already: expected the name of a new file"
+        )
     written = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
     try:
         os.close(os.open(written, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -38,7 +45,9 @@ def back_up(folder: Path, target: Path) -> int:
         os.link(written, target)
         return target.stat().st_size
     except OSError as error:
-        raise ConfigurationError(f"{str(target)!r} can't be written: {error.strerror or error}") from error
+        raise ConfigurationError(
+            f"{str(target)!r} can't be written: {error.strerror or error}"
+        ) from error
     finally:
         written.unlink(missing_ok=True)
 
@@ -49,13 +58,19 @@ def _copy(source: Path, target: Path) -> None:
 
     try:
         with (
-            closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True, timeout=SECONDS)) as database,
+            closing(
+                sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True, timeout=SECONDS)
+            ) as database,
             closing(sqlite3.connect(target)) as copy,
         ):
             database.backup(copy)
-            copy.execute("PRAGMA journal_mode=delete")  # One file, without others that belong to it.
+            copy.execute(
+                "PRAGMA journal_mode=delete"
+            )  # One file, without others that belong to it.
     except sqlite3.Error as error:
-        raise ConfigurationError(f"{str(source)!r} can't be copied to {str(target)!r}: {error}") from error
+        raise ConfigurationError(
+            f"{str(source)!r} can't be copied to {str(target)!r}: {error}"
+        ) from error
 
 
 def require_database(file: Path) -> None:
@@ -66,20 +81,27 @@ def require_database(file: Path) -> None:
     if not file.is_file():  # Reading a pipe may never end.
         raise ConfigurationError(f"{str(file)!r} is not a file: {expected}")
     try:
-        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
-            problems = [text for (text,) in database.execute("PRAGMA integrity_check(5)") if text != "ok"]
+        with closing(
+            sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+        ) as database:
+            problems = [
+                text for (text,) in database.execute("PRAGMA integrity_check(5)") if text != "ok"
+            ]
             database.execute("SELECT 1 FROM cluster_metadata_info, history_node LIMIT 1")
     except sqlite3.Error as error:
-        raise ConfigurationError(f"{str(file)!r} is not a database of Temporal's: {error}; {expected}") from error
+        raise ConfigurationError(
+            f"{str(file)!r} is not a database of Temporal's: {error}; {expected}"
+        ) from error
     if problems:
         raise ConfigurationError(f"{str(file)!r} is damaged: {'; '.join(problems)}; {expected}")
 
 
 def put_back(folder: Path, source: Path) -> Path | None:
-    """Put a copy in the place of the folder's database, and return where that is now; None where there was none.
+    """Put a copy in the place of the folder's database, and return where that is now; None where
+    there was none.
 
-    A server that is about to end is waited for. Raises `ConfigurationError` while somebody uses the server, and for a
-    file that is not such a copy.
+    A server that is about to end is waited for. Raises `ConfigurationError` while somebody uses the
+    server, and for a file that is not such a copy.
     """
     require_database(source)
     make_private_folder(folder, is_own=True)
@@ -100,7 +122,8 @@ def _acquire(locks: Sequence[FileLock], folder: Path) -> None:
             lock.release()  # The guard ends the server when it has the users' lock.
         if has_users(folder) or time.monotonic() > deadline:
             raise ConfigurationError(
-                f"the embedded server of {str(folder)!r} is in use: end the perdure processes that use it "
+                f"the embedded server of {str(folder)!r} is in use: end the perdure processes that "
+                "use it "
                 "(`perdure dev`, `server`, workers, watchers), then restore"
             )
         time.sleep(0.05)
@@ -123,7 +146,8 @@ def _replace_database(database: Path, source: Path) -> Path | None:
 
 
 def forget_deleted(folder: Path) -> None:
-    """Let the journal of the folder's database be written anew: what was deleted is in it. The server may run.
+    """Let the journal of the folder's database be written anew: what was deleted is in it. The
+    server may run.
 
     Nothing happens where the folder has no database.
     """
@@ -131,5 +155,8 @@ def forget_deleted(folder: Path) -> None:
 
     if not database_of(folder).exists():
         return
-    with suppress(sqlite3.Error), closing(sqlite3.connect(database_of(folder), timeout=1.0)) as opened:
+    with (
+        suppress(sqlite3.Error),
+        closing(sqlite3.connect(database_of(folder), timeout=1.0)) as opened,
+    ):
         opened.execute("PRAGMA wal_checkpoint(TRUNCATE)")

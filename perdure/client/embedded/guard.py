@@ -1,10 +1,12 @@
-"""The process between perdure and an embedded server: it ends the server when the last user has gone.
+"""The process between perdure and an embedded server: it ends the server when the last user has
+gone.
 
-Every user holds a shared lock on `users.lock`, which the kernel releases when the user ends, whatever ends it. The
-guard waits for the exclusive lock, so it needs neither heartbeats nor goodbyes. The server process holds
-`server.lock`: it runs if and only if that file is locked. The guard holds `guard.lock`; on Linux, the server
-ends with a guard that is killed. This file is run as a script and needs the standard library only: `python guard.py
-FOLDER STATE COMMAND…`, where STATE is the content of `server.json`, without the pid.
+Every user holds a shared lock on `users.lock`, which the kernel releases when the user ends,
+whatever ends it. The guard waits for the exclusive lock, so it needs neither heartbeats nor
+goodbyes. The server process holds `server.lock`: it runs if and only if that file is locked. The
+guard holds `guard.lock`; on Linux, the server ends with a guard that is killed. This file is run as
+a script and needs the standard library only: `python guard.py FOLDER STATE COMMAND…`, where STATE
+is the content of `server.json`, without the pid.
 """
 
 from __future__ import annotations
@@ -44,8 +46,12 @@ def _lock(path: Path) -> int:
 
 
 def _start_server(folder: Path, command: list[str], lock: int) -> subprocess.Popen[bytes]:
-    """Start the server with the lock's descriptor: from here on the lock is held exactly as long as the server runs."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
+    """Start the server with the lock's descriptor: from here on the lock is held exactly as long as
+    the server runs.
+    """
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")
+    }
     (folder / "server.json").unlink(missing_ok=True)  # Left by a guard that was killed.
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(

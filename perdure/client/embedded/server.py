@@ -1,4 +1,6 @@
-"""The embedded Temporal server as its users see it: one per data folder, shared, with a retention of a year."""
+"""The embedded Temporal server as its users see it: one per data folder, shared, with a retention
+of a year.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ DEFAULT_DAYS = 365
 
 
 async def keep_closed_runs(client: Client) -> None:
-    """Let the namespace keep runs for so long once they have closed. Raises `ConfigurationError` for a bad setting."""
+    """Let the namespace keep runs for so long once they have closed. Raises `ConfigurationError`
+    for a bad setting.
+    """
     config = NamespaceConfig()
     config.workflow_execution_retention_ttl.FromTimedelta(timedelta(days=retention_days()))
     await client.workflow_service.update_namespace(
@@ -44,7 +48,9 @@ def retention_days() -> int:
 
 
 async def days_kept(client: Client) -> float:
-    """Return how many days the namespace keeps a run once it has closed. Raises `RPCError` when it does not say."""
+    """Return how many days the namespace keeps a run once it has closed. Raises `RPCError` when it
+    does not say.
+    """
     request = DescribeNamespaceRequest(namespace=client.namespace)
     description = await client.workflow_service.describe_namespace(request, retry=True)
     return description.config.workflow_execution_retention_ttl.ToTimedelta() / timedelta(days=1)
@@ -56,8 +62,9 @@ _START_SECONDS = 30.0
 class LocalServer:
     """A Temporal dev server with its database in a file, so that runs survive its restart.
 
-    `async with LocalServer() as server` uses the server that runs for the data folder, or starts it. The server ends
-    when the last process that uses it has left or ended, whichever process started it.
+    `async with LocalServer() as server` uses the server that runs for the data folder, or starts
+    it. The server ends when the last process that uses it has left or ended, whichever process
+    started it.
     """
 
     def __init__(
@@ -70,13 +77,14 @@ class LocalServer:
     ) -> None:
         """`folder` is by default what `data_folder()` returns at `start`.
 
-        The ports are by default 7233 and 8233, or any free ones when those are taken. `patience` is how many seconds
-        to wait for another process that is starting the server.
+        The ports are by default 7233 and 8233, or any free ones when those are taken. `patience` is
+        how many seconds to wait for another process that is starting the server.
         """
         self._patience = patience
         self._folder = Path(folder) if folder else None
         self.was_started_here = False
-        """Whether this process has started the server, which then ends with it, unless another one has joined."""
+        """Whether this process has started the server, which then ends with it, unless another one
+        has joined."""
         self._port, self._ui_port = port, ui_port
         self._use: FileLock | None = None
         self._state: ServerState | None = None
@@ -93,7 +101,9 @@ class LocalServer:
 
     @property
     def state(self) -> ServerState:
-        """Return where the server is. Raises `RuntimeError` before `start`, as do `address`, `ui_url` and `connect`."""
+        """Return where the server is. Raises `RuntimeError` before `start`, as do `address`,
+        `ui_url` and `connect`.
+        """
         if self._state is None:
             raise RuntimeError("LocalServer.start() comes first")
         return self._state
@@ -109,20 +119,23 @@ class LocalServer:
         return self.state.ui_url
 
     async def connect(self) -> Client:
-        """Client of this server, with perdure's data converter. Raises `ConfigurationError` when it is gone."""
+        """Client of this server, with perdure's data converter. Raises `ConfigurationError` when it
+        is gone.
+        """
         return await connect_locally(self.address)
 
     async def start(self) -> None:
         """Use the server that runs for the folder, or start one; returns when it answers.
 
-        Raises `ConfigurationError`, with the end of the server's log, when it does not; and before anything is started
-        for settings of the environment that no client could be made with.
+        Raises `ConfigurationError`, with the end of the server's log, when it does not; and before
+        anything is started for settings of the environment that no client could be made with.
         """
         converter_from_environment()
         self._make_folder()
         use = self._use or FileLock(self.folder / "users.lock")
         try:
-            # Most often a server runs already, and nobody needs to wait for a process that is starting one.
+            # Most often a server runs already, and nobody needs to wait for a process that is
+            # starting one.
             if not (use.try_acquire("shared") and await self._join_running()):
                 await self._start_in_turn(use)
         except BaseException:
@@ -154,16 +167,24 @@ class LocalServer:
         await keep_closed_runs(await self.connect())
 
     def leave(self) -> None:
-        """Use the server no longer; it ends within about a second unless another process uses it."""
+        """Use the server no longer; it ends within about a second unless another process uses
+        it.
+        """
         self._state = None
         if self._use:
             self._use.release()
 
     async def stop(self) -> None:
-        """Leave the server and wait until it has ended; returns at once when another process uses it."""
+        """Leave the server and wait until it has ended; returns at once when another process uses
+        it.
+        """
         self.leave()
         deadline = time.monotonic() + 2 * GRACE_SECONDS
-        while is_locked(self.folder / "server.lock") and not has_users(self.folder) and time.monotonic() < deadline:
+        while (
+            is_locked(self.folder / "server.lock")
+            and not has_users(self.folder)
+            and time.monotonic() < deadline
+        ):
             await asyncio.sleep(0.02)
 
     async def __aenter__(self) -> Self:
@@ -171,7 +192,10 @@ class LocalServer:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self.stop()
 
@@ -183,7 +207,8 @@ class LocalServer:
                     make_private(file)
         except OSError as error:
             raise ConfigurationError(
-                f"The data folder {str(self.folder)!r} can't be made ({error.strerror}). Expected a folder that you "
+                f"The data folder {str(self.folder)!r} can't be made ({error.strerror}). Expected "
+                "a folder that you "
                 "may write to: name one with --data-dir or PERDURE_HOME."
             ) from error
 
@@ -191,10 +216,15 @@ class LocalServer:
         state = await running_server(self.folder)
         if state is None:
             return None
-        for option, wanted, place in (("port", self._port, state.address), ("ui-port", self._ui_port, state.ui_url)):
+        for option, wanted, place in (
+            ("port", self._port, state.address),
+            ("ui-port", self._ui_port, state.ui_url),
+        ):
             if wanted is not None and place.rpartition(":")[2] != str(wanted):
                 raise ConfigurationError(
-                    f"The embedded server of {str(self.folder)!r} runs at {place}, expected port {wanted}: omit "
-                    f"--{option}, end the perdure processes that use the server, or use another --data-dir."
+                    f"The embedded server of {str(self.folder)!r} runs at {place}, expected port "
+                    f"{wanted}: omit "
+                    f"--{option}, end the perdure processes that use the server, or use another "
+                    "--data-dir."
                 )
         return state

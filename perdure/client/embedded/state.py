@@ -1,4 +1,6 @@
-"""Where a running embedded server is, where a user's data is, and the locks between processes that share both."""
+"""Where a running embedded server is, where a user's data is, and the locks between processes that
+share both.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ class FileLock:
 
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(descriptor, (fcntl.LOCK_SH if mode == "shared" else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            fcntl.flock(
+                descriptor, (fcntl.LOCK_SH if mode == "shared" else fcntl.LOCK_EX) | fcntl.LOCK_NB
+            )
         except BlockingIOError:
             os.close(descriptor)
             return False
@@ -51,13 +55,17 @@ class FileLock:
         return True
 
     async def acquire(self, mode: Mode, *, timeout: float) -> None:
-        """Wait for the lock. Raises `ConfigurationError` after `timeout` seconds, and on Windows."""
+        """Wait for the lock. Raises `ConfigurationError` after `timeout` seconds, and on
+        Windows.
+        """
         deadline = time.monotonic() + timeout
         while not self.try_acquire(mode):
             if time.monotonic() > deadline:
                 raise ConfigurationError(
-                    f"Another process has held {str(self.path)!r} for {timeout:g} s, expected it to be "
-                    "free: end the perdure process that hangs (`fuser` names those that have the file open), or use "
+                    f"Another process has held {str(self.path)!r} for {timeout:g} s, expected it "
+                    "to be "
+                    "free: end the perdure process that hangs (`fuser` names those that have the "
+                    "file open), or use "
                     "another data folder (--data-dir, PERDURE_HOME)."
                 )
             await asyncio.sleep(0.02)
@@ -99,7 +107,9 @@ def database_of(folder: Path) -> Path:
 
 
 def read_state(folder: Path) -> ServerState | None:
-    """Return what `server.json` has; None where it can't be read. The file of a server that was killed outlives it."""
+    """Return what `server.json` has; None where it can't be read. The file of a server that was
+    killed outlives it.
+    """
     try:
         return ServerState.model_validate_json((folder / "server.json").read_bytes())
     except (OSError, ValidationError):
@@ -120,7 +130,9 @@ def use_running() -> str | None:
 
 
 def has_users(folder: Path) -> bool:
-    """Return whether somebody uses the server; its guard, which holds the lock alone while it ends it, is nobody."""
+    """Return whether somebody uses the server; its guard, which holds the lock alone while it ends
+    it, is nobody.
+    """
     probe = FileLock(folder / "users.lock")
     is_shared = probe.try_acquire("shared")
     probe.release()

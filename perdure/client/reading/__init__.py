@@ -1,1 +1,3 @@
-"""Reads runs from outside: their events, conversation and status, whether they are open or closed."""
+"""Reads runs from outside: their events, conversation and status, whether they are open or
+closed.
+"""

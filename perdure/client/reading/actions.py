@@ -1,4 +1,6 @@
-"""The Actions of a run, as Temporal Cloud bills them: counted in its histories, estimated where those say nothing."""
+"""The Actions of a run, as Temporal Cloud bills them: counted in its histories, estimated where
+those say nothing.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,14 @@ FIRED_BY_A_SCHEDULE = "TemporalScheduledById"
 class RunActions(BaseModel):
     """The Actions of one run on Temporal Cloud; a server of one's own bills nothing.
 
-    Counted in the histories of its links, as far as the namespace keeps them. Nothing records heartbeats and queries:
-    `heartbeats` and `watched` are estimates, and not in the total. The runs that this one has called (`called`) have
-    Actions of their own.
+    Counted in the histories of its links, as far as the namespace keeps them. Nothing records
+    heartbeats and queries: `heartbeats` and `watched` are estimates, and not in the total. The runs
+    that this one has called (`called`) have Actions of their own.
     """
 
     starts: int = 0
-    """1 for the run, or 3 if a schedule has started it, and 1 for each further link; a called run, and a turn of a
-    session, is started by its caller (`children`)."""
+    """1 for the run, or 3 if a schedule has started it, and 1 for each further link; a called run,
+    and a turn of a session, is started by its caller (`children`)."""
     activities: int = 0
     """Model calls, executions of tools, and what else workers were given to do."""
     retries: int = 0
@@ -43,7 +45,8 @@ class RunActions(BaseModel):
     children: int = 0
     """2 for the start of each workflow that the run has called."""
     heartbeats: int = 0
-    """Estimate for calls that have ended, from the time that they took, while nobody reads the run."""
+    """Estimate for calls that have ended, from the time that they took, while nobody reads the
+    run."""
     watched: int = 0
     """Estimate of what readers add, together, that follow the run from its start to its end."""
     called: list[str] = Field(default_factory=list)
@@ -71,21 +74,28 @@ def count_actions(actions: RunActions, link: RecordedLink) -> None:
     for event in link.history:
         if field := _FIELDS.get(event.event_type):
             setattr(actions, field, getattr(actions, field) + 1)
-    signals = [event.workflow_execution_signaled_event_attributes for event in link.history if _is_signal(event)]
+    signals = [
+        event.workflow_execution_signaled_event_attributes
+        for event in link.history
+        if _is_signal(event)
+    ]
     # One that a workflow has sent is the sender's.
     actions.messages += sum(not each.external_workflow_execution.workflow_id for each in signals)
     actions.local_activities += len({_task_of(event) for event in link.history} - {0})
     actions.children += 2 * len(link.work.children)
     actions.called += [each.id for each in link.work.children]
-    actions.retries += sum(max(each.attempts - 1, 0) for each in link.work.activities if not each.is_local)
+    actions.retries += sum(
+        max(each.attempts - 1, 0) for each in link.work.activities if not each.is_local
+    )
     _estimate(actions, link)
 
 
 def _estimate(actions: RunActions, link: RecordedLink) -> None:
     timeouts = {
-        event.event_id: event.activity_task_scheduled_event_attributes.heartbeat_timeout.ToNanoseconds() / 1e9
+        event.event_id: task.heartbeat_timeout.ToNanoseconds() / 1e9
         for event in link.history
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
+        for task in [event.activity_task_scheduled_event_attributes]
     }
     pause, own = cadence_of(link.input.options).stream_seconds, OWN_CADENCE.stream_seconds
     for each in link.work.activities:
@@ -124,5 +134,7 @@ def _is_signal(event: HistoryEvent) -> bool:
 
 
 def _task_of(event: HistoryEvent) -> int:
-    """Return the workflow task that has recorded this marker, by which markers are billed; 0 for another event."""
+    """Return the workflow task that has recorded this marker, by which markers are billed; 0 for
+    another event.
+    """
     return event.marker_recorded_event_attributes.workflow_task_completed_event_id

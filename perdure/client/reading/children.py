@@ -1,4 +1,6 @@
-"""Reads a run together with its child runs, and theirs in turn, and where a reader stands in them."""
+"""Reads a run together with its child runs, and theirs in turn, and where a reader stands in
+them.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,26 @@ _BRANCH = re.compile(r"\d{1,18}-\d{1,18}")
 
 @dataclass
 class TreePosition:
-    """The position of a reader in a run, and in those of its child runs that have started and not ended there."""
+    """The position of a reader in a run, and in those of its child runs that have started and not
+    ended there.
+    """
 
     own: str = "0"
     called: dict[str, str] = field(default_factory=dict)
-    """The end of the run's id, such as `3-0` → the reader's position in it, which may be one of several runs too."""
+    """The end of the run's id, such as `3-0` → the reader's position in it, which may be one of
+    several runs too."""
 
     @classmethod
     def at(cls, after: int | str) -> TreePosition:
-        """Read a position. Raises ValueError for another text; `own` is checked where it is used."""
+        """Read a position. Raises ValueError for another text; `own` is checked where it is
+        used.
+        """
         own, bracket, rest = str(after).partition("(")
         if bracket and not rest.endswith(")"):
-            raise ValueError(f"{after!r} is not a position in a run, expected the `position` of one of its events")
+            raise ValueError(
+                f"{after!r} is not a position in a run, expected the `position` of one of its "
+                "events"
+            )
         branches = dict(_branches(rest[:-1])) if bracket else {}
         return cls(own, branches)
 
@@ -39,7 +49,9 @@ class TreePosition:
         return f"{self.own}({called})" if called else self.own
 
     def advance(self, event: RunEvent, run: str | None) -> RunEvent:
-        """Move on to an event, of the run itself or of a child; return it with the position after it."""
+        """Move on to an event, of the run itself or of a child; return it with the position after
+        it.
+        """
         if run is not None:
             self.called[branch_of(run)] = event.position
             return event.model_copy(update={"position": str(self), "run_id": event.run_id or run})
@@ -55,7 +67,9 @@ def _branches(text: str) -> Iterator[tuple[str, str]]:
         if character == "," and depth == 0:
             key, equals, position = text[start:end].partition("=")
             if not equals or not _BRANCH.fullmatch(key):
-                raise ValueError(f"{text!r} is not a position in child runs, expected the `position` of an event")
+                raise ValueError(
+                    f"{text!r} is not a position in child runs, expected the `position` of an event"
+                )
             yield key, position
             start = end + 1
     if depth:
@@ -63,7 +77,9 @@ def _branches(text: str) -> Iterator[tuple[str, str]]:
 
 
 def branch_of(run: str) -> str:
-    """Return the end of a child run's id, which distinguishes it from the other children of its parent."""
+    """Return the end of a child run's id, which distinguishes it from the other children of its
+    parent.
+    """
     return run.rpartition("/")[2]
 
 
@@ -129,14 +145,17 @@ async def _open_at(handle: Readable, place: TreePosition) -> OpenChildren:
 async def events_with_children(handle: Readable, after: int | str = 0) -> list[RunEvent]:
     """Return the events after that position, of the run and of the runs that it has called.
 
-    The events of a called run stand between its `child_started` and its `tool_result`; those of several that ran
-    together are in the order of time. Raises ValueError for an `after` that is not a position.
+    The events of a called run stand between its `child_started` and its `tool_result`; those of
+    several that ran together are in the order of time. Raises ValueError for an `after` that is not
+    a position.
     """
     place = TreePosition.at(after)
     own = await handle.events(place.own)
     open = await _open_at(handle, place)
     ahead = {
-        run: await _called_events(handle.called(run, open.origins[run]), place.called.get(branch_of(run), "0"))
+        run: await _called_events(
+            handle.called(run, open.origins[run]), place.called.get(branch_of(run), "0")
+        )
         for run in open
     }
     place.called = {branch_of(run): place.called.get(branch_of(run), "0") for run in ahead}
@@ -175,8 +194,12 @@ async def _called_events(called: Readable, after: str) -> list[RunEvent]:
         return []
 
 
-async def stream_with_children(handle: Readable, after: int | str = 0) -> AsyncGenerator[RunEvent, None]:
-    """Yield the same events as they come, until the terminal event of the run. Raises like `events_with_children`."""
+async def stream_with_children(
+    handle: Readable, after: int | str = 0
+) -> AsyncGenerator[RunEvent, None]:
+    """Yield the same events as they come, until the terminal event of the run. Raises like
+    `events_with_children`.
+    """
     place = TreePosition.at(after)
     stream = _ChildrenStream(handle, place, await _open_at(handle, place))
     try:
@@ -211,7 +234,11 @@ class _ChildrenStream:
             of, event = news
             if of is None and event.type == "child_started":
                 place.called[branch_of(event.data["run_id"])] = "0"
-            elif event.type == "tool_result" and of is None and (ended := self._ended.pop(event.seq, None)):
+            elif (
+                event.type == "tool_result"
+                and of is None
+                and (ended := self._ended.pop(event.seq, None))
+            ):
                 place.called.pop(branch_of(ended), None)
             yield place.advance(event, of)
         await self._own
@@ -236,7 +263,9 @@ class _ChildrenStream:
             self._follow(run, "0")
 
     async def _end_of(self, run: str) -> None:
-        """Wait until all events of a called run are given. One that its caller has given up on may never end."""
+        """Wait until all events of a called run are given. One that its caller has given up on may
+        never end.
+        """
         task = self._called[run]
         while not task.done():
             given = self._given
@@ -270,8 +299,8 @@ class _ChildrenStream:
 
 
 async def status_with_children(handle: Readable, status: RunStatus) -> RunStatus:
-    """Return the status with what waits for a person, or is held, in the runs that this one has called; each names its
-    run.
+    """Return the status with what waits for a person, or is held, in the runs that this one has
+    called; each names its run.
     """
     found = await asyncio.gather(*(_status_of(handle.called(run)) for run in status.children))
     together: dict[str, list[Any]] = {}

@@ -1,4 +1,6 @@
-"""Where a reader stands in a run's events, and what models and tools tell while their calls are under way."""
+"""Where a reader stands in a run's events, and what models and tools tell while their calls are
+under way.
+"""
 
 from __future__ import annotations
 
@@ -42,23 +44,32 @@ class LiveState(NamedTuple):
 
 
 async def listen(chain: Chain, run_id: str) -> LiveState:
-    """Ask the server for what is under way in this link. Raises `RPCError` when the server can't be asked."""
+    """Ask the server for what is under way in this link. Raises `RPCError` when the server can't be
+    asked.
+    """
     telling = list(filter(_is_telling, await chain.pending_activities(run_id)))
-    speaking = next((each for each in telling if each.activity_type.name == activities.CALL_MODEL), None)
+    speaking = next(
+        (each for each in telling if each.activity_type.name == activities.CALL_MODEL), None
+    )
     working = [each for each in telling if each.activity_type.name.startswith(_TOOLS)]
     told = [await _progress(chain, each) for each in working]
-    return LiveState(await _speech(chain, speaking) if speaking else None, tuple(filter(None, told)))
+    return LiveState(
+        await _speech(chain, speaking) if speaking else None, tuple(filter(None, told))
+    )
 
 
 async def _speech(chain: Chain, speaking: PendingActivityInfo) -> Speech:
-    (said,) = await chain.client.data_converter.decode(list(speaking.heartbeat_details.payloads), [StreamedText])
+    (said,) = await chain.client.data_converter.decode(
+        list(speaking.heartbeat_details.payloads), [StreamedText]
+    )
     return speech_of(speaking.activity_id, said)
 
 
 def speech_of(activity_id: str, said: StreamedText) -> Speech:
     """Return what the attempt has said, by the activity and its attempt that began to say it.
 
-    A response that the provider makes in the background has a name of its own: it goes on with other activities, too.
+    A response that the provider makes in the background has a name of its own: it goes on with
+    other activities, too.
     """
     response = said.so_far.response if said.so_far else ""
     return Speech(f"r-{_digest(response)}" if response else f"{activity_id}-{said.attempt}", said)
@@ -119,7 +130,8 @@ class ShownText:
 class Cursor:
     """Gives a reader every event once, and every character of a text once.
 
-    `after` is the `position` or the `seq` of the last event that the reader has. Raises ValueError for anything else.
+    `after` is the `position` or the `seq` of the last event that the reader has. Raises ValueError
+    for anything else.
     """
 
     def __init__(self, after: int | str = 0) -> None:
@@ -133,7 +145,9 @@ class Cursor:
         return f"{self.seq}{self._shown or ''}"
 
     def recorded_news(self, event: RunEvent) -> Iterator[RunEvent]:
-        """Yield the events for the reader of the next one in the log: without the text that it was shown live."""
+        """Yield the events for the reader of the next one in the log: without the text that it was
+        shown live.
+        """
         shown, self._shown = self._shown, None
         if shown is None or event.iteration != shown.iteration or event.type == "llm_complete":
             self.seq = event.seq
@@ -143,18 +157,25 @@ class Cursor:
         elif event.type != "token":
             if _tells_of_a_failed_call(event) and (shown.text or shown.thinking):
                 shown = yield from self._reset(shown, event.iteration)
-            # The call is under way, or made again: the text of one that did not fail is still on the reader's screen.
+            # The call is under way, or made again: the text of one that did not fail is still on
+            # the reader's screen.
             self.seq, self._shown = event.seq, shown
             yield event.model_copy(update={"position": self.position})
         else:
             yield from self._whole(event, shown)
 
     def live_news(self, speech: Speech) -> Iterator[RunEvent]:
-        """Yield the events for the text since the last time; another attempt begins with `text_reset`."""
+        """Yield the events for the text since the last time; another attempt begins with
+        `text_reset`.
+        """
         shown = self._shown
         if shown is None or not _same(shown, speech):
             self._shown = ShownText(speech.said.iteration, speech.call, digest=_digest(""))
-            if shown and shown.iteration == speech.said.iteration and (shown.text or shown.thinking):
+            if (
+                shown
+                and shown.iteration == speech.said.iteration
+                and (shown.text or shown.thinking)
+            ):
                 yield self._event("text_reset", speech.said.iteration)
         yield from self._more("thinking", speech)
         yield from self._more("token", speech)
@@ -175,7 +196,9 @@ class Cursor:
                 yield event.model_copy(update={"call_id": each.call_id})
 
     def _whole(self, event: RunEvent, shown: ShownText) -> Iterator[RunEvent]:
-        """Yield the recorded text, of which a part was shown, or a part of what an earlier attempt said."""
+        """Yield the recorded text, of which a part was shown, or a part of what an earlier attempt
+        said.
+        """
         text = event.data["token"]
         if shown.begins(text):
             rest = text[shown.text :]
@@ -189,7 +212,9 @@ class Cursor:
             yield event.model_copy(update={"data": {"token": rest}})
 
     def _whole_thinking(self, event: RunEvent, shown: ShownText) -> Iterator[RunEvent]:
-        """Yield the recorded thinking, of which a part was shown, or a part of what an earlier attempt thought."""
+        """Yield the recorded thinking, of which a part was shown, or a part of what an earlier
+        attempt thought.
+        """
         text, self._thinking = event.data["token"], event
         if not shown.begins_thinking(text):
             shown = yield from self._reset(shown, event.iteration)
@@ -217,7 +242,9 @@ class Cursor:
         yield self._event(type, speech.said.iteration, token=said[known:])
 
     def _event(self, type: EventType, iteration: int, **data: Any) -> RunEvent:
-        return RunEvent(seq=self.seq + 1, type=type, iteration=iteration, data=data, position=self.position)
+        return RunEvent(
+            seq=self.seq + 1, type=type, iteration=iteration, data=data, position=self.position
+        )
 
 
 def _tells_of_a_failed_call(event: RunEvent) -> bool:
@@ -226,7 +253,9 @@ def _tells_of_a_failed_call(event: RunEvent) -> bool:
 
 
 def _same(shown: ShownText, speech: Speech) -> bool:
-    """Return whether it is what the reader has seen the beginning of; what is older than that says nothing new."""
+    """Return whether it is what the reader has seen the beginning of; what is older than that says
+    nothing new.
+    """
     if (shown.iteration, shown.call) != (speech.said.iteration, speech.call):
         return False
     return len(speech.said.text) < shown.text or shown.begins(speech.said.text)
@@ -239,9 +268,14 @@ def _digest(text: str) -> str:
 def _parse_position(after: int | str) -> tuple[int, ShownText | None]:
     match = _POSITION.fullmatch(str(after))
     if match is None:
-        raise ValueError(f"{after!r} is not a position in a run, expected the `position` or `seq` of one of its events")
+        raise ValueError(
+            f"{after!r} is not a position in a run, expected the `position` or `seq` of one of its "
+            "events"
+        )
     if match["call"] is None:
         return int(match["seq"]), None
     thinking, text = int(match["thinking"]), int(match["text"])
     said, thought = match["digest"], match["thought"] or ""
-    return int(match["seq"]), ShownText(int(match["iteration"]), match["call"], thinking, text, said, thought)
+    return int(match["seq"]), ShownText(
+        int(match["iteration"]), match["call"], thinking, text, said, thought
+    )

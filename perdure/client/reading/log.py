@@ -1,4 +1,6 @@
-"""A reader's copy of a run's events, link after link: by a query, or by a replay where no worker answers."""
+"""A reader's copy of a run's events, link after link: by a query, or by a replay where no worker
+answers.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +28,30 @@ from ...workflows.agent_run import AgentRun
 QUERY_SECONDS = 2.0
 """When no worker has answered within these seconds, the reader replays the history instead."""
 LOOK_SECONDS = 0.2
-"""A query that takes longer may never be answered by its link: the reader looks whether that has closed."""
-_NO_ANSWER = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.CANCELLED)
+"""A query that takes longer may never be answered by its link: the reader looks whether that has
+closed."""
+_NO_ANSWER = (
+    RPCStatusCode.DEADLINE_EXCEEDED,
+    RPCStatusCode.FAILED_PRECONDITION,
+    RPCStatusCode.CANCELLED,
+)
 
 Answer = TypeVar("Answer")
 
 
-async def ask(handle: WorkflowHandle[Any, Any], query: str, *arguments: Any, answer: type[Answer]) -> Answer | None:
-    """Workflow's answer, or None when no worker gives one in time. Raises `RPCError` when there is no such run."""
+async def ask(
+    handle: WorkflowHandle[Any, Any], query: str, *arguments: Any, answer: type[Answer]
+) -> Answer | None:
+    """Workflow's answer, or None when no worker gives one in time. Raises `RPCError` when there is
+    no such run.
+    """
     limit = timedelta(seconds=QUERY_SECONDS)
     try:
         # `rpc_timeout` limits one attempt; the SDK makes several.
         async with asyncio.timeout(1.25 * QUERY_SECONDS):
-            given: Answer = await handle.query(query, args=arguments, result_type=answer, rpc_timeout=limit)
+            given: Answer = await handle.query(
+                query, args=arguments, result_type=answer, rpc_timeout=limit
+            )
             return given
     except (TimeoutError, WorkflowQueryFailedError):
         return None
@@ -48,7 +61,9 @@ async def ask(handle: WorkflowHandle[Any, Any], query: str, *arguments: Any, ans
         return None
 
 
-async def replay(workflow_id: str, events: Sequence[HistoryEvent], converter: DataConverter) -> AgentRun:
+async def replay(
+    workflow_id: str, events: Sequence[HistoryEvent], converter: DataConverter
+) -> AgentRun:
     """The workflow object as it stands at the end of the history, which may be that of an open run.
 
     Raises what `replay_link` raises.
@@ -67,14 +82,20 @@ class Growth(NamedTuple):
     events: Sequence[HistoryEvent]
 
 
-_ABOUT_CALLS = ("tool_call_start", "permission_requested", "permission_completed", "child_started", "tool_result")
+_ABOUT_CALLS = (
+    "tool_call_start",
+    "permission_requested",
+    "permission_completed",
+    "child_started",
+    "tool_result",
+)
 
 
 class RunLog:
     """Every event of a run, as of the last `refresh`.
 
-    An open link answers a query, which adds nothing to its history; a closed one, and an open one without a worker, is
-    replayed here.
+    An open link answers a query, which adds nothing to its history; a closed one, and an open one
+    without a worker, is replayed here.
     """
 
     def __init__(self, chain: Chain) -> None:
@@ -127,7 +148,11 @@ class RunLog:
                 break
             if event.type in _ABOUT_CALLS:
                 last.setdefault((event.iteration, event.call_id), event.type)
-        return {call for call, type in last.items() if type in ("tool_call_start", "permission_completed")}
+        return {
+            call
+            for call, type in last.items()
+            if type in ("tool_call_start", "permission_completed")
+        }
 
     @property
     def link(self) -> RecordedLink:
@@ -143,9 +168,9 @@ class RunLog:
     async def refresh(self, growth: Growth | None = None, *, within: float = 0.0) -> None:
         """Read what is new. Raises `RPCError` when there is no such run, and what `replay` raises.
 
-        Where the `growth` of an open link is known, it is replayed instead of asking a worker, if that takes no longer
-        than `within`; so is that of a link which follows. The first time a worker is asked: it so learns at once that
-        somebody reads the run.
+        Where the `growth` of an open link is known, it is replayed instead of asking a worker, if
+        that takes no longer than `within`; so is that of a link which follows. The first time a
+        worker is asked: it so learns at once that somebody reads the run.
         """
         async with self._refreshing:
             if self.has_ended or (growth and await self._replay_open(growth, within)):
@@ -153,14 +178,18 @@ class RunLog:
             await self._refresh(within)
 
     async def _replay_open(self, growth: Growth, within: float) -> bool:
-        """Read what is new in the history of an open link; False where that is not known, or would take too long."""
+        """Read what is new in the history of an open link; False where that is not known, or would
+        take too long.
+        """
         is_open = self._link is not None and self._link.run_id == growth.run_id
         takes = REPLAY_SECONDS + len(growth.events) * self._event_seconds
         is_closed = growth.events[-1].event_type in CLOSING_EVENTS
         if not (is_open and self._has_asked) or is_closed or takes > within:
             return False
         events, began = list(growth.events), time.monotonic()
-        if all(event.event_type != EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED for event in events):
+        if all(
+            event.event_type != EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED for event in events
+        ):
             return True  # Nothing has happened yet, and there is nothing to replay.
         try:
             run = await replay(self._id, events, self._client.data_converter)
@@ -222,11 +251,14 @@ class RunLog:
         return True
 
     async def _ask_while_open(self, link: RecordedLink) -> EventPage | None:
-        """Ask for the next page; None when no worker answers in time, or when the link closes meanwhile.
+        """Ask for the next page; None when no worker answers in time, or when the link closes
+        meanwhile.
 
         A query that meets the end of its link is held up by the server for a second or so.
         """
-        asking = asyncio.create_task(ask(self._chain.handle(link.run_id), EVENTS, self.last_seq, answer=EventPage))
+        asking = asyncio.create_task(
+            ask(self._chain.handle(link.run_id), EVENTS, self.last_seq, answer=EventPage)
+        )
         pause = LOOK_SECONDS
         try:
             while not (await asyncio.wait([asking], timeout=pause))[0]:
@@ -238,7 +270,9 @@ class RunLog:
             asking.cancel()
 
     async def _replay(self, link: RecordedLink) -> RecordedLink:
-        """Read what is new by replaying the link's history as it is now; returns the link as it is now."""
+        """Read what is new by replaying the link's history as it is now; returns the link as it is
+        now.
+        """
         if link.is_open:
             link = self._link = await read_link(self._client, self._id, link.run_id)
         run = await replay(self._id, link.history, self._client.data_converter)
@@ -260,7 +294,9 @@ class RunLog:
 
 
 def _ended_from_outside(link: RecordedLink, seq: int) -> RunEvent:
-    """Return the terminal event of a run that could not emit one itself: terminated, or timed out by Temporal."""
+    """Return the terminal event of a run that could not emit one itself: terminated, or timed out
+    by Temporal.
+    """
     closing = link.closing_event
     assert closing is not None
     kind = EventType.Name(closing.event_type).removeprefix("EVENT_TYPE_WORKFLOW_EXECUTION_").lower()

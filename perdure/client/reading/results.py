@@ -1,4 +1,6 @@
-"""What a caller gets of a run: its result or error, its conversation, and the results of its tool calls."""
+"""What a caller gets of a run: its result or error, its conversation, and the results of its tool
+calls.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.workflow import NondeterminismError
 
 from ...conversation import Operation
-from ...errors import RUN_ERRORS, LimitExceededError, OutputError, RunCancelled, RunError, RunNotFound, UnknownCallError
+from ...errors import (
+    RUN_ERRORS,
+    LimitExceededError,
+    OutputError,
+    RunCancelled,
+    RunError,
+    RunNotFound,
+    UnknownCallError,
+)
 from ...events import RunEvent
 from ...history.chain import Chain, cancel_reason, closing_tail
 from ...history.link import RecordedLink
@@ -37,8 +47,8 @@ logger = logging.getLogger("perdure")
 async def complete_messages(chain: Chain, log: RunLog) -> list[Message]:
     """Every message of the run, including those that were trimmed from the model's view.
 
-    An open run is asked through `log`, which knows what no history records yet. Raises `RPCError` when there is no such
-    run, and what `replay` raises.
+    An open run is asked through `log`, which knows what no history records yet. Raises `RPCError`
+    when there is no such run, and what `replay` raises.
     """
     transcript: Transcript | None = None
     async for link in chain.links():
@@ -64,10 +74,14 @@ async def _last_operations(chain: Chain, link: RecordedLink, version: int) -> Se
     return run.operations_since(version)
 
 
-async def conversation_at_end(client: Client, workflow_id: str, link: RecordedLink) -> list[Message]:
-    """Return the conversation as the model would see it next; `link` is the last one of a run that has ended.
+async def conversation_at_end(
+    client: Client, workflow_id: str, link: RecordedLink
+) -> list[Message]:
+    """Return the conversation as the model would see it next; `link` is the last one of a run that
+    has ended.
 
-    Where its end can't be read, that is logged, and the conversation goes as far as the history records it.
+    Where its end can't be read, that is logged, and the conversation goes as far as the history
+    records it.
     """
     tail = await closing_tail(client, link)
     conversation = link.conversation()
@@ -83,7 +97,9 @@ async def conversation_at_end(client: Client, workflow_id: str, link: RecordedLi
 
 
 async def complete_result(chain: Chain, output: RunOutput) -> RunResult[Any]:
-    """Return the result of a run that ended well. Raises what `Chain.last` and `conversation_at_end` raise."""
+    """Return the result of a run that ended well. Raises what `Chain.last` and
+    `conversation_at_end` raise.
+    """
     messages = await _conversation(chain, output)
     return RunResult[Any](
         output=output.output,
@@ -95,7 +111,9 @@ async def complete_result(chain: Chain, output: RunOutput) -> RunResult[Any]:
         unpriced_calls=output.unpriced_calls,
         is_incomplete=output.is_incomplete,
         cut_short=output.cut_short,
-        unread_steering=[message.text for message in messages[len(messages) - output.unread_steering :]],
+        unread_steering=[
+            message.text for message in messages[len(messages) - output.unread_steering :]
+        ],
     )
 
 
@@ -110,18 +128,21 @@ UNREADABLE = (STORAGE_ERROR, ENCRYPTION_ERROR)
 
 
 async def error_of_end(chain: Chain, status: StatusReader, cause: BaseException) -> RunError:
-    """Return how the run ended, as an error with its conversation, as far as that can be read; `cause` is Temporal's.
+    """Return how the run ended, as an error with its conversation, as far as that can be read;
+    `cause` is Temporal's.
 
     Raises what `Chain.last` and `StatusReader.read` raise.
     """
     try:
         return await _complete_error(chain, status, cause)
     except (ApplicationError, NondeterminismError) as error:
-        # A reader that is less strict than the worker was would not have refused what the worker did.
+        # A reader that is less strict than the worker was would not have refused what the worker
+        # did.
         seen = cause if isinstance(error, NondeterminismError) else error
         if not isinstance(cause, ApplicationError) or getattr(seen, "type", None) not in UNREADABLE:
             raise
-        # What was said in the run is lost, in a storage or to whoever changed it: its last error is all that is left.
+        # What was said in the run is lost, in a storage or to whoever changed it: its last error is
+        # all that is left.
         kind = cause.type or "failed"
         return RUN_ERRORS.get(kind, RunError)(cause.message, kind=kind)
 
@@ -136,16 +157,29 @@ async def _complete_error(chain: Chain, status: StatusReader, cause: BaseExcepti
         reason = await cancel_reason(chain.client, link)
         text = f"The run {id!r} was cancelled" + (f": {reason}" if reason else "")
         return RunCancelled(text, reason=reason, messages=messages, iterations=iterations)
-    return RunError(f"The run {id!r} ended: {cause}", kind=_kind_of(cause), messages=messages, iterations=iterations)
+    return RunError(
+        f"The run {id!r} ended: {cause}",
+        kind=_kind_of(cause),
+        messages=messages,
+        iterations=iterations,
+    )
 
 
 def _failure_error(text: str, failure: RunFailure, messages: list[Message]) -> RunError:
     error_type = RUN_ERRORS.get(failure.kind, RunError)
-    error = error_type(text, kind=failure.kind, reason=failure.reason, messages=messages, iterations=failure.iterations)
+    error = error_type(
+        text,
+        kind=failure.kind,
+        reason=failure.reason,
+        messages=messages,
+        iterations=failure.iterations,
+    )
     if isinstance(error, LimitExceededError):
         error.option = failure.option
     if isinstance(error, OutputError):
-        error.text = next((message.text for message in reversed(messages) if message.role == "assistant"), "")
+        error.text = next(
+            (message.text for message in reversed(messages) if message.role == "assistant"), ""
+        )
     return error
 
 
@@ -154,11 +188,14 @@ def _kind_of(cause: BaseException) -> str:
     return next((kind for type_, kind in kinds.items() if isinstance(cause, type_)), "failed")
 
 
-async def whole_result(chain: Chain, log: RunLog, call_id: str, iteration: int | None) -> ToolResult:
-    """Result that the call's execution has left in the history; for a call without one, what the model was told.
+async def whole_result(
+    chain: Chain, log: RunLog, call_id: str, iteration: int | None
+) -> ToolResult:
+    """Result that the call's execution has left in the history; for a call without one, what the
+    model was told.
 
-    No execution was it that refused a call, and a lost worker has left none. Raises `UnknownCallError`, and what
-    `RunLog.refresh` and `read_result` raise.
+    No execution was it that refused a call, and a lost worker has left none. Raises
+    `UnknownCallError`, and what `RunLog.refresh` and `read_result` raise.
     """
     await log.refresh()
     told = dict(_results(log.events))
@@ -179,7 +216,12 @@ async def _result_in_history(chain: Chain, call_id: str, iteration: int | None) 
     link = await chain.describe()
     as_result = partial(to_result, limits=STORED)
     return await read_result(
-        chain.client, chain.workflow_id, link.run_id, call_id, iteration=iteration, to_result=as_result
+        chain.client,
+        chain.workflow_id,
+        link.run_id,
+        call_id,
+        iteration=iteration,
+        to_result=as_result,
     )
 
 
@@ -187,7 +229,9 @@ def _result_in_events(events: Iterable[RunEvent], told: RunEvent) -> ToolResult:
     text, call = told.data["result"], (told.iteration, told.call_id)
     unknown = bool(told.data.get("outcomeUnknown"))
     if told.data.get("isCancelled"):
-        return ToolResult.failure(text, kind="cancelled", status="cancelled", outcome_unknown=unknown)
+        return ToolResult.failure(
+            text, kind="cancelled", status="cancelled", outcome_unknown=unknown
+        )
     if any(event.type == "error" and (event.iteration, event.call_id) == call for event in events):
         return ToolResult.failure(text, kind="error", outcome_unknown=unknown)
     return ToolResult.of_text(text)
@@ -218,15 +262,21 @@ def _not_found_text(chain: Chain, error: RPCError) -> str:
         return f"the run {chain.workflow_id!r} has ended: it takes no more messages"
     client = chain.client
     return (
-        f"there is no run {chain.workflow_id!r} in the namespace {client.namespace!r} of the server at "
-        f"{client.service_client.config.target_host} ({error.message}). Expected an id that `perdure ls` lists"
+        f"there is no run {chain.workflow_id!r} in the namespace {client.namespace!r} of the "
+        "server at "
+        f"{client.service_client.config.target_host} ({error.message}). Expected an id that "
+        "`perdure ls` lists"
     )
 
 
 def typed_result(
-    result: RunResult[Any], output: RunOutput, output_type: Any, later_types: Mapping[str, Any] | None
+    result: RunResult[Any],
+    output: RunOutput,
+    output_type: Any,
+    later_types: Mapping[str, Any] | None,
 ) -> RunResult[Any]:
-    """Return the result, with its output as a value of its type, if there is one. Raises as `typed_output` does.
+    """Return the result, with its output as a value of its type, if there is one. Raises as
+    `typed_output` does.
 
     After a handoff, that is the type of the agent's path in `later_types`, if these are known.
     """

@@ -1,4 +1,6 @@
-"""Puts together what a run did, iteration by iteration, in one pass over the histories of its links."""
+"""Puts together what a run did, iteration by iteration, in one pass over the histories of its
+links.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ class ToolSurvey(BaseModel):
     call_id: str
     name: str
     arguments: Any
-    """With which it was executed, or, for a call that was not, those of the model; its text, if that is not JSON."""
+    """With which it was executed, or, for a call that was not, those of the model; its text, if
+    that is not JSON."""
     outcome: ToolOutcome
     seconds: float | None = None
     """Of its execution; None where the history does not say."""
@@ -103,14 +106,17 @@ class Survey:
     started: float = 0.0
     """Seconds since the epoch."""
     waits: list[tuple[float, float]] = field(default_factory=list)
-    """When persons were waited for, or the run was held, in seconds since the epoch; those that have ended."""
+    """When persons were waited for, or the run was held, in seconds since the epoch; those that
+    have ended."""
     iterations: list[IterationSurvey] = field(default_factory=list)
     actions: RunActions = field(default_factory=RunActions)
     unreplayed: int = 0
     """How many links have decisions of persons that this version can't read."""
 
     def seconds_waited(self, open_since: Iterable[float], now: float) -> float:
-        """Seconds in which the run waited so, once where several waits were; `open_since` are those that go on."""
+        """Seconds in which the run waited so, once where several waits were; `open_since` are those
+        that go on.
+        """
         total, reached = 0.0, 0.0
         for since, until in sorted([*self.waits, *((each, now) for each in open_since)]):
             total += max(0.0, until - max(since, reached))
@@ -123,7 +129,9 @@ DENIED_BEFORE_IT_HAD_A_KIND = "Tool denied"
 
 
 async def survey(chain: Chain) -> Survey:
-    """Read every link once. Raises `RPCError` when there is no such run, and `ConfigurationError` like `read_link`."""
+    """Read every link once. Raises `RPCError` when there is no such run, and `ConfigurationError`
+    like `read_link`.
+    """
     reader = _Reader(chain)
     async for link in chain.links():
         await reader.read(link)
@@ -143,14 +151,20 @@ class _Reader:
         """Take the next link."""
         carried = link.input.carried
         if self._last is None:
-            self._survey.started = carried.loop.started_at if carried else seconds(time_of(link.history[0])) or 0.0
+            self._survey.started = (
+                carried.loop.started_at if carried else seconds(time_of(link.history[0])) or 0.0
+            )
             self._survey.first_kept = carried.loop.iteration + 1 if carried else 1
         self._survey.links = (carried.links if carried else 0) + 1
         self._last = link
         count_actions(self._survey.actions, link)
         async for call in self._calls.read(link):
             await self._take(call)
-        if link.work.updates or link.work.signals or any(timer.state == "fired" for timer in link.work.timers):
+        if (
+            link.work.updates
+            or link.work.signals
+            or any(timer.state == "fired" for timer in link.work.timers)
+        ):
             # Without any of these, no person and no deadline has decided about a call.
             await self._take_decisions(link)
 
@@ -158,7 +172,9 @@ class _Reader:
         """Return what all links amount to."""
         assert self._last is not None
         tail = await closing_tail(self._chain.client, self._last)
-        for call in await self._calls.end(tail.operations[max(0, self._calls.version - tail.base) :] if tail else []):
+        for call in await self._calls.end(
+            tail.operations[max(0, self._calls.version - tail.base) :] if tail else []
+        ):
             await self._take(call)
         self._persons.assign_decisions(self._iterations)
         self._survey.waits = self._persons.waits
@@ -169,7 +185,9 @@ class _Reader:
         if isinstance(call, CallOutcome):
             self._iterations[call.iteration].tools.append(await _tool(self._chain, call))
             return
-        known = self._iterations.setdefault(call.iteration, IterationSurvey(iteration=call.iteration))
+        known = self._iterations.setdefault(
+            call.iteration, IterationSurvey(iteration=call.iteration)
+        )
         known.agent = self._last.input.agent.name if self._last else ""
         known.steering += steering_in(call.operations)
         known.trimmed += sum(each.drop for each in call.operations if isinstance(each, Trim))
@@ -180,7 +198,8 @@ class _Reader:
         try:
             run = await replay(chain.workflow_id, link.history, chain.client.data_converter)
         except NOT_REPLAYED:
-            # Another version has made this history: what was decided is in the conversation, but not when.
+            # Another version has made this history: what was decided is in the conversation, but
+            # not when.
             self._survey.unreplayed += 1
             return
         more = True
@@ -241,7 +260,11 @@ def _count(known: IterationSurvey, call: ModelCall) -> None:
     if call.times.ended is not None and known.started is not None:
         known.seconds = call.times.ended - known.started
     if reply := call.reply:
-        known.model, known.usage, known.finish_reason = reply.model, reply.usage, reply.finish_reason
+        known.model, known.usage, known.finish_reason = (
+            reply.model,
+            reply.usage,
+            reply.finish_reason,
+        )
         known.cost_usd = reply.cost_usd
 
 
@@ -260,7 +283,9 @@ async def _tool(chain: Chain, called: CallOutcome) -> ToolSurvey:
     if times.scheduled is not None and times.ended is not None:
         tool.seconds = times.ended - times.scheduled
     tool.never_executed = execution.refused
-    is_unknown = execution.outcome_unknown or (called.result is not None and called.result.outcome_unknown)
+    is_unknown = execution.outcome_unknown or (
+        called.result is not None and called.result.outcome_unknown
+    )
     tool.outcome_unknown = is_unknown and tool.outcome not in ("success", "open")
     tool.attempts = 0 if execution.refused else max(times.attempts + execution.count - 1, 0)
     tool.refusals = times.refusals
@@ -268,7 +293,11 @@ async def _tool(chain: Chain, called: CallOutcome) -> ToolSurvey:
         tool.run = CalledRun(id=execution.run[0])
         if execution.by == "agent" and execution.payloads is not None:
             output = await decode(chain.client, execution.payloads, RunOutput)
-            tool.run.iterations, tool.run.usage, tool.run.cost_usd = output.iterations, output.usage, output.cost_usd
+            tool.run.iterations, tool.run.usage, tool.run.cost_usd = (
+                output.iterations,
+                output.usage,
+                output.cost_usd,
+            )
     return tool
 
 
@@ -284,5 +313,7 @@ def _outcome(called: CallOutcome) -> ToolOutcome:
     result = called.shown_to_model or called.result
     if result is None:
         return "open"
-    is_denied = result.is_denied or (called.execution is None and result.text.startswith(DENIED_BEFORE_IT_HAD_A_KIND))
+    is_denied = result.is_denied or (
+        called.execution is None and result.text.startswith(DENIED_BEFORE_IT_HAD_A_KIND)
+    )
     return "denied" if is_denied else result.status

@@ -1,4 +1,6 @@
-"""Follows a run live by its history's growth, and waits for a server that is away. The run does no work for it."""
+"""Follows a run live by its history's growth, and waits for a server that is away. The run does no
+work for it.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,15 @@ Answer = TypeVar("Answer")
 
 
 _IN_PASSING = ("branch tokens",)
-"""What the server says, with any status, of a run that changes just then; asked again, it answers."""
+"""What the server says, with any status, of a run that changes just then; asked again, it
+answers."""
 TRIES = 5
 
 
 def is_away(error: RPCError) -> bool:
-    """Return whether nobody answered, or with words that are said in passing, rather than with an error."""
+    """Return whether nobody answered, or with words that are said in passing, rather than with an
+    error.
+    """
     if any(word in error.message for word in _IN_PASSING):
         return True
     if error.status in _PERHAPS_AWAY:
@@ -54,7 +59,9 @@ def is_away(error: RPCError) -> bool:
 
 
 async def ask_again(ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Return what `ask` returns, which is called again where the server answers in passing. Raises what it raises."""
+    """Return what `ask` returns, which is called again where the server answers in passing. Raises
+    what it raises.
+    """
     for _ in range(TRIES - 1):
         try:
             return await ask()
@@ -80,8 +87,8 @@ class Patience:
         self._quota = ""
 
     async def __call__(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Return what `ask` returns or raises, once the server has answered; until then it is called again and
-        again.
+        """Return what `ask` returns or raises, once the server has answered; until then it is
+        called again and again.
         """
         async with self._check_meanwhile():
             while True:
@@ -106,7 +113,9 @@ class Patience:
 
     @asynccontextmanager
     async def _check_meanwhile(self) -> AsyncIterator[None]:
-        """While the block waits, look now and then whether the server is there: a request only says so in the end."""
+        """While the block waits, look now and then whether the server is there: a request only says
+        so in the end.
+        """
         looking: asyncio.Task[None] | None = None
 
         def begin() -> None:
@@ -124,7 +133,9 @@ class Patience:
     async def _look(self) -> None:
         while True:
             try:
-                await self._client.service_client.check_health(timeout=timedelta(seconds=CHECK_SECONDS))
+                await self._client.service_client.check_health(
+                    timeout=timedelta(seconds=CHECK_SECONDS)
+                )
             except RPCError as error:
                 # A server that knows no such request has answered it.
                 self._note(is_away=is_away(error))
@@ -134,13 +145,16 @@ class Patience:
 
     def _note_quota(self, quota: str) -> None:
         if quota and not self._quota:
-            logger.warning("the server refuses requests, for a quota is used up (%s); waiting", quota)
+            logger.warning(
+                "the server refuses requests, for a quota is used up (%s); waiting", quota
+            )
         self._quota = quota
 
     def _note(self, *, is_away: bool) -> None:
         """Say so when it has gone or come back; each once.
 
-        It has gone when a request is not answered twice: what is under way when it closes an old connection is lost.
+        It has gone when a request is not answered twice: what is under way when it closes an old
+        connection is lost.
         """
         now = time.monotonic()
         self._missed_at = (self._missed_at or now) if is_away else None
@@ -159,7 +173,8 @@ RINGING_EVENTS = CLOSING_EVENTS | {EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED}
 """Run events can only come from these: whatever a workflow emits, it emits in a workflow task."""
 
 FIRST_LOOK, LAST_LOOK = 0.25, 2.0
-"""Seconds until a watcher looks whether a tool tells how far it is; the pause doubles for as long as none does."""
+"""Seconds until a watcher looks whether a tool tells how far it is; the pause doubles for as long
+as none does."""
 
 LONGEST_REPLAY = 2.0
 """Seconds that a reader's replay may take, where it costs less than asking a worker."""
@@ -167,13 +182,18 @@ REST = 3.0
 """So many times as long as its last replay has taken, a reader waits before the next one."""
 
 POLL_SECONDS = 10.0
-"""So often, or a little more often, a reader tells that it is there; workers wait for longer before they miss it."""
+"""So often, or a little more often, a reader tells that it is there; workers wait for longer before
+they miss it."""
 
 
-async def watch(chain: Chain, log: RunLog, patience: Patience, after: int | str) -> AsyncGenerator[RunEvent, None]:
-    """Yield the events after `after`, as they come; ends with the run. Waits for a server that is away.
+async def watch(
+    chain: Chain, log: RunLog, patience: Patience, after: int | str
+) -> AsyncGenerator[RunEvent, None]:
+    """Yield the events after `after`, as they come; ends with the run. Waits for a server that is
+    away.
 
-    Raises ValueError for an `after` that is not a position, and `RPCError` when there is no such run.
+    Raises ValueError for an `after` that is not a position, and `RPCError` when there is no such
+    run.
     """
     watcher = _Watcher(chain, log, patience, Cursor(after))
     try:
@@ -207,12 +227,17 @@ class _Watcher:
     async def next_events(self) -> list[RunEvent]:
         """Wait until there may be news, and return them."""
         heard = await self._patience(self._wait)
-        # The log is read afterwards: it says which call of the model is the last one that has begun, and which tools.
+        # The log is read afterwards: it says which call of the model is the last one that has
+        # begun, and which tools.
         if self._is_news(heard) and self._rest() <= 0:
             await self._patience(self._read)
         log, cursor = self._log, self._cursor
-        events = [seen for event in log.events_after(cursor.seq) for seen in cursor.recorded_news(event)]
-        self._hears = heard.speech is not None and heard.speech.said.iteration == log.calling_iteration
+        events = [
+            seen for event in log.events_after(cursor.seq) for seen in cursor.recorded_news(event)
+        ]
+        self._hears = (
+            heard.speech is not None and heard.speech.said.iteration == log.calling_iteration
+        )
         if heard.speech and self._hears:
             events += cursor.live_news(heard.speech)
         if heard.progress:
@@ -222,13 +247,19 @@ class _Watcher:
         return events
 
     def _is_news(self, heard: LiveState) -> bool:
-        """Return whether the log has to be read: not for more of the text of the call that it knows to be under way."""
-        begun = heard.speech is not None and heard.speech.said.iteration != self._log.calling_iteration
+        """Return whether the log has to be read: not for more of the text of the call that it knows
+        to be under way.
+        """
+        begun = (
+            heard.speech is not None and heard.speech.said.iteration != self._log.calling_iteration
+        )
         return self._has_rung or begun or self._cursor.is_news(heard.progress)
 
     @property
     def _spare(self) -> float:
-        """Return how much later than on a server of one's own, where it costs nothing to ask, news may come."""
+        """Return how much later than on a server of one's own, where it costs nothing to ask, news
+        may come.
+        """
         return max(self._seconds - OWN_CADENCE.stream_seconds, 0.0)
 
     def _rest(self) -> float:
@@ -249,16 +280,23 @@ class _Watcher:
             return LiveState()
         link = self._log.link
         if self._bell is None or self._bell.run_id != link.run_id:
-            # The history may have grown before it was listened to: the caller looks once more, then waits.
+            # The history may have grown before it was listened to: the caller looks once more, then
+            # waits.
             await self.close()
-            self._bell, self._has_rung, self._read_at = Doorbell(self._chain, link.run_id), True, 0.0
+            self._bell, self._has_rung, self._read_at = (
+                Doorbell(self._chain, link.run_id),
+                True,
+                0.0,
+            )
             self._presence = asyncio.create_task(show_presence(self._chain, link))
             self._seconds = cadence_of(link.input.options).stream_seconds
             await self._bell.wait(CHECK_SECONDS)
             return LiveState()
         if link.input.options.stream:
             pause = self._seconds if self._hears else min(self._seconds, FIRST_LOOK)
-            self._has_rung |= await self._bell.wait(min(pause, self._rest()) if self._has_rung else pause)
+            self._has_rung |= await self._bell.wait(
+                min(pause, self._rest()) if self._has_rung else pause
+            )
             return await listen(self._chain, link.run_id)
         heard = LiveState() if self._has_rung else await self._wait_beside_tools(self._bell)
         await self._bell.wait_for_end(self._rest())
@@ -266,7 +304,9 @@ class _Watcher:
         return heard
 
     async def _wait_beside_tools(self, bell: Doorbell) -> LiveState:
-        """Wait for the bell; while tools are under way, look now and then whether they tell how far they are."""
+        """Wait for the bell; while tools are under way, look now and then whether they tell how far
+        they are.
+        """
         pause = FIRST_LOOK
         while self._log.tools_under_way:
             if await bell.wait(pause):
@@ -287,10 +327,11 @@ class _Watcher:
 
 
 async def show_presence(chain: Chain, link: RecordedLink) -> None:
-    """Tell the workers of the link, until it is cancelled, that somebody reads the run: they find out who polls.
+    """Tell the workers of the link, until it is cancelled, that somebody reads the run: they find
+    out who polls.
 
-    A poll costs nothing, and several readers of a run are one to its workers. Where the server refuses it, streamed
-    text comes when it is recorded.
+    A poll costs nothing, and several readers of a run are one to its workers. Where the server
+    refuses it, streamed text comes when it is recorded.
     """
     started = link.history[0].workflow_execution_started_event_attributes
     while True:
@@ -303,8 +344,12 @@ async def show_presence(chain: Chain, link: RecordedLink) -> None:
 
 async def poll_as_reader(client: Client, task_queue: str, run: str) -> None:
     """Poll once for what never comes. Raises `RPCError`."""
-    poll = PollActivityTaskQueueRequest(namespace=client.namespace, task_queue=readers_queue(task_queue), identity=run)
-    await client.workflow_service.poll_activity_task_queue(poll, retry=False, timeout=timedelta(seconds=POLL_SECONDS))
+    poll = PollActivityTaskQueueRequest(
+        namespace=client.namespace, task_queue=readers_queue(task_queue), identity=run
+    )
+    await client.workflow_service.poll_activity_task_queue(
+        poll, retry=False, timeout=timedelta(seconds=POLL_SECONDS)
+    )
 
 
 class Doorbell:
@@ -335,7 +380,8 @@ class Doorbell:
                 await self._ended.wait()
 
     async def wait(self, seconds: float | None) -> bool:
-        """Return whether it has rung since the last time, within so many seconds; None waits for as long as it takes.
+        """Return whether it has rung since the last time, within so many seconds; None waits for as
+        long as it takes.
 
         Raises what listening has raised: `RPCError` when the link is gone.
         """
@@ -366,7 +412,9 @@ class Doorbell:
             self._rung.set()
 
     async def _listen_once(self, history: AsyncIterator[HistoryEvent]) -> bool:
-        """Listen until the link closes; False when the server went away before, or refused it for a quota."""
+        """Listen until the link closes; False when the server went away before, or refused it for a
+        quota.
+        """
         try:
             async for event in history:
                 if not self._events or event.event_id > self._events[-1].event_id:

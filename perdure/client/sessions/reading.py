@@ -11,7 +11,12 @@ from typing import Any
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.client import (
+    Client,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+    WorkflowHandle,
+)
 from temporalio.service import RPCError, RPCStatusCode
 
 from ...conversation import Append, Operation, Rewrite
@@ -50,11 +55,13 @@ class SessionRun:
         return int(self.run_id.rpartition(SEPARATOR)[2])
 
 
-async def turns(client: Client, session: str, link: str, *, wait: bool) -> AsyncIterator[SessionRun]:
+async def turns(
+    client: Client, session: str, link: str, *, wait: bool
+) -> AsyncIterator[SessionRun]:
     """Yield the runs that began in this link of the session, and in those after it.
 
-    With `wait`, those to come too, until the session ends, whether or not the server answers all the while. Raises
-    `RPCError` when there is no such link.
+    With `wait`, those to come too, until the session ends, whether or not the server answers all
+    the while. Raises `RPCError` when there is no such link.
     """
     following: str | None = link
     while following:
@@ -62,15 +69,22 @@ async def turns(client: Client, session: str, link: str, *, wait: bool) -> Async
             if event.event_type == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
                 run = event.child_workflow_execution_started_event_attributes.workflow_execution
                 yield SessionRun(run.workflow_id, run.run_id)
-            following = event.workflow_execution_continued_as_new_event_attributes.new_execution_run_id or None
+            following = (
+                event.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
+                or None
+            )
 
 
-async def _events(client: Client, session: str, link: str, *, wait: bool) -> AsyncIterator[HistoryEvent]:
+async def _events(
+    client: Client, session: str, link: str, *, wait: bool
+) -> AsyncIterator[HistoryEvent]:
     """All events of one link; with `wait`, until it ends."""
     seen = 0
     while True:
         try:
-            async for event in _new_events(client.get_workflow_handle(session, run_id=link), seen, wait=wait):
+            async for event in _new_events(
+                client.get_workflow_handle(session, run_id=link), seen, wait=wait
+            ):
                 seen = event.event_id
                 yield event
             return
@@ -80,14 +94,17 @@ async def _events(client: Client, session: str, link: str, *, wait: bool) -> Asy
         await asyncio.sleep(RETRY_SECONDS)
 
 
-async def _new_events(link: WorkflowHandle[Any, Any], seen: int, *, wait: bool) -> AsyncIterator[HistoryEvent]:
+async def _new_events(
+    link: WorkflowHandle[Any, Any], seen: int, *, wait: bool
+) -> AsyncIterator[HistoryEvent]:
     async for event in link.fetch_history_events(wait_new_event=wait):
         if event.event_id > seen:
             yield event
 
 
 class PromisedChain(Chain):
-    """The links of a run that a session has promised, and may not have begun yet: every question waits until it has.
+    """The links of a run that a session has promised, and may not have begun yet: every question
+    waits until it has.
 
     Raises `SessionError` when the session ends before, and when the run has begun under another id.
     """
@@ -117,14 +134,17 @@ class PromisedChain(Chain):
                 self._has_begun = True
 
     async def _first_run_id(self) -> str | None:
-        """None for a run that began in a link of the session that is not kept any more: then it is the latest."""
+        """None for a run that began in a link of the session that is not kept any more: then it is
+        the latest.
+        """
         gone = ""
         while True:
             first = await Chain(self.client, self._session).oldest_before(self._link)
             try:
                 return await self._first_run_id_since(first)
             except RPCError as error:
-                # The retention period may remove the oldest link while it is read: the next one says as much.
+                # The retention period may remove the oldest link while it is read: the next one
+                # says as much.
                 if error.status is not RPCStatusCode.NOT_FOUND or first == gone:
                     raise
                 gone = first
@@ -142,7 +162,8 @@ class PromisedChain(Chain):
             if begun == self._place:
                 return self._require_promised(turn).first_run_id
         raise SessionError(
-            f"session {self._session!r} has ended before its run {self.workflow_id!r} began: what was to open it has "
+            f"session {self._session!r} has ended before its run {self.workflow_id!r} began: what "
+            "was to open it has "
             "not been read. Send it again, to a new session of that id",
             kind="ended",
         )
@@ -150,7 +171,8 @@ class PromisedChain(Chain):
     def _require_promised(self, turn: SessionRun) -> SessionRun:
         if turn.run_id != self.workflow_id:
             raise SessionError(
-                f"session {self._session!r}: the run of this message is {turn.run_id!r}, because there is another "
+                f"session {self._session!r}: the run of this message is {turn.run_id!r}, because "
+                "there is another "
                 f"workflow {self.workflow_id!r}: get_run(client, {turn.run_id!r})",
                 kind="renumbered",
             )
@@ -158,10 +180,11 @@ class PromisedChain(Chain):
 
 
 class News:
-    """Follows the conversation of a session through the events of its turns, which must come in order.
+    """Follows the conversation of a session through the events of its turns, which must come in
+    order.
 
-    The reader knows `known` of it; None for a reader of whom nobody can say what it knows, who is told all of it again.
-    The turn of which that was told last is `turn`.
+    The reader knows `known` of it; None for a reader of whom nobody can say what it knows, who is
+    told all of it again. The turn of which that was told last is `turn`.
     """
 
     def __init__(self, known: Sequence[Message] | None = (), turn: str = "") -> None:
@@ -171,7 +194,8 @@ class News:
     def of(self, event: RunEvent, turn: str) -> RunEvent:
         """Return the event of that turn, with `operations` in place of `messages`.
 
-        The first ones of a turn would give the whole conversation, most of which the turns before it have told.
+        The first ones of a turn would give the whole conversation, most of which the turns before
+        it have told.
         """
         if event.type not in CONVERSATION_EVENTS:
             return event
@@ -180,7 +204,9 @@ class News:
         self._turn, self._known = turn, messages
         told = [each.model_dump(mode="json", by_alias=True) for each in operations]
         data = {name: value for name, value in event.data.items() if name != "messages"}
-        return event.model_copy(update={"data": {**data, "operations": told}, "operations": operations})
+        return event.model_copy(
+            update={"data": {**data, "operations": told}, "operations": operations}
+        )
 
 
 def _difference(known: Sequence[Message] | None, messages: list[Message]) -> list[Operation]:
@@ -189,8 +215,11 @@ def _difference(known: Sequence[Message] | None, messages: list[Message]) -> lis
     return [Append(messages=messages[len(known) :])] if len(messages) > len(known) else []
 
 
-async def news_after(run: RunHandle, before: RunHandle | None, position: int | str, *, is_first: bool) -> News:
-    """For a reader who is at that position of a turn, and has read the one before it; None for a turn that is gone.
+async def news_after(
+    run: RunHandle, before: RunHandle | None, position: int | str, *, is_first: bool
+) -> News:
+    """For a reader who is at that position of a turn, and has read the one before it; None for a
+    turn that is gone.
 
     Raises what `RunHandle.events` raises, but for a turn that is not kept any more.
     """
@@ -202,7 +231,9 @@ async def news_after(run: RunHandle, before: RunHandle | None, position: int | s
 
 
 async def _known_at(run: RunHandle, seq: int | None) -> list[Message] | None:
-    """Return the conversation as the last event up to that one tells it; None when none does, or the run is gone."""
+    """Return the conversation as the last event up to that one tells it; None when none does, or
+    the run is gone.
+    """
     try:
         events = await run.events() if seq != 0 else []
     except RunNotFound:
@@ -228,13 +259,16 @@ class Reader:
         """Return the link that the session is at, or ended with. Raises `RunNotFound`."""
         if (described := await self._find()) is None:
             raise RunNotFound(
-                f"there is no session {self._id!r} in the namespace {self._client.namespace!r} of the server at "
+                f"there is no session {self._id!r} in the namespace {self._client.namespace!r} of "
+                "the server at "
                 f"{self._client.service_client.config.target_host}: its first message begins it"
             )
         return described
 
     async def _find(self) -> WorkflowExecutionDescription | None:
-        """Return the same, None before the first message. Raises `RunNotFound` for the id of something else."""
+        """Return the same, None before the first message. Raises `RunNotFound` for the id of
+        something else.
+        """
         try:
             described = await Chain(self._client, self._id).describe()
         except RPCError as error:
@@ -242,7 +276,9 @@ class Reader:
                 raise
             return None
         if described.workflow_type != SESSION_WORKFLOW:
-            raise RunNotFound(f"{self._id!r} is the id of a {described.workflow_type}, not of a session")
+            raise RunNotFound(
+                f"{self._id!r} is the id of a {described.workflow_type}, not of a session"
+            )
         return described
 
     async def turns(self) -> list[SessionRun]:
@@ -253,7 +289,9 @@ class Reader:
         return [turn async for turn in turns(self._client, self._id, first, wait=False)]
 
     async def links(self) -> AsyncIterator[SessionLink]:
-        """All that the histories record of the session, link by link. Raises as `read_session_link` does."""
+        """All that the histories record of the session, link by link. Raises as `read_session_link`
+        does.
+        """
         transcript, following = Transcript(()), await self._first_kept(await self.describe())
         while following:
             link = await read_session_link(self._client, self._id, following, transcript=transcript)
@@ -287,11 +325,15 @@ class Reader:
         return await self._with_pending(recorded_status(link, ended=ended))
 
     async def _with_pending(self, status: SessionStatus) -> SessionStatus:
-        """With what waits for a person in the run under way, and why it is held, as that run says it."""
+        """With what waits for a person in the run under way, and why it is held, as that run says
+        it.
+        """
         if status.run_id is None:
             return status
         try:
-            found = await RunHandle(self._client, status.run_id, origin=status.first_run_id).status()
+            found = await RunHandle(
+                self._client, status.run_id, origin=status.first_run_id
+            ).status()
         except RunNotFound:
             return status
         pending, held = (
@@ -308,15 +350,21 @@ class Reader:
     async def _first_kept(self, latest: WorkflowExecutionDescription) -> str:
         return await Chain(self._client, self._id).oldest_before(latest.run_id)
 
-    async def stream(self, after: str, run_of: Callable[[SessionRun], RunHandle]) -> AsyncIterator[RunEvent]:
-        """Yield the events of all runs from that position on. Raises ValueError for what is none."""
+    async def stream(
+        self, after: str, run_of: Callable[[SessionRun], RunHandle]
+    ) -> AsyncIterator[RunEvent]:
+        """Yield the events of all runs from that position on. Raises ValueError for what is
+        none.
+        """
         number, position = _parse_position(after)
         ask = Patience(self._client)
         while (described := await ask(self._find)) is None:
             await asyncio.sleep(RETRY_SECONDS)
         before: RunHandle | None = None
         news = None if after else News()
-        async for turn in turns(self._client, self._id, await self._first_kept(described), wait=True):
+        async for turn in turns(
+            self._client, self._id, await self._first_kept(described), wait=True
+        ):
             run = run_of(turn)
             if turn.number < number:
                 before = run
@@ -325,7 +373,10 @@ class Reader:
             news = news or await news_after(run, before, at, is_first=turn.number == 1)
             try:
                 async for event in run.stream(at):
-                    named = {"run_id": event.run_id or turn.run_id, "position": f"{turn.number}:{event.position}"}
+                    named = {
+                        "run_id": event.run_id or turn.run_id,
+                        "position": f"{turn.number}:{event.position}",
+                    }
                     yield news.of(event, turn.run_id).model_copy(update=named)
             except RunNotFound as error:
                 logger.warning("a run of session %s is left out: %s", self._id, error)
@@ -340,7 +391,9 @@ def recorded_status(link: SessionLink, *, ended: str = "") -> SessionStatus:
     last = link.turns[-1] if link.turns else None
     number = last.number if last else carried.turn if carried else 0
     waiting = [carried.turn + place for place, _ in enumerate(carried.queued, 1)] if carried else []
-    waiting += [each.taken.turn for each in link.messages if each.taken and each.taken.became == "queued"]
+    waiting += [
+        each.taken.turn for each in link.messages if each.taken and each.taken.became == "queued"
+    ]
     running = last if not ended and last and last.ended is None else None
     used = used_before(carried)
     for end in (turn.output or turn.failure for turn in link.turns):
@@ -360,5 +413,8 @@ def _parse_position(after: str) -> tuple[int, int | str]:
     if not after:
         return 0, 0
     if (match := _POSITION.fullmatch(after)) is None:
-        raise ValueError(f"{after!r} is not a position in a session, expected the `position` of one of its events")
+        raise ValueError(
+            f"{after!r} is not a position in a session, expected the `position` of one of its "
+            "events"
+        )
     return int(match[1]), match[2]

@@ -1,4 +1,6 @@
-"""A session: a conversation that goes on from run to run (`perdure docs sessions`), and what its runs start with."""
+"""A session: a conversation that goes on from run to run (`perdure docs sessions`), and what its
+runs start with.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,14 @@ from ...payloads.encryption.codec import sealed_text
 from ...payloads.failures import require_sendable
 from ...prompty.prepare import prepare
 from ...prompty.rich_values import with_media_read
-from ...protocol.session import SessionInput, SessionMessage, SessionSetup, SessionStatus, Taken, WhileBusy
+from ...protocol.session import (
+    SessionInput,
+    SessionMessage,
+    SessionSetup,
+    SessionStatus,
+    Taken,
+    WhileBusy,
+)
 from ...providers.registry import require_media, require_model
 from ...redaction import redactor
 from ...settings.agent_file import SessionSettings, session_settings, with_cadence, with_on_failure
@@ -53,13 +62,19 @@ from .sending import (
 
 
 def setup_of(
-    agent: Agent, inputs: Mapping[str, Any] | None, options: RunOptions | Mapping[str, Any] | None, deps: Any = None
+    agent: Agent,
+    inputs: Mapping[str, Any] | None,
+    options: RunOptions | Mapping[str, Any] | None,
+    deps: Any = None,
 ) -> SessionSetup:
     """Return what the runs of a session with this agent are started with.
 
-    Raises what `start_run` raises before it asks the server, and RenderError for an input that is missing.
+    Raises what `start_run` raises before it asks the server, and RenderError for an input that is
+    missing.
     """
-    given = {name: valid_json(value) for name, value in with_media_read(agent, inputs or {}).items()}
+    given = {
+        name: valid_json(value) for name, value in with_media_read(agent, inputs or {}).items()
+    }
     chosen = with_on_failure(agent, options_of(options) or RunOptions(), "hold")
     run = new_run(agent, given, chosen, instructions(agent, given), deps)
     require_model(run.agent)
@@ -78,11 +93,14 @@ def setup_of(
 def instructions(agent: Agent, given: Mapping[str, Any]) -> list[Message]:
     """Return what the agent's prompt says before anybody has said anything.
 
-    A last user's message that is nothing but an input without a value, such as `{{question}}`, stands for what is
-    said, and is left out; a thread without a value is empty. Raises RenderError for an input that is missing.
+    A last user's message that is nothing but an input without a value, such as `{{question}}`,
+    stands for what is said, and is left out; a thread without a value is empty. Raises RenderError
+    for an input that is missing.
     """
     threads: dict[str, Any] = {
-        each.name: [] for each in agent.inputs or () if each.kind == "thread" and each.name not in given
+        each.name: []
+        for each in agent.inputs or ()
+        if each.kind == "thread" and each.name not in given
     }
     complete = {**threads, **given}
     for each in agent.inputs or ():
@@ -98,20 +116,23 @@ def instructions(agent: Agent, given: Mapping[str, Any]) -> list[Message]:
 
 
 _ADVICE = (
-    "Give session(…, inputs={…}) what stays the same in every turn. What is said comes after the prompt's messages: "
-    "where one of them is to stand for it, let the prompt end with a user's message that is that input alone"
+    "Give session(…, inputs={…}) what stays the same in every turn. What is said comes after the "
+    "prompt's messages: "
+    "where one of them is to stand for it, let the prompt end with a user's message that is that "
+    "input alone"
 )
 
 
 def _messages_before(agent: Agent, given: Mapping[str, Any], name: str) -> list[Message] | None:
-    """Return what comes before the last message, if that is a user's and nothing but this input, which is nowhere
-    else.
+    """Return what comes before the last message, if that is a user's and nothing but this input,
+    which is nowhere else.
     """
     said = f"said-{secrets.token_hex(16)}"
     try:
         *before, last = prepare(agent, {**given, name: said})
     except (RenderError, ValueError):
-        # Another input is missing too, or the prompt has no messages: whoever renders it without this one says so.
+        # Another input is missing too, or the prompt has no messages: whoever renders it without
+        # this one says so.
         return None
     is_alone = last.role == "user" and last.text.strip() == said and len(last.parts) == 1
     return before if is_alone and not any(said in message.text for message in before) else None
@@ -120,7 +141,8 @@ def _messages_before(agent: Agent, given: Mapping[str, Any], name: str) -> list[
 T = TypeVar("T", default=Any)
 
 PLACES = 5
-"""So many messages are under way at once: Temporal takes ten updates of one workflow, whoever sends them."""
+"""So many messages are under way at once: Temporal takes ten updates of one workflow, whoever sends
+them."""
 
 
 def session(
@@ -142,20 +164,23 @@ def session(
     voucher: Voucher | None = None,
     deps: Any = None,
 ) -> Session[T]:
-    """Session of that id. Nothing is asked yet, and nothing need be known of it: its first message begins it.
+    """Session of that id. Nothing is asked yet, and nothing need be known of it: its first message
+    begins it.
 
-    `agent` may be None for a session that others have begun. A path is read at every message: an edited file counts
-    from the next turn on. `inputs` are for its prompt, `options` and `deps` (as `start_run` has them) for each run.
-    `while_busy` is what becomes of a message that comes while a run is under way, unless `Session.send` says so. Runs
-    that can't go on are held, unless `options` or the file say otherwise (`on_failure`): `perdure docs holding`. A
-    session without a run or a message
-    for `idle_timeout` seconds closes. Both may be in the agent's file, too (`metadata.perdure.session`). `user` is on
-    whose behalf it is; `tenant`, `priority` and `memo` are as for `start_run`; all these count when the session begins.
-    `patience` says how many seconds a message may wait for a worker's answer. The output of each run is of the
+    `agent` may be None for a session that others have begun. A path is read at every message: an
+    edited file counts from the next turn on. `inputs` are for its prompt, `options` and `deps` (as
+    `start_run` has them) for each run. `while_busy` is what becomes of a message that comes while a
+    run is under way, unless `Session.send` says so. Runs that can't go on are held, unless
+    `options` or the file say otherwise (`on_failure`): `perdure docs holding`. A session without a
+    run or a message for `idle_timeout` seconds closes. Both may be in the agent's file, too
+    (`metadata.perdure.session`). `user` is on whose behalf it is; `tenant`, `priority` and `memo`
+    are as for `start_run`; all these count when the session begins. `patience` says how many
+    seconds a message may wait for a worker's answer. The output of each run is of the
     `output_type`, as `start_run` has it. `voucher` vouches for who speaks: a gateway has one.
 
-    Raises TypeError for an argument of another type, and ValueError for what can't be an id: it has 1 to 200 printable
-    characters, without '/'; for an `idle_timeout` that is not above 0; and for another `while_busy`.
+    Raises TypeError for an argument of another type, and ValueError for what can't be an id: it has
+    1 to 200 printable characters, without '/'; for an `idle_timeout` that is not above 0; and for
+    another `while_busy`.
     """
     require_session_id(id)
     if agent is not None:
@@ -164,14 +189,19 @@ def session(
     options_of(options)
     require_while_busy(while_busy)
     if idle_timeout is not None and not 0 < idle_timeout <= MAX_SECONDS:
-        raise ValueError(f"idle_timeout={idle_timeout!r}: expected seconds above 0 and up to {MAX_SECONDS}, or None")
+        raise ValueError(
+            f"idle_timeout={idle_timeout!r}: expected seconds above 0 and up to {MAX_SECONDS}, or "
+            "None"
+        )
     start: StartOptions = {"tenant": tenant, "priority": priority, "memo": memo}
     if output_type is None and isinstance(agent, Agent):
         output_type = loaded_from(agent).output_type
     arguments = _SessionArguments(
         agent, inputs, options, start, task_queue, while_busy, idle_timeout, user, voucher, deps
     )
-    return Session(with_converter(client), id, arguments, patience=patience, output_type=output_type)
+    return Session(
+        with_converter(client), id, arguments, patience=patience, output_type=output_type
+    )
 
 
 @dataclass(frozen=True)
@@ -193,9 +223,9 @@ class _SessionArguments:
 class Session(Generic[T]):
     """Sends to one session and reads it; made by `session`, as often as anybody likes.
 
-    Before the first message it is `new`: it has no messages and no runs, and `stream` waits. `close` and `cancel` raise
-    `RunNotFound` then; all raise it where the id is that of something else, and `RPCError` when the server does not
-    answer.
+    Before the first message it is `new`: it has no messages and no runs, and `stream` waits.
+    `close` and `cancel` raise `RunNotFound` then; all raise it where the id is that of something
+    else, and `RPCError` when the server does not answer.
     """
 
     def __init__(
@@ -226,21 +256,25 @@ class Session(Generic[T]):
         by: str | None = None,
         role: Literal["user", "task-delegation"] = "user",
     ) -> RunHandle[T]:
-        """Say something, and return the handle on the run that reads it, without waiting for that run's end.
+        """Say something, and return the handle on the run that reads it, without waiting for that
+        run's end.
 
-        A session that there is not, or not any more, begins with it. While a run is under way, `steer` lets that run
-        read the message, before its next model call; what it does not read any more opens the next turn. `queue` lets
-        the message wait for a turn of its own: the handle then waits until that run begins, whatever it is asked, and
-        raises `SessionError` of the kind `ended` when the session ends before. `reject` raises `SessionError` of the
-        kind `busy`. `parts` are images, files and recordings, which follow the text; "" is a text then. A message with
-        parts is queued where another would steer. A message that is sent again under its `message_id` counts once;
-        another text or part under the same id raises `SessionError` of the kind `refused`. `by` says who sends it.
+        A session that there is not, or not any more, begins with it. While a run is under way,
+        `steer` lets that run read the message, before its next model call; what it does not read
+        any more opens the next turn. `queue` lets the message wait for a turn of its own: the
+        handle then waits until that run begins, whatever it is asked, and raises `SessionError` of
+        the kind `ended` when the session ends before. `reject` raises `SessionError` of the kind
+        `busy`. `parts` are images, files and recordings, which follow the text; "" is a text then.
+        A message with parts is queued where another would steer. A message that is sent again under
+        its `message_id` counts once; another text or part under the same id raises `SessionError`
+        of the kind `refused`. `by` says who sends it.
 
-        Raises `SessionError` also for a session that is closing and when no worker answers in time (`unconfirmed`:
-        send it again under its `message_id`); `RunNotFound` where no agent is given and there is no such session; what
-        `start_run` raises, such as `UnsupportedMediaError` where an agent is given whose model takes no such part;
-        `RenderError` for a prompt with an input without a value; `PayloadTooLargeError`; ValueError
-        for a `message_id` that is not 1 to 200 printable characters, and for another `while_busy`.
+        Raises `SessionError` also for a session that is closing and when no worker answers in time
+        (`unconfirmed`: send it again under its `message_id`); `RunNotFound` where no agent is given
+        and there is no such session; what `start_run` raises, such as `UnsupportedMediaError` where
+        an agent is given whose model takes no such part; `RenderError` for a prompt with an input
+        without a value; `PayloadTooLargeError`; ValueError for a `message_id` that is not 1 to 200
+        printable characters, and for another `while_busy`.
         """
         require(message=text, parts=parts)
         require_while_busy(while_busy)
@@ -265,10 +299,13 @@ class Session(Generic[T]):
         if taken.first_run_id:
             return self._handle(taken.run_id, origin=taken.first_run_id)
         return self._handle(
-            taken.run_id, chain=PromisedChain(self._client, taken.run_id, self.id, answer.link, taken.place)
+            taken.run_id,
+            chain=PromisedChain(self._client, taken.run_id, self.id, answer.link, taken.place),
         )
 
-    def _handle(self, id: str, *, origin: str | None = None, chain: Chain | None = None) -> RunHandle[T]:
+    def _handle(
+        self, id: str, *, origin: str | None = None, chain: Chain | None = None
+    ) -> RunHandle[T]:
         voucher, output_type = self._arguments.voucher, self._output_type
         agent = self._arguments.agent
         later = types_by_path(agent, output_type) if isinstance(agent, Agent) else None
@@ -279,7 +316,9 @@ class Session(Generic[T]):
         agent = loaded_agent(given)
         return agent if self._output_type is None else with_output_type(agent, self._output_type)
 
-    async def _delivery(self, message: SessionMessage, agent: Agent | None, settings: SessionSettings) -> Delivery:
+    async def _delivery(
+        self, message: SessionMessage, agent: Agent | None, settings: SessionSettings
+    ) -> Delivery:
         require_readable(message)
         await require_sendable(self._client, message, "The message", lambda: "Send less")
         request = None if agent is None else await self._session_request(agent, settings)
@@ -295,7 +334,9 @@ class Session(Generic[T]):
         input = SessionInput(
             setup=setup,
             loop_version=LOOP_VERSION,
-            idle_timeout=settings.idle_timeout if arguments.idle_timeout is None else arguments.idle_timeout,
+            idle_timeout=settings.idle_timeout
+            if arguments.idle_timeout is None
+            else arguments.idle_timeout,
             user=arguments.user and valid_text(arguments.user),
         )
         if arguments.voucher:
@@ -308,36 +349,48 @@ class Session(Generic[T]):
     async def begin(self) -> None:
         """Begin the session without a message, unless it is under way: it waits for its first one.
 
-        Raises `RunNotFound` where no agent is given, and what `send` raises before it asks a worker.
+        Raises `RunNotFound` where no agent is given, and what `send` raises before it asks a
+        worker.
         """
         if self._arguments.agent is None:
-            raise RunNotFound(f"session {self.id!r} needs an agent to begin: session(client, agent, id)")
+            raise RunNotFound(
+                f"session {self.id!r} needs an agent to begin: session(client, agent, id)"
+            )
         agent = self._loaded_agent(self._arguments.agent)
-        await start_session(self._client, await self._session_request(agent, session_settings(agent)))
+        await start_session(
+            self._client, await self._session_request(agent, session_settings(agent))
+        )
 
     async def messages(self) -> list[Message]:
-        """The complete conversation, as far as histories are kept: with trimmed messages, and the run under way."""
+        """The complete conversation, as far as histories are kept: with trimmed messages, and the
+        run under way.
+        """
         return await self._reader.messages()
 
     async def runs(self) -> list[RunHandle[T]]:
-        """The runs that have begun, in order, as far as the session's histories are kept; see `RunHandle`."""
+        """The runs that have begun, in order, as far as the session's histories are kept; see
+        `RunHandle`.
+        """
         return [self._run(turn) for turn in await self._reader.turns()]
 
     async def status(self) -> SessionStatus:
-        """Return where the session stands: the workflow's own answer or, when no worker gives one, what the histories
-        say.
+        """Return where the session stands: the workflow's own answer or, when no worker gives one,
+        what the histories say.
 
-        While a person is awaited, it is `waiting`, and has what waits: `get_run` of its `run_id` takes the decision.
-        While its run is `held`, it says why: `get_run` of the `run_id` lets it go on.
+        While a person is awaited, it is `waiting`, and has what waits: `get_run` of its `run_id`
+        takes the decision. While its run is `held`, it says why: `get_run` of the `run_id` lets it
+        go on.
         """
         return await self._reader.status()
 
     async def stream(self, after: str = "") -> AsyncIterator[RunEvent]:
-        """The events of all runs, one run after the other, as they come, until the session ends; each has a `run_id`.
+        """The events of all runs, one run after the other, as they come, until the session ends;
+        each has a `run_id`.
 
-        `after` is the `position` of the last one that the reader has. Each run ends with its own terminal event. Where
-        a run's own events have `messages`, these have `operations`, which add what is new to the conversation. Runs
-        that the namespace does not keep any more are left out. Raises ValueError for an `after` that is not a position.
+        `after` is the `position` of the last one that the reader has. Each run ends with its own
+        terminal event. Where a run's own events have `messages`, these have `operations`, which add
+        what is new to the conversation. Runs that the namespace does not keep any more are left
+        out. Raises ValueError for an `after` that is not a position.
         """
         async for event in self._reader.stream(after, self._run):
             yield event
@@ -348,7 +401,8 @@ class Session(Generic[T]):
     async def close(self) -> None:
         """Take no more messages, and end after the run under way and those that are queued.
 
-        A session that has ended stays as it is. Raises `SessionError` when no worker answers in time.
+        A session that has ended stays as it is. Raises `SessionError` when no worker answers in
+        time.
         """
         described = await self._reader.describe()
         if described.status != WorkflowExecutionStatus.RUNNING:
@@ -356,7 +410,9 @@ class Session(Generic[T]):
         await Close(self._client, self.id).send(self._patience)
 
     async def cancel(self, reason: str = "") -> None:
-        """Cancel the run under way, and end the session; what is queued is not read. An ended one stays as it is."""
+        """Cancel the run under way, and end the session; what is queued is not read. An ended one
+        stays as it is.
+        """
         text = await sealed_text(self._client.data_converter, redactor().text(valid_text(reason)))
         await self._reader.describe()
         await self._client.get_workflow_handle(self.id).cancel(reason=text)

@@ -51,7 +51,8 @@ class MemoryEvent:
     event_type: str
     content: Any
     metadata: JsonObject = field(default_factory=dict)
-    """`run_id`, and `trace_id` and `span_id` where they are known: those of the run's OpenTelemetry trace."""
+    """`run_id`, and `trace_id` and `span_id` where they are known: those of the run's OpenTelemetry
+    trace."""
 
     def to_dict(self) -> JsonObject:
         """Return the event as JSON, its time as ISO 8601."""
@@ -65,7 +66,9 @@ class MemoryEvent:
 
     @classmethod
     def from_dict(cls, data: JsonView) -> MemoryEvent:
-        """Return the event that `to_dict` has written. Raises KeyError and ValueError for anything else."""
+        """Return the event that `to_dict` has written. Raises KeyError and ValueError for anything
+        else.
+        """
         return cls(
             data["event_id"],
             datetime.fromisoformat(data["timestamp"]),
@@ -77,7 +80,9 @@ class MemoryEvent:
 
 @dataclass(frozen=True)
 class TimedMessage:
-    """One message, when it came into the conversation, and in which iteration; 0 where that is not known."""
+    """One message, when it came into the conversation, and in which iteration; 0 where that is not
+    known.
+    """
 
     message: Message
     time: float
@@ -101,7 +106,9 @@ class RunMemory:
 
 
 def said_in(input: RunInput, events: Sequence[RunEvent], since: float) -> list[TimedMessage]:
-    """Return the messages that the run was opened with, at `since`, and those that it has added, by its events."""
+    """Return the messages that the run was opened with, at `since`, and those that it has added, by
+    its events.
+    """
     appended = [
         TimedMessage(message, event.time, event.iteration)
         for event in events
@@ -114,8 +121,8 @@ def said_in(input: RunInput, events: Sequence[RunEvent], since: float) -> list[T
 
 
 def _before(input: RunInput) -> int:
-    """Return how many messages there were before this link of the run: those of other runs, or of links that are
-    gone.
+    """Return how many messages there were before this link of the run: those of other runs, or of
+    links that are gone.
     """
     found = input.carried.conversation if input.carried else input.beginning
     if found is None:
@@ -156,7 +163,9 @@ class _Times:
 
 
 def events_of(run: RunMemory) -> list[MemoryEvent]:
-    """Run's events, in order: what it was told, its calls each with its result, its answer, and its failure."""
+    """Run's events, in order: what it was told, its calls each with its result, its answer, and its
+    failure.
+    """
     happened = [*_of_messages(run, _Times.of(run)), *_under_way(run), *_failure(run)]
     numbers: Counter[str] = Counter()
     return [_with_id(run, each, numbers) for each in happened]
@@ -171,35 +180,57 @@ def _of_messages(run: RunMemory, times: _Times) -> Iterator[_Happened]:
             type = "task_delegation_received" if message.is_delegated else "user_message"
             yield _Happened(type, message.text, each.time, agent)
         elif message.role == "assistant" and message.tool_calls:
-            results = [said.popleft() for _ in message.tool_calls if said and said[0].message.role == "tool"]
+            results = [
+                said.popleft()
+                for _ in message.tool_calls
+                if said and said[0].message.role == "tool"
+            ]
             yield from _round(run, each, results, times)
         elif message.role == "assistant":
-            yield _Happened("agent_response" if message.text else "format_warning", message.text, each.time, agent)
+            yield _Happened(
+                "agent_response" if message.text else "format_warning",
+                message.text,
+                each.time,
+                agent,
+            )
 
 
-def _round(run: RunMemory, asked: TimedMessage, results: list[TimedMessage], times: _Times) -> Iterator[_Happened]:
+def _round(
+    run: RunMemory, asked: TimedMessage, results: list[TimedMessage], times: _Times
+) -> Iterator[_Happened]:
     """Each call with its result."""
     for index, call in enumerate(asked.message.tool_calls):
         span = run.ids.tool(asked.iteration, index) if run.ids and asked.iteration else None
         yield _call_event(call, times.next(times.began, call.id, asked.time), span)
         if index < len(results):
             answered = results[index]
-            yield _result_event(call, answered.message, times.next(times.ended, call.id, answered.time), span)
+            yield _result_event(
+                call, answered.message, times.next(times.ended, call.id, answered.time), span
+            )
 
 
 def _call_event(call: ToolCall, time: float, span: int | None) -> _Happened:
     arguments = _read_arguments(call.arguments)
     if call.name.startswith(DELEGATE):
         task = arguments.get(TASK) if isinstance(arguments, Mapping) else arguments
-        return _Happened("delegation_request", {"agent": call.name.removeprefix(DELEGATE), "task": task}, time, span)
+        return _Happened(
+            "delegation_request",
+            {"agent": call.name.removeprefix(DELEGATE), "task": task},
+            time,
+            span,
+        )
     return _Happened("tool_call", {"tool": call.name, "arguments": arguments}, time, span)
 
 
 def _result_event(call: ToolCall, message: Message, time: float, span: int | None) -> _Happened:
     is_failure = message.metadata.get("status", "success") != "success"
     if call.name.startswith(DELEGATE):
-        type, key = ("delegation_error", "error") if is_failure else ("delegation_response", "response")
-        return _Happened(type, {"agent": call.name.removeprefix(DELEGATE), key: message.text}, time, span)
+        type, key = (
+            ("delegation_error", "error") if is_failure else ("delegation_response", "response")
+        )
+        return _Happened(
+            type, {"agent": call.name.removeprefix(DELEGATE), key: message.text}, time, span
+        )
     type, key = ("tool_error", "error") if is_failure else ("tool_result", "result")
     return _Happened(type, {"tool": call.name, key: message.text}, time, span)
 
@@ -216,7 +247,10 @@ def _under_way(run: RunMemory) -> Iterator[_Happened]:
             yield _call_event(call, event.time, None)
         elif event.type == "tool_result" and event.call_id in calls:
             yield _result_event(
-                calls[event.call_id], Message(role="tool", parts=event.data["result"]), event.time, None
+                calls[event.call_id],
+                Message(role="tool", parts=event.data["result"]),
+                event.time,
+                None,
             )
 
 
@@ -227,10 +261,14 @@ def _failure(run: RunMemory) -> Iterator[_Happened]:
 
 
 def _with_id(run: RunMemory, happened: _Happened, numbers: Counter[str]) -> MemoryEvent:
-    """Event with its id, which follows from what it says, and from how often that was said in this run before."""
+    """Event with its id, which follows from what it says, and from how often that was said in this
+    run before.
+    """
     what = json.dumps([run.run_id, happened.type, happened.content], sort_keys=True, default=str)
     numbers[what] += 1
-    digest = blake2b(f"{what}{numbers[what]}".encode(errors="surrogatepass"), digest_size=4).hexdigest()
+    digest = blake2b(
+        f"{what}{numbers[what]}".encode(errors="surrogatepass"), digest_size=4
+    ).hexdigest()
     metadata: JsonObject = {"run_id": run.run_id}
     if run.ids is not None:
         metadata["trace_id"] = f"{run.ids.trace_id:032x}"
@@ -254,8 +292,11 @@ _CUT_OFF = {
 }
 
 
-async def run_events(client: Client, run_id: str, first_run_id: str | None = None) -> list[MemoryEvent]:
-    """Events of one run, open or closed, by KAOS's names; `first_run_id` tells it from a later one of that id.
+async def run_events(
+    client: Client, run_id: str, first_run_id: str | None = None
+) -> list[MemoryEvent]:
+    """Events of one run, open or closed, by KAOS's names; `first_run_id` tells it from a later one
+    of that id.
 
     Raises `RunNotFound` when there is no such run, or its history is not kept any more.
     """
@@ -277,7 +318,8 @@ async def read_run(client: Client, run_id: str, first_run_id: str | None = None)
         said_in(input, seen, since),
         seen,
         TraceIds.of(client.namespace, run_id, origin, caller),
-        _failure_of_run(seen) or _CUT_OFF.get(described.status or WorkflowExecutionStatus.RUNNING, ""),
+        _failure_of_run(seen)
+        or _CUT_OFF.get(described.status or WorkflowExecutionStatus.RUNNING, ""),
         described.close_time.timestamp() if described.close_time else since,
     )
 

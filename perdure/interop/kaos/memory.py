@@ -1,4 +1,6 @@
-"""KAOS's memory, by the calls of its Python class: kept by Temporal, or none, as the environment asks."""
+"""KAOS's memory, by the calls of its Python class: kept by Temporal, or none, as the environment
+asks.
+"""
 
 from __future__ import annotations
 
@@ -62,9 +64,10 @@ class SessionMemory:
 class KaosMemory:
     """The sessions of one agent, and whatever other sessions the server keeps.
 
-    `agent` is needed only to begin sessions (`create_session`, `get_or_create_session`); `task_queue` and `options` are
-    as for `session`. Nothing is ever evicted: of more sessions than `max_sessions`, and of more events than
-    `max_events_per_session`, the newest are given. All calls raise `RPCError` when the server does not answer.
+    `agent` is needed only to begin sessions (`create_session`, `get_or_create_session`);
+    `task_queue` and `options` are as for `session`. Nothing is ever evicted: of more sessions than
+    `max_sessions`, and of more events than `max_events_per_session`, the newest are given. All
+    calls raise `RPCError` when the server does not answer.
     """
 
     def __init__(
@@ -88,9 +91,16 @@ class KaosMemory:
         self.max_events_per_session = max_events_per_session
 
     def session(self, session_id: str, *, user_id: str | None = None) -> Session:
-        """Session of that id, to say something to it: `await memory.session(id).send("Hi")`. Raises ValueError."""
+        """Session of that id, to say something to it: `await memory.session(id).send("Hi")`. Raises
+        ValueError.
+        """
         return session(
-            self._client, self._agent, session_id, task_queue=self._task_queue, options=self._options, user=user_id
+            self._client,
+            self._agent,
+            session_id,
+            task_queue=self._task_queue,
+            options=self._options,
+            user=user_id,
         )
 
     async def _stored_session(self, session_id: str) -> Stored | None:
@@ -100,7 +110,8 @@ class KaosMemory:
     async def create_session(
         self, app_name: str = "agent", user_id: str = "user", session_id: str | None = None
     ) -> str:
-        """Begin a session, unless one of that id is under way, and return its id; the agent's name is its `app_name`.
+        """Begin a session, unless one of that id is under way, and return its id; the agent's name
+        is its `app_name`.
 
         Raises `ConfigurationError` without an agent, and what `Session.begin` raises.
         """
@@ -117,11 +128,20 @@ class KaosMemory:
             return None
         events = await self.get_session_events(session_id)
         return SessionMemory(
-            session_id, stored.user_id, stored.app_name, deque(events), stored.created_at, stored.updated_at
+            session_id,
+            stored.user_id,
+            stored.app_name,
+            deque(events),
+            stored.created_at,
+            stored.updated_at,
         )
 
-    async def get_or_create_session(self, session_id: str, app_name: str = "agent", user_id: str = "user") -> str:
-        """Return the id of the session, which begins if there is none. Raises as `create_session` does."""
+    async def get_or_create_session(
+        self, session_id: str, app_name: str = "agent", user_id: str = "user"
+    ) -> str:
+        """Return the id of the session, which begins if there is none. Raises as `create_session`
+        does.
+        """
         if await self._stored_session(session_id) is None:
             await self.create_session(app_name, user_id, session_id)
         return session_id
@@ -133,7 +153,8 @@ class KaosMemory:
         content: Any = None,
         metadata: JsonObject | None = None,
     ) -> bool:
-        """Add an event of any type to an open session, which its agent does not see; False when there is none.
+        """Add an event of any type to an open session, which its agent does not see; False when
+        there is none.
 
         Its id and time are those of its arrival. Raises `PayloadTooLargeError`.
         """
@@ -141,7 +162,9 @@ class KaosMemory:
         if isinstance(event, str):
             event = self.create_event(event, content, metadata)
         note = SessionNote(
-            type=event.event_type, content=valid_json(event.content), metadata=valid_json(event.metadata)
+            type=event.event_type,
+            content=valid_json(event.content),
+            metadata=valid_json(event.metadata),
         )
         note = redactor().value(note)
         await require_sendable(self._client, note, "The event", lambda: "Add less")
@@ -152,19 +175,29 @@ class KaosMemory:
             except RPCError as error:
                 if error.status is not RPCStatusCode.NOT_FOUND:
                     raise
-        logger.warning("session %s: there is none that is open, and the event was not added", session_id)
+        logger.warning(
+            "session %s: there is none that is open, and the event was not added", session_id
+        )
         return False
 
-    def create_event(self, event_type: str, content: Any, metadata: JsonObject | None = None) -> MemoryEvent:
+    def create_event(
+        self, event_type: str, content: Any, metadata: JsonObject | None = None
+    ) -> MemoryEvent:
         """Return an event for `add_event`."""
-        return MemoryEvent(f"event_{secrets.token_hex(4)}", datetime.now(UTC), event_type, content, metadata or {})
+        return MemoryEvent(
+            f"event_{secrets.token_hex(4)}", datetime.now(UTC), event_type, content, metadata or {}
+        )
 
-    async def get_session_events(self, session_id: str, event_types: Sequence[str] | None = None) -> list[MemoryEvent]:
+    async def get_session_events(
+        self, session_id: str, event_types: Sequence[str] | None = None
+    ) -> list[MemoryEvent]:
         """Return the events of a session, or those of these types; [] when there is none."""
         events = await self._newest(session_id)
         return [event for event in events if not event_types or event.event_type in event_types]
 
-    async def _newest(self, session_id: str, enough: Enough = lambda events: False) -> list[MemoryEvent]:
+    async def _newest(
+        self, session_id: str, enough: Enough = lambda events: False
+    ) -> list[MemoryEvent]:
         if self._removed and await self._stored_session(session_id) is None:
             return []
         try:
@@ -179,12 +212,16 @@ class KaosMemory:
         def messages_in(events: list[MemoryEvent]) -> list[MemoryEvent]:
             return [event for event in events if event.event_type in who]
 
-        events = await self._newest(session_id, lambda events: len(messages_in(events)) >= max_events)
+        events = await self._newest(
+            session_id, lambda events: len(messages_in(events)) >= max_events
+        )
         last = messages_in(events)[-max_events:] if max_events > 0 else []
         return "\n".join(f"{who[event.event_type]}: {event.content}" for event in last)
 
     async def list_sessions(self, user_id: str | None = None) -> list[str]:
-        """The ids of the newest sessions, those of one user if one is given, the oldest of them first."""
+        """The ids of the newest sessions, those of one user if one is given, the oldest of them
+        first.
+        """
         found: list[str] = []
         async for id in stored_sessions(self._client, without=self._removed, user=user_id):
             found.append(id)
@@ -193,9 +230,11 @@ class KaosMemory:
         return found[::-1]
 
     async def delete_session(self, session_id: str) -> bool:
-        """Have the server remove a session and its runs, under way or not, for good; False when there is none.
+        """Have the server remove a session and its runs, under way or not, for good; False when
+        there is none.
 
-        The server takes up to some minutes for it, in which other readers still find what has ended by then.
+        The server takes up to some minutes for it, in which other readers still find what has ended
+        by then.
         """
         if await self._stored_session(session_id) is None:
             return False
@@ -207,13 +246,21 @@ class KaosMemory:
         sessions = await self.list_sessions()
         events = sum([len(await self.get_session_events(id)) for id in sessions])
         average = events // len(sessions) if sessions else 0
-        return {"total_sessions": len(sessions), "total_events": events, "avg_events_per_session": average}
+        return {
+            "total_sessions": len(sessions),
+            "total_events": events,
+            "avg_events_per_session": average,
+        }
 
     async def cleanup_old_sessions(self, max_age_hours: float = 24) -> int:
-        """Remove the sessions in which nothing has happened for so long, as `delete_session` does; how many."""
+        """Remove the sessions in which nothing has happened for so long, as `delete_session` does;
+        how many.
+        """
         oldest = datetime.now(UTC) - timedelta(hours=max_age_hours)
         removed = 0
-        for id in [id async for id in stored_sessions(self._client, without=self._removed, before=oldest)]:
+        for id in [
+            id async for id in stored_sessions(self._client, without=self._removed, before=oldest)
+        ]:
             stored = await self._stored_session(id)
             if stored is not None and stored.updated_at < oldest:
                 removed += await self.delete_session(id)
@@ -223,7 +270,9 @@ class KaosMemory:
 class NullMemory:
     """Takes every call of `KaosMemory` and keeps nothing; no call asks a server, or raises."""
 
-    async def create_session(self, app_name: str = "", user_id: str = "", session_id: str | None = None) -> str:
+    async def create_session(
+        self, app_name: str = "", user_id: str = "", session_id: str | None = None
+    ) -> str:
         """Return the given id, or one that is always the same."""
         return session_id or "null-session"
 
@@ -231,7 +280,9 @@ class NullMemory:
         """None."""
         return None
 
-    async def get_or_create_session(self, session_id: str, app_name: str = "agent", user_id: str = "user") -> str:
+    async def get_or_create_session(
+        self, session_id: str, app_name: str = "agent", user_id: str = "user"
+    ) -> str:
         """Return the given id."""
         return session_id
 
@@ -245,11 +296,17 @@ class NullMemory:
         """True."""
         return True
 
-    def create_event(self, event_type: str, content: Any, metadata: JsonObject | None = None) -> MemoryEvent:
+    def create_event(
+        self, event_type: str, content: Any, metadata: JsonObject | None = None
+    ) -> MemoryEvent:
         """An event that is kept nowhere."""
-        return MemoryEvent(f"null_{secrets.token_hex(4)}", datetime.now(UTC), event_type, content, metadata or {})
+        return MemoryEvent(
+            f"null_{secrets.token_hex(4)}", datetime.now(UTC), event_type, content, metadata or {}
+        )
 
-    async def get_session_events(self, session_id: str, event_types: Sequence[str] | None = None) -> list[MemoryEvent]:
+    async def get_session_events(
+        self, session_id: str, event_types: Sequence[str] | None = None
+    ) -> list[MemoryEvent]:
         """[]."""
         return []
 
@@ -274,7 +331,16 @@ class NullMemory:
         return 0
 
 
-_WORDS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+_WORDS = {
+    "true": True,
+    "1": True,
+    "yes": True,
+    "on": True,
+    "false": False,
+    "0": False,
+    "no": False,
+    "off": False,
+}
 
 
 def memory_from_environment(
@@ -284,10 +350,11 @@ def memory_from_environment(
     environment: Mapping[str, str] | None = None,
     **more: Any,
 ) -> KaosMemory | NullMemory:
-    """Return the memory as `MEMORY_ENABLED`, `MEMORY_MAX_SESSIONS` and `MEMORY_MAX_SESSION_EVENTS` say.
+    """Return the memory as `MEMORY_ENABLED`, `MEMORY_MAX_SESSIONS` and `MEMORY_MAX_SESSION_EVENTS`
+    say.
 
-    `more` is as for `KaosMemory`. Whatever `MEMORY_TYPE` says, the Temporal server keeps the sessions. Raises
-    `ConfigurationError`, which names the variable, for a value that it can't have.
+    `more` is as for `KaosMemory`. Whatever `MEMORY_TYPE` says, the Temporal server keeps the
+    sessions. Raises `ConfigurationError`, which names the variable, for a value that it can't have.
     """
     values = os.environ if environment is None else environment
     if not _is_on(values):

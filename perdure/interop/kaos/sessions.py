@@ -1,4 +1,6 @@
-"""Sessions that a server keeps, and the events of one: those of its runs, and notes that somebody has added."""
+"""Sessions that a server keeps, and the events of one: those of its runs, and notes that somebody
+has added.
+"""
 
 from __future__ import annotations
 
@@ -52,40 +54,52 @@ class SessionTurns:
     transcript: Sequence[Message] = ()
 
     def said_in(self, place: int) -> list[TimedMessage]:
-        """Messages of the turn at that place, with the times of the turn: when it has begun, when it has ended."""
+        """Messages of the turn at that place, with the times of the turn: when it has begun, when
+        it has ended.
+        """
         turn, later = self.turns[place], self.turns[place + 1 :]
         end = later[0].said_before if later else len(self.transcript)
         messages = self.transcript[turn.said_before : end]
         return [
-            TimedMessage(each, turn.since if each.role == "user" else turn.until or turn.since) for each in messages
+            TimedMessage(each, turn.since if each.role == "user" else turn.until or turn.since)
+            for each in messages
         ]
 
 
 class SessionEvents:
-    """Reads the events of sessions; those of runs that have ended are read once, as long as there is room for them."""
+    """Reads the events of sessions; those of runs that have ended are read once, as long as there
+    is room for them.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._ended: LRUCache[str, list[MemoryEvent]] = LRUCache(MAX_BYTES, getsizeof=_memory_bytes)
 
-    async def newest(self, session: str, limit: int, enough: Enough = lambda events: False) -> list[MemoryEvent]:
-        """Newest events of the session, at most `limit`, oldest first; no older ones are read once it is `enough`.
+    async def newest(
+        self, session: str, limit: int, enough: Enough = lambda events: False
+    ) -> list[MemoryEvent]:
+        """Newest events of the session, at most `limit`, oldest first; no older ones are read once
+        it is `enough`.
 
-        A run that is not kept any more has those that the session's own conversation tells, which a warning says.
-        Raises `RunNotFound` when there is no such session, and what `RunHandle.events` raises otherwise.
+        A run that is not kept any more has those that the session's own conversation tells, which a
+        warning says. Raises `RunNotFound` when there is no such session, and what
+        `RunHandle.events` raises otherwise.
         """
         recorded = await read_recorded(self._client, session)
         events: list[MemoryEvent] = []
         lost, place = 0, len(recorded.turns)
         while place and len(events) < limit and not enough(events):
             first = max(place - AT_ONCE, 0)
-            runs = await asyncio.gather(*(self._events(recorded, each) for each in range(first, place)))
+            runs = await asyncio.gather(
+                *(self._events(recorded, each) for each in range(first, place))
+            )
             events = [event for told in runs for event in told.events] + events
             lost += sum(told.is_lost for told in runs)
             place = first
         if lost:
             logger.warning(
-                "session %s: the histories of %d of its runs are not kept any more; what was said in them is known "
+                "session %s: the histories of %d of its runs are not kept any more; what was said "
+                "in them is known "
                 "from the session itself, with the times of the turns",
                 session,
                 lost,
@@ -107,7 +121,9 @@ class SessionEvents:
 
 
 async def read_recorded(client: Client, session: str) -> SessionTurns:
-    """Return what the histories of the session have. Raises `RunNotFound` when there is no such session."""
+    """Return what the histories of the session have. Raises `RunNotFound` when there is no such
+    session.
+    """
     recorded = SessionTurns()
     async for link in Reader(client, session).links():
         recorded.turns += link.turns
@@ -123,7 +139,9 @@ def _lost_run(client: Client, recorded: SessionTurns, place: int) -> RunMemory:
         turn.run_id,
         recorded.said_in(place),
         ids=TraceIds.of(client.namespace, turn.run_id, turn.first_run_id),
-        failure=f"the run {str(turn.ended).replace('_', ' ')}; its history is not kept any more" if has_failed else "",
+        failure=f"the run {str(turn.ended).replace('_', ' ')}; its history is not kept any more"
+        if has_failed
+        else "",
         until=turn.until or turn.since,
     )
 
@@ -132,13 +150,17 @@ def _memory_bytes(events: list[MemoryEvent]) -> int:
     return sum(1000 + 2 * len(str(event.content)) for event in events)
 
 
-def _with_notes(session: str, events: list[MemoryEvent], notes: Sequence[RecordedNote]) -> list[MemoryEvent]:
+def _with_notes(
+    session: str, events: list[MemoryEvent], notes: Sequence[RecordedNote]
+) -> list[MemoryEvent]:
     """Each note comes after the events that were there when it was added."""
     for number, recorded in enumerate(notes):
         note, time = recorded.note, datetime.fromtimestamp(recorded.time, UTC)
         what = json.dumps([session, number, note.type, recorded.time])
         id = f"event_{blake2b(what.encode(), digest_size=4).hexdigest()}"
-        place = next((place for place, event in enumerate(events) if event.timestamp > time), len(events))
+        place = next(
+            (place for place, event in enumerate(events) if event.timestamp > time), len(events)
+        )
         events.insert(place, MemoryEvent(id, time, note.type, note.content, dict(note.metadata)))
     return events
 
@@ -156,7 +178,11 @@ class Stored(NamedTuple):
 
 
 async def stored_sessions(
-    client: Client, *, without: Container[str], user: str | None = None, before: datetime | None = None
+    client: Client,
+    *,
+    without: Container[str],
+    user: str | None = None,
+    before: datetime | None = None,
 ) -> AsyncIterator[str]:
     """Yield the ids of the sessions, the newest first, `without` those of such run ids.
 
@@ -174,7 +200,9 @@ async def stored_sessions(
 
 
 async def stored_session(client: Client, id: str) -> Stored | None:
-    """Return what the server tells of a session of that id; None when there is none. Raises `RPCError`."""
+    """Return what the server tells of a session of that id; None when there is none. Raises
+    `RPCError`.
+    """
     try:
         described = await Reader(client, id).describe()
     except RunNotFound:
@@ -182,8 +210,16 @@ async def stored_session(client: Client, id: str) -> Stored | None:
     memo, shown = await described.memo(), await shown_of(described)
     link = WorkflowExecution(workflow_id=id, run_id=described.run_id)
     latest = await client.workflow_service.get_workflow_execution_history_reverse(
-        GetWorkflowExecutionHistoryReverseRequest(namespace=client.namespace, execution=link, maximum_page_size=1),
+        GetWorkflowExecutionHistoryReverseRequest(
+            namespace=client.namespace, execution=link, maximum_page_size=1
+        ),
         retry=True,
     )
-    updated = latest.history.events[0].event_time.ToDatetime(UTC) if latest.history.events else described.start_time
-    return Stored(id, described.run_id, shown.agent or "", str(memo.get("user", "")), shown.started, updated)
+    updated = (
+        latest.history.events[0].event_time.ToDatetime(UTC)
+        if latest.history.events
+        else described.start_time
+    )
+    return Stored(
+        id, described.run_id, shown.agent or "", str(memo.get("user", "")), shown.started, updated
+    )

@@ -1,4 +1,6 @@
-"""The codec server: `/decode`, `/encode` and `/download` at any prefix, who may use them, and how it is served."""
+"""The codec server: `/decode`, `/encode` and `/download` at any prefix, who may use them, and how
+it is served.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ import logging
 import os
 import socket
 from asyncio import Semaphore, to_thread
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +37,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.common import RawValue
-from temporalio.converter import DataConverter, WithSerializationContext, WorkflowSerializationContext
+from temporalio.converter import (
+    DataConverter,
+    WithSerializationContext,
+    WorkflowSerializationContext,
+)
 from temporalio.exceptions import ApplicationError
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
@@ -38,7 +52,8 @@ from ..unpacking import own_budget
 from . import TOKEN_VARIABLE
 
 Authorize = Callable[[Mapping[str, str], str], Any]
-"""Is given the request's headers, whose names are in lower case, and the namespace; true lets the request in."""
+"""Is given the request's headers, whose names are in lower case, and the namespace; true lets the
+request in."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +75,14 @@ class Access:
         namespace = headers.get("x-namespace", "")
         given = headers.get("authorization", "").encode()
         if self.token and not hmac.compare_digest(given, f"Bearer {self.token}".encode()):
-            raise HTTPException(401, f"expected the header Authorization: Bearer, with the token of {TOKEN_VARIABLE}")
+            raise HTTPException(
+                401,
+                f"expected the header Authorization: Bearer, with the token of {TOKEN_VARIABLE}",
+            )
         if self.namespaces and namespace not in self.namespaces:
-            raise HTTPException(403, "payloads of this namespace (X-Namespace) are not decoded here")
+            raise HTTPException(
+                403, "payloads of this namespace (X-Namespace) are not decoded here"
+            )
         if self.authorize is not None and not await self._ask(self.authorize, headers, namespace):
             raise HTTPException(403, "not allowed")
 
@@ -73,9 +93,12 @@ class Access:
             if inspect.iscoroutinefunction(authorize):
                 return bool(await authorize(known, namespace))
             return bool(await run_in_threadpool(authorize, known, namespace))
-        except Exception as error:  # Whatever the function raises: who can't be judged is not let in.
+        except (
+            Exception
+        ) as error:  # Whatever the function raises: who can't be judged is not let in.
             logger.warning(
-                "the function that authorises requests failed, so every request is refused: %s", type(error).__name__
+                "the function that authorises requests failed, so every request is refused: %s",
+                type(error).__name__,
             )
             return False
 
@@ -84,8 +107,11 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """Of the values of one answer: kilobytes that anybody has sent to a run can hold gigabytes."""
 
 
-async def decode(converter: DataConverter, payloads: Sequence[Payload], keeps_references: bool) -> list[Payload]:
-    """Payloads decrypted and unpacked; one that can't be stays as it is, and so does a reference if wanted.
+async def decode(
+    converter: DataConverter, payloads: Sequence[Payload], keeps_references: bool
+) -> list[Payload]:
+    """Payloads decrypted and unpacked; one that can't be stays as it is, and so does a reference if
+    wanted.
 
     So do all from the one on with which they would be more than `MAX_ANSWER_BYTES`.
     """
@@ -95,13 +121,18 @@ async def decode(converter: DataConverter, payloads: Sequence[Payload], keeps_re
         for payload in payloads:
             value = await _decode(converter, payload, keeps_references)
             if (left := left - value.ByteSize()) < 0:
-                logger.warning("payloads stay as they are: they have more than %d bytes together", MAX_ANSWER_BYTES)
+                logger.warning(
+                    "payloads stay as they are: they have more than %d bytes together",
+                    MAX_ANSWER_BYTES,
+                )
                 return [*values, *payloads[len(values) :]]
             values.append(value)
     return values
 
 
-async def encode(converter: DataConverter, payloads: Sequence[Payload], keeps_references: bool) -> list[Payload]:
+async def encode(
+    converter: DataConverter, payloads: Sequence[Payload], keeps_references: bool
+) -> list[Payload]:
     """Return the payloads as perdure would send them to a workflow."""
     codec = converter.payload_codec
     if isinstance(codec, WithSerializationContext):
@@ -109,7 +140,9 @@ async def encode(converter: DataConverter, payloads: Sequence[Payload], keeps_re
     return await codec.encode(payloads) if codec else list(payloads)
 
 
-async def download(converter: DataConverter, payloads: Sequence[Payload], keeps_references: bool) -> list[Payload]:
+async def download(
+    converter: DataConverter, payloads: Sequence[Payload], keeps_references: bool
+) -> list[Payload]:
     """Return the values that are stored elsewhere, decoded.
 
     Raises `ConfigurationError` for one that can't be had, and for more than `MAX_ANSWER_BYTES`.
@@ -119,7 +152,9 @@ async def download(converter: DataConverter, payloads: Sequence[Payload], keeps_
         for payload in payloads:
             values.append(await _fetch(converter, payload))
             if (left := left - values[-1].ByteSize()) < 0:
-                raise ConfigurationError(f"the values have more than {MAX_ANSWER_BYTES} bytes together: ask for fewer")
+                raise ConfigurationError(
+                    f"the values have more than {MAX_ANSWER_BYTES} bytes together: ask for fewer"
+                )
     return values
 
 
@@ -135,7 +170,9 @@ async def _decode(converter: DataConverter, payload: Payload, keeps_reference: b
     except EncryptionError as error:
         logger.warning("a payload stays encrypted: its key %r is not here", error.key_id)
     except ConfigurationError:
-        logger.warning("a payload stays as it is: it is lost, changed, not encrypted, or stored elsewhere")
+        logger.warning(
+            "a payload stays as it is: it is lost, changed, not encrypted, or stored elsewhere"
+        )
     return payload
 
 
@@ -143,7 +180,9 @@ async def _fetch(converter: DataConverter, payload: Payload) -> Payload:
     try:
         [raw] = await converter.decode([payload], [RawValue])
     except (RuntimeError, OSError) as error:
-        raise ConfigurationError(f"the value can't be fetched from where it is stored: {error}") from error
+        raise ConfigurationError(
+            f"the value can't be fetched from where it is stored: {error}"
+        ) from error
     except ApplicationError as error:
         raise ConfigurationError(error.message) from error
     value: Payload = raw.payload
@@ -157,7 +196,8 @@ logger = get_logger("perdure.codec_server")
 MAX_BODY_BYTES = 32 * 1024 * 1024
 """Of one request: a page of a history has some payloads of 2 MiB at most, in base64."""
 MAX_OBJECTS = 100_000
-"""JSON objects and lists in a request: a payload has two, and a page of a history some thousands."""
+"""JSON objects and lists in a request: a payload has two, and a page of a history some
+thousands."""
 MAX_AT_ONCE = 2
 """So many requests are decoded at once, each in at most some times `MAX_BODY_BYTES` of memory."""
 HEADERS = ("Authorization", "Authorization-Extras", "Content-Type", "X-Namespace")
@@ -165,12 +205,17 @@ HEADERS = ("Authorization", "Authorization-Extras", "Content-Type", "X-Namespace
 
 
 def codec_app(
-    converter: DataConverter, access: Access, *, ui_origins: Collection[str] = (), hosts: Collection[str] = ("*",)
+    converter: DataConverter,
+    access: Access,
+    *,
+    ui_origins: Collection[str] = (),
+    hosts: Collection[str] = ("*",),
 ) -> Starlette:
-    """Return the application, which decodes and encodes as `converter` does, for whom `access` lets in.
+    """Return the application, which decodes and encodes as `converter` does, for whom `access` lets
+    in.
 
-    Pages of `ui_origins` may ask from a browser, and no others. `hosts` are the names by which the server may be
-    called. What is asked and answered is logged nowhere.
+    Pages of `ui_origins` may ask from a browser, and no others. `hosts` are the names by which the
+    server may be called. What is asked and answered is logged nowhere.
     """
 
     at_once = Semaphore(MAX_AT_ONCE)
@@ -215,7 +260,9 @@ async def _perform(
 
 
 async def _body(request: Request) -> bytes:
-    """Request's body. Raises `HTTPException` for one that is too large, or that a page may send without asking."""
+    """Request's body. Raises `HTTPException` for one that is too large, or that a page may send
+    without asking.
+    """
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise HTTPException(415, "expected application/json")
     body = bytearray()
@@ -227,17 +274,23 @@ async def _body(request: Request) -> bytes:
 
 
 def _payloads_in(body: bytes) -> Sequence[Payload]:
-    """Return the payloads in a request. Raises `HTTPException` for anything else, and for too many."""
+    """Return the payloads in a request. Raises `HTTPException` for anything else, and for too
+    many.
+    """
     if body.count(b"{") + body.count(b"[") > MAX_OBJECTS:
         raise HTTPException(413, f"at most {MAX_OBJECTS} objects and lists are possible")
     try:
         return Parse(body, Payloads()).payloads
     except (ParseError, UnicodeDecodeError, RecursionError) as error:
-        raise HTTPException(400, "expected the JSON form of temporal.api.common.v1.Payloads") from error
+        raise HTTPException(
+            400, "expected the JSON form of temporal.api.common.v1.Payloads"
+        ) from error
 
 
 def _response(payloads: Sequence[Payload]) -> Response:
-    return Response(MessageToJson(Payloads(payloads=payloads), indent=None), media_type="application/json")
+    return Response(
+        MessageToJson(Payloads(payloads=payloads), indent=None), media_type="application/json"
+    )
 
 
 async def _error_response(request: Request, error: Exception) -> Response:
@@ -255,7 +308,9 @@ HEAD_SECONDS = 20.0
 
 
 class _PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """Closes connections on which no request comes: uvicorn waits for one as long as the client likes."""
+    """Closes connections on which no request comes: uvicorn waits for one as long as the client
+    likes.
+    """
 
     head_seconds = HEAD_SECONDS
     _timer: asyncio.TimerHandle | None = None
@@ -277,7 +332,9 @@ class _PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self.head_seconds, self.transport.close)
+            self._timer = asyncio.get_running_loop().call_later(
+                self.head_seconds, self.transport.close
+            )
 
     def _stop(self) -> None:
         if self._timer is not None:
@@ -294,12 +351,18 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def serve(
-    app: Starlette, host: str, port: int, *, what: str = "The codec server", head_seconds: float = HEAD_SECONDS
+    app: Starlette,
+    host: str,
+    port: int,
+    *,
+    what: str = "The codec server",
+    head_seconds: float = HEAD_SECONDS,
 ) -> AsyncIterator[str]:
-    """Provide the URL at which the application is served; port 0 is any free one. `what` is it, in errors.
+    """Provide the URL at which the application is served; port 0 is any free one. `what` is it, in
+    errors.
 
-    A connection on which the head of a request takes longer than `head_seconds` is closed. Raises `ConfigurationError`
-    when the port can't be had.
+    A connection on which the head of a request takes longer than `head_seconds` is closed. Raises
+    `ConfigurationError` when the port can't be had.
     """
     listening = _listen(host, port, what)
     config = uvicorn.Config(
@@ -310,7 +373,8 @@ async def serve(
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=END_SECONDS,
-        proxy_headers="FORWARDED_ALLOW_IPS" in os.environ,  # uvicorn believes whoever is on this machine otherwise
+        proxy_headers="FORWARDED_ALLOW_IPS"
+        in os.environ,  # uvicorn believes whoever is on this machine otherwise
     )
     logging.getLogger("uvicorn.error").addFilter(_is_no_broken_answer)
     server = _Server(config)
@@ -324,7 +388,9 @@ async def serve(
 
 
 def _is_no_broken_answer(record: logging.LogRecord) -> bool:
-    """Leave out answers that the application breaks off: it means to where a clean end would say something else."""
+    """Leave out answers that the application breaks off: it means to where a clean end would say
+    something else.
+    """
     return "without completing response" not in str(record.msg)
 
 
@@ -336,7 +402,8 @@ def _listen(host: str, port: int, what: str) -> socket.socket:
         listening.bind((host, port))
     except OSError as error:
         raise ConfigurationError(
-            f"{what} can't listen at {host}:{port} ({error.strerror}). Expected a free port of this machine: "
+            f"{what} can't listen at {host}:{port} ({error.strerror}). Expected a free port of "
+            "this machine: "
             "give another --port or --host"
         ) from error
     listening.listen()

@@ -9,7 +9,12 @@ from collections.abc import Sequence
 
 from google.protobuf.message import DecodeError
 from temporalio.api.common.v1 import Payload
-from temporalio.converter import DataConverter, PayloadCodec, SerializationContext, WithSerializationContext
+from temporalio.converter import (
+    DataConverter,
+    PayloadCodec,
+    SerializationContext,
+    WithSerializationContext,
+)
 from temporalio.exceptions import ApplicationError
 
 from ..storage.files import LostValues
@@ -23,7 +28,9 @@ TAG_BYTES = 16
 
 
 def key_id_of(payload: Payload) -> str | None:
-    """Id of the key that a payload says to be encrypted with; None for one that is not encrypted by perdure."""
+    """Id of the key that a payload says to be encrypted with; None for one that is not encrypted by
+    perdure.
+    """
     if payload.metadata.get("encoding") != ENCODING or len(payload.data) < NONCE_BYTES + TAG_BYTES:
         return None
     id = payload.metadata.get(KEY_ID, b"").decode("ascii", errors="replace")
@@ -31,11 +38,13 @@ def key_id_of(payload: Payload) -> str | None:
 
 
 class EncryptingCodec(PayloadCodec, WithSerializationContext):
-    """Encrypts every payload that another codec has prepared, with AES-256-GCM, and decrypts for that one.
+    """Encrypts every payload that another codec has prepared, with AES-256-GCM, and decrypts for
+    that one.
 
-    A payload whose key is not here raises `EncryptionError`: another worker may have it. One that was changed becomes a
-    value that raises when it is read, and ends a run that reads it: nobody could ever decrypt it. One that only looks
-    like an encrypted one is left as it is, as junk that anybody may send.
+    A payload whose key is not here raises `EncryptionError`: another worker may have it. One that
+    was changed becomes a value that raises when it is read, and ends a run that reads it: nobody
+    could ever decrypt it. One that only looks like an encrypted one is left as it is, as junk that
+    anybody may send.
     """
 
     def __init__(self, inner: PayloadCodec, encryption: Encryption) -> None:
@@ -49,7 +58,9 @@ class EncryptingCodec(PayloadCodec, WithSerializationContext):
         return self._encryption
 
     def with_context(self, context: SerializationContext) -> EncryptingCodec:
-        """Return the codec for the values of one activity, workflow or operation of another service."""
+        """Return the codec for the values of one activity, workflow or operation of another
+        service.
+        """
         if not isinstance(self._inner, WithSerializationContext):
             return self
         inner = self._inner.with_context(context)
@@ -107,7 +118,9 @@ PREFIX = "perdure-encrypted:"
 
 
 async def sealed_text(converter: DataConverter, text: str) -> str:
-    """Return the text; where the converter encrypts, an encrypted form of it, which is a text too."""
+    """Return the text; where the converter encrypts, an encrypted form of it, which is a text
+    too.
+    """
     if not text or not isinstance(converter.payload_codec, EncryptingCodec):
         return text
     [payload] = await converter.encode([text])

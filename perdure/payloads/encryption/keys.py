@@ -1,4 +1,6 @@
-"""Reads the keys `KEYID:BASE64KEY[,OLDID:…]`, and says what is wrong where a value can't be decrypted."""
+"""Reads the keys `KEYID:BASE64KEY[,OLDID:…]`, and says what is wrong where a value can't be
+decrypted.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ ENCRYPTION_ERROR = "encryption"
 class EncryptionError(ConfigurationError):
     """This process lacks a key, or has a wrong one; or a value is not encrypted that has to be.
 
-    A worker's workflow task fails with it, and the run is left to a worker that is configured as it must be.
+    A worker's workflow task fails with it, and the run is left to a worker that is configured as it
+    must be.
     """
 
     def __init__(self, message: str, *, key_id: str | None = None) -> None:
@@ -43,18 +46,21 @@ class EncryptionError(ConfigurationError):
 
 
 REFUSED = ApplicationError(
-    f"A value is not encrypted, and {REQUIRED_VARIABLE} is set here: its sender needs {VARIABLE} with a key "
+    f"A value is not encrypted, and {REQUIRED_VARIABLE} is set here: its sender needs {VARIABLE} "
+    "with a key "
     f"that this process has; or unset {REQUIRED_VARIABLE}, to read values from before encryption",
     type=ENCRYPTION_ERROR,
 )
-"""The error for a value that should be encrypted. It ends a run that was started so; a signal is dropped."""
+"""The error for a value that should be encrypted. It ends a run that was started so; a signal is
+dropped."""
 
 
 def missing_key(key_id: str, known: list[str]) -> EncryptionError:
     """Return the error for a key that this process does not have."""
     here = f"the keys here are {', '.join(known)}" if known else "this process has no keys"
     return EncryptionError(
-        f"A value is encrypted with the key {key_id!r}, and {here}: add {key_id}:… to {VARIABLE} (or to the file that "
+        f"A value is encrypted with the key {key_id!r}, and {here}: add {key_id}:… to {VARIABLE} "
+        "(or to the file that "
         f"{FILE_VARIABLE} names)",
         key_id=key_id,
     )
@@ -63,7 +69,8 @@ def missing_key(key_id: str, known: list[str]) -> EncryptionError:
 def other_key(key_id: str) -> EncryptionError:
     """Return the error for a key whose id is known, and whose value is another one here."""
     return EncryptionError(
-        f"A value is encrypted with another key {key_id!r} than the one that this process has under that id: give both "
+        f"A value is encrypted with another key {key_id!r} than the one that this process has "
+        "under that id: give both "
         f"sides the same {VARIABLE}; a new key needs an id of its own",
         key_id=key_id,
     )
@@ -72,7 +79,8 @@ def other_key(key_id: str) -> EncryptionError:
 def tampered_error(key_id: str) -> ApplicationError:
     """Return the error for a value that was changed. It ends a run that reads it."""
     return ApplicationError(
-        f"An encrypted value (key {key_id!r}) was changed or damaged after it was encrypted, so it is not read: "
+        f"An encrypted value (key {key_id!r}) was changed or damaged after it was encrypted, so it "
+        "is not read: "
         "restore the server's database or the stored files, or start the run anew",
         type=ENCRYPTION_ERROR,
     )
@@ -95,7 +103,9 @@ class Key:
 
     @property
     def associated_data(self) -> bytes:
-        """Return what is authenticated together with each value: that it is one of ours, and its key's id."""
+        """Return what is authenticated together with each value: that it is one of ours, and its
+        key's id.
+        """
         return b"perdure payload 1:" + self.id.encode()
 
 
@@ -110,22 +120,25 @@ class Encryption:
 
     @classmethod
     def parse(cls, text: str, *, required: bool = False, source: str = "encryption") -> Encryption:
-        """Keys in `KEYID:BASE64KEY[,OLDID:BASE64KEY…]`; lines may stand for commas, and `#` begins a comment.
+        """Keys in `KEYID:BASE64KEY[,OLDID:BASE64KEY…]`; lines may stand for commas, and `#` begins
+        a comment.
 
-        `source` names the text in errors, which never show a key. Raises `EncryptionError` for a text of another form,
-        and where the package `cryptography` is missing.
+        `source` names the text in errors, which never show a key. Raises `EncryptionError` for a
+        text of another form, and where the package `cryptography` is missing.
         """
         keys: dict[str, Key] = {}
         for number, entry in enumerate(_entries(text), start=1):
             key = _key(entry, f"{source}, entry {number}")
             if key.id in keys:
                 raise EncryptionError(
-                    f"{source}, entry {number}: the id {key.id!r} is there twice; give each key its own"
+                    f"{source}, entry {number}: the id {key.id!r} is there twice; give each key "
+                    "its own"
                 )
             keys[key.id] = key
         if not keys:
             raise EncryptionError(
-                f"{source} is set, but has no key: expected KEYID:BASE64KEY[,OLDID:BASE64KEY]; {MAKE_ONE}. To run "
+                f"{source} is set, but has no key: expected KEYID:BASE64KEY[,OLDID:BASE64KEY]; "
+                f"{MAKE_ONE}. To run "
                 "without encryption, unset it"
             )
         return cls(tuple(keys.values()), required)
@@ -141,24 +154,32 @@ def is_configured() -> bool:
 
 
 def encryption_from_environment() -> Encryption | None:
-    """Return what `PERDURE_ENCRYPTION_KEY`, `…_KEY_FILE` and `…_REQUIRED` say; None when none of them is set.
+    """Return what `PERDURE_ENCRYPTION_KEY`, `…_KEY_FILE` and `…_REQUIRED` say; None when none of
+    them is set.
 
-    Raises `EncryptionError` for anything but usable keys: an empty variable does not turn encryption off.
+    Raises `EncryptionError` for anything but usable keys: an empty variable does not turn
+    encryption off.
     """
     text, path, required = os.environ.get(VARIABLE), os.environ.get(FILE_VARIABLE), _is_required()
     if text is not None and path is not None:
-        raise EncryptionError(f"{VARIABLE} and {FILE_VARIABLE} are both set, expected one of them: unset the other")
+        raise EncryptionError(
+            f"{VARIABLE} and {FILE_VARIABLE} are both set, expected one of them: unset the other"
+        )
     if text is not None:
         return _parse(text, required, VARIABLE)
     if path is not None:
         return _parse(_read(path), required, f"{FILE_VARIABLE}={path!r}")
     if required:
-        raise EncryptionError(f"{REQUIRED_VARIABLE} is set, and no key: set {VARIABLE} or {FILE_VARIABLE}; {MAKE_ONE}")
+        raise EncryptionError(
+            f"{REQUIRED_VARIABLE} is set, and no key: set {VARIABLE} or {FILE_VARIABLE}; {MAKE_ONE}"
+        )
     return None
 
 
 def new_key(id: str) -> str:
-    """New random key as an entry of `PERDURE_ENCRYPTION_KEY`. Raises `EncryptionError` for an id that can't be."""
+    """New random key as an entry of `PERDURE_ENCRYPTION_KEY`. Raises `EncryptionError` for an id
+    that can't be.
+    """
     entry = f"{id}:{base64.b64encode(os.urandom(KEY_BYTES)).decode()}"
     _key_id(id, "the new key")
     return entry
@@ -174,7 +195,9 @@ def _read(path: str) -> str:
         return Path(path).expanduser().read_text(encoding="utf-8")
     except (OSError, ValueError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise EncryptionError(f"{FILE_VARIABLE}={path!r} can't be read: {reason}. Expected a file of keys") from error
+        raise EncryptionError(
+            f"{FILE_VARIABLE}={path!r} can't be read: {reason}. Expected a file of keys"
+        ) from error
 
 
 def _is_required() -> bool:
@@ -192,14 +215,22 @@ def _entries(text: str) -> Iterator[str]:
 def _key(entry: str, place: str) -> Key:
     id, separator, encoded = entry.partition(":")
     if not separator:
-        raise EncryptionError(f"{place}: expected KEYID:BASE64KEY, with a colon after the key's id; {MAKE_ONE}")
+        raise EncryptionError(
+            f"{place}: expected KEYID:BASE64KEY, with a colon after the key's id; {MAKE_ONE}"
+        )
     _key_id(id, place)
     try:
-        secret = base64.b64decode(encoded.strip().translate(str.maketrans("-_", "+/")), validate=True)
+        secret = base64.b64decode(
+            encoded.strip().translate(str.maketrans("-_", "+/")), validate=True
+        )
     except binascii.Error as error:
-        raise EncryptionError(f"{place} ({id!r}): the key is not base64 ({error}); {MAKE_ONE}") from None
+        raise EncryptionError(
+            f"{place} ({id!r}): the key is not base64 ({error}); {MAKE_ONE}"
+        ) from None
     if len(secret) != KEY_BYTES:
-        raise EncryptionError(f"{place} ({id!r}): the key has {len(secret)} bytes, expected {KEY_BYTES}; {MAKE_ONE}")
+        raise EncryptionError(
+            f"{place} ({id!r}): the key has {len(secret)} bytes, expected {KEY_BYTES}; {MAKE_ONE}"
+        )
     check = hashlib.blake2b(b"perdure key check", key=secret, digest_size=4).hexdigest().encode()
     return Key(id, check, _cipher(secret))
 
@@ -208,7 +239,8 @@ def _key_id(id: str, place: str) -> None:
     if not KEY_ID_FORM.fullmatch(id):
         shown = repr(id) if len(id) <= 20 else f"one of {len(id)} characters"
         raise EncryptionError(
-            f"{place}: the key's id is {shown}, expected up to 64 letters, digits, dots, dashes and underscores, such "
+            f"{place}: the key's id is {shown}, expected up to 64 letters, digits, dots, dashes "
+            "and underscores, such "
             "as 2026-11"
         )
 
@@ -217,5 +249,7 @@ def _cipher(secret: bytes) -> AESGCM:
     try:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     except ImportError as error:
-        raise EncryptionError("encryption needs the package cryptography: pip install 'perdure[encryption]'") from error
+        raise EncryptionError(
+            "encryption needs the package cryptography: pip install 'perdure[encryption]'"
+        ) from error
     return AESGCM(secret)

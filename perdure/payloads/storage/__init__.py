@@ -1,4 +1,6 @@
-"""Where values go that are too large for Temporal: a folder, S3 or Google Cloud Storage, chosen by one URL."""
+"""Where values go that are too large for Temporal: a folder, S3 or Google Cloud Storage, chosen by
+one URL.
+"""
 
 from .cloud import close_storage
 from .drivers import STORE_FROM_BYTES, VARIABLE, open_storage, storage_from_environment, values_of

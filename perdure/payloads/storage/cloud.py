@@ -1,4 +1,6 @@
-"""Stores values in a bucket, by the SDK's drivers: which of their errors end a run, and which objects are whose."""
+"""Stores values in a bucket, by the SDK's drivers: which of their errors end a run, and which
+objects are whose.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,19 @@ class NoSuchObjectError(Exception):
 
 
 class NotAccessibleError(Exception):
-    """This process may not read an object, or such a one can't be; raised by the clients of cloud storage."""
+    """This process may not read an object, or such a one can't be; raised by the clients of cloud
+    storage.
+    """
 
 
 PAUSES = (0.5, 1.5)
 """Seconds before a value is offered again to a bucket that has refused it."""
 FRESH_SECONDS = 600.0
-"""An object that was stored longer ago is stored again with its value: whoever removes values goes by that time."""
-_KEY = re.compile(r"v0/ns/[^/]+/(?:wt/[^/]+/wi/(?P<id>[^/]+)/ri/[^/]+/|.*/)?d/sha256/(?P<digest>[0-9a-f]{64})")
+"""An object that was stored longer ago is stored again with its value: whoever removes values goes
+by that time."""
+_KEY = re.compile(
+    r"v0/ns/[^/]+/(?:wt/[^/]+/wi/(?P<id>[^/]+)/ri/[^/]+/|.*/)?d/sha256/(?P<digest>[0-9a-f]{64})"
+)
 TYPES = ("perdure.AgentRun", "perdure.Session", "null")
 """The types of workflows under which a run's values are: messages to one do not say its type."""
 
@@ -53,7 +60,9 @@ class BucketObject(NamedTuple):
 
 
 class Bucket(Protocol):
-    """What is done with objects beside storing and retrieving them; keys are those of the SDK, without the prefix."""
+    """What is done with objects beside storing and retrieving them; keys are those of the SDK,
+    without the prefix.
+    """
 
     def key_part(self, text: str) -> str:
         """Return the text as a part of a key."""
@@ -78,8 +87,11 @@ class CloudDriver(StorageDriver):
     def type(self) -> str:
         return self._driver.type()
 
-    async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
-        """Store the values. Raises an `ApplicationError` where the bucket still refuses them after `PAUSES`.
+    async def store(
+        self, context: StorageDriverStoreContext, payloads: Sequence[Payload]
+    ) -> list[StorageDriverClaim]:
+        """Store the values. Raises an `ApplicationError` where the bucket still refuses them after
+        `PAUSES`.
 
         What made a value is not done again for that: a tool would be executed once more.
         """
@@ -98,21 +110,31 @@ class CloudDriver(StorageDriver):
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
-        """Values; one that raises when it is read (`LostValues`) in place of one that is missing or damaged.
+        """Values; one that raises when it is read (`LostValues`) in place of one that is missing or
+        damaged.
 
-        Raises `ConfigurationError` for one that this process can't have, and `OSError` for what may pass.
+        Raises `ConfigurationError` for one that this process can't have, and `OSError` for what may
+        pass.
         """
         try:
             return await self._read(context, claims)
         except ApplicationError as error:
             if len(claims) == 1:
                 return [LostValues.instead(error)]
-            return [payload for claim in claims for payload in await self.retrieve(context, [claim])]
+            return [
+                payload for claim in claims for payload in await self.retrieve(context, [claim])
+            ]
 
-    async def _read(self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]) -> list[Payload]:
+    async def _read(
+        self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
+    ) -> list[Payload]:
         try:
             return await self._driver.retrieve(context, claims)
-        except (ValueError, LookupError, DecodeError) as error:  # The reference is not one of the driver's.
+        except (
+            ValueError,
+            LookupError,
+            DecodeError,
+        ) as error:  # The reference is not one of the driver's.
             raise lost_error(str(error)) from error
         except RuntimeError as error:
             if isinstance(error.__cause__, NoSuchObjectError):
@@ -127,16 +149,22 @@ class CloudDriver(StorageDriver):
     def owner(self, workflow_id: str) -> str:
         return workflow_id
 
-    async def values(self, namespace: str, workflow_id: str | None = None) -> AsyncIterator[StoredValue]:
+    async def values(
+        self, namespace: str, workflow_id: str | None = None
+    ) -> AsyncIterator[StoredValue]:
         """Raises what the cloud's client raises."""
         place, key_part = f"v0/ns/{self._bucket.key_part(namespace)}/", self._bucket.key_part
         beginnings = (
-            [f"{place}wt/{key_part(type)}/wi/{key_part(workflow_id)}/ri/" for type in TYPES] if workflow_id else [place]
+            [f"{place}wt/{key_part(type)}/wi/{key_part(workflow_id)}/ri/" for type in TYPES]
+            if workflow_id
+            else [place]
         )
         for beginning in beginnings:
             async for held in self._bucket.objects(beginning):
                 if found := _KEY.fullmatch(held.key):
-                    yield StoredValue(held.key, found["digest"], unquote(found["id"] or ""), held.modified)
+                    yield StoredValue(
+                        held.key, found["digest"], unquote(found["id"] or ""), held.modified
+                    )
 
     async def remove(self, value: StoredValue) -> bool:
         """Raises what the cloud's client raises."""
@@ -153,19 +181,24 @@ def is_final(status: int) -> bool:
     return 400 <= status < 500 and status not in MAY_PASS
 
 
-_opened: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Task[tuple[Any, AsyncExitStack]]]]
+_opened: WeakKeyDictionary[
+    asyncio.AbstractEventLoop, dict[str, asyncio.Task[tuple[Any, AsyncExitStack]]]
+]
 _opened = WeakKeyDictionary()
 
 
 async def client_of(kind: str, open_client: Callable[[], AbstractAsyncContextManager[Any]]) -> Any:
-    """Return the running event loop's client of that kind, opened at the first call and shared by all that follow.
+    """Return the running event loop's client of that kind, opened at the first call and shared by
+    all that follow.
 
     Raises what opening it raises; the next call then tries again.
     """
     clients = _opened.setdefault(asyncio.get_running_loop(), {})
     if kind not in clients:
         # In a context of its own: the client is no part of the call that needs it first.
-        clients[kind] = asyncio.get_running_loop().create_task(_open(open_client), context=contextvars.Context())
+        clients[kind] = asyncio.get_running_loop().create_task(
+            _open(open_client), context=contextvars.Context()
+        )
     opening = clients[kind]
     try:
         client, _ = await asyncio.shield(opening)
@@ -183,7 +216,9 @@ async def close_storage() -> None:
         await resources.aclose()
 
 
-async def _open(open_client: Callable[[], AbstractAsyncContextManager[Any]]) -> tuple[Any, AsyncExitStack]:
+async def _open(
+    open_client: Callable[[], AbstractAsyncContextManager[Any]],
+) -> tuple[Any, AsyncExitStack]:
     resources = AsyncExitStack()
     return await resources.enter_async_context(open_client()), resources
 

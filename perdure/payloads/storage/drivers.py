@@ -1,4 +1,6 @@
-"""Opens the storage that a URL names, by which clients and workers agree on one: a folder, GCS or S3."""
+"""Opens the storage that a URL names, by which clients and workers agree on one: a folder, GCS or
+S3.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from .s3 import s3_driver
 VARIABLE = "PERDURE_STORAGE"
 """The environment variable that has the URL."""
 STORE_FROM_BYTES = 256 * 1024
-"""Values of this size and more, after compression, are stored; smaller ones stay in Temporal's history."""
+"""Values of this size and more, after compression, are stored; smaller ones stay in Temporal's
+history."""
 
 DRIVERS = {
     FileDriver.NAME: "file:///folder",
@@ -29,20 +32,27 @@ DRIVERS = {
 
 
 def storage_from_environment() -> ExternalStorage | None:
-    """Storage that `PERDURE_STORAGE` names; None when it is unset or empty. Raises as `open_storage` does."""
+    """Storage that `PERDURE_STORAGE` names; None when it is unset or empty. Raises as
+    `open_storage` does.
+    """
     url = os.environ.get(VARIABLE)
     return open_storage(url) if url else None
 
 
 def open_storage(url: str) -> ExternalStorage:
-    """Return the storage at `file:///folder`, `s3://bucket/prefix` or `gs://bucket/prefix`. Contacts nothing yet.
+    """Return the storage at `file:///folder`, `s3://bucket/prefix` or `gs://bucket/prefix`.
+    Contacts nothing yet.
 
-    It stores by that URL's driver only, and says which URL is needed for a value that another one stored.
-    Raises `ConfigurationError` for any other URL, and for a package that is not installed.
+    It stores by that URL's driver only, and says which URL is needed for a value that another one
+    stored. Raises `ConfigurationError` for any other URL, and for a package that is not installed.
     """
     chosen = _driver(url)
     own = [chosen, FileDriver(chosen.folder)] if isinstance(chosen, FileDriver) else [chosen]
-    others = [Elsewhere(name, form) for name, form in DRIVERS.items() if name not in {each.name() for each in own}]
+    others = [
+        Elsewhere(name, form)
+        for name, form in DRIVERS.items()
+        if name not in {each.name() for each in own}
+    ]
     return ExternalStorage(
         drivers=[*own, *others],
         driver_selector=lambda context, payload: own[0] if is_of_run(context) else own[-1],
@@ -69,7 +79,9 @@ def _driver(url: str) -> StorageDriver:
 
 def _folder(parts: SplitResult, url: str) -> Path:
     if parts.netloc not in ("", "localhost"):
-        raise _wrong(url, f"{parts.netloc!r} is read as a host; write an absolute folder after three slashes")
+        raise _wrong(
+            url, f"{parts.netloc!r} is read as a host; write an absolute folder after three slashes"
+        )
     folder = Path(unquote(parts.path))
     if not folder.is_absolute() or folder == Path(folder.anchor):
         raise _wrong(url, "the folder must be absolute, and not the root")
@@ -86,4 +98,6 @@ def _bucket(parts: SplitResult, url: str) -> tuple[str, str]:
 
 def _wrong(url: str, reason: str) -> ConfigurationError:
     forms = ", ".join(dict.fromkeys(DRIVERS.values()))
-    return ConfigurationError(f"{VARIABLE}={url!r} can't be used: {reason}. Expected one of {forms}")
+    return ConfigurationError(
+        f"{VARIABLE}={url!r} can't be used: {reason}. Expected one of {forms}"
+    )

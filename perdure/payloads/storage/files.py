@@ -1,4 +1,6 @@
-"""Stores values as files in a folder that machines may share, and says which values are lost or elsewhere."""
+"""Stores values as files in a folder that machines may share, and says which values are lost or
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -32,19 +34,22 @@ from ...private_files import make_private_folder, private_opener
 STORAGE_ERROR = "storage"
 """Error type: a value that was stored outside Temporal is missing or damaged."""
 NOT_STORED = "not_stored"
-"""Error type: a value can't be stored now, such as in a folder whose disk is full. What made it is not done again."""
+"""Error type: a value can't be stored now, such as in a folder whose disk is full. What made it is
+not done again."""
 
 
 def lost_error(message: str, type: str = STORAGE_ERROR) -> ApplicationError:
-    """Error for a lost value. It ends the run; any other one would be retried for ever by a workflow task."""
+    """Error for a lost value. It ends the run; any other one would be retried for ever by a
+    workflow task.
+    """
     return ApplicationError(message, type=type, non_retryable=True)
 
 
 class LostValues(EncodingPayloadConverter):
     """Raises the error for a lost value when the value is read, and not before.
 
-    All values of a workflow task are fetched at once, those of signals too, which anybody may send. Whoever reads such
-    a signal drops it; where the value is the run's own, the error ends the run.
+    All values of a workflow task are fetched at once, those of signals too, which anybody may send.
+    Whoever reads such a signal drops it; where the value is the run's own, the error ends the run.
     """
 
     ENCODING = "perdure/lost"
@@ -57,7 +62,9 @@ class LostValues(EncodingPayloadConverter):
         """None: no value is written so."""
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
-        """Raises an `ApplicationError`, of type `storage` unless the value was lost in another way."""
+        """Raises an `ApplicationError`, of type `storage` unless the value was lost in another
+        way.
+        """
         kind = payload.metadata.get("type", STORAGE_ERROR.encode())
         raise lost_error(payload.data.decode(errors="replace"), kind.decode(errors="replace"))
 
@@ -65,11 +72,14 @@ class LostValues(EncodingPayloadConverter):
     def instead(cls, error: ApplicationError) -> Payload:
         """Return a payload that raises the error when it is read."""
         kind = (error.type or STORAGE_ERROR).encode()
-        return Payload(metadata={"encoding": cls.ENCODING.encode(), "type": kind}, data=error.message.encode())
+        return Payload(
+            metadata={"encoding": cls.ENCODING.encode(), "type": kind}, data=error.message.encode()
+        )
 
 
 class Elsewhere(StorageDriver):
-    """Stands for a storage that this process does not use, and says so when a value turns out to be there.
+    """Stands for a storage that this process does not use, and says so when a value turns out to be
+    there.
 
     That error does not end a run: its worker may be started again with the right configuration.
     """
@@ -81,7 +91,9 @@ class Elsewhere(StorageDriver):
     def name(self) -> str:
         return self._name
 
-    async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
+    async def store(
+        self, context: StorageDriverStoreContext, payloads: Sequence[Payload]
+    ) -> list[StorageDriverClaim]:
         raise self._not_configured()
 
     async def retrieve(
@@ -91,7 +103,8 @@ class Elsewhere(StorageDriver):
 
     def _not_configured(self) -> ConfigurationError:
         return ConfigurationError(
-            f"A value of this run was stored in {self._form} ({self._name}), which is not the storage that this "
+            f"A value of this run was stored in {self._form} ({self._name}), which is not the "
+            "storage that this "
             "process was told to use: set PERDURE_STORAGE to what it was where the run was started"
         )
 
@@ -105,13 +118,16 @@ class StoredValue:
     digest: str
     """The SHA-256 of its content, which every history has that refers to it."""
     owner: str
-    """The run that it was stored for, as `StoredValues.owner` names it; "" for one that runs may share."""
+    """The run that it was stored for, as `StoredValues.owner` names it; "" for one that runs may
+    share."""
     modified: float
     """When it was stored last, in seconds since the epoch."""
 
 
 class StoredValues(Protocol):
-    """The values of one storage, for those who remove some: what a driver has beside storing and retrieving."""
+    """The values of one storage, for those who remove some: what a driver has beside storing and
+    retrieving.
+    """
 
     def names(self) -> Iterable[str]:
         """Return what histories call the drivers whose values these are."""
@@ -120,10 +136,14 @@ class StoredValues(Protocol):
         """Return how a run is named as an owner."""
 
     def values(self, namespace: str, workflow_id: str | None = None) -> AsyncIterator[StoredValue]:
-        """Yield the values of one run; without an id, those of all runs of the namespace, and what runs may share."""
+        """Yield the values of one run; without an id, those of all runs of the namespace, and what
+        runs may share.
+        """
 
     async def remove(self, value: StoredValue) -> bool:
-        """Remove a value, and return whether it is gone: one that was stored again since it was listed stays."""
+        """Remove a value, and return whether it is gone: one that was stored again since it was
+        listed stays.
+        """
 
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -133,16 +153,19 @@ RUNS = "runs"
 
 
 class FileDriver(StorageDriver):
-    """One file for each value, named by the SHA-256 of its content, which is checked when it is read.
+    """One file for each value, named by the SHA-256 of its content, which is checked when it is
+    read.
 
-    What is stored for a run is in a folder of that run, which goes with it (`perdure delete`); equal values of one run
-    share a file. Values for nobody in particular, and those of older versions, are in folders of the first two digits,
-    and runs may share them: `perdure sweep` removes those that no history refers to.
+    What is stored for a run is in a folder of that run, which goes with it (`perdure delete`);
+    equal values of one run share a file. Values for nobody in particular, and those of older
+    versions, are in folders of the first two digits, and runs may share them: `perdure sweep`
+    removes those that no history refers to.
     """
 
     NAME: ClassVar[str] = "perdure.files"
     OF_RUN: ClassVar[str] = "perdure.run-files"
-    """The name for values in the folder of a run: an older version, which does not know it, leaves them alone."""
+    """The name for values in the folder of a run: an older version, which does not know it, leaves
+    them alone."""
 
     def __init__(self, folder: Path, name: str = NAME) -> None:
         self.folder = folder
@@ -154,19 +177,30 @@ class FileDriver(StorageDriver):
     def type(self) -> str:
         return self._name
 
-    async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
-        """Write the values that are not there yet. Raises an `ApplicationError` where that is not possible."""
+    async def store(
+        self, context: StorageDriverStoreContext, payloads: Sequence[Payload]
+    ) -> list[StorageDriverClaim]:
+        """Write the values that are not there yet. Raises an `ApplicationError` where that is not
+        possible.
+        """
         owned = self._folder_of(context) if self._name == self.OF_RUN else ""
         try:
-            return [await asyncio.to_thread(self._store, payload.SerializeToString(), owned) for payload in payloads]
+            return [
+                await asyncio.to_thread(self._store, payload.SerializeToString(), owned)
+                for payload in payloads
+            ]
         except OSError as error:
-            text = f"a value can't be stored in {str(self.folder)!r} (PERDURE_STORAGE): {error.strerror or error}"
+            text = (
+                f"a value can't be stored in {str(self.folder)!r} (PERDURE_STORAGE): "
+                f"{error.strerror or error}"
+            )
             raise ApplicationError(text, type=NOT_STORED, non_retryable=True) from error
 
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
-        """Return the values; one that raises when it is read (`LostValues`) for a file that is missing or damaged.
+        """Return the values; one that raises when it is read (`LostValues`) for a file that is
+        missing or damaged.
 
         Raises OSError when the folder itself can't be read, which is retried.
         """
@@ -178,7 +212,9 @@ class FileDriver(StorageDriver):
     def owner(self, workflow_id: str) -> str:
         return hashlib.sha256(workflow_id.encode()).hexdigest()[:32]
 
-    async def values(self, namespace: str, workflow_id: str | None = None) -> AsyncIterator[StoredValue]:
+    async def values(
+        self, namespace: str, workflow_id: str | None = None
+    ) -> AsyncIterator[StoredValue]:
         """Raises OSError."""
         for value in await asyncio.to_thread(self._list_values, namespace, workflow_id):
             yield value
@@ -217,7 +253,10 @@ class FileDriver(StorageDriver):
 
     def _make_folder(self, folder: Path) -> None:
         make_private_folder(self.folder)
-        for path in (*reversed([each for each in folder.parents if self.folder in each.parents]), folder):
+        for path in (
+            *reversed([each for each in folder.parents if self.folder in each.parents]),
+            folder,
+        ):
             make_private_folder(path, is_own=True)
 
     def _retrieve(self, claim: dict[str, str]) -> Payload:
@@ -242,9 +281,15 @@ class FileDriver(StorageDriver):
         return Payload.FromString(data)
 
     def _list_values(self, namespace: str, workflow_id: str | None) -> list[StoredValue]:
-        os.scandir(self.folder).close()  # Raises where the folder is missing, which would seem to be empty.
+        os.scandir(
+            self.folder
+        ).close()  # Raises where the folder is missing, which would seem to be empty.
         runs = self.folder / RUNS / _segment(namespace)
-        folders = [runs / self.owner(workflow_id)] if workflow_id else [*_folders(runs), *_folders(self.folder)]
+        folders = (
+            [runs / self.owner(workflow_id)]
+            if workflow_id
+            else [*_folders(runs), *_folders(self.folder)]
+        )
         return [
             each
             for folder in folders
@@ -261,11 +306,15 @@ class FileDriver(StorageDriver):
             except FileNotFoundError:
                 continue
             if _DIGEST.fullmatch(digest):
-                found.append(StoredValue(str(path.relative_to(self.folder)), digest, owner, modified))
+                found.append(
+                    StoredValue(str(path.relative_to(self.folder)), digest, owner, modified)
+                )
         return found
 
     def _remove(self, value: StoredValue) -> bool:
-        """Whoever stores the value meanwhile either finds the file, and touches it, or writes it anew."""
+        """Whoever stores the value meanwhile either finds the file, and touches it, or writes it
+        anew.
+        """
         path = self.folder / value.key
         taken = path.with_name(f"{value.digest}.{secrets.token_hex(8)}")
         try:
@@ -292,11 +341,17 @@ def _segment(namespace: str) -> str:
 
 
 def _folders(folder: Path) -> list[Path]:
-    return [each for each in folder.iterdir() if each.is_dir() and each.name != RUNS] if folder.is_dir() else []
+    return (
+        [each for each in folder.iterdir() if each.is_dir() and each.name != RUNS]
+        if folder.is_dir()
+        else []
+    )
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write the file so that readers see all of it or nothing, whatever fails here. Raises OSError."""
+    """Write the file so that readers see all of it or nothing, whatever fails here. Raises
+    OSError.
+    """
     unfinished = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
         with open(unfinished, "xb", opener=private_opener) as file:

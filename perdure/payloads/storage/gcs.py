@@ -13,7 +13,15 @@ from temporalio.contrib.gcp.gcsdriver import GCSStorageDriver, GCSStorageDriverC
 
 from ...errors import ConfigurationError
 from ...json_types import JsonObject
-from .cloud import BucketObject, CloudDriver, NoSuchObjectError, NotAccessibleError, client_of, is_final, is_fresh
+from .cloud import (
+    BucketObject,
+    CloudDriver,
+    NoSuchObjectError,
+    NotAccessibleError,
+    client_of,
+    is_final,
+    is_fresh,
+)
 
 _UNSAFE = frozenset('#[]*?:"<>|/%')
 
@@ -23,9 +31,13 @@ def gcs_driver(bucket: str, prefix: str) -> CloudDriver:
 
     Raises `ConfigurationError` when gcloud-aio-storage is not installed.
     """
-    if importlib.util.find_spec("gcloud") is None or importlib.util.find_spec("gcloud.aio.storage") is None:
+    if (
+        importlib.util.find_spec("gcloud") is None
+        or importlib.util.find_spec("gcloud.aio.storage") is None
+    ):
         raise ConfigurationError(
-            "Storage in Google Cloud needs a package that is not installed: pip install 'perdure[gcs]'"
+            "Storage in Google Cloud needs a package that is not installed: pip install "
+            "'perdure[gcs]'"
         )
     client = _Client(prefix, bucket)
     return CloudDriver(GCSStorageDriver(client, bucket), client)
@@ -41,14 +53,18 @@ class _Client(GCSStorageDriverClient):
         """As the SDK's driver does it."""
         if text in (".", ".."):
             return text.replace(".", "%2E")
-        return "".join(quote(each, safe="") if each in _UNSAFE or _is_control(each) else each for each in text)
+        return "".join(
+            quote(each, safe="") if each in _UNSAFE or _is_control(each) else each for each in text
+        )
 
     async def objects(self, beginning: str) -> AsyncIterator[BucketObject]:
         storage = await client_of("gcs", _gcs_client)
         page: JsonObject = {"nextPageToken": ""}
         while (token := page.get("nextPageToken")) is not None:
             more = {"pageToken": token} if token else {}
-            page = await storage.list_objects(self._bucket, params={"prefix": self._prefix + beginning, **more})
+            page = await storage.list_objects(
+                self._bucket, params={"prefix": self._prefix + beginning, **more}
+            )
             for item in page.get("items", []):
                 modified = datetime.fromisoformat(item["updated"]).timestamp()
                 yield BucketObject(item["name"].removeprefix(self._prefix), modified)
@@ -69,10 +85,14 @@ class _Client(GCSStorageDriverClient):
     async def object_exists(self, *, bucket: str, object_name: str) -> bool:
         """Return whether it is there and fresh."""
         client = await self._client()
-        exists: bool = await client.object_exists(bucket=bucket, object_name=self._prefix + object_name)
+        exists: bool = await client.object_exists(
+            bucket=bucket, object_name=self._prefix + object_name
+        )
         if not exists:
             return False
-        found = await (await client_of("gcs", _gcs_client)).download_metadata(bucket, self._prefix + object_name)
+        found = await (await client_of("gcs", _gcs_client)).download_metadata(
+            bucket, self._prefix + object_name
+        )
         return "updated" not in found or is_fresh(datetime.fromisoformat(found["updated"]))
 
     async def get_object(self, *, bucket: str, object_name: str) -> bytes:
@@ -80,7 +100,9 @@ class _Client(GCSStorageDriverClient):
 
         client = await self._client()
         try:
-            data: bytes = await client.get_object(bucket=bucket, object_name=self._prefix + object_name)
+            data: bytes = await client.get_object(
+                bucket=bucket, object_name=self._prefix + object_name
+            )
         except ClientResponseError as error:
             if error.status == 404:
                 raise NoSuchObjectError("the object is gone") from error

@@ -11,18 +11,29 @@ from urllib.parse import quote
 from temporalio.contrib.aws.s3driver import S3StorageDriver, S3StorageDriverClient
 
 from ...errors import ConfigurationError
-from .cloud import BucketObject, CloudDriver, NoSuchObjectError, NotAccessibleError, client_of, is_final, is_fresh
+from .cloud import (
+    BucketObject,
+    CloudDriver,
+    NoSuchObjectError,
+    NotAccessibleError,
+    client_of,
+    is_final,
+    is_fresh,
+)
 
 _GONE = frozenset({"NoSuchKey", "404"})
 
 
 def s3_driver(bucket: str, prefix: str) -> CloudDriver:
-    """Return the driver for one bucket; region, credentials and endpoint come from AWS's own environment variables.
+    """Return the driver for one bucket; region, credentials and endpoint come from AWS's own
+    environment variables.
 
     Raises `ConfigurationError` when aioboto3 is not installed.
     """
     if importlib.util.find_spec("aioboto3") is None:
-        raise ConfigurationError("Storage in S3 needs a package that is not installed: pip install 'perdure[s3]'")
+        raise ConfigurationError(
+            "Storage in S3 needs a package that is not installed: pip install 'perdure[s3]'"
+        )
     client = _Client(prefix, bucket)
     return CloudDriver(S3StorageDriver(client, bucket), client)
 
@@ -39,13 +50,19 @@ class _Client(S3StorageDriverClient):
 
     async def objects(self, beginning: str) -> AsyncIterator[BucketObject]:
         client = await client_of("s3", _s3_client)
-        pages = client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=self._prefix + beginning)
+        pages = client.get_paginator("list_objects_v2").paginate(
+            Bucket=self._bucket, Prefix=self._prefix + beginning
+        )
         async for page in pages:
             for item in page.get("Contents", []):
-                yield BucketObject(item["Key"].removeprefix(self._prefix), item["LastModified"].timestamp())
+                yield BucketObject(
+                    item["Key"].removeprefix(self._prefix), item["LastModified"].timestamp()
+                )
 
     async def delete(self, key: str) -> None:
-        await (await client_of("s3", _s3_client)).delete_object(Bucket=self._bucket, Key=self._prefix + key)
+        await (await client_of("s3", _s3_client)).delete_object(
+            Bucket=self._bucket, Key=self._prefix + key
+        )
 
     async def put_object(self, *, bucket: str, key: str, data: bytes) -> None:
         client = await self._client()
@@ -56,7 +73,9 @@ class _Client(S3StorageDriverClient):
         client = await self._client()
         if not await client.object_exists(bucket=bucket, key=self._prefix + key):
             return False
-        found = await (await client_of("s3", _s3_client)).head_object(Bucket=bucket, Key=self._prefix + key)
+        found = await (await client_of("s3", _s3_client)).head_object(
+            Bucket=bucket, Key=self._prefix + key
+        )
         return is_fresh(found["LastModified"])
 
     async def get_object(self, *, bucket: str, key: str) -> bytes:

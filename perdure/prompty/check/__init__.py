@@ -1,1 +1,3 @@
-"""Checks a `.prompty` file without running it: its fields, references and template, each finding with its line."""
+"""Checks a `.prompty` file without running it: its fields, references and template, each finding
+with its line.
+"""

@@ -26,16 +26,20 @@ FurtherCheck = Callable[[JsonView, Path], Iterable[Finding]]
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem. An error keeps the agent from running; a warning may be the author's intention."""
+    """One problem. An error keeps the agent from running; a warning may be the author's
+    intention.
+    """
 
     line: int | None
     """Counted from 1; None for a problem of the whole file."""
     field: str
-    """The place in the frontmatter, such as `model.options.topP`; "" for the body and for the whole file."""
+    """The place in the frontmatter, such as `model.options.topP`; "" for the body and for the whole
+    file."""
     message: str
     severity: Literal["error", "warning"]
     is_first_format: bool = False
-    """Whether it is a property of the first format of `.prompty` files, which is read as the present one."""
+    """Whether it is a property of the first format of `.prompty` files, which is read as the
+    present one."""
     is_last: bool = False
     """Whether it comes after all others, because it sums them up."""
 
@@ -49,8 +53,8 @@ def check(
 ) -> list[Problem]:
     """Return the problems of the file, in the order of its lines, sums last; [] if there are none.
 
-    `allowed_file_roots` and `choice` are those of `load`. `also` are checks with knowledge beyond the file, of this
-    process or its folder. Raises FileNotFoundError if there is no such file.
+    `allowed_file_roots` and `choice` are those of `load`. `also` are checks with knowledge beyond
+    the file, of this process or its folder. Raises FileNotFoundError if there is no such file.
     """
     file = Path(path).absolute()
     if not os.path.exists(file):
@@ -64,7 +68,11 @@ def check(
 
 
 def _problems(
-    written: WrittenAsset, folder: Path, roots: Roots, also: Iterable[FurtherCheck], choice: ModelChoice
+    written: WrittenAsset,
+    folder: Path,
+    roots: Roots,
+    also: Iterable[FurtherCheck],
+    choice: ModelChoice,
 ) -> Iterator[Problem]:
     unresolved: list[Finding] = []
 
@@ -74,12 +82,17 @@ def _problems(
     found = canonical(written, References(folder, root_paths(roots), fail=fail), choice)
     asset = found.asset
     if not written.has_frontmatter:
-        text = "no properties: expected `---`, properties as YAML, `---`, and then the text. All of it is taken as text"
+        text = (
+            "no properties: expected `---`, properties as YAML, `---`, and then the text. All of "
+            "it is taken as text"
+        )
         yield Problem(1, "", text, "warning")
     if written.data.get("model") is None and not any(choice):
         yield _problem(written, (), warning((), "no `model` is named"))
     for note in found.notes:
-        yield replace(_problem(written, note.place, warning(note.place, note.text)), is_first_format=True)
+        yield replace(
+            _problem(written, note.place, warning(note.place, note.text)), is_first_format=True
+        )
     for finding in unresolved:
         yield _problem(written, finding.place, finding)
     further = (finding for find in also for finding in find(asset, folder))
@@ -91,15 +104,23 @@ def _problems(
 
 def _problem(written: WrittenAsset, place: Place, finding: Finding) -> Problem:
     line = finding.line or nearest(place, written.lines)
-    return Problem(line, dotted_path(place), finding.message, finding.severity, is_last=finding.is_last)
+    return Problem(
+        line, dotted_path(place), finding.message, finding.severity, is_last=finding.is_last
+    )
 
 
 def _type_findings(asset: JsonView) -> Iterable[Finding]:
-    """Yield the errors of validation, except those about values that depend on an environment variable."""
+    """Yield the errors of validation, except those about values that depend on an environment
+    variable.
+    """
     try:
         to_agent(asset)
     except InvalidAssetError as error:
-        return [Finding(place, reason) for place, reason in error.problems if not _is_unset(asset, place)]
+        return [
+            Finding(place, reason)
+            for place, reason in error.problems
+            if not _is_unset(asset, place)
+        ]
     return []
 
 

@@ -58,8 +58,9 @@ WITHOUT_CONTEXT = ("mcp", "openapi", "a2a", "activity", "workflow", "builtin")
 
 
 def field_findings(asset: JsonView, written: JsonView) -> Iterator[Finding]:
-    """Yield likely mistakes in the canonical form of an asset, and in its written form, brought to the present
-    format."""
+    """Yield likely mistakes in the canonical form of an asset, and in its written form, brought to
+    the present format.
+    """
     yield from unknown_properties(asset, written)
     yield from _maps_without_kind(written.get("inputs"))
     yield from _bindings(asset)
@@ -67,7 +68,9 @@ def field_findings(asset: JsonView, written: JsonView) -> Iterator[Finding]:
     yield from _backgrounds(asset)
     yield from _own_metadata(asset)
     named = places_named_secret(asset)
-    for place, text in strings({key: value for key, value in asset.items() if key != "instructions"}):
+    for place, text in strings(
+        {key: value for key, value in asset.items() if key != "instructions"}
+    ):
         if not isinstance(text, FromEnvironment):
             yield from _literal(place, text, named)
         elif not (is_unset(text) and is_ignored(asset, place, written.get("metadata"))):
@@ -75,7 +78,9 @@ def field_findings(asset: JsonView, written: JsonView) -> Iterator[Finding]:
 
 
 def unknown_properties(asset: JsonView, written: JsonView) -> Iterator[Finding]:
-    """Yield the keys that the format does not have; the parameters are those of `field_findings`."""
+    """Yield the keys that the format does not have; the parameters are those of
+    `field_findings`.
+    """
     yield from _unknown_top_level(written)
     yield from _unknown_keys(asset)
 
@@ -86,8 +91,9 @@ def names_of(items: Any) -> list[str]:
 
 
 def bindings_of(asset: JsonView) -> Iterator[tuple[Place, JsonView, str]]:
-    """Yield each binding of each tool: its place, which ends with the parameter, the tool, and the name of the
-    input."""
+    """Yield each binding of each tool: its place, which ends with the parameter, the tool, and the
+    name of the input.
+    """
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         bindings = tool.get("bindings")
         for parameter, binding in bindings.items() if isinstance(bindings, Mapping) else ():
@@ -101,7 +107,9 @@ def _unknown_top_level(written: JsonView) -> Iterator[Finding]:
     for key in written:
         if key not in known:
             hint = did_you_mean(key, known)
-            yield warning((key,), f"unknown property {key!r} has no effect and is kept as metadata{hint}")
+            yield warning(
+                (key,), f"unknown property {key!r} has no effect and is kept as metadata{hint}"
+            )
 
 
 def _unknown_keys(asset: JsonView) -> Iterator[Finding]:
@@ -117,14 +125,20 @@ def _unknown_keys(asset: JsonView) -> Iterator[Finding]:
         if model is ModelOptions and not hint:
             hint = ": write it under `additionalProperties` to send it"
         if hint or model not in FREE:
-            yield warning(place, f"unknown property {key!r} has no effect{hint or '. Expected ' + ', '.join(known)}")
+            yield warning(
+                place,
+                f"unknown property {key!r} has no effect{hint or '. Expected ' + ', '.join(known)}",
+            )
 
 
 def _maps_without_kind(inputs: Any) -> Iterator[Finding]:
     known = {*Property.file_keys()} - {"name"}
     for name, spec in inputs.items() if isinstance(inputs, Mapping) else ():
         if isinstance(spec, Mapping) and "kind" not in spec and known & spec.keys():
-            yield warning(("inputs", name), "has no `kind`, so the whole map is the default value of an object")
+            yield warning(
+                ("inputs", name),
+                "has no `kind`, so the whole map is the default value of an object",
+            )
 
 
 def _bindings(asset: JsonView) -> Iterator[Finding]:
@@ -132,7 +146,9 @@ def _bindings(asset: JsonView) -> Iterator[Finding]:
     for place, tool, source in bindings_of(asset):
         parameter = str(place[-1])
         if source not in inputs:
-            yield Finding(place, f"the input {source!r} is not declared{did_you_mean(source, inputs)}")
+            yield Finding(
+                place, f"the input {source!r} is not declared{did_you_mean(source, inputs)}"
+            )
         parameters = names_of(tool.get("parameters"))
         if parameters and parameter not in parameters:
             hint = did_you_mean(parameter, parameters)
@@ -142,12 +158,24 @@ def _bindings(asset: JsonView) -> Iterator[Finding]:
 def _policies(asset: JsonView) -> Iterator[Finding]:
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         policy = tool.get("perdure")
-        if isinstance(policy, Mapping) and policy.get("local") is True and policy.get("idempotent") is False:
-            text = "a local tool can't be `idempotent: false`: it may be executed again after its worker was lost"
-            yield Finding((*place, "perdure", "local"), text)
-        if isinstance(policy, Mapping) and policy.get("context") and tool.get("kind") in WITHOUT_CONTEXT:
+        if (
+            isinstance(policy, Mapping)
+            and policy.get("local") is True
+            and policy.get("idempotent") is False
+        ):
             text = (
-                f"has no effect: a tool of kind {tool.get('kind')} gets its arguments, and nothing of the conversation"
+                "a local tool can't be `idempotent: false`: it may be executed again after its "
+                "worker was lost"
+            )
+            yield Finding((*place, "perdure", "local"), text)
+        if (
+            isinstance(policy, Mapping)
+            and policy.get("context")
+            and tool.get("kind") in WITHOUT_CONTEXT
+        ):
+            text = (
+                f"has no effect: a tool of kind {tool.get('kind')} gets its arguments, and nothing "
+                "of the conversation"
             )
             yield warning((*place, "perdure", "context"), text)
 
@@ -155,8 +183,12 @@ def _policies(asset: JsonView) -> Iterator[Finding]:
 def _backgrounds(asset: JsonView) -> Iterator[Finding]:
     """Yield each request for background responses that `background_of` can't fulfil."""
     model = asset.get("model")
-    models: list[tuple[Place, JsonView]] = [(("model",), model)] if isinstance(model, Mapping) else []
-    models += maps_in(model.get("fallback"), ("model", "fallback")) if isinstance(model, Mapping) else []
+    models: list[tuple[Place, JsonView]] = (
+        [(("model",), model)] if isinstance(model, Mapping) else []
+    )
+    models += (
+        maps_in(model.get("fallback"), ("model", "fallback")) if isinstance(model, Mapping) else []
+    )
     for place, each in models:
         options = each.get("options")
         further = options.get("additionalProperties") if isinstance(options, Mapping) else None
@@ -166,13 +198,18 @@ def _backgrounds(asset: JsonView) -> Iterator[Finding]:
             continue
         key = (*place, "options", *(() if own else ("additionalProperties",)), "background")
         if further.get("store") is False:
-            yield warning(key, "has no effect with `store: false`: a response in the background has to be stored")
+            yield warning(
+                key,
+                "has no effect with `store: false`: a response in the background has to be stored",
+            )
         elif each.get("apiType") != "responses":
             yield warning(key, "has no effect: only models with `apiType: responses` have it")
 
 
 def _own_metadata(asset: JsonView) -> Iterator[Finding]:
-    """Yield the errors of the settings there, except those that depend on an environment variable."""
+    """Yield the errors of the settings there, except those that depend on an environment
+    variable.
+    """
     metadata = asset.get("metadata")
     unset = {place for place, text in strings(metadata, ("metadata",)) if is_unset(text)}
     for place, text, is_fatal in setting_problems(metadata):
@@ -187,7 +224,10 @@ def _environment(place: Place, text: str, named: frozenset[Place]) -> Iterator[F
     if has_secret_default(place, reference, named):
         yield Finding(place, DEFAULT_SECRET)
     elif env_default(reference) and is_secret_key(last_name(place)):
-        yield warning(place, "the default of a secret is not secret: it is in the file and recorded with every run")
+        yield warning(
+            place,
+            "the default of a secret is not secret: it is in the file and recorded with every run",
+        )
 
 
 def _literal(place: Place, text: str, named: frozenset[Place]) -> Iterator[Finding]:
@@ -197,6 +237,8 @@ def _literal(place: Place, text: str, named: frozenset[Place]) -> Iterator[Findi
     reference = _REFERENCE.search(text)
     if credential_id(text):
         if not takes_credential(place):
-            yield warning(place, f"{text} stays as it is: credentials are for connections and options")
+            yield warning(
+                place, f"{text} stays as it is: credentials are for connections and options"
+            )
     elif reference and not is_env_reference(text):
         yield warning(place, f"{reference[0]} stays as it is: only a whole string is a reference")

@@ -1,4 +1,6 @@
-"""Checks an asset's template: its syntax, variables and roles, and its differences between Jinja2 and Nunjucks."""
+"""Checks an asset's template: its syntax, variables and roles, and its differences between Jinja2
+and Nunjucks.
+"""
 
 from __future__ import annotations
 
@@ -58,25 +60,51 @@ _METHODS = {
     "charAt": "{}[…]",
     "hasOwnProperty": "… in {}",
 }
-_FURTHER_METHODS = frozenset(("indexOf", "lastIndexOf", "push", "forEach", "reduce", "some", "every", "find", "flat"))
-_FURTHER_METHODS |= {"padStart", "padEnd", "repeat", "match", "replaceAll", "trimStart", "trimEnd", "splice", "shift"}
-_PYTHON_NAMES = frozenset(name for kind in (dict, list, str) for name in dir(kind) if not name.startswith("_"))
+_FURTHER_METHODS = frozenset(
+    ("indexOf", "lastIndexOf", "push", "forEach", "reduce", "some", "every", "find", "flat")
+)
+_FURTHER_METHODS |= {
+    "padStart",
+    "padEnd",
+    "repeat",
+    "match",
+    "replaceAll",
+    "trimStart",
+    "trimEnd",
+    "splice",
+    "shift",
+}
+_PYTHON_NAMES = frozenset(
+    name for kind in (dict, list, str) for name in dir(kind) if not name.startswith("_")
+)
 _LISTS = frozenset({"array", "thread"})
 _CONTAINERS = frozenset({*_LISTS, "object"})
 
 
 def word_differences(source: str) -> list[Difference]:
-    """Return the syntax that Nunjucks can read and Jinja2 can't; [] if the source ends before any."""
+    """Return the syntax that Nunjucks can read and Jinja2 can't; [] if the source ends before
+    any.
+    """
     found: list[Difference] = []
     before: tuple[str, str] = ("", "")
     try:
         for line, token, value in lex_jinja(source):
-            if before[0] == "operator" and before[1] in ("==", "!=") and (token, value) == ("operator", "="):
-                found.append(Difference(line, f"`{before[1]}=` is not known here: write `{before[1]}`"))
+            if (
+                before[0] == "operator"
+                and before[1] in ("==", "!=")
+                and (token, value) == ("operator", "=")
+            ):
+                found.append(
+                    Difference(line, f"`{before[1]}=` is not known here: write `{before[1]}`")
+                )
             if before[0] == "block_begin" and token == "name" and value in _TAGS:
-                found.append(Difference(line, f"`{value}` is Nunjucks' own: write `{_TAGS[value]}`"))
+                found.append(
+                    Difference(line, f"`{value}` is Nunjucks' own: write `{_TAGS[value]}`")
+                )
             if before == ("operator", "|") and token == "name" and value in _FILTERS:
-                found.append(Difference(line, f"the filter `{value}` is Nunjucks' own{_FILTERS[value]}"))
+                found.append(
+                    Difference(line, f"the filter `{value}` is Nunjucks' own{_FILTERS[value]}")
+                )
             if token != "whitespace":
                 before = (token, value)
     except TemplateSyntaxError:
@@ -98,20 +126,31 @@ def differences(tree: nodes.Template, kinds: Kinds) -> Iterator[Difference]:
 def _printing_findings(node: Any, kinds: Kinds) -> Iterator[str]:
     kind, name = _kind_of_node(node, kinds), _name(node)
     if kind == "array":
-        yield f"a list is printed as JSON here, as `a,b` by Nunjucks: write `{name}|join(',')` or `{name}|tojson`"
+        yield (
+            f"a list is printed as JSON here, as `a,b` by Nunjucks: write `{name}|join(',')` or `"
+            f"{name}|tojson`"
+        )
     elif kind == "object":
-        yield f"a map is printed as JSON here, as `[object Object]` by Nunjucks: write `{name}|tojson`"
+        yield (
+            "a map is printed as JSON here, as `[object Object]` by Nunjucks: write `"
+            f"{name}|tojson`"
+        )
 
 
 def _condition(node: Any, kinds: Kinds) -> Iterator[str]:
     tested = node.node if isinstance(node, nodes.Not) else node.test
     if _kind_of_node(tested, kinds) in _CONTAINERS:
-        yield f"an empty list or map is false here, true for Nunjucks: write `{_name(tested)}|length`"
+        yield (
+            f"an empty list or map is false here, true for Nunjucks: write `{_name(tested)}|length`"
+        )
 
 
 def _concat(node: Any, kinds: Kinds) -> Iterator[str]:
     if any(_kind_of_node(child, kinds) != "string" for child in node.nodes):
-        yield "`~` joins the text of none, true, lists and maps as Python writes it: print each value by itself"
+        yield (
+            "`~` joins the text of none, true, lists and maps as Python writes it: print each "
+            "value by itself"
+        )
 
 
 def _attribute(node: Any, kinds: Kinds) -> Iterator[str]:
@@ -127,15 +166,25 @@ def _call(node: Any, kinds: Kinds) -> Iterator[str]:
         return
     method = node.node.attr
     if method in _METHODS:
-        yield f"`.{method}()` is JavaScript: write `{_METHODS[method].format(_name(node.node.node))}`"
+        yield (
+            f"`.{method}()` is JavaScript: write `{_METHODS[method].format(_name(node.node.node))}`"
+        )
     elif method in _FURTHER_METHODS:
-        yield f"`.{method}()` is JavaScript, and unknown here: use filters (jinja.palletsprojects.com)"
+        yield (
+            f"`.{method}()` is JavaScript, and unknown here: use filters "
+            "(jinja.palletsprojects.com)"
+        )
 
 
 def _loop(node: Any, kinds: Kinds) -> Iterator[str]:
-    if isinstance(node.target, nodes.Tuple) and not isinstance(node.iter, nodes.Call | nodes.Filter):
+    if isinstance(node.target, nodes.Tuple) and not isinstance(
+        node.iter, nodes.Call | nodes.Filter
+    ):
         name = _name(node.iter)
-        yield f"two names take the parts of each item here; where {name} is a map, write `{name}.items()`"
+        yield (
+            f"two names take the parts of each item here; where {name} is a map, write `"
+            f"{name}.items()`"
+        )
 
 
 def _comparison(node: Any, kinds: Kinds) -> Iterator[str]:
@@ -164,7 +213,9 @@ _FINDERS: dict[type[nodes.Node], Callable[[Any, Kinds], Iterator[str]]] = {
 
 
 def _kind_of_node(node: Any, kinds: Kinds) -> str | None:
-    """Return the kind of an expression's value, if the template and the declared inputs determine it."""
+    """Return the kind of an expression's value, if the template and the declared inputs determine
+    it.
+    """
     if isinstance(node, nodes.Name):
         return kinds.get(node.name)
     if isinstance(node, nodes.List | nodes.Tuple):
@@ -187,18 +238,22 @@ _MUSTACHE = re.compile(r"\{\{[#^/]")
 _MUSTACHE_HINT = ". It looks like Mustache, which is not rendered here: write it in Jinja2"
 _HISTORY_ROLE = r"-?\s*+\w++(?:\.role|\[['\"]role['\"]\])\s*+-?\}\}"
 _ROLE_OF_A_VALUE = re.compile(
-    rf"^[^\S\n]*+#?+[^\S\n]*+\{{\{{(?!{_HISTORY_ROLE})[^{{}}\n]*+\}}\}}[^\S\n]*+:[^\S\n]*+$", re.MULTILINE
+    rf"^[^\S\n]*+#?+[^\S\n]*+\{{\{{(?!{_HISTORY_ROLE})[^{{}}\n]*+\}}\}}[^\S\n]*+:[^\S\n]*+$",
+    re.MULTILINE,
 )
 """A role that a value determines, except `{{item.role}}:` of a history."""
 _LONE_WORD = re.compile(r"^[^\S\n]*+#?+[^\S\n]*+([A-Za-z]++)[^\S\n]*+:[^\S\n]*+$", re.MULTILINE)
 
 
 def template_findings(asset: JsonView, first_line: int) -> Iterator[Finding]:
-    """Yield the errors and likely mistakes in the instructions, which begin on line `first_line` of the file."""
+    """Yield the errors and likely mistakes in the instructions, which begin on line `first_line` of
+    the file.
+    """
     kind = _kind(asset, "format", "jinja2")
     if kind not in FORMATS:
         yield Finding(
-            ("template", "format", "kind"), f"No renderer registered for key: {kind}. Expected {' or '.join(FORMATS)}"
+            ("template", "format", "kind"),
+            f"No renderer registered for key: {kind}. Expected {' or '.join(FORMATS)}",
         )
     if _kind(asset, "parser", "prompty") != "prompty":
         yield Finding(
@@ -226,8 +281,12 @@ def _setting(asset: JsonView, part: str, key: str, default: Any) -> Any:
     return config.get(key, default) if isinstance(config, Mapping) else default
 
 
-def _variables(asset: JsonView, text: str, first_line: int, kind: str, *, may_fail: bool) -> Iterator[Finding]:
-    """Yield the findings about variables; with `may_fail`, the template's error has been reported already."""
+def _variables(
+    asset: JsonView, text: str, first_line: int, kind: str, *, may_fail: bool
+) -> Iterator[Finding]:
+    """Yield the findings about variables; with `may_fail`, the template's error has been reported
+    already.
+    """
     try:
         tree = parse_jinja(text)
         used = used_variables(tree)
@@ -238,20 +297,28 @@ def _variables(asset: JsonView, text: str, first_line: int, kind: str, *, may_fa
             yield Finding((), re.sub(r" \(line \d+\)$", "", str(error)) + hint, line=line)
         return
     if kind == "nunjucks":
-        kinds = {str(item.get("name")): str(item.get("kind")) for _, item in maps_in(asset.get("inputs"))}
+        kinds = {
+            str(item.get("name")): str(item.get("kind")) for _, item in maps_in(asset.get("inputs"))
+        }
         for difference in differences(tree, kinds):
-            yield warning((), f"Nunjucks differs: {difference.text}", first_line + difference.line - 1)
+            yield warning(
+                (), f"Nunjucks differs: {difference.text}", first_line + difference.line - 1
+            )
     yield from undeclared_variables(asset, used, first_line)
     yield from _unused_inputs(asset, used)
 
 
-def undeclared_variables(asset: JsonView, used: Mapping[str, int], first_line: int) -> Iterator[Finding]:
+def undeclared_variables(
+    asset: JsonView, used: Mapping[str, int], first_line: int
+) -> Iterator[Finding]:
     """Yield the used variables that are not declared inputs, each with its line."""
     declared = names_of(asset.get("inputs"))
     for name, line in used.items():
         if name not in declared:
             hint = did_you_mean(name, declared)
-            yield warning((), f"the variable {name!r} is not a declared input{hint}", first_line + line - 1)
+            yield warning(
+                (), f"the variable {name!r} is not a declared input{hint}", first_line + line - 1
+            )
 
 
 def _unused_inputs(asset: JsonView, used: Mapping[str, int]) -> Iterator[Finding]:
@@ -259,7 +326,9 @@ def _unused_inputs(asset: JsonView, used: Mapping[str, int]) -> Iterator[Finding
     for place, item in maps_in(asset.get("inputs"), ("inputs",)):
         name = item.get("name")
         if isinstance(name, str) and name and name not in used and name not in bound:
-            consequence = "its messages come last" if item.get("kind") == "thread" else "it has no effect"
+            consequence = (
+                "its messages come last" if item.get("kind") == "thread" else "it has no effect"
+            )
             yield warning(place, f"the input {name!r} is not used in the template: {consequence}")
 
 
@@ -272,8 +341,13 @@ def _roles(asset: JsonView, text: str, first_line: int) -> Iterator[Finding]:
     if _setting(asset, "format", "strict", True) is True:
         for match in _ROLE_OF_A_VALUE.finditer(text):
             line = first_line + text.count("\n", 0, match.start())
-            advice = "declare an input of kind thread, or loop over a history with `{{item.role}}:` (user, assistant)"
-            yield warning((), f"{match[0].strip()!r}: a role from a value is refused (§6.3): {advice}", line)
+            advice = (
+                "declare an input of kind thread, or loop over a history with `{{item.role}}:` "
+                "(user, assistant)"
+            )
+            yield warning(
+                (), f"{match[0].strip()!r}: a role from a value is refused (§6.3): {advice}", line
+            )
     for match in _LONE_WORD.finditer(text):
         word = match[1].lower()
         hint = did_you_mean(word, ROLES)
@@ -285,7 +359,8 @@ def _roles(asset: JsonView, text: str, first_line: int) -> Iterator[Finding]:
 def doubts(asset: JsonView, written: JsonView, first_line: int) -> Iterator[Finding]:
     """Yield the properties without effect, and the template's variables that are not inputs.
 
-    `asset` is in canonical form, `written` in the author's; the instructions begin on line `first_line`.
+    `asset` is in canonical form, `written` in the author's; the instructions begin on line
+    `first_line`.
     """
     yield from unknown_properties(asset, written)
     try:

@@ -1,1 +1,3 @@
-"""Tools for models without tool calls: the prompt describes them, and the model calls them by JSON in its text."""
+"""Tools for models without tool calls: the prompt describes them, and the model calls them by JSON
+in its text.
+"""

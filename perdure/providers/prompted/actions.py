@@ -1,7 +1,8 @@
 """Reads the actions in a model's text: one JSON object, with any text around it.
 
-The grammar: `{"tool": NAME, "arguments": {…}}`, `{"agent": NAME, "task": TEXT}`, and `{}` for none. Also understood are
-the forms of other prompts: `{"name", "arguments"}`, `{"tool_calls": […]}`, and a list of actions.
+The grammar: `{"tool": NAME, "arguments": {…}}`, `{"agent": NAME, "task": TEXT}`, and `{}` for none.
+Also understood are the forms of other prompts: `{"name", "arguments"}`, `{"tool_calls": […]}`, and
+a list of actions.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ _NAMED = frozenset({"id", "type", "name", "arguments", "parameters"})
 _ARGUMENTS = ("arguments", "parameters", "args")
 _DECODER = json.JSONDecoder(strict=False)
 _EFFORT = 50_000_000
-"""The characters that failed searches for an object may read, besides twenty times the text: each error counts lines
-from the beginning of the text, so that many errors take quadratic time."""
+"""The characters that failed searches for an object may read, besides twenty times the text: each
+error counts lines from the beginning of the text, so that many errors take quadratic time."""
 
 
 class Action(NamedTuple):
@@ -67,7 +68,11 @@ def read_actions(text: str) -> Reading:
         return Reading(actions)
     found: tuple[int, list[Action]] | None = None
     for start, value in _objects(spoken):
-        actions = [_malformed_action(spoken[start:], value)] if isinstance(value, _Unreadable) else _actions(value)
+        actions = (
+            [_malformed_action(spoken[start:], value)]
+            if isinstance(value, _Unreadable)
+            else _actions(value)
+        )
         if not actions:
             continue
         if found is not None:
@@ -79,7 +84,9 @@ def read_actions(text: str) -> Reading:
 
 
 def _read_whole(text: str) -> list[Action] | None:
-    """Return the actions of a text that consists of JSON alone, fenced or not; None for any other text."""
+    """Return the actions of a text that consists of JSON alone, fenced or not; None for any other
+    text.
+    """
     try:
         return _actions(_DECODER.decode(_bare(text)))
     except (ValueError, RecursionError):
@@ -87,7 +94,9 @@ def _read_whole(text: str) -> list[Action] | None:
 
 
 def is_nothing(text: str) -> bool:
-    """Return whether a text is empty or `{}`, by which the model declares that it needs no tool. Never raises."""
+    """Return whether a text is empty or `{}`, by which the model declares that it needs no tool.
+    Never raises.
+    """
     return "".join(_bare(text).split()) in ("", "{}")
 
 
@@ -109,7 +118,9 @@ class _Unreadable(NamedTuple):
 
 
 def _objects(text: str) -> Iterator[tuple[int, Any]]:
-    """JSON objects in a text, none of them within another, and invalid ones that are meant as actions."""
+    """JSON objects in a text, none of them within another, and invalid ones that are meant as
+    actions.
+    """
     position, effort = 0, _EFFORT + 20 * len(text)
     while effort > 0 and (match := _START.search(text, position)):
         start = match.start()
@@ -119,21 +130,27 @@ def _objects(text: str) -> Iterator[tuple[int, Any]]:
         except (ValueError, RecursionError) as error:
             end = closing_brace(text, start)
             effort -= getattr(error, "pos", len(text)) + (end or start) - start
-            position = len(text) if end is None else start + 1  # Nothing within a truncated object is an action.
+            position = (
+                len(text) if end is None else start + 1
+            )  # Nothing within a truncated object is an action.
             if meant := _action_mark(text, start):
                 effort = 0
                 yield start, _repair(text[start:], meant, error)
 
 
 def _action_mark(text: str, start: int) -> re.Match[str] | None:
-    """Return the match that marks the object at `start` as an action, if it comes before any nested object."""
+    """Return the match that marks the object at `start` as an action, if it comes before any nested
+    object.
+    """
     further = _START.search(text, start + 1)
     end = further.start() if further else len(text)
     return _MEANT_FIRST.match(text, start) or _MEANT_LATER.search(text, start, end)
 
 
 def _repair(text: str, meant: re.Match[str], error: Exception) -> Any:
-    """Return the object at the start of a text, without its trailing commas; or the reason why it can't be read."""
+    """Return the object at the start of a text, without its trailing commas; or the reason why it
+    can't be read.
+    """
     try:
         return _DECODER.raw_decode(without_trailing_commas(text))[0]
     except (ValueError, RecursionError):
@@ -170,13 +187,17 @@ def _actions(value: Any) -> list[Action]:
 
 
 def _is_call(value: JsonObject) -> bool:
-    return value.keys() <= _NAMED and any(isinstance(value.get(key), dict | str) for key in _ARGUMENTS)
+    return value.keys() <= _NAMED and any(
+        isinstance(value.get(key), dict | str) for key in _ARGUMENTS
+    )
 
 
 def _listed_action(value: Any) -> Action:
     call = value.get("function", value) if isinstance(value, dict) else None
     if not isinstance(call, dict):
-        return _faulty("tool call", f"expected an object with 'name' and 'arguments', got {value!r:.80}", value)
+        return _faulty(
+            "tool call", f"expected an object with 'name' and 'arguments', got {value!r:.80}", value
+        )
     if actions := _actions({key: call[key] for key in call if key != "tool_calls"}):
         return actions[0]
     return _tool(call.get("name") or "", call)
@@ -186,7 +207,9 @@ def _tool(name: Any, value: JsonObject) -> Action:
     if not isinstance(name, str) or not name:
         return _faulty("tool call", f"the tool's name must be a text, got {name!r:.80}", value)
     given: Any = next((value[key] for key in _ARGUMENTS if value.get(key) is not None), {})
-    return Action(valid_text(name), given if isinstance(given, str) and given.strip() else _json(given))
+    return Action(
+        valid_text(name), given if isinstance(given, str) and given.strip() else _json(given)
+    )
 
 
 def _agent(value: JsonObject) -> Action:
@@ -210,7 +233,8 @@ def _delegate(agent: str) -> str:
 
 def _json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    # Half of a surrogate pair can be recorded only as its escape, which makes the tool's arguments invalid.
+    # Half of a surrogate pair can be recorded only as its escape, which makes the tool's arguments
+    # invalid.
     return text if valid_text(text) == text else json.dumps(value, separators=(",", ":"))
 
 

@@ -1,4 +1,6 @@
-"""One model call whose prompt describes the tools: its instructions, its messages, and the reading of its reply."""
+"""One model call whose prompt describes the tools: its instructions, its messages, and the reading
+of its reply.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,17 @@ Then the system will ask you to provide your final response."""
 
 
 def with_instructions(agent: Agent, messages: Sequence[Message]) -> list[Message]:
-    """Messages with the description of the agent's tools in the first system message, which is added if there is none.
+    """Messages with the description of the agent's tools in the first system message, which is
+    added if there is none.
 
     Raises ValueError for a union without alternatives.
     """
     functions = offered_functions(agent)
     known = {function.name for function in functions}
     names = [tool.name for tool in agent.tools or []]
-    sections = _sections(functions, [name for name in names if name.startswith(DELEGATE) and name not in known])
+    sections = _sections(
+        functions, [name for name in names if name.startswith(DELEGATE) and name not in known]
+    )
     if not sections:
         return list(messages)
     first = next((index for index, message in enumerate(messages) if message.instructs), None)
@@ -66,8 +71,15 @@ def _sections(functions: Sequence[FunctionDefinition], unavailable: Sequence[str
         sections += ["\n## Available Tools\n" + "\n".join(map(_tool, tools)), TOOLS_INSTRUCTIONS]
     if agents or unavailable:
         gone = ["\n**Unavailable agents:**"] if unavailable else []
-        lines = [*map(_agent, agents), *gone, *(f"- **{_name(tool)}**: (unavailable)" for tool in unavailable)]
-        sections += ["\n## Available Agents for Delegation\n" + "\n".join(lines), AGENT_INSTRUCTIONS]
+        lines = [
+            *map(_agent, agents),
+            *gone,
+            *(f"- **{_name(tool)}**: (unavailable)" for tool in unavailable),
+        ]
+        sections += [
+            "\n## Available Agents for Delegation\n" + "\n".join(lines),
+            AGENT_INSTRUCTIONS,
+        ]
     return [*sections, NO_ACTION_INSTRUCTIONS] if sections else []
 
 
@@ -98,7 +110,9 @@ class _Call(NamedTuple):
 
 
 def as_text(messages: Sequence[Message], max_steps: int) -> list[Message]:
-    """Conversation without tool messages: each result is a user's message, each call a part of the model's text."""
+    """Conversation without tool messages: each result is a user's message, each call a part of the
+    model's text.
+    """
     return list(_as_text(messages, max_steps))
 
 
@@ -108,7 +122,9 @@ def _as_text(messages: Sequence[Message], max_steps: int) -> Iterator[Message]:
     steps = 0
     for message in messages:
         if message.role == "tool":
-            call = calls.get(message.metadata.get("tool_call_id", ""), _Call("", max(steps, 1), True))
+            call = calls.get(
+                message.metadata.get("tool_call_id", ""), _Call("", max(steps, 1), True)
+            )
             results += [TextPart(value="\n")] if results else []
             results += _result(message, call, max_steps)
             continue
@@ -163,21 +179,28 @@ def _join_texts(parts: Sequence[Part]) -> list[Part]:
 
 
 def written_of(message: Message) -> str | None:
-    """Return the model's original text of a message whose tool calls were read from it; None if unknown. Never
-    raises."""
+    """Return the model's original text of a message whose tool calls were read from it; None if
+    unknown. Never raises.
+    """
     kept = _kept_content(message)
     return str(kept["content"][0]) if kept and kept.get("content") else None
 
 
 def _written_text(message: Message, calls: Sequence[ToolCall]) -> str:
-    """Return the model's original text; for a native call, the text that the model would have written."""
+    """Return the model's original text; for a native call, the text that the model would have
+    written.
+    """
     if (written := written_of(message)) is not None:
         return written
     return "\n".join(filter(None, [message.text, *map(_action, calls)]))
 
 
 def _action(call: ToolCall) -> str:
-    return call.arguments if call.fault else written_action(call.name, arguments_object(call.arguments))
+    return (
+        call.arguments
+        if call.fault
+        else written_action(call.name, arguments_object(call.arguments))
+    )
 
 
 def _step(message: Message) -> int:
@@ -192,16 +215,20 @@ def _kept_content(message: Message) -> JsonView | None:
 
 FINAL = "Now provide your final response to the user."
 ACTS_LATE = "Instead of its final response, the model wrote an action, which is executed"
-ACTS_TOO_LATE = "Instead of its final response, the model wrote an action, and no step is left for it"
+ACTS_TOO_LATE = (
+    "Instead of its final response, the model wrote an action, and no step is left for it"
+)
 MAX_RAW = 64 * 1024
-"""The characters of a reply that are recorded as the model wrote them, besides the calls in them."""
+"""The characters of a reply that are recorded as the model wrote them, besides the calls in
+them."""
 
 
 @dataclass(frozen=True)
 class PromptedCall:
     """A call in one of two phases: the model may `act`, or must `answer`.
 
-    `step` is the number of the action that it may write, of at most `max_steps`, and `ids` begins the ids of its calls.
+    `step` is the number of the action that it may write, of at most `max_steps`, and `ids` begins
+    the ids of its calls.
     """
 
     own: Agent
@@ -212,12 +239,16 @@ class PromptedCall:
 
     @property
     def agent(self) -> Agent:
-        """The agent for its provider: without tools, and without a form of answers if the model may act."""
+        """The agent for its provider: without tools, and without a form of answers if the model may
+        act.
+        """
         outputs = None if self.phase == "act" else self.own.outputs
         return self.own.model_copy(update={"tools": None, "outputs": outputs})
 
     def messages(self, conversation: Sequence[Message]) -> list[Message]:
-        """Return the messages to the model. Raises ValueError for a tool with a union without alternatives."""
+        """Return the messages to the model. Raises ValueError for a tool with a union without
+        alternatives.
+        """
         told = with_instructions(self.own, as_text(conversation, self.max_steps))
         return told if self.phase == "act" else [*told, Message.user(FINAL)]
 
@@ -235,15 +266,18 @@ class PromptedCall:
         return _with_text(reply, "" if is_nothing(text) else text)
 
     def _read_answer(self, reply: ModelReply) -> ModelReply:
-        """Return the reply as an answer: a text that fits the agent's `outputs` is one, even if it looks like an
-        action."""
+        """Return the reply as an answer: a text that fits the agent's `outputs` is one, even if it
+        looks like an action.
+        """
         text = reply.message.text
         if self.own.outputs and not reply.faults:
             return reply
         reading = read_actions(text)
         if reading.actions and not reading.before:
             warning = ACTS_LATE if self.step <= self.max_steps else ACTS_TOO_LATE
-            acted = reply.model_copy(update={"warnings": [*reply.warnings, warning], "faults": [], "output": None})
+            acted = reply.model_copy(
+                update={"warnings": [*reply.warnings, warning], "faults": [], "output": None}
+            )
             return self._with_calls(acted, reading)
         return _with_text(reply, "") if text and is_nothing(text) else reply
 
@@ -256,10 +290,17 @@ class PromptedCall:
             "content": [text] if len(text) <= MAX_RAW else [],
             "step": self.step,
         }
-        return reply.model_copy(update={"message": message, "warnings": [*reply.warnings, *reading.warnings]})
+        return reply.model_copy(
+            update={"message": message, "warnings": [*reply.warnings, *reading.warnings]}
+        )
 
     def _call(self, index: int, action: Action) -> ToolCall:
-        return ToolCall(id=f"{self.ids}-{index}", name=action.name, arguments=action.arguments, fault=action.fault)
+        return ToolCall(
+            id=f"{self.ids}-{index}",
+            name=action.name,
+            arguments=action.arguments,
+            fault=action.fault,
+        )
 
 
 def _with_text(reply: ModelReply, text: str) -> ModelReply:

@@ -1,4 +1,6 @@
-"""The Anthropic Messages format: reads requests, finds what the real API would refuse, writes responses (§7.5, §8)."""
+"""The Anthropic Messages format: reads requests, finds what the real API would refuse, writes
+responses (§7.5, §8).
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,11 @@ def _user(wire: JsonObject) -> Iterator[Message]:
 
 
 def _arguments(given: Any) -> str:
-    return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, separators=(",", ":"))
+    return (
+        given
+        if isinstance(given, str)
+        else json.dumps(given, ensure_ascii=False, separators=(",", ":"))
+    )
 
 
 def _blocks(wire: JsonObject, kind: str) -> list[Block]:
@@ -50,7 +56,9 @@ def _blocks(wire: JsonObject, kind: str) -> list[Block]:
 
 
 def find_fault(body: JsonObject) -> str | None:
-    """Return why the real API would answer 400, or None: calls and results pair up, and no text block is empty."""
+    """Return why the real API would answer 400, or None: calls and results pair up, and no text
+    block is empty.
+    """
     asked: list[str] = []
     for index, message in enumerate(body.get("messages", [])):
         if any(block["text"] == "" for block in _blocks(message, "text")):
@@ -58,8 +66,10 @@ def find_fault(body: JsonObject) -> str | None:
         answered = [block["tool_use_id"] for block in _blocks(message, "tool_result")]
         if stray := [given for given in answered if given not in asked]:
             return (
-                f"messages.{index}: unexpected `tool_use_id` found in `tool_result` blocks: {', '.join(stray)}. "
-                "Each `tool_result` block must have a corresponding `tool_use` block in the previous message."
+                f"messages.{index}: unexpected `tool_use_id` found in `tool_result` blocks: "
+                f"{', '.join(stray)}. "
+                "Each `tool_result` block must have a corresponding `tool_use` block in the "
+                "previous message."
             )
         if missing := [given for given in asked if given not in answered]:
             return _unanswered_error(index - 1, missing)
@@ -69,8 +79,10 @@ def find_fault(body: JsonObject) -> str | None:
 
 def _unanswered_error(index: int, missing: list[str]) -> str:
     return (
-        f"messages.{index}: `tool_use` ids were found without `tool_result` blocks immediately after: "
-        f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in the next "
+        f"messages.{index}: `tool_use` ids were found without `tool_result` blocks immediately "
+        "after: "
+        f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` "
+        "block in the next "
         "message."
     )
 
@@ -88,7 +100,11 @@ def stream(given: CountedReply) -> Iterator[bytes]:
 def error(status: int, message: str) -> JsonObject:
     """Return the body of an error response, in the provider's shape."""
     kind = _ERRORS.get(status, "api_error" if status >= 500 else "invalid_request_error")
-    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_scripted"}
+    return {
+        "type": "error",
+        "error": {"type": kind, "message": message},
+        "request_id": "req_scripted",
+    }
 
 
 _ERRORS = {
@@ -104,13 +120,18 @@ _ERRORS = {
 
 def _events(given: CountedReply) -> Iterator[Event]:
     start = _message(given)
-    yield {"type": "message_start", "message": start | {"usage": start["usage"] | {"output_tokens": 1}}}
+    yield {
+        "type": "message_start",
+        "message": start | {"usage": start["usage"] | {"output_tokens": 1}},
+    }
     yield {"type": "ping"}
     arguments = iter(call.arguments for call in given.reply.tool_calls)
     for index, block in enumerate(_content(given)):
         empty, deltas = _open_block(block, arguments)
         yield {"type": "content_block_start", "index": index, "content_block": empty}
-        yield from ({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas)
+        yield from (
+            {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas
+        )
         yield {"type": "content_block_stop", "index": index}
     if given.reply.error is not None:
         yield {"type": "error"} | given.reply.error
@@ -123,15 +144,21 @@ def _events(given: CountedReply) -> Iterator[Event]:
 def _open_block(block: JsonObject, arguments: Iterator[str]) -> tuple[JsonObject, list[JsonObject]]:
     """Return the block as its start event shows it, and the deltas that fill it."""
     if block["type"] == "thinking":
-        deltas = [{"type": "thinking_delta", "thinking": piece} for piece in words(block["thinking"])]
+        deltas = [
+            {"type": "thinking_delta", "thinking": piece} for piece in words(block["thinking"])
+        ]
         signature = {"type": "signature_delta", "signature": block["signature"]}
         return block | {"thinking": "", "signature": ""}, [*deltas, signature]
     if block["type"] == "text":
-        return block | {"text": ""}, [{"type": "text_delta", "text": piece} for piece in words(block["text"])]
+        return block | {"text": ""}, [
+            {"type": "text_delta", "text": piece} for piece in words(block["text"])
+        ]
     if block["type"] != "tool_use":
         return block, []
     pieces = ["", *argument_pieces(next(arguments))]
-    return block | {"input": {}}, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+    return block | {"input": {}}, [
+        {"type": "input_json_delta", "partial_json": piece} for piece in pieces
+    ]
 
 
 def _message(given: CountedReply) -> JsonObject:
@@ -161,7 +188,8 @@ def _content(given: CountedReply) -> list[JsonObject]:
     if reply.text:
         blocks.append({"type": "text", "text": reply.text})
     blocks += [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": _input(call)} for call in reply.tool_calls
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": _input(call)}
+        for call in reply.tool_calls
     ]
     return blocks
 

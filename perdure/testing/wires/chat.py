@@ -30,9 +30,17 @@ class CountedReply:
     """Whether a streamed chat completion ends with its usage (`stream_options.include_usage`)."""
 
     @classmethod
-    def to(cls, request: ScriptedRequest, reply: ScriptedReply, *, request_bytes: int) -> CountedReply:
-        """Return the reply to a request; tokens that the script does not count are estimated from the bytes."""
-        counted = len(reply.text) + len(reply.thinking or "") + sum(len(call.arguments) for call in reply.tool_calls)
+    def to(
+        cls, request: ScriptedRequest, reply: ScriptedReply, *, request_bytes: int
+    ) -> CountedReply:
+        """Return the reply to a request; tokens that the script does not count are estimated from
+        the bytes.
+        """
+        counted = (
+            len(reply.text)
+            + len(reply.thinking or "")
+            + sum(len(call.arguments) for call in reply.tool_calls)
+        )
         sent = max(1, request_bytes // 4) if reply.input_tokens is None else reply.input_tokens
         options = request.body.get("stream_options") or {}
         return cls(
@@ -41,7 +49,9 @@ class CountedReply:
             model=str(request.body.get("model", "scripted")),
             input_tokens=sent,
             cached_tokens=min(reply.cached_input_tokens, sent),
-            output_tokens=max(1, counted // 4) if reply.output_tokens is None else reply.output_tokens,
+            output_tokens=max(1, counted // 4)
+            if reply.output_tokens is None
+            else reply.output_tokens,
             include_usage=bool(options.get("include_usage")),
         )
 
@@ -53,7 +63,10 @@ def words(text: str) -> list[str]:
 
 def argument_pieces(arguments: str) -> list[str]:
     """Return a tool call's arguments in the pieces of a stream; [] for empty arguments."""
-    return [arguments[start : start + _ARGUMENT_PIECE] for start in range(0, len(arguments), _ARGUMENT_PIECE)]
+    return [
+        arguments[start : start + _ARGUMENT_PIECE]
+        for start in range(0, len(arguments), _ARGUMENT_PIECE)
+    ]
 
 
 def to_json(value: Any) -> bytes:
@@ -95,13 +108,16 @@ def text_of(content: Any) -> str:
 
 
 def find_fault(body: JsonObject) -> str | None:
-    """Return why the real API would answer 400, or None: every tool call needs its answer, every answer its call."""
+    """Return why the real API would answer 400, or None: every tool call needs its answer, every
+    answer its call.
+    """
     unanswered: list[str] = []
     for index, message in enumerate(body.get("messages", [])):
         if message.get("role") == "tool":
             if message.get("tool_call_id") not in unanswered:
                 return (
-                    f"Invalid parameter: messages[{index}] with role 'tool' must be a response to a preceding "
+                    f"Invalid parameter: messages[{index}] with role 'tool' must be a response to "
+                    "a preceding "
                     "message with 'tool_calls'."
                 )
             unanswered.remove(message["tool_call_id"])
@@ -112,7 +128,8 @@ def find_fault(body: JsonObject) -> str | None:
     if not unanswered:
         return None
     return (
-        "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "
+        "An assistant message with 'tool_calls' must be followed by tool messages responding to "
+        "each 'tool_call_id'. "
         f"The following tool_call_ids did not have response messages: {', '.join(unanswered)}"
     )
 
@@ -126,7 +143,12 @@ def answer(given: CountedReply) -> JsonObject:
     if reply.tool_calls:
         message["content"] = reply.text or None
         message["tool_calls"] = [call.to_metadata() for call in reply.tool_calls]
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish_reason(given)}
+    choice = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": _finish_reason(given),
+    }
     return _envelope(given, "chat.completion") | {"choices": [choice], "usage": _usage(given)}
 
 
@@ -145,13 +167,17 @@ def stream(given: CountedReply) -> Iterator[bytes]:
         return
     yield _chunk(given, {}, finish_reason=_finish_reason(given))
     if given.include_usage:
-        yield frame(_envelope(given, "chat.completion.chunk") | {"choices": [], "usage": _usage(given)})
+        yield frame(
+            _envelope(given, "chat.completion.chunk") | {"choices": [], "usage": _usage(given)}
+        )
     yield b"data: [DONE]\n\n"
 
 
 def error(status: int, message: str) -> JsonObject:
     """Return the body of an error response, in the provider's shape."""
-    kind, code = _ERRORS.get(status, ("server_error" if status >= 500 else "invalid_request_error", None))
+    kind, code = _ERRORS.get(
+        status, ("server_error" if status >= 500 else "invalid_request_error", None)
+    )
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
@@ -163,7 +189,12 @@ _ERRORS: dict[int, tuple[str, str | None]] = {
 
 
 def _envelope(given: CountedReply, kind: str) -> JsonObject:
-    return {"id": f"chatcmpl-scripted-{given.step}", "object": kind, "created": 0, "model": given.model}
+    return {
+        "id": f"chatcmpl-scripted-{given.step}",
+        "object": kind,
+        "created": 0,
+        "model": given.model,
+    }
 
 
 def _chunk(given: CountedReply, delta: JsonObject, finish_reason: str | None = None) -> bytes:
@@ -173,7 +204,12 @@ def _chunk(given: CountedReply, delta: JsonObject, finish_reason: str | None = N
 
 
 def _call_deltas(index: int, call: ToolCall) -> Iterator[JsonObject]:
-    yield {"index": index, "id": call.id, "type": "function", "function": {"name": call.name, "arguments": ""}}
+    yield {
+        "index": index,
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": ""},
+    }
     for piece in argument_pieces(call.arguments):
         yield {"index": index, "function": {"arguments": piece}}
 
@@ -188,5 +224,8 @@ def _usage(given: CountedReply) -> JsonObject:
         "completion_tokens": given.output_tokens,
         "total_tokens": given.input_tokens + given.output_tokens,
         "prompt_tokens_details": {"cached_tokens": given.cached_tokens, "audio_tokens": 0},
-        "completion_tokens_details": {"reasoning_tokens": len(given.reply.thinking or "") // 4, "audio_tokens": 0},
+        "completion_tokens_details": {
+            "reasoning_tokens": len(given.reply.thinking or "") // 4,
+            "audio_tokens": 0,
+        },
     }

@@ -1,4 +1,6 @@
-"""The Responses format: reads requests, finds what the real API would refuse, writes responses (§7.4, §8)."""
+"""The Responses format: reads requests, finds what the real API would refuse, writes responses
+(§7.4, §8).
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,13 @@ Event = JsonObject
 
 
 def count_turns(body: JsonObject) -> int:
-    """Groups of items that the model wrote: reasoning, text and calls with no other item between are one turn."""
+    """Groups of items that the model wrote: reasoning, text and calls with no other item between
+    are one turn.
+    """
     by_model = [_is_by_model(item) for item in _items(body)]
-    return sum(now and not before for before, now in zip([False, *by_model], by_model, strict=False))
+    return sum(
+        now and not before for before, now in zip([False, *by_model], by_model, strict=False)
+    )
 
 
 def read_messages(body: JsonObject) -> list[Message]:
@@ -31,8 +37,8 @@ def read_messages(body: JsonObject) -> list[Message]:
 
 
 def find_fault(body: JsonObject) -> str | None:
-    """Return why the real API would answer 400, or None: every function call needs its output, every output its
-    call.
+    """Return why the real API would answer 400, or None: every function call needs its output,
+    every output its call.
     """
     unanswered: list[str] = []
     for item in _items(body):
@@ -40,7 +46,9 @@ def find_fault(body: JsonObject) -> str | None:
             unanswered.append(item["call_id"])
         elif item.get("type") == "function_call_output":
             if item["call_id"] not in unanswered:
-                return f"No tool call found for function call output with call_id {item['call_id']}."
+                return (
+                    f"No tool call found for function call output with call_id {item['call_id']}."
+                )
             unanswered.remove(item["call_id"])
     return f"No tool output found for function call {unanswered[0]}." if unanswered else None
 
@@ -57,7 +65,9 @@ def _is_by_model(item: JsonObject) -> bool:
 def _read_item(item: JsonObject, messages: list[Message]) -> None:
     kind = item.get("type", "message")
     if kind == "message" and item["role"] == "assistant":
-        messages[-1] = Message.assistant(messages[-1].text + text_of(item.get("content")), messages[-1].tool_calls)
+        messages[-1] = Message.assistant(
+            messages[-1].text + text_of(item.get("content")), messages[-1].tool_calls
+        )
     elif kind == "message":
         messages.append(Message(role=item["role"], parts=text_of(item.get("content"))))
     elif kind == "function_call":
@@ -65,7 +75,9 @@ def _read_item(item: JsonObject, messages: list[Message]) -> None:
         messages[-1] = Message.assistant(messages[-1].text, [*messages[-1].tool_calls, call])
     elif kind == "function_call_output":
         text = text_of(item["output"])
-        messages.append(Message(role="tool", parts=text, metadata={"tool_call_id": item["call_id"]}))
+        messages.append(
+            Message(role="tool", parts=text, metadata={"tool_call_id": item["call_id"]})
+        )
 
 
 def answer(given: CountedReply) -> JsonObject:
@@ -75,7 +87,9 @@ def answer(given: CountedReply) -> JsonObject:
 
 def stream(given: CountedReply) -> Iterator[bytes]:
     """Yield the server-sent events of a streamed response."""
-    return typed_frames(event | {"sequence_number": number} for number, event in enumerate(_events(given)))
+    return typed_frames(
+        event | {"sequence_number": number} for number, event in enumerate(_events(given))
+    )
 
 
 def _events(given: CountedReply) -> Iterator[Event]:
@@ -86,7 +100,12 @@ def _events(given: CountedReply) -> Iterator[Event]:
     yield from chain.from_iterable(_item_events(index, item) for index, item in enumerate(items))
     if given.reply.error is not None:
         cause = given.reply.error.get("error", given.reply.error)
-        yield {"type": "error", "code": cause.get("code"), "message": cause.get("message", ""), "param": None}
+        yield {
+            "type": "error",
+            "code": cause.get("code"),
+            "message": cause.get("message", ""),
+            "param": None,
+        }
         return
     status = _final_status(given)
     yield {"type": f"response.{status}", "response": _response(given, status, items)}
@@ -137,7 +156,11 @@ def _output(given: CountedReply) -> list[JsonObject]:
         message = {"id": f"msg_scripted_{given.step}", "type": "message", "role": "assistant"}
         items.append(message | {"status": "completed", "content": content})
     for number, call in enumerate(reply.tool_calls):
-        item = {"id": f"fc_scripted_{given.step}_{number}", "type": "function_call", "status": "completed"}
+        item = {
+            "id": f"fc_scripted_{given.step}_{number}",
+            "type": "function_call",
+            "status": "completed",
+        }
         items.append(item | {"call_id": call.id, "name": call.name, "arguments": call.arguments})
     return items
 
@@ -170,7 +193,9 @@ def _message_events(item: JsonObject) -> Iterator[Event]:
 
 def _call_events(item: JsonObject) -> Iterator[Event]:
     name = "response.function_call_arguments"
-    yield from ({"type": f"{name}.delta", "delta": piece} for piece in argument_pieces(item["arguments"]))
+    yield from (
+        {"type": f"{name}.delta", "delta": piece} for piece in argument_pieces(item["arguments"])
+    )
     yield {"type": f"{name}.done", "name": item["name"], "arguments": item["arguments"]}
 
 
@@ -183,4 +208,5 @@ _CONTENT: dict[str, tuple[JsonObject, Callable[[JsonObject], Iterator[Event]]]] 
     "message": ({"status": "in_progress", "content": []}, _message_events),
     "function_call": ({"status": "in_progress", "arguments": ""}, _call_events),
 }
-"""Kind of output item → what it lacks while it is under way, and the events between its first and its last."""
+"""Kind of output item → what it lacks while it is under way, and the events between its first and
+its last."""

@@ -66,5 +66,7 @@ WIRES = (
 
 
 def wire_for(path: str) -> Wire | None:
-    """Return the wire format of a request path, whose query string is ignored; None when no API has that path."""
+    """Return the wire format of a request path, whose query string is ignored; None when no API has
+    that path.
+    """
     return next((wire for wire in WIRES if path.partition("?")[0].endswith(wire.path)), None)

@@ -1,1 +1,3 @@
-"""`kind: mcp`: the tools of a server that speaks the Model Context Protocol, over stdio or streamable HTTP."""
+"""`kind: mcp`: the tools of a server that speaks the Model Context Protocol, over stdio or
+streamable HTTP.
+"""

@@ -32,7 +32,8 @@ TOOL_ERROR = "mcp_tool_error"
 """The kind of an error that the tool itself has reported."""
 
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""Image types that models accept: with any other, the provider would refuse the whole conversation."""
+"""Image types that models accept: with any other, the provider would refuse the whole
+conversation."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _MAX_MEDIA_TYPE = 200
 
@@ -43,14 +44,21 @@ def result_of(answer: types.CallToolResult, name: str) -> ToolResult:
     if answer.structured_content is not None and not any(
         isinstance(block, types.TextContent) for block in answer.content
     ):
-        text = json.dumps(valid_json(answer.structured_content), ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(
+            valid_json(answer.structured_content), ensure_ascii=False, separators=(",", ":")
+        )
         parts.insert(0, TextPart(value=text))
     if not answer.is_error:
         return ToolResult(parts=parts or [TextPart(value="")])
     said = "".join([part.value for part in parts if isinstance(part, TextPart)])
     text = f"Error: Tool '{name}' failed: {said or 'its MCP server does not say why'}"
     others = [part for part in parts if not isinstance(part, TextPart)]
-    return ToolResult(parts=[TextPart(value=text), *others], status="error", error_kind=TOOL_ERROR, error_message=text)
+    return ToolResult(
+        parts=[TextPart(value=text), *others],
+        status="error",
+        error_kind=TOOL_ERROR,
+        error_message=text,
+    )
 
 
 def _parts(block: types.ContentBlock) -> Iterator[Part]:
@@ -64,12 +72,21 @@ def _parts(block: types.ContentBlock) -> Iterator[Part]:
         case types.EmbeddedResource(resource=types.TextResourceContents() as contents):
             yield TextPart(value=valid_text(f"[{one_line(contents.uri, 500)}]\n{contents.text}"))
         case types.EmbeddedResource(resource=types.BlobResourceContents() as contents):
-            yield _media(contents.blob, contents.mime_type or "application/octet-stream", one_line(contents.uri, 500))
+            yield _media(
+                contents.blob,
+                contents.mime_type or "application/octet-stream",
+                one_line(contents.uri, 500),
+            )
 
 
 def _media(data: str, media_type: str, what: str) -> Part:
     kind = media_type.partition(";")[0].strip().lower()
-    if len(media_type) > _MAX_MEDIA_TYPE or not kind or len(data) % 4 or not _BASE64.fullmatch(data):
+    if (
+        len(media_type) > _MAX_MEDIA_TYPE
+        or not kind
+        or len(data) % 4
+        or not _BASE64.fullmatch(data)
+    ):
         return TextPart(value=f"[{what} left out: it is not base64 of a known media type]")
     if kind in _IMAGES:
         return ImagePart.model_validate({"source": data, "mediaType": kind})
@@ -79,21 +96,33 @@ def _media(data: str, media_type: str, what: str) -> Part:
 
 
 def _link(link: types.ResourceLink) -> str:
-    """Return a link as text: the model can read its target with another tool, if the server has one."""
-    about = ", ".join(filter(None, [link.mime_type, f"{link.size:,} bytes" if link.size is not None else ""]))
+    """Return a link as text: the model can read its target with another tool, if the server has
+    one.
+    """
+    about = ", ".join(
+        filter(None, [link.mime_type, f"{link.size:,} bytes" if link.size is not None else ""])
+    )
     described = f": {link.description}" if link.description else ""
-    return valid_text(f"[Resource {link.title or link.name}, {link.uri}{f' ({about})' if about else ''}{described}]")
+    return valid_text(
+        f"[Resource {link.title or link.name}, "
+        f"{link.uri}{f' ({about})' if about else ''}{described}]"
+    )
 
 
 UNREACHABLE = "mcp_unreachable"
 LOST = "mcp_connection_lost"
 REFUSED = "mcp_error"
 _NOT_BEGUN = frozenset(
-    {types.HEADER_MISMATCH, types.MISSING_REQUIRED_CLIENT_CAPABILITY, types.UNSUPPORTED_PROTOCOL_VERSION}
+    {
+        types.HEADER_MISMATCH,
+        types.MISSING_REQUIRED_CLIENT_CAPABILITY,
+        types.UNSUPPORTED_PROTOCOL_VERSION,
+    }
 )
 """Errors with which a server reports that it has not called the tool.
 
-Any other error may come from the tool: servers pass on a tool's errors, and tools those of other servers.
+Any other error may come from the tool: servers pass on a tool's errors, and tools those of other
+servers.
 """
 _AGAIN_SECONDS = 0.25
 CANCEL_SECONDS = 2.0
@@ -129,7 +158,9 @@ async def list_tools(pool: Pool, target: Target) -> list[types.Tool]:
         why = f"its answer is not a list of tools: {_misfit(error)}"
     what = "connection.endpoint" if target.server.endpoint else "options.command"
     advice = f"check {what}, and that the server runs; options.discoveryTimeout gives it more time"
-    raise ToolOfferError(redact(f"The tools of {target} ({target.server}) can't be found out: {why} ({advice})"))
+    raise ToolOfferError(
+        redact(f"The tools of {target} ({target.server}) can't be found out: {why} ({advice})")
+    )
 
 
 async def _list_with_retry(pool: Pool, target: Target, deadline: float) -> list[types.Tool]:
@@ -165,7 +196,12 @@ async def _pages(client: mcp.Client, target: Target) -> list[types.Tool]:
         if page.next_cursor is None:
             return tools
         if not page.next_cursor or page.next_cursor in cursors or len(cursors) >= MAX_PAGES:
-            _log.warning("The list of %s ends after %s: %s", target, count_of(len(cursors) + 1, "page"), _EVERY_PAGE)
+            _log.warning(
+                "The list of %s ends after %s: %s",
+                target,
+                count_of(len(cursors) + 1, "page"),
+                _EVERY_PAGE,
+            )
             return tools
         cursors.append(page.next_cursor)
         page = await client.list_tools(cursor=page.next_cursor)
@@ -183,16 +219,22 @@ class McpCall:
     is_idempotent: bool
     context: ToolContext
     is_task: bool = False
-    """Whether the server accepts it only as a task, whose result is fetched (taskSupport: required, of 2025-11-25)."""
+    """Whether the server accepts it only as a task, whose result is fetched (taskSupport: required,
+    of 2025-11-25)."""
 
 
 async def call_tool(pool: Pool, target: Target, call: McpCall) -> ToolResult:
-    """Return the result of the call. After a broken connection, a call that did no harm is retried once on a new one.
+    """Return the result of the call. After a broken connection, a call that did no harm is retried
+    once on a new one.
 
     Raises CancelledError when it is cancelled, and notifies the server.
     """
     ended = await _try(pool, target, call)
-    if isinstance(ended, Fault) and ended.passing and (call.is_idempotent or not ended.outcome_unknown):
+    if (
+        isinstance(ended, Fault)
+        and ended.passing
+        and (call.is_idempotent or not ended.outcome_unknown)
+    ):
         _log.warning("The call of %r is tried again: %s: %s", call.function, target, ended.text)
         ended = await _try(pool, target, call)
     if isinstance(ended, ToolResult):
@@ -209,7 +251,9 @@ async def _try(pool: Pool, target: Target, call: McpCall) -> ToolResult | Fault:
             return await _answer(await connection.client(target.seconds), target, call)
         except NotConnected as error:
             kind = f"http_{error.status}" if error.status else UNREACHABLE
-            return _failure(call, f"{target} is not connected: {error}. The tool was not executed", kind)
+            return _failure(
+                call, f"{target} is not connected: {error}. The tool was not executed", kind
+            )
         except mcp.MCPError as error:
             if fault := await _loss(connection, error):
                 return fault
@@ -235,20 +279,30 @@ async def _answer(client: mcp.Client, target: Target, call: McpCall) -> ToolResu
     if isinstance(answer, types.InputRequiredResult):
         if asked := Elicitation.of(answer):
             return _question(target, call, asked)
-        text = f"{target} asks for more in the middle of the call, which can't be answered here: {_questions(answer)}"
+        text = (
+            f"{target} asks for more in the middle of the call, which can't be answered here: "
+            f"{_questions(answer)}"
+        )
         return _failure(call, text, REFUSED, outcome_unknown=True)
     return result_of(answer, call.function)
 
 
 def _question(target: Target, call: McpCall, asking: Elicitation, problem: str = "") -> ToolResult:
-    text = f"Error: Tool '{call.function}' failed: {target} asks a person, and this run can't wait for the answer"
+    text = (
+        f"Error: Tool '{call.function}' failed: {target} asks a person, and this run can't wait "
+        "for the answer"
+    )
     return ToolResult(parts=[TextPart(value=text)], needs=asking.as_need(str(target), problem))
 
 
 async def _send(
     client: mcp.Client, target: Target, call: McpCall, asking: Elicitation
 ) -> types.CallToolResult | types.InputRequiredResult:
-    if call.is_task and (declared := client.session.initialize_result) and declared.capabilities.tasks:
+    if (
+        call.is_task
+        and (declared := client.session.initialize_result)
+        and declared.capabilities.tasks
+    ):
         return await _task_result(client, call)
     state, is_listed = asking.request_state, False
     while True:
@@ -275,8 +329,12 @@ async def _send(
 
 
 async def _task_result(client: mcp.Client, call: McpCall) -> types.CallToolResult:
-    params = types.CallToolRequestParams(name=call.tool, arguments=dict(call.arguments), task=types.TaskMetadata())
-    created = await client.session.send_request(types.CallToolRequest(params=params), types.CallToolResult)
+    params = types.CallToolRequestParams(
+        name=call.tool, arguments=dict(call.arguments), task=types.TaskMetadata()
+    )
+    created = await client.session.send_request(
+        types.CallToolRequest(params=params), types.CallToolResult
+    )
     if not (task := (created.meta or {}).get("task")):
         return created
     wanted = types.GetTaskPayloadRequest(params=types.GetTaskPayloadRequestParams(task_id=task))
@@ -302,11 +360,17 @@ class _Progress:
 
 def _is_lost(error: mcp.MCPError) -> bool:
     fault = fault_of(error)
-    return fault.is_session_over if fault else error.code == types.CONNECTION_CLOSED or forgets_session(error.error)
+    return (
+        fault.is_session_over
+        if fault
+        else error.code == types.CONNECTION_CLOSED or forgets_session(error.error)
+    )
 
 
 async def _loss(connection: McpConnection, error: mcp.MCPError) -> Fault | None:
-    """Return the known facts about a connection that broke during a call; None if the error is the server's answer."""
+    """Return the known facts about a connection that broke during a call; None if the error is the
+    server's answer.
+    """
     fault = fault_of(error)
     if fault is None and forgets_session(error.error) and await connection.is_forgotten():
         fault = SESSION_OVER
@@ -329,7 +393,10 @@ def _misfit(error: ValidationError | RuntimeError) -> str:
 
 
 def _questions(asked: types.InputRequiredResult) -> str:
-    found = [getattr(each.params, "message", None) or each.method for each in (asked.input_requests or {}).values()]
+    found = [
+        getattr(each.params, "message", None) or each.method
+        for each in (asked.input_requests or {}).values()
+    ]
     return one_line("; ".join(map(str, found)), 1000)
 
 

@@ -1,4 +1,6 @@
-"""Connections to MCP servers: one for each server, credentials and event loop, each in its own task."""
+"""Connections to MCP servers: one for each server, credentials and event loop, each in its own
+task.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,13 @@ import asyncio
 import contextvars
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -34,10 +42,17 @@ PROBE_SECONDS = 5.0
 """Seconds that a server has to show whether it still knows a session."""
 _NO_TRANSPORTS = frozenset({401, 403, 407, 408, 429})
 """Statuses with which a server refuses a caller, regardless of the transport."""
-for _name in ("client.streamable_http", "client.session", "client.client", "shared.jsonrpc_dispatcher"):
+for _name in (
+    "client.streamable_http",
+    "client.session",
+    "client.client",
+    "shared.jsonrpc_dispatcher",
+):
     get_logger(f"mcp.{_name}")  # Removes secrets from their lines.
 get_logger("httpx2")
-logging.getLogger("mcp.client.sse").setLevel(logging.CRITICAL)  # It logs errors that are reported here.
+logging.getLogger("mcp.client.sse").setLevel(
+    logging.CRITICAL
+)  # It logs errors that are reported here.
 
 
 class NotConnected(Exception):
@@ -52,7 +67,8 @@ class NotConnected(Exception):
 class McpConnection:
     """A connection, open until it breaks or is idle for a while, or until `retire` or `close`.
 
-    It is entered and left in one task: when it breaks, that task is cancelled. Calls come from other tasks.
+    It is entered and left in one task: when it breaks, that task is cancelled. Calls come from
+    other tasks.
     """
 
     def __init__(self, server: Server, title: str, idle_seconds: float) -> None:
@@ -70,7 +86,9 @@ class McpConnection:
         self._users = 0
         self._is_retired = False
         self._used_at = self._loop.time()
-        self._owner = self._loop.create_task(self._own(), name=f"MCP server {title}", context=contextvars.Context())
+        self._owner = self._loop.create_task(
+            self._own(), name=f"MCP server {title}", context=contextvars.Context()
+        )
 
     @property
     def is_usable(self) -> bool:
@@ -108,7 +126,9 @@ class McpConnection:
         if not done:
             self.close()
             report = self._process.report if self._process else self._refusal
-            raise NotConnected(f"it does not answer within {count_of(seconds, 'second')}{report and f'; {report}'}")
+            raise NotConnected(
+                f"it does not answer within {count_of(seconds, 'second')}{report and f'; {report}'}"
+            )
         return self._opened.result()
 
     @contextmanager
@@ -150,7 +170,9 @@ class McpConnection:
     def _ways(self) -> Iterator[Callable[[], AbstractAsyncContextManager[mcp.Client]]]:
         if self._server.command:
             yield partial(self._process_client, "auto")
-            yield partial(self._process_client, "legacy")  # An old server may end when asked for its version.
+            yield partial(
+                self._process_client, "legacy"
+            )  # An old server may end when asked for its version.
         else:
             yield self._host_client
             self._refusal = self._why(self._error) if self._error else ""
@@ -160,8 +182,9 @@ class McpConnection:
         """Connect, and stay until the end. Raises nothing; stores errors."""
         try:
             async with connected as client:
-                # A tool's answer is for the model to judge: the SDK would drop an answer that does not fit the tool's
-                # own schema, and evaluate any patterns that the server has written there.
+                # A tool's answer is for the model to judge: the SDK would drop an answer that does
+                # not fit the tool's own schema, and evaluate any patterns that the server has
+                # written there.
                 client.session.validate_tool_result = _accept  # type: ignore[method-assign]
                 self._used_at = self._loop.time()
                 self._opened.set_result(client)
@@ -177,7 +200,9 @@ class McpConnection:
         if self._process is not None or self._refusal:
             return self._process is not None and self._process.is_over
         fault = _fault_in(error)
-        return fault is not None and 400 <= fault.status < 500 and fault.status not in _NO_TRANSPORTS
+        return (
+            fault is not None and 400 <= fault.status < 500 and fault.status not in _NO_TRANSPORTS
+        )
 
     @asynccontextmanager
     async def _process_client(self, mode: str) -> AsyncIterator[mcp.Client]:
@@ -231,9 +256,12 @@ class McpConnection:
     def _fail(self, error: BaseException) -> None:
         if not self._opened.done():
             status = fault.status if (fault := _fault_in(error)) else 0
-            failed = error if isinstance(error, NotConnected) else NotConnected(self._why(error), status)
+            failed = (
+                error if isinstance(error, NotConnected) else NotConnected(self._why(error), status)
+            )
             self._opened.set_exception(failed)
-            self._opened.exception()  # Marks the exception as retrieved, since there may be no waiter.
+            # Marks the exception as retrieved, since there may be no waiter.
+            self._opened.exception()
 
     def _why(self, error: BaseException) -> str:
         error = _cause(error)
@@ -270,10 +298,11 @@ def _info() -> types.Implementation:
 
 
 class _Client(mcp.Client):
-    """Reports to servers of the protocol's newer form that a person can answer questions: there, a question ends the
-    call.
+    """Reports to servers of the protocol's newer form that a person can answer questions: there, a
+    question ends the call.
 
-    In the older form, servers ask in the middle of a call, whose connection would have to outlive the worker.
+    In the older form, servers ask in the middle of a call, whose connection would have to outlive
+    the worker.
     """
 
     async def _build_session(self, exit_stack: AsyncExitStack) -> mcp.ClientSession:
@@ -301,9 +330,9 @@ class Pool:
     def __init__(self, idle_seconds: float) -> None:
         self._idle_seconds = idle_seconds
         self._lock = Lock()
-        self._connections: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Server, McpConnection]] = (
-            WeakKeyDictionary()
-        )
+        self._connections: WeakKeyDictionary[
+            asyncio.AbstractEventLoop, dict[Server, McpConnection]
+        ] = WeakKeyDictionary()
 
     def connection(self, server: Server, title: str) -> McpConnection:
         """Return this event loop's connection to the server, which may still be opening."""
@@ -318,7 +347,9 @@ class Pool:
         return connections[server]
 
     def current_connection(self, server: Server, title: str) -> McpConnection:
-        """Return the connection to a process of the current program; calls on an older one continue there."""
+        """Return the connection to a process of the current program; calls on an older one continue
+        there.
+        """
         known = self.connection(server, title)
         if not known.is_outdated:
             return known
@@ -335,7 +366,9 @@ class Pool:
             if loop is asyncio.get_running_loop():
                 for connection in connections.values():
                     connection.close()
-                await asyncio.gather(*(connection.wait_until_closed() for connection in connections.values()))
+                await asyncio.gather(
+                    *(connection.wait_until_closed() for connection in connections.values())
+                )
             elif not loop.is_closed():
                 for connection in connections.values():
                     loop.call_soon_threadsafe(connection.close)

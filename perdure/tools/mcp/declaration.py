@@ -39,7 +39,8 @@ class OAuth:
     token_url: str = ""
     scopes: str = ""
     is_personal: bool = False
-    """Whether a person has granted them (`perdure connect`); otherwise they are the client's own."""
+    """Whether a person has granted them (`perdure connect`); otherwise they are the client's
+    own."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +67,17 @@ class Server:
 
 
 def server_of(tool: Tool) -> Server:
-    """Return the server of a declaration without `problems_of`, its references to the environment resolved."""
+    """Return the server of a declaration without `problems_of`, its references to the environment
+    resolved.
+    """
     options = options_of(tool)
     if command := options.get("command"):
         return Server(
             command=command,
             args=tuple(map(str, options.get("args") or ())),
-            env=tuple(sorted((name, str(value)) for name, value in (options.get("env") or {}).items())),
+            env=tuple(
+                sorted((name, str(value)) for name, value in (options.get("env") or {}).items())
+            ),
             cwd=options.get("cwd"),
         )
     connection: Connection = getattr(tool, "connection", None) or Connection()
@@ -80,7 +85,9 @@ def server_of(tool: Tool) -> Server:
     if connection.api_key and connection.kind == "key":
         headers.setdefault("authorization", f"Bearer {connection.api_key}")
     oauth = oauth_of(connection) if connection.kind == "oauth" else None
-    return Server(endpoint=connection.endpoint or "", headers=tuple(sorted(headers.items())), oauth=oauth)
+    return Server(
+        endpoint=connection.endpoint or "", headers=tuple(sorted(headers.items())), oauth=oauth
+    )
 
 
 def oauth_of(connection: Connection) -> OAuth:
@@ -99,15 +106,19 @@ def oauth_of(connection: Connection) -> OAuth:
 
 def is_personal(connection: Connection) -> bool:
     """Return whether a person grants the tokens of a connection of `kind: oauth`."""
-    return (connection.authentication_mode or ("system" if connection.client_secret else "user")) == "user"
+    return (
+        connection.authentication_mode or ("system" if connection.client_secret else "user")
+    ) == "user"
 
 
 def reference_of(tool: Tool) -> str:
-    """Return the name under which the worker's owner has registered the server; "" for a server described in the
-    file.
+    """Return the name under which the worker's owner has registered the server; "" for a server
+    described in the file.
     """
     connection: Connection | None = getattr(tool, "connection", None)
-    return (connection.name or "") if connection is not None and connection.kind == "reference" else ""
+    return (
+        (connection.name or "") if connection is not None and connection.kind == "reference" else ""
+    )
 
 
 def title_of(tool: Tool) -> str:
@@ -136,7 +147,8 @@ def problems_of(tool: Tool) -> Iterator[str]:
         yield from _problems_of_reference(connection, options)
     elif bool(endpoint) == bool(options.get("command")):
         yield (
-            f"expected either connection.endpoint (streamable HTTP) or options.command (stdio), or connection: {{kind: "
+            "expected either connection.endpoint (streamable HTTP) or options.command (stdio), or "
+            f"connection: {{kind: "
             f"reference, name: …}}; it has {'both' if endpoint else 'neither'}"
         )
     elif endpoint:
@@ -149,25 +161,41 @@ def problems_of(tool: Tool) -> Iterator[str]:
         yield f"options.{unknown[0]} is unknown: expected {', '.join(_OPTIONS)}"
     yield from _problems_of_approvals(getattr(tool, "approval_mode", None))
     seconds = options.get("discoveryTimeout")
-    if seconds is not None and not (isinstance(seconds, int | float) and 0 < seconds <= MAX_DISCOVERY_SECONDS):
-        yield f"options.discoveryTimeout is {seconds!r}: expected seconds, at most {MAX_DISCOVERY_SECONDS:g}"
+    if seconds is not None and not (
+        isinstance(seconds, int | float) and 0 < seconds <= MAX_DISCOVERY_SECONDS
+    ):
+        yield (
+            f"options.discoveryTimeout is {seconds!r}: expected seconds, at most "
+            f"{MAX_DISCOVERY_SECONDS:g}"
+        )
 
 
 def _problems_of_reference(connection: Connection, options: JsonView) -> Iterator[str]:
     if not connection.name:
-        yield "connection.name is missing: expected the name under which the worker's owner has registered the server"
+        yield (
+            "connection.name is missing: expected the name under which the worker's owner has "
+            "registered the server"
+        )
     said = ["connection.endpoint"] if connection.endpoint else []
     if said := [*said, *(f"options.{name}" for name in sorted(options.keys() & _OF_REGISTERED))]:
-        yield f"{said[0]} stands beside connection.kind 'reference': how the server is reached says its registration"
+        yield (
+            f"{said[0]} stands beside connection.kind 'reference': how the server is reached says "
+            "its registration"
+        )
 
 
 def _problems_of_approvals(mode: McpApprovalMode | None) -> Iterator[str]:
-    """Yield the faults of the mode. They are errors: a misspelt list would run tools without a required approval."""
+    """Yield the faults of the mode. They are errors: a misspelt list would run tools without a
+    required approval.
+    """
     if mode is None:
         return
     known = ("alwaysRequireApprovalTools", "neverRequireApprovalTools")
     for name in mode.model_extra or ():
-        yield f"approvalMode.{name} is unknown{did_you_mean(name, known)}: expected kind, {', '.join(known)}"
+        yield (
+            f"approvalMode.{name} is unknown{did_you_mean(name, known)}: expected kind, "
+            f"{', '.join(known)}"
+        )
     named = (mode.always_require_approval_tools, mode.never_require_approval_tools)
     if mode.kind == "specify" and named == (None, None):
         yield f"approvalMode.kind is 'specify': expected {' or '.join(known)} beside it"
@@ -176,43 +204,67 @@ def _problems_of_approvals(mode: McpApprovalMode | None) -> Iterator[str]:
 def _problems_of_http(kind: str, endpoint: str, options: JsonView) -> Iterator[str]:
     if kind not in _CONNECTIONS:
         yield (
-            f"connection.kind is {kind!r}: expected one of {', '.join(_CONNECTIONS)}; other credentials than a key go "
+            f"connection.kind is {kind!r}: expected one of {', '.join(_CONNECTIONS)}; other "
+            "credentials than a key go "
             "into options.headers"
         )
     if not is_reference(endpoint):
         yield from _problems_of_endpoint(endpoint)
     for name in _OF_COMMANDS:
         if options.get(name):
-            yield f"options.{name} is for a server that is started by options.command; this one has connection.endpoint"
+            yield (
+                f"options.{name} is for a server that is started by options.command; this one has "
+                "connection.endpoint"
+            )
     headers = options.get("headers") or {}
     if not _is_text_map(headers):
         yield "options.headers: expected a map from names to texts, such as X-Team: blue"
     elif bad := [name for name in headers if not _HEADER.fullmatch(name)]:
         yield f"options.headers: {bad[0]!r} can't be the name of an HTTP header"
     elif bad := [
-        name for name, value in headers.items() if not str(value).isascii() or re.search(r"[\r\n\0]", str(value))
+        name
+        for name, value in headers.items()
+        if not str(value).isascii() or re.search(r"[\r\n\0]", str(value))
     ]:
-        yield f"options.headers: the value of {bad[0]!r} can't be sent: expected one line of ASCII text"
+        yield (
+            f"options.headers: the value of {bad[0]!r} can't be sent: expected one line of ASCII "
+            "text"
+        )
 
 
 def _problems_of_oauth(connection: Connection, options: JsonView) -> Iterator[str]:
     mode = connection.authentication_mode
     if mode not in (None, "user", "system"):
-        yield f"connection.authenticationMode is {mode!r}: expected user (perdure connect) or system (clientSecret)"
+        yield (
+            f"connection.authenticationMode is {mode!r}: expected user (perdure connect) or system "
+            "(clientSecret)"
+        )
     if not is_personal(connection) and not (connection.client_id and connection.client_secret):
-        yield "connection.authenticationMode is 'system': expected clientId and clientSecret, as a reference, beside it"
+        yield (
+            "connection.authenticationMode is 'system': expected clientId and clientSecret, as a "
+            "reference, beside it"
+        )
     if connection.client_secret and not connection.client_id:
         yield "connection.clientSecret has no clientId: expected both"
     if connection.client_secret and not (connection.issuer or connection.token_url):
         yield (
-            "connection.clientSecret would go wherever the MCP server says: expected connection.issuer, the URL of the "
+            "connection.clientSecret would go wherever the MCP server says: expected "
+            "connection.issuer, the URL of the "
             "authorization server that it belongs to, or tokenUrl"
         )
     for name, url in (("issuer", connection.issuer), ("tokenUrl", connection.token_url)):
         if url and not is_reference(url) and not _is_safe(url):
-            yield f"connection.{name} is {redact(one_line(url, 200))!r}: expected a URL such as https://login.example"
-    if connection.api_key or any(str(name).lower() == "authorization" for name in options.get("headers") or ()):
-        yield "connection.kind is 'oauth', which gets the token: leave out apiKey and options.headers.authorization"
+            yield (
+                f"connection.{name} is {redact(one_line(url, 200))!r}: expected a URL such as "
+                "https://login.example"
+            )
+    if connection.api_key or any(
+        str(name).lower() == "authorization" for name in options.get("headers") or ()
+    ):
+        yield (
+            "connection.kind is 'oauth', which gets the token: leave out apiKey and "
+            "options.headers.authorization"
+        )
 
 
 def _is_safe(url: str) -> bool:
@@ -226,16 +278,26 @@ def _is_safe(url: str) -> bool:
 def _problems_of_endpoint(endpoint: str) -> Iterator[str]:
     try:
         url = urlsplit(endpoint)
-        is_fit = url.scheme in ("http", "https") and bool(url.hostname) and (url.port is None or url.port > 0)
+        is_fit = (
+            url.scheme in ("http", "https")
+            and bool(url.hostname)
+            and (url.port is None or url.port > 0)
+        )
     except ValueError:
         is_fit = False
     if not is_fit:
-        yield f"connection.endpoint is {redact(one_line(endpoint, 200))!r}: expected a URL such as https://host/mcp"
+        yield (
+            f"connection.endpoint is {redact(one_line(endpoint, 200))!r}: expected a URL such as "
+            "https://host/mcp"
+        )
 
 
 def _problems_of_stdio(options: JsonView) -> Iterator[str]:
     if options.get("headers"):
-        yield "options.headers is for a server with connection.endpoint; this one is started by options.command"
+        yield (
+            "options.headers is for a server with connection.endpoint; this one is started by "
+            "options.command"
+        )
     for name in ("command", "cwd"):
         if not isinstance(options.get(name) or "", str):
             yield f"options.{name} is {options[name]!r}: expected a text"
@@ -247,7 +309,9 @@ def _problems_of_stdio(options: JsonView) -> Iterator[str]:
 
 
 def _is_text_map(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(key, str) and _is_scalar(item) for key, item in value.items())
+    return isinstance(value, Mapping) and all(
+        isinstance(key, str) and _is_scalar(item) for key, item in value.items()
+    )
 
 
 def _is_scalar(value: Any) -> bool:
@@ -255,6 +319,7 @@ def _is_scalar(value: Any) -> bool:
 
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
-"""Limit for one message, such as a tool's answer: a result's texts and media (`SizeLimits`), in any JSON form."""
+"""Limit for one message, such as a tool's answer: a result's texts and media (`SizeLimits`), in any
+JSON form."""
 MAX_PAGES = 100
 """Maximum number of pages of a list of tools."""

@@ -1,6 +1,8 @@
-"""An MCP server's questions to a person during a call, as questions of the run, and the answers in the server's form.
+"""An MCP server's questions to a person during a call, as questions of the run, and the answers in
+the server's form.
 
-The call ends with the first question; the run waits for the answer, outside any worker, and repeats the call with it.
+The call ends with the first question; the run waits for the answer, outside any worker, and repeats
+the call with it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from ...text import bounded_text, one_line, visible
 from ..validation import edited_problems
 
 MAX_STATE_BYTES = 64 * 1024
-"""Limit for the state that a server wants back with the answers: the run records it with each question."""
+"""Limit for the state that a server wants back with the answers: the run records it with each
+question."""
 MAX_MESSAGE_BYTES = 4 * 1024
 _YES_NO = ["yes", "no"]
 _DONE = "done"
@@ -29,7 +32,9 @@ class UnfitAnswer(Exception):
 
 
 class Elicitation(BaseModel):
-    """The questions of one call: the remaining ones, of which the first is asked, and the answers so far."""
+    """The questions of one call: the remaining ones, of which the first is asked, and the answers
+    so far.
+    """
 
     left: dict[str, types.ElicitRequest] = {}
     given: dict[str, types.ElicitResult] = {}
@@ -37,9 +42,14 @@ class Elicitation(BaseModel):
 
     @classmethod
     def of(cls, asked: types.InputRequiredResult) -> Elicitation | None:
-        """Return a server's questions to a person; None if it asks for anything else, or for too much."""
+        """Return a server's questions to a person; None if it asks for anything else, or for too
+        much.
+        """
         requests = asked.input_requests or {}
-        if not all(isinstance(each, types.ElicitRequest) and _is_answerable(each.params) for each in requests.values()):
+        if not all(
+            isinstance(each, types.ElicitRequest) and _is_answerable(each.params)
+            for each in requests.values()
+        ):
             return None
         asking = cls.model_validate({"left": requests, "request_state": asked.request_state})
         return asking if len(asking.model_dump_json()) <= MAX_STATE_BYTES else None
@@ -53,7 +63,9 @@ class Elicitation(BaseModel):
         return asking
 
     def as_need(self, server: str, problem: str = "") -> Needed:
-        """Return the first remaining question in the run's form; `problem` is the fault of an earlier answer."""
+        """Return the first remaining question in the run's form; `problem` is the fault of an
+        earlier answer.
+        """
         asked = next(iter(self.left.values())).params
         more, choices = _question(asked)
         message = f"{server} asks: {bounded_text(visible(asked.message), MAX_MESSAGE_BYTES)}"
@@ -63,7 +75,9 @@ class Elicitation(BaseModel):
 
 
 def _is_answerable(asked: types.ElicitRequestParams) -> bool:
-    """Return whether a person can be asked; a link must lead to a web page, not for example to a script."""
+    """Return whether a person can be asked; a link must lead to a web page, not for example to a
+    script.
+    """
     if not isinstance(asked, types.ElicitRequestURLParams):
         return True
     try:
@@ -79,10 +93,15 @@ def _question(asked: types.ElicitRequestParams) -> tuple[list[str], list[str]]:
         where = f"{one_line(asked.url, 2000)} (on {urlsplit(asked.url).hostname})"
         return [f"Open {where} and answer {_DONE!r} when you have done so."], [_DONE]
     fields = _fields(asked)
-    lines = [one_line(f"{name}: {json.dumps(each, ensure_ascii=False)}", 1000) for name, each in fields.items()]
+    lines = [
+        one_line(f"{name}: {json.dumps(each, ensure_ascii=False)}", 1000)
+        for name, each in fields.items()
+    ]
     if len(fields) != 1:
         required = asked.requested_schema.get("required") or "none"
-        lead = f"Answer with a JSON object of these fields (required: {one_line(str(required), 200)}):"
+        lead = (
+            f"Answer with a JSON object of these fields (required: {one_line(str(required), 200)}):"
+        )
         return ([lead, *lines], []) if fields else ([], _YES_NO)
     [schema] = fields.values()
     if schema.get("type") == "boolean":
@@ -103,10 +122,14 @@ def _result(asked: types.ElicitRequestParams, text: str | None) -> types.ElicitR
     if isinstance(asked, types.ElicitRequestURLParams):
         return types.ElicitResult(action="accept")
     content = (
-        _value(text, {"type": "object"}) if len(fields) > 1 else {key: _value(text, fields[key]) for key in fields}
+        _value(text, {"type": "object"})
+        if len(fields) > 1
+        else {key: _value(text, fields[key]) for key in fields}
     )
     if not isinstance(content, dict):
-        raise UnfitAnswer(f"The answer {one_line(text, 200)!r} does not fit: expected a JSON object")
+        raise UnfitAnswer(
+            f"The answer {one_line(text, 200)!r} does not fit: expected a JSON object"
+        )
     if problems := edited_problems(asked.requested_schema, content):
         raise UnfitAnswer(f"The answer {one_line(text, 200)!r} does not fit: {'; '.join(problems)}")
     return types.ElicitResult(action="accept", content=content)

@@ -1,7 +1,8 @@
-"""The HTTP client of an MCP server: each failure becomes the answer to its own request; answers are bounded in size.
+"""The HTTP client of an MCP server: each failure becomes the answer to its own request; answers are
+bounded in size.
 
-The SDK, which follows redirects only within the endpoint's host, loses the status of a refused request, and drops the
-whole connection when one request fails.
+The SDK, which follows redirects only within the endpoint's host, loses the status of a refused
+request, and drops the whole connection when one request fails.
 """
 
 from __future__ import annotations
@@ -30,7 +31,12 @@ NOTICE_SECONDS = 2.0
 """Seconds that a server has to accept a notification: other messages wait behind it."""
 _MARK = secrets.token_hex(16)
 """Marks errors created here, unlike those that a server sends."""
-_UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
+_UNSENT = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.UnsupportedProtocol,
+)
 _SESSION = "mcp-session-id"
 _OF_SESSIONS = frozenset({types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, types.INVALID_REQUEST})
 """Codes with which servers report an unknown session: -32000, -32001 and -32600."""
@@ -40,7 +46,9 @@ _FORGOTTEN = re.compile(
     r"|\bnot (been )?initiali[sz]ed|\bbefore initiali[sz]",
     re.IGNORECASE,
 )
-SESSION_OVER = Fault("it does not know this session any more", outcome_unknown=False, is_session_over=True)
+SESSION_OVER = Fault(
+    "it does not know this session any more", outcome_unknown=False, is_session_over=True
+)
 """A server looks up a request's session before it does anything."""
 
 
@@ -58,7 +66,8 @@ def forgets_session(error: types.ErrorData) -> bool:
 
 
 class HostClient(httpx2.AsyncClient):
-    """An HTTP client that does not raise for a failed request: the SDK gets an answer with an error.
+    """An HTTP client that does not raise for a failed request: the SDK gets an answer with an
+    error.
 
     `answers` is for the older transport, whose answers come elsewhere: refusals go there, too.
     """
@@ -91,59 +100,89 @@ class HostClient(httpx2.AsyncClient):
         try:
             async with asyncio.timeout(None if _may_take_long(request) else NOTICE_SECONDS):
                 response = await super().send(request, **options)
-                response.encoding = UTF_8  # JSON and events are UTF-8, whatever the server declares.
+                response.encoding = (
+                    UTF_8  # JSON and events are UTF-8, whatever the server declares.
+                )
                 return await self._usable_response(request, response)
         except TimeoutError:
             return httpx2.Response(202, request=request)
         except OAuthProblem as error:
-            return _fault_response(request, Fault(str(error), outcome_unknown=False, passing=error.passing))
+            return _fault_response(
+                request, Fault(str(error), outcome_unknown=False, passing=error.passing)
+            )
         except _UNSENT as error:
-            return _fault_response(request, Fault(f"it can't be reached: {reason_of(error)}", outcome_unknown=False))
+            return _fault_response(
+                request, Fault(f"it can't be reached: {reason_of(error)}", outcome_unknown=False)
+            )
         except httpx2.TransportError as error:
             return _fault_response(request, Fault(f"the connection broke: {reason_of(error)}"))
 
-    async def _usable_response(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+    async def _usable_response(
+        self, request: httpx2.Request, response: httpx2.Response
+    ) -> httpx2.Response:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if request.method != "POST" or response.has_redirect_location or response.status_code == 202:
+        if (
+            request.method != "POST"
+            or response.has_redirect_location
+            or response.status_code == 202
+        ):
             return response
         if self._answers is not None and response.is_success:
             await response.aclose()
             return httpx2.Response(202, request=request)
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
-            return _fault_response(request, Fault("its answer is compressed, though that was declined"))
+            return _fault_response(
+                request, Fault("its answer is compressed, though that was declined")
+            )
         if response.is_success and kind == "text/event-stream":
             return response
         if response.is_success and kind != "application/json":
             await response.aclose()
-            return _fault_response(request, Fault(f"its answer is neither JSON nor events, but {kind!r:.100}"))
+            return _fault_response(
+                request, Fault(f"its answer is neither JSON nor events, but {kind!r:.100}")
+            )
         try:
             content, is_whole = await read_body(response, MAX_MESSAGE_BYTES)
         finally:
             await response.aclose()
         if not is_whole:
-            return _fault_response(request, Fault(f"its answer has more than {MAX_MESSAGE_BYTES:,} bytes"))
+            return _fault_response(
+                request, Fault(f"its answer has more than {MAX_MESSAGE_BYTES:,} bytes")
+            )
         if not response.is_success:
             return self._refusal_response(request, response, content)
         if not _is_answer(content, _request_id(request)):
-            return _fault_response(request, Fault(f"its response does not match this request: {_excerpt(content)!r}"))
+            return _fault_response(
+                request, Fault(f"its response does not match this request: {_excerpt(content)!r}")
+            )
         return _with_content(response, content)
 
-    def _refusal_response(self, request: httpx2.Request, response: httpx2.Response, content: bytes) -> httpx2.Response:
+    def _refusal_response(
+        self, request: httpx2.Request, response: httpx2.Response, content: bytes
+    ) -> httpx2.Response:
         status = response.status_code
         error = _error_in(content)
-        if (_SESSION in request.headers or self._answers is not None) and _forgets(status, error, content):
+        if (_SESSION in request.headers or self._answers is not None) and _forgets(
+            status, error, content
+        ):
             return _fault_response(request, SESSION_OVER)
         if error is not None and status != 401:
             return _with_content(response, content)
-        reason = http.HTTPStatus(status).phrase if status in http.HTTPStatus._value2member_map_ else ""
+        reason = (
+            http.HTTPStatus(status).phrase if status in http.HTTPStatus._value2member_map_ else ""
+        )
         text = f"it answered HTTP {status} {reason}".rstrip()
         if status in (401, 403):
-            text += " (check connection.apiKey or options.headers, and the variables that they refer to)"
+            text += (
+                " (check connection.apiKey or options.headers, and the variables that they refer "
+                "to)"
+            )
         elif said := _excerpt(content):
             text += f": {said}"
         return _fault_response(
-            request, Fault(text, not was_refused(status, response.headers), passing=False, status=status)
+            request,
+            Fault(text, not was_refused(status, response.headers), passing=False, status=status),
         )
 
 
@@ -171,8 +210,14 @@ def _may_take_long(request: httpx2.Request) -> bool:
 
 
 def _with_content(response: httpx2.Response, content: bytes) -> httpx2.Response:
-    headers = {name: value for name, value in response.headers.items() if name in ("content-type", _SESSION)}
-    found = httpx2.Response(response.status_code, headers=headers, content=content, request=response.request)
+    headers = {
+        name: value
+        for name, value in response.headers.items()
+        if name in ("content-type", _SESSION)
+    }
+    found = httpx2.Response(
+        response.status_code, headers=headers, content=content, request=response.request
+    )
     found.encoding = UTF_8
     return found
 
@@ -203,7 +248,9 @@ def _error_in(content: bytes) -> types.ErrorData | None:
 
 
 def _forgets(status: int, error: types.ErrorData | None, content: bytes) -> bool:
-    """Return whether a request in a session was refused because the server does not know that session."""
+    """Return whether a request in a session was refused because the server does not know that
+    session.
+    """
     if status in (404, 410):
         return True
     if error is not None and status == 400:

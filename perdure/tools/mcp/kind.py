@@ -1,4 +1,6 @@
-"""Tools of MCP servers: listed once for each run, and called over connections that the worker's runs share."""
+"""Tools of MCP servers: listed once for each run, and called over connections that the worker's
+runs share.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,11 @@ _servers: dict[str, Server] = {}
 
 
 def register_mcp_server(name: str, server: JsonView) -> None:
-    """Register a server for `connection: {kind: reference, name: …}` in agents, in place of an earlier one of that
-    name.
+    """Register a server for `connection: {kind: reference, name: …}` in agents, in place of an
+    earlier one of that name.
 
-    `server` has `endpoint`, `apiKey` and `headers`, or `command`, `args`, `env` and `cwd`, as in files. Raises
-    ConfigurationError for an invalid server.
+    `server` has `endpoint`, `apiKey` and `headers`, or `command`, `args`, `env` and `cwd`, as in
+    files. Raises ConfigurationError for an invalid server.
     """
     _servers[name] = named_server(name, server)
 
@@ -63,7 +65,8 @@ class McpKind(ToolKind):
 
     Args:
         commands: The commands that files may start on this worker; None for any, empty for none.
-        connections: Servers that files refer to by `connection: {kind: reference, name: …}`, each in the form of
+        connections: Servers that files refer to by `connection: {kind: reference, name: …}`, each
+        in the form of
             `register_mcp_server`; they take precedence over those registered in the process.
         idle_seconds: Seconds after which an idle connection is closed.
     """
@@ -79,7 +82,9 @@ class McpKind(ToolKind):
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         """Raises ConfigurationError for a connection that does not describe a server."""
-        self._servers_by_name = {name: named_server(name, server) for name, server in (connections or {}).items()}
+        self._servers_by_name = {
+            name: named_server(name, server) for name, server in (connections or {}).items()
+        }
         self._commands = commands
         self._idle_seconds = idle_seconds
         self._pool: Pool | None = None
@@ -89,8 +94,8 @@ class McpKind(ToolKind):
         return list(problems_of(tool))
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
-        """Return the server's tools, as the declaration allows. Raises ToolOfferError: see `list_tools` and
-        `offerings`.
+        """Return the server's tools, as the declaration allows. Raises ToolOfferError: see
+        `list_tools` and `offerings`.
         """
         if problems := self.problems(tool):
             raise ToolOfferError(f"Tool {tool.name!r}: {'; '.join(problems)}")
@@ -99,7 +104,9 @@ class McpKind(ToolKind):
         return offerings(tool, listed)
 
     async def execute(self, call: KindCall) -> ToolResult:
-        """Call the server's tool: see `call_tool`. Raises ToolOfferError if the worker may not start the server."""
+        """Call the server's tool: see `call_tool`. Raises ToolOfferError if the worker may not
+        start the server.
+        """
         target, pool, calls = await self._target_and_pool(call.tool)
         declared = call.tool.perdure.idempotent if call.tool.perdure else None
         return await calls.call_tool(  # type: ignore[no-any-return]
@@ -109,7 +116,9 @@ class McpKind(ToolKind):
                 function=call.name,
                 tool=call.details["tool"],
                 arguments=call.arguments,
-                is_idempotent=bool(call.details.get("idempotent")) if declared is None else declared,
+                is_idempotent=bool(call.details.get("idempotent"))
+                if declared is None
+                else declared,
                 context=call.context,
                 is_task=bool(call.details.get("task")),
             ),
@@ -123,9 +132,17 @@ class McpKind(ToolKind):
     async def _target_and_pool(self, tool: Tool) -> tuple[Target, Pool, Any]:
         name = reference_of(tool)
         server = self._registered_server(tool, name) if name else server_of(tool)
-        if not name and server.command and self._commands is not None and server.command not in self._commands:
+        if (
+            not name
+            and server.command
+            and self._commands is not None
+            and server.command not in self._commands
+        ):
             allowed = ", ".join(sorted(self._commands)) or "none"
-            raise ToolOfferError(f"Tool {tool.name!r}: this worker starts no {server.command!r}; it starts: {allowed}")
+            raise ToolOfferError(
+                f"Tool {tool.name!r}: this worker starts no {server.command!r}; it starts: "
+                f"{allowed}"
+            )
         calls = await _import_calls()
         if self._pool is None:  # There is no await from here on, so only one pool is created.
             self._pool = calls.Pool(self._idle_seconds)
@@ -135,7 +152,8 @@ class McpKind(ToolKind):
         server = self._servers_by_name.get(name) or registered_server(name)
         if server is None:
             raise ToolOfferError(
-                f"Tool {tool.name!r}: this worker has no MCP server {name!r}. Its owner gives it one: perdure.tools."
+                f"Tool {tool.name!r}: this worker has no MCP server {name!r}. Its owner gives it "
+                "one: perdure.tools."
                 f"register_mcp_server({name!r}, {{'endpoint': …}}) in a module of --tools, or "
                 f"create_worker(tool_kinds={{'mcp': McpKind(connections={{{name!r}: …}})}})"
             )
@@ -143,8 +161,8 @@ class McpKind(ToolKind):
 
 
 async def _import_calls() -> ModuleType:
-    """Import, in a thread, the module that uses the SDK, which takes a second. Raises ToolOfferError if the SDK is not
-    installed.
+    """Import, in a thread, the module that uses the SDK, which takes a second. Raises
+    ToolOfferError if the SDK is not installed.
     """
     try:
         return await asyncio.to_thread(import_module, f"{__package__}.calls")

@@ -1,4 +1,6 @@
-"""OAuth for MCP servers: the SDK's flows; tokens stay in this process and in a file of its owner."""
+"""OAuth for MCP servers: the SDK's flows; tokens stay in this process and in a file of its
+owner.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +47,15 @@ LOCK_SECONDS = 30.0
 """Seconds that another process has to renew the same token."""
 MAX_BYTES = 256 * 1024
 """Limit for one answer of an authorization server."""
-logging.getLogger("mcp.client.auth.oauth2").setLevel(logging.CRITICAL)  # It logs errors that are reported here.
+logging.getLogger("mcp.client.auth.oauth2").setLevel(
+    logging.CRITICAL
+)  # It logs errors that are reported here.
 
 
 class OAuthProblem(Exception):
-    """There is no token for a server; the text has the reason and the remedy. Nothing was executed."""
+    """There is no token for a server; the text has the reason and the remedy. Nothing was
+    executed.
+    """
 
     def __init__(self, text: str, *, passing: bool = False) -> None:
         super().__init__(text)
@@ -69,7 +75,9 @@ class Grant(BaseModel):
 
 
 class TokenStore:
-    """The grant for one server: the SDK's `TokenStorage`. A person's grant is in a file, for all workers of a user."""
+    """The grant for one server: the SDK's `TokenStorage`. A person's grant is in a file, for all
+    workers of a user.
+    """
 
     def __init__(self, oauth: OAuth) -> None:
         self.oauth = oauth
@@ -77,7 +85,9 @@ class TokenStore:
         """The current flow, with its discovered metadata."""
         self.grant: Grant | None = None
         self._client: OAuthClientInformationFull | None = None
-        self._name = hashlib.sha256(f"{oauth.endpoint}\n{oauth.client_id}".encode()).hexdigest()[:32]
+        self._name = hashlib.sha256(f"{oauth.endpoint}\n{oauth.client_id}".encode()).hexdigest()[
+            :32
+        ]
 
     @property
     def path(self) -> Path:
@@ -87,12 +97,17 @@ class TokenStore:
     @property
     def token(self) -> str:
         """The access token; "" without one, or shortly before its end."""
-        if self.grant is None or (self.grant.expires_at or float("inf")) < time.time() + MARGIN_SECONDS:
+        if (
+            self.grant is None
+            or (self.grant.expires_at or float("inf")) < time.time() + MARGIN_SECONDS
+        ):
             return ""
         return self.grant.tokens.access_token
 
     def read(self) -> None:
-        """Load the grant that another process has written. Raises OAuthProblem for an unreadable file."""
+        """Load the grant that another process has written. Raises OAuthProblem for an unreadable
+        file.
+        """
         if not self.oauth.is_personal:
             return
         try:
@@ -109,14 +124,18 @@ class TokenStore:
         """Instructions for the person."""
         client = f" --client-id {shell_word(self.oauth.client_id)}" if self.oauth.client_id else ""
         command = f"perdure connect {shell_word(self.oauth.endpoint)}{client}"
-        named = f"{command}, or the agent's file in its place," if self.oauth.client_secret else command
+        named = (
+            f"{command}, or the agent's file in its place," if self.oauth.client_secret else command
+        )
         return f"type {named} where this worker runs, as its user (perdure docs tools-mcp)"
 
     async def get_tokens(self) -> OAuthToken | None:
         return self.grant.tokens if self.grant else None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Store them at once: the previous refresh token may be used up. Raises OAuthProblem, OSError."""
+        """Store them at once: the previous refresh token may be used up. Raises OAuthProblem,
+        OSError.
+        """
         before, context = self.grant, self.context
         if tokens.refresh_token is None and before is not None:
             tokens.refresh_token = before.tokens.refresh_token
@@ -155,7 +174,10 @@ class TokenStore:
             deadline = time.monotonic() + LOCK_SECONDS
             while not _is_locked(lock):
                 if time.monotonic() > deadline:
-                    text = f"another process has been renewing its token for {count_of(LOCK_SECONDS, 'second')}"
+                    text = (
+                        "another process has been renewing its token for "
+                        f"{count_of(LOCK_SECONDS, 'second')}"
+                    )
                     raise OAuthProblem(text, passing=True)
                 await asyncio.sleep(0.05)
             yield
@@ -167,7 +189,9 @@ class TokenStore:
             found = self.grant.tokens
             know_client(
                 f"oauth {self.oauth.endpoint}",
-                Connection(kind="key", api_key=found.access_token, client_secret=found.refresh_token),
+                Connection(
+                    kind="key", api_key=found.access_token, client_secret=found.refresh_token
+                ),
             )
 
 
@@ -180,11 +204,15 @@ def _is_locked(lock: int) -> bool:
 
 
 class _Own(ClientCredentialsOAuthProvider):
-    """Tokens of the client itself. Its secret goes to the server named in the file, whatever the MCP server says."""
+    """Tokens of the client itself. Its secret goes to the server named in the file, whatever the
+    MCP server says.
+    """
 
     def __init__(self, oauth: OAuth, tokens: TokenStore) -> None:
         issuer = oauth.issuer or oauth.token_url
-        super().__init__(oauth.endpoint, tokens, oauth.client_id, oauth.client_secret, issuer=issuer)
+        super().__init__(
+            oauth.endpoint, tokens, oauth.client_id, oauth.client_secret, issuer=issuer
+        )
         self._oauth, self._issuer = oauth, oauth.issuer or None
 
     def _get_token_endpoint(self) -> str:
@@ -197,7 +225,9 @@ class _Own(ClientCredentialsOAuthProvider):
 
 
 class _Personal(OAuthClientProvider):
-    """Renews the tokens of a connected person, at the server that granted them; repeats no discovery."""
+    """Renews the tokens of a connected person, at the server that granted them; repeats no
+    discovery.
+    """
 
     def __init__(self, oauth: OAuth, tokens: TokenStore) -> None:
         super().__init__(oauth.endpoint, client_metadata(oauth, None), tokens)
@@ -211,7 +241,10 @@ class _Personal(OAuthClientProvider):
         context.oauth_metadata, context.protected_resource_metadata = grant.server, grant.resource
         context.token_expiry_time = 1.0  # Forces a renewal.
         if not context.can_refresh_token():
-            text = f"its token has ended, and its authorization server gave none to renew it: {self._tokens.advice}"
+            text = (
+                "its token has ended, and its authorization server gave none to renew it: "
+                f"{self._tokens.advice}"
+            )
             raise OAuthProblem(text)
         self._initialized = True
 
@@ -221,8 +254,13 @@ class _Personal(OAuthClientProvider):
             return await super()._handle_refresh_response(response)
         said = one_line(redacted_excerpt(response.text), 200)
         if status == 429 or status >= 500:
-            raise OAuthProblem(f"its authorization server answered HTTP {status}: {said}", passing=True)
-        text = f"its authorization server does not renew the token (HTTP {status}: {said}): {self._tokens.advice}"
+            raise OAuthProblem(
+                f"its authorization server answered HTTP {status}: {said}", passing=True
+            )
+        text = (
+            f"its authorization server does not renew the token (HTTP {status}: {said}): "
+            f"{self._tokens.advice}"
+        )
         raise OAuthProblem(text)
 
 
@@ -237,7 +275,10 @@ def client_metadata(oauth: OAuth, redirect: str | None) -> OAuthClientMetadata:
 
 
 async def drive(
-    provider: OAuthClientProvider, request: httpx2.Request, refused: httpx2.Response | None, http: Sender
+    provider: OAuthClientProvider,
+    request: httpx2.Request,
+    refused: httpx2.Response | None,
+    http: Sender,
 ) -> None:
     """Drive the SDK's flow until it has a token for the request, which is not sent.
 
@@ -278,16 +319,25 @@ class Sender:
             ):
                 content, is_whole = await read_body(response, MAX_BYTES)
         except httpx2.HTTPError as error:
-            text = f"{request.url.host}, which it is authorized by, can't be reached: {reason_of(error)}"
+            text = (
+                f"{request.url.host}, which it is authorized by, can't be reached: "
+                f"{reason_of(error)}"
+            )
             raise OAuthProblem(text, passing=True) from None
         if not is_whole:
             raise OAuthProblem(f"{request.url.host} answered with more than {MAX_BYTES:,} bytes")
-        headers = {name: response.headers.get(name, "") for name in ("content-type", "www-authenticate")}
-        return httpx2.Response(response.status_code, headers=headers, content=content, request=request)
+        headers = {
+            name: response.headers.get(name, "") for name in ("content-type", "www-authenticate")
+        }
+        return httpx2.Response(
+            response.status_code, headers=headers, content=content, request=request
+        )
 
 
 class OAuthTokens(httpx2.Auth):
-    """Sends requests with a token, which it gets or renews as needed; concurrent requests wait for one renewal."""
+    """Sends requests with a token, which it gets or renews as needed; concurrent requests wait for
+    one renewal.
+    """
 
     def __init__(self, oauth: OAuth, verify: SSLContext) -> None:
         self._oauth = oauth
@@ -297,8 +347,12 @@ class OAuthTokens(httpx2.Auth):
         self._http = Sender(verify, None if oauth.is_personal else hosts)
         self._renewal: asyncio.Task[str] | None = None
 
-    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Send the request, again with a new token if the first one is refused. Raises OAuthProblem."""
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Send the request, again with a new token if the first one is refused. Raises
+        OAuthProblem.
+        """
         sent = self._tokens.token
         if not sent and self._oauth.is_personal:
             sent = await self._next_token(request, None, "")
@@ -314,24 +368,39 @@ class OAuthTokens(httpx2.Auth):
         if extract_field_from_www_auth(response, "error") == "insufficient_scope":
             needed = one_line(extract_scope_from_www_auth(response) or "others", 200)
             again = f", then {self._tokens.advice}" if self._oauth.is_personal else ""
-            raise OAuthProblem(f"its token lacks scopes (needed: {needed}): add them to connection.scopes{again}")
+            raise OAuthProblem(
+                f"its token lacks scopes (needed: {needed}): add them to connection.scopes{again}"
+            )
 
-    async def _next_token(self, request: httpx2.Request, refused: httpx2.Response | None, sent: str) -> str:
-        """Return another token than the sent one. A cancelled request does not cancel the renewal."""
+    async def _next_token(
+        self, request: httpx2.Request, refused: httpx2.Response | None, sent: str
+    ) -> str:
+        """Return another token than the sent one. A cancelled request does not cancel the
+        renewal.
+        """
         if self._renewal is None or self._renewal.done():
             self._renewal = asyncio.create_task(self._renew(request, refused, sent))
         return await asyncio.shield(self._renewal)
 
-    async def _renew(self, request: httpx2.Request, refused: httpx2.Response | None, sent: str) -> str:
+    async def _renew(
+        self, request: httpx2.Request, refused: httpx2.Response | None, sent: str
+    ) -> str:
         try:
             async with self._tokens.lock():
                 self._tokens.read()
                 if (token := self._tokens.token) and token != sent:
                     return token
                 async with asyncio.timeout(FLOW_SECONDS):
-                    await drive(self._provider(), request, None if self._oauth.is_personal else refused, self._http)
+                    await drive(
+                        self._provider(),
+                        request,
+                        None if self._oauth.is_personal else refused,
+                        self._http,
+                    )
         except TimeoutError:
-            text = f"its authorization server gave no token within {count_of(FLOW_SECONDS, 'second')}"
+            text = (
+                f"its authorization server gave no token within {count_of(FLOW_SECONDS, 'second')}"
+            )
             raise OAuthProblem(text, passing=True) from None
         except (OAuthFlowError, ValidationError, OSError) as error:
             text = one_line(redacted_excerpt(f"{error}"), 400)

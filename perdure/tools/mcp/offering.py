@@ -1,4 +1,6 @@
-"""The server's tools that the model is offered, their names, and the need for a person's approval (§2.8)."""
+"""The server's tools that the model is offered, their names, and the need for a person's approval
+(§2.8).
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ def offerings(tool: Tool, listed: Sequence[types.Tool]) -> list[Offering]:
 
 
 def function_names(names: Sequence[str], server: str) -> dict[str, str]:
-    """Return a function name for each tool's name: the same if valid, else the nearest free one, or `SERVER_TOOL`.
+    """Return a function name for each tool's name: the same if valid, else the nearest free one, or
+    `SERVER_TOOL`.
 
     Depends on the names alone. No two tools get the same name.
     """
@@ -61,8 +64,8 @@ def function_names(names: Sequence[str], server: str) -> dict[str, str]:
 
 
 def _valid_name(name: str) -> str:
-    """Return the name with `_` for characters invalid in a function's name; a long one ends in a digest of all of
-    it.
+    """Return the name with `_` for characters invalid in a function's name; a long one ends in a
+    digest of all of it.
     """
     written = re.sub(r"[^A-Za-z0-9_-]", "_", name)
     return written if 0 < len(written) <= _LONGEST else _digest_name(written or "tool", name)
@@ -81,9 +84,15 @@ def _offering_of(tool: Tool, listed: types.Tool, name: str) -> Offering:
     description = listed.description or listed.title or (hints.title if hints else None)
     return Offering(
         name=name,
-        description=known.text(bounded_text(description, MAX_DESCRIPTION_BYTES)) if description else None,
+        description=known.text(bounded_text(description, MAX_DESCRIPTION_BYTES))
+        if description
+        else None,
         parameters=known.value(_parameters(listed.input_schema)),
-        details={"tool": listed.name, "idempotent": idempotent, **({"task": True} if is_task else {})},
+        details={
+            "tool": listed.name,
+            "idempotent": idempotent,
+            **({"task": True} if is_task else {}),
+        },
         idempotent=idempotent,
         safe_to_repeat=idempotent,
         needs_approval=needs_approval(getattr(tool, "approval_mode", None), listed.name),
@@ -99,13 +108,17 @@ def _parameters(schema: JsonView) -> JsonObject:
 def needs_approval(mode: McpApprovalMode | None, name: str) -> bool:
     """Return whether a person must approve each call of a tool.
 
-    With `specify`, a tool in neither list needs an approval if there is a list of tools that do not.
+    With `specify`, a tool in neither list needs an approval if there is a list of tools that do
+    not.
     """
     if mode is None or mode.kind != "specify":
         return mode is not None and mode.kind == "always"
     if name in (mode.always_require_approval_tools or ()):
         return True
-    return mode.never_require_approval_tools is not None and name not in mode.never_require_approval_tools
+    return (
+        mode.never_require_approval_tools is not None
+        and name not in mode.never_require_approval_tools
+    )
 
 
 def _has_object_schema(tool: Tool, listed: types.Tool) -> bool:
@@ -126,7 +139,8 @@ def _check_names(tool: Tool, listed: Collection[str]) -> None:
         if name not in listed:
             has = one_line(", ".join(sorted(listed)), 1000) or "none"
             raise ToolOfferError(
-                f"{place} names {name!r}, which MCP server {title_of(tool)!r} does not have; it has: {has}"
+                f"{place} names {name!r}, which MCP server {title_of(tool)!r} does not have; it "
+                f"has: {has}"
             )
 
 

@@ -1,7 +1,7 @@
 """Passes on an MCP server's messages, with a limited number of progress reports.
 
-The SDK takes a third of a millisecond for each report: a server that reports in a loop would keep a worker's event loop
-busy.
+The SDK takes a third of a millisecond for each report: a server that reports in a loop would keep a
+worker's event loop busy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from ...json_types import JsonObject
 from ...redaction import get_logger
 
 REPORT_SECONDS = 0.1
-"""Seconds between two reports of one call that are passed on; in between, only the last one is kept."""
+"""Seconds between two reports of one call that are passed on; in between, only the last one is
+kept."""
 MAX_HELD = 50
 """Maximum number of calls with waiting reports, since a server may invent tokens."""
 
@@ -48,7 +49,9 @@ async def with_few_reports(
     incoming: MemoryObjectReceiveStream[SessionMessage | Exception],
     on_end: Callable[[], None],
 ) -> AsyncIterator[TransportStreams]:
-    """Connect by this transport while the block runs. Calls `on_end` when the server stops sending."""
+    """Connect by this transport while the block runs. Calls `on_end` when the server stops
+    sending.
+    """
     async with to_session, incoming, transport as (received, sent):
         passing = asyncio.create_task(_Passing(to_session, on_end).pass_on(received))
         try:
@@ -88,7 +91,8 @@ class _Passing:
         if isinstance(item, SessionMessage):
             match item.message:
                 case types.JSONRPCNotification(
-                    method="notifications/progress", params={"progressToken": str() | int() as token}
+                    method="notifications/progress",
+                    params={"progressToken": str() | int() as token},
                 ):
                     return await self._report(token, item)
                 case types.JSONRPCResponse(id=id, result=result):
@@ -98,15 +102,17 @@ class _Passing:
         await self._to_session.send(item)
 
     def _complete(self, result: JsonObject) -> None:
-        """Add parts of a result that the SDK requires: its kind, in the protocol's newer form, or the content of a
-        task's.
+        """Add parts of a result that the SDK requires: its kind, in the protocol's newer form, or
+        the content of a task's.
         """
         versions = result.get("supportedVersions")
         self._is_modern = self._is_modern or (isinstance(versions, list) and LATEST in versions)
         if self._is_modern and "resultType" not in result:
             if not self._has_warned:
                 _log.warning(
-                    "An MCP server leaves out resultType, which %s demands: its results count as whole", LATEST
+                    "An MCP server leaves out resultType, which %s demands: its results count as "
+                    "whole",
+                    LATEST,
                 )
             self._has_warned = True
             result["resultType"] = "complete"

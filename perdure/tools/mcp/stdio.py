@@ -1,4 +1,5 @@
-"""Runs an MCP server as a process, and exchanges messages over its standard input and output, one per line.
+"""Runs an MCP server as a process, and exchanges messages over its standard input and output, one
+per line.
 
 The SDK's own transport reads lines of any length, and gives a server this process's stderr.
 """
@@ -30,20 +31,28 @@ ENDING_SECONDS = 1.5
 _log = get_logger("perdure.tools.mcp")
 
 Incoming = MemoryObjectSendStream[SessionMessage | Exception]
-Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
+Streams = tuple[
+    MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]
+]
 
 
 class ProgramFiles:
-    """The files in a server's command line, in their state at creation; none for a server at a URL."""
+    """The files in a server's command line, in their state at creation; none for a server at a
+    URL.
+    """
 
     def __init__(self, server: Server) -> None:
-        words = [shutil.which(server.command) or server.command, *server.args] if server.command else []
+        words = (
+            [shutil.which(server.command) or server.command, *server.args] if server.command else []
+        )
         paths = (os.path.join(server.cwd or "", word) for word in words)
         self._stamps = {path: stamp for path in paths if (stamp := _stamp(path))}
 
     @property
     def have_changed(self) -> bool:
-        """Return whether one of them has been replaced since; a missing one may be about to appear."""
+        """Return whether one of them has been replaced since; a missing one may be about to
+        appear.
+        """
         return any(_stamp(path) not in (None, stamp) for path, stamp in self._stamps.items())
 
 
@@ -84,11 +93,17 @@ class ServerProcess:
         if self._why or self._process is None or self._process.returncode is None:
             return self._why
         code = self._process.returncode
-        return f"its process was killed by signal {-code}" if code < 0 else f"its process ended with exit code {code}"
+        return (
+            f"its process was killed by signal {-code}"
+            if code < 0
+            else f"its process ended with exit code {code}"
+        )
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[Streams]:
-        """Start the process, and end it after the block. Raises OSError or ValueError if it can't be started."""
+        """Start the process, and end it after the block. Raises OSError or ValueError if it can't
+        be started.
+        """
         server = self._server
         process = await asyncio.create_subprocess_exec(
             server.command,
@@ -116,7 +131,8 @@ class ServerProcess:
             for stream in (incoming, outgoing, to_session, from_session):
                 stream.close()
             self._is_heard = False
-            # This continues even if the current task is cancelled: the process must not outlive the worker.
+            # This continues even if the current task is cancelled: the process must not outlive the
+            # worker.
             ending = asyncio.create_task(_end(process))
             with anyio.CancelScope(shield=True):
                 await asyncio.shield(ending)
@@ -169,7 +185,9 @@ class ServerProcess:
         await to_session.send(SessionMessage(message))
 
     async def _write(
-        self, process: asyncio.subprocess.Process, from_session: MemoryObjectReceiveStream[SessionMessage]
+        self,
+        process: asyncio.subprocess.Process,
+        from_session: MemoryObjectReceiveStream[SessionMessage],
     ) -> None:
         assert process.stdin is not None
         with suppress(anyio.ClosedResourceError, ConnectionError):

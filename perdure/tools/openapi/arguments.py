@@ -1,4 +1,6 @@
-"""Flattens all inputs of an operation into one set of arguments: parameters of every place, and the body."""
+"""Flattens all inputs of an operation into one set of arguments: parameters of every place, and the
+body.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,15 @@ _NOT_ARGUMENTS = re.compile(
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _JSON = "application/json"
-_PLAIN_OBJECT = {"type", "properties", "required", "title", "description", "additionalProperties", "format"}
+_PLAIN_OBJECT = {
+    "type",
+    "properties",
+    "required",
+    "title",
+    "description",
+    "additionalProperties",
+    "format",
+}
 _MAX_PARTS = 8
 """Levels of nested `allOf`."""
 _MEDIA = ("json", "application/x-www-form-urlencoded", "multipart/form-data", "text/", "")
@@ -46,8 +56,8 @@ class Arguments:
         self._properties: JsonObject = {}
         self._required: list[str] = []
         self._together: dict[str, list[str]] = {}
-        """Argument → the arguments that it requires: the required properties of an optional body, once it is
-        present.
+        """Argument → the arguments that it requires: the required properties of an optional body,
+        once it is present.
         """
         self.parameters: list[Parameter] = []
         self.body: Body | None = None
@@ -63,10 +73,11 @@ class Arguments:
         return self._writer.complete(schema)
 
     def add_parameters(self, declared: Iterable[Located], keys: frozenset[tuple[str, str]]) -> None:
-        """Add parameters, in the order of path, query, header, cookie; `keys` are places and names of keys.
+        """Add parameters, in the order of path, query, header, cookie; `keys` are places and names
+        of keys.
 
-        Of two parameters with one name in different places, the later one becomes `PLACE_NAME`. Raises
-        SpecificationError.
+        Of two parameters with one name in different places, the later one becomes `PLACE_NAME`.
+        Raises SpecificationError.
         """
         order = list(_STYLES)
         known = [(value, base) for value, base in declared if _place(value) in order]
@@ -74,12 +85,16 @@ class Arguments:
             place, name = _place(value), as_text(value.get("name"), "a parameter's name")
             if place == "header" and name.lower() == IDEMPOTENCY_KEY:
                 self.key_header = name
-            elif (place, name.lower()) not in keys and not (place == "header" and _NOT_ARGUMENTS.fullmatch(name)):
+            elif (place, name.lower()) not in keys and not (
+                place == "header" and _NOT_ARGUMENTS.fullmatch(name)
+            ):
                 self._add_parameter(value, base, place, name)
 
     def _add_parameter(self, value: JsonView, base: str, place: Any, name: str) -> None:
         if place in ("header", "cookie") and not _TOKEN.fullmatch(name):
-            raise SpecificationError(f"the {place} parameter {name!r} has a name that no {place} can have")
+            raise SpecificationError(
+                f"the {place} parameter {name!r} has a name that no {place} can have"
+            )
         schema, media = value.get("schema"), None
         if isinstance(value.get("content"), Mapping) and value["content"]:
             media, content = next(iter(value["content"].items()))
@@ -87,7 +102,9 @@ class Arguments:
         style = as_text(value.get("style"), f"the style of {name!r}", _STYLES[place][0])
         if style not in _STYLES[place]:
             expected = ", ".join(_STYLES[place])
-            raise SpecificationError(f"the {place} parameter {name!r} has style {style!r}. Expected one of {expected}")
+            raise SpecificationError(
+                f"the {place} parameter {name!r} has style {style!r}. Expected one of {expected}"
+            )
         argument = self._unused_name(name, place)
         self.parameters.append(
             Parameter(
@@ -102,10 +119,15 @@ class Arguments:
         )
         converted = self._writer.convert({} if schema is None else schema, base)
         is_required = place == "path" or value.get("required") is True
-        self._add(argument, _with_description(converted, value.get("description")), is_required=is_required)
+        self._add(
+            argument,
+            _with_description(converted, value.get("description")),
+            is_required=is_required,
+        )
 
     def add_body(self, declared: JsonView, base: str) -> None:
-        """Add the request's body: its properties, unless another argument has one of their names, else `body`.
+        """Add the request's body: its properties, unless another argument has one of their names,
+        else `body`.
 
         Raises SpecificationError.
         """
@@ -113,7 +135,8 @@ class Arguments:
         media, value = _chosen_media(content)
         value = as_map(value, f"the request body's content {media!r}")
         is_required = declared.get("required") is True
-        # Before its references become definitions: only a plain object's properties can become arguments.
+        # Before its references become definitions: only a plain object's properties can become
+        # arguments.
         schema, where = self._writer.follow(value.get("schema", {}), base)
         fields = self._fields(media, schema, where, as_map(value.get("encoding"), "encoding"))
         converted = self._union(schema, where) if "json" in media else None
@@ -123,7 +146,9 @@ class Arguments:
             self.body = Body(media=media, properties=names, fields=fields)
             needed = converted.get("required", [])
             for name in names:
-                self._add(name, converted["properties"][name], is_required=is_required and name in needed)
+                self._add(
+                    name, converted["properties"][name], is_required=is_required and name in needed
+                )
                 if not is_required and (others := [each for each in needed if each != name]):
                     self._together[name] = others
             return
@@ -132,16 +157,22 @@ class Arguments:
         self.body = Body(media=media, argument=argument, fields=fields, is_binary=is_binary)
         text = as_text(declared.get("description"), "the request body's description")
         described = _with_description(converted or {"type": _kind_of(media)}, text)
-        self._add(argument, _of_base64(described, "the body") if is_binary else described, is_required=is_required)
+        self._add(
+            argument,
+            _of_base64(described, "the body") if is_binary else described,
+            is_required=is_required,
+        )
 
     def _union(self, schema: Any, base: str, depth: int = 0) -> JsonObject | None:
-        """Return the schema with the parts of its `allOf` merged into one object; None unless they are plain
-        objects.
+        """Return the schema with the parts of its `allOf` merged into one object; None unless they
+        are plain objects.
         """
         schema, base = self._writer.follow(schema, base)
         if not isinstance(schema, Mapping) or depth > _MAX_PARTS:
             return None
-        merged = self._writer.convert({key: value for key, value in schema.items() if key != "allOf"}, base)
+        merged = self._writer.convert(
+            {key: value for key, value in schema.items() if key != "allOf"}, base
+        )
         for each in as_list(schema.get("allOf"), "allOf"):
             part = self._union(each, base, depth + 1)
             if part is None or part.keys() - _PLAIN_OBJECT or "additionalProperties" in part:
@@ -154,7 +185,9 @@ class Arguments:
             merged |= {"required": required} if required else {}
         return merged
 
-    def _fields(self, media: str, schema: Any, base: str, encoding: JsonView) -> dict[str, FormField]:
+    def _fields(
+        self, media: str, schema: Any, base: str, encoding: JsonView
+    ) -> dict[str, FormField]:
         if not _is_form(media) or not isinstance(schema, Mapping):
             return {}
         fields: dict[str, FormField] = {}
@@ -214,7 +247,10 @@ def _chosen_media(content: JsonView) -> tuple[str, Any]:
     """Return the media type for the body, and its entry in the specification."""
     if not content:
         raise SpecificationError("the request body has no content")
-    known = {name.partition(";")[0].strip().lower(): content[name] for name in sorted(content, key=_JSON.__ne__)}
+    known = {
+        name.partition(";")[0].strip().lower(): content[name]
+        for name in sorted(content, key=_JSON.__ne__)
+    }
     for kind in _MEDIA:
         for name, value in known.items():
             if kind in name or (kind == "json" and name in ("*/*", "application/*")):
@@ -227,7 +263,13 @@ def _is_form(media: str) -> bool:
 
 
 def _is_text(media: str) -> bool:
-    return "json" in media or "xml" in media or "yaml" in media or media.startswith("text/") or _is_form(media)
+    return (
+        "json" in media
+        or "xml" in media
+        or "yaml" in media
+        or media.startswith("text/")
+        or _is_form(media)
+    )
 
 
 def _kind_of(media: str) -> str:

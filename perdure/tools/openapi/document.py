@@ -18,7 +18,8 @@ from ...json_types import JsonObject, JsonView
 MAX_BYTES = 16 * 2**20
 """Limit for all documents of one specification."""
 MAX_VALUES = 500_000
-"""Limit for one document, and for all documents of one specification: a value takes some hundred bytes of memory."""
+"""Limit for one document, and for all documents of one specification: a value takes some hundred
+bytes of memory."""
 MAX_DOCUMENTS = 64
 """The specification's own document included."""
 _MAX_REFERENCES = 32
@@ -31,7 +32,9 @@ class SpecificationError(ValueError):
 
 
 def read_document(text: str, name: str) -> Any:
-    """Return the value of a JSON or YAML text; `name` is its name in messages. Raises SpecificationError."""
+    """Return the value of a JSON or YAML text; `name` is its name in messages. Raises
+    SpecificationError.
+    """
     from ...prompty.asset_file import read_yaml
 
     try:
@@ -74,14 +77,17 @@ class Documents:
     """A specification, and the documents that it refers to, by their URIs."""
 
     def __init__(self, uri: str, content: Any) -> None:
-        """`content` is the specification's. Raises SpecificationError for a value that is not an OpenAPI document."""
+        """`content` is the specification's. Raises SpecificationError for a value that is not an
+        OpenAPI document.
+        """
         self.uri = uri
         self.root = as_map(content, "the document")
         version = self.root.get("openapi")
         if not isinstance(version, str) or not re.match(r"3\.\d", version):
             found = _SWAGGER if "swagger" in self.root else f"its `openapi` is {version!r:.40}"
             raise SpecificationError(
-                f"the document is not an OpenAPI 3 specification: {found}. Expected `openapi: 3.x.y`"
+                f"the document is not an OpenAPI 3 specification: {found}. Expected `openapi: "
+                "3.x.y`"
             )
         self.is_30 = version.startswith("3.0")
         self._content: JsonObject = {uri: self.root}
@@ -97,31 +103,45 @@ class Documents:
         """
         missing = sorted(self._referred_uris - self._content.keys() - self._unreadable.keys())
         if len(self._content) + len(missing) > MAX_DOCUMENTS:
-            raise SpecificationError(f"the document refers to more than {MAX_DOCUMENTS} others: bundle them into one")
+            raise SpecificationError(
+                f"the document refers to more than {MAX_DOCUMENTS} others: bundle them into one"
+            )
         return missing
 
     def add(self, uri: str, content: Any) -> None:
-        """Add a referenced document. Raises SpecificationError if all documents together have too many values."""
+        """Add a referenced document. Raises SpecificationError if all documents together have too
+        many values.
+        """
         self._values += values_in(content)
         if self._values > MAX_VALUES:
             raise SpecificationError(
-                f"the documents have more than {MAX_VALUES:,} values together: split the specification"
+                f"the documents have more than {MAX_VALUES:,} values together: split the "
+                "specification"
             )
         self._content[uri] = content
         self._referred_uris.update(_referred_uris(content, uri))
 
     def give_up(self, uri: str, why: str) -> None:
-        """Record why a document is unavailable: an error only if an offered operation refers to it."""
+        """Record why a document is unavailable: an error only if an offered operation refers to
+        it.
+        """
         self._unreadable[uri] = why
 
     def resolve(self, reference: str, base: str) -> tuple[Any, str]:
-        """Return the target of a `$ref` in the document `base`, and its URI. Raises SpecificationError."""
+        """Return the target of a `$ref` in the document `base`, and its URI. Raises
+        SpecificationError.
+        """
         uri = urljoin(base, reference)
         document = urldefrag(uri).url
         if document in self._unreadable:
-            raise SpecificationError(f"`$ref: {reference}` can't be followed: {self._unreadable[document]}")
+            raise SpecificationError(
+                f"`$ref: {reference}` can't be followed: {self._unreadable[document]}"
+            )
         if self._registry is None:
-            pairs = ((name, DRAFT202012.create_resource(content)) for name, content in self._content.items())
+            pairs = (
+                (name, DRAFT202012.create_resource(content))
+                for name, content in self._content.items()
+            )
             self._registry = Registry[Any]().with_resources(pairs)
         try:
             return self._registry.resolver().lookup(uri).contents, uri
@@ -129,8 +149,8 @@ class Documents:
             raise SpecificationError(f"`$ref: {reference}` leads nowhere") from None
 
     def follow(self, value: Any, base: str) -> tuple[Any, str]:
-        """Return the value with a `$ref` replaced by its target, and the URI of its document. Raises
-        SpecificationError.
+        """Return the value with a `$ref` replaced by its target, and the URI of its document.
+        Raises SpecificationError.
         """
         for _ in range(_MAX_REFERENCES):
             reference = value.get("$ref") if isinstance(value, Mapping) else None
@@ -183,7 +203,9 @@ def as_list(value: Any, what: str) -> list[Any]:
 
 
 def as_text(value: Any, what: str, default: str = "") -> str:
-    """Return the value, `default` for None. Raises SpecificationError for a value that is not a string."""
+    """Return the value, `default` for None. Raises SpecificationError for a value that is not a
+    string.
+    """
     if value is None:
         return default
     if not isinstance(value, str):

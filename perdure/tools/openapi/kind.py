@@ -1,4 +1,6 @@
-"""`kind: openapi`: the operations of an HTTP API with an OpenAPI 3 specification, as functions for the model."""
+"""`kind: openapi`: the operations of an HTTP API with an OpenAPI 3 specification, as functions for
+the model.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ from .sources import as_text, from_text, is_url, offerings_at, offerings_in_file
 DISCOVERY_SECONDS = 20.0
 """For the specification and all documents it refers to."""
 MAX_READ_BYTES = 4 * 2**20
-"""Limit for one answer, decompressed. The limits of tool results, which are lower, bound what the model sees."""
+"""Limit for one answer, decompressed. The limits of tool results, which are lower, bound what the
+model sees."""
 MAX_EXCERPT = 4000
 """Characters of an error's body."""
 _SHORTEST_SECRET = 4
@@ -61,7 +64,9 @@ class OpenApiKind(ToolKind):
             return ()
         found = list(option_problems(tool.options))
         if not (tool.specification or tool.recorded):
-            found.append("specification is missing. Expected the URL of an OpenAPI document, or a path")
+            found.append(
+                "specification is missing. Expected the URL of an OpenAPI document, or a path"
+            )
         if tool.recorded:
             try:
                 from_text(tool.recorded)
@@ -80,7 +85,9 @@ class OpenApiKind(ToolKind):
         try:
             offered = offerings_in_file(path, folder, getattr(tool, "options", None) or {})
             for each in offered:
-                _checked_base(Operation.model_validate(each.details), getattr(tool, "connection", None), OPEN)
+                _checked_base(
+                    Operation.model_validate(each.details), getattr(tool, "connection", None), OPEN
+                )
         except (SpecificationError, LoadError) as error:
             return [str(error)]
         return ()
@@ -116,7 +123,9 @@ class OpenApiKind(ToolKind):
             connection = self._connection(call.tool)
             base = _checked_base(operation, connection, call.limits)
             credentials = credentials_for(operation, await self._keys(connection))
-            request = request_of(operation, base, call.arguments, credentials, call.context.idempotency_key)
+            request = request_of(
+                operation, base, call.arguments, credentials, call.context.idempotency_key
+            )
             answer = await self._http.send(request, limit=MAX_READ_BYTES)
         except Unfit as error:
             text = f"Error: Invalid arguments for tool '{call.name}': {error}"
@@ -134,7 +143,9 @@ class OpenApiKind(ToolKind):
         """Close the connections to servers."""
         await self._http.close()
 
-    async def _offerings(self, tool: OpenApiTool, connection: Connection | None, asking: Asking) -> Sequence[Offering]:
+    async def _offerings(
+        self, tool: OpenApiTool, connection: Connection | None, asking: Asking
+    ) -> Sequence[Offering]:
         specification, options = tool.specification or "", tool.options or {}
         if tool.recorded:
             return from_text(tool.recorded)
@@ -145,8 +156,10 @@ class OpenApiKind(ToolKind):
         folder = loaded_from(asking.agent).base_dir or asking.prompt_root
         if folder is None:
             raise SpecificationError(
-                f"there was no file {specification!r} beside the agent's file where the run was started, and this "
-                "worker has no prompt_root to look in: start the run where the file is, or create_worker(prompt_root=…)"
+                f"there was no file {specification!r} beside the agent's file where the run was "
+                "started, and this "
+                "worker has no prompt_root to look in: start the run where the file is, or "
+                "create_worker(prompt_root=…)"
             )
         return await asyncio.to_thread(offerings_in_file, specification, Path(folder), options)
 
@@ -157,7 +170,8 @@ class OpenApiKind(ToolKind):
         found = self._connections.get(connection.name or "")
         if found is None:
             raise SpecificationError(
-                f"this worker has no connection {connection.name!r}: give it one, create_worker(tool_kinds="
+                f"this worker has no connection {connection.name!r}: give it one, "
+                "create_worker(tool_kinds="
                 f"{{'openapi': OpenApiKind(connections={{{connection.name!r}: …}})}})"
             )
         return found
@@ -167,8 +181,12 @@ class OpenApiKind(ToolKind):
             return Keys.of(connection, await self._tokens.token(connection))
         return Keys.of(connection)
 
-    async def _keys_for(self, specification: str, connection: Connection | None) -> RequestCredentials:
-        """Return the tool's key for the specification itself, if that is on the server named by the connection."""
+    async def _keys_for(
+        self, specification: str, connection: Connection | None
+    ) -> RequestCredentials:
+        """Return the tool's key for the specification itself, if that is on the server named by the
+        connection.
+        """
         endpoint = connection.endpoint if connection else None
         if not endpoint or origin_of(endpoint) != origin_of(specification):
             return RequestCredentials()
@@ -178,7 +196,9 @@ class OpenApiKind(ToolKind):
 
 
 def _checked_base(operation: Operation, connection: Connection | None, limits: WorkerLimits) -> str:
-    """Return the server of an operation. Raises SpecificationError for one that may not be called."""
+    """Return the server of an operation. Raises SpecificationError for one that may not be
+    called.
+    """
     endpoint = connection.endpoint if connection else None
     base = base_url(endpoint, operation.server, operation.source)
     has_key = connection is not None and bool(Keys.of(connection) or connection.kind == "oauth")
@@ -194,12 +214,18 @@ def _offer_error(tool: OpenApiTool, why: str) -> str:
     return f"{named}: {why}" if named and not why.startswith(named) else why
 
 
-def _result_of(answer: HttpAnswer, operation: Operation, name: str, secrets: Iterable[str]) -> ToolResult:
-    """Return the result of a call: the body of a success, or the text of an error. Sent keys are removed."""
+def _result_of(
+    answer: HttpAnswer, operation: Operation, name: str, secrets: Iterable[str]
+) -> ToolResult:
+    """Return the result of a call: the body of a success, or the text of an error. Sent keys are
+    removed.
+    """
     clean = _secret_remover(secrets)
     if not answer.is_success:
         text = clean(_refusal(answer, operation))
-        return _failure(name, text, kind=f"http_{answer.status}", outcome_unknown=answer.outcome_unknown)
+        return _failure(
+            name, text, kind=f"http_{answer.status}", outcome_unknown=answer.outcome_unknown
+        )
     if not answer.body:
         return ToolResult.of_text(clean(_text_without_body(answer)))
     if not _is_text(answer):
@@ -222,7 +248,11 @@ def _failure(name: str, text: str, *, kind: str, outcome_unknown: bool = False) 
 
 def _refusal(answer: HttpAnswer, operation: Operation) -> str:
     said = f"{operation.title} answered {answer.status} {answer.reason}".strip()
-    body = _text(answer).strip() if _is_text(answer) else f"({len(answer.body):,} bytes of {answer.media})"
+    body = (
+        _text(answer).strip()
+        if _is_text(answer)
+        else f"({len(answer.body):,} bytes of {answer.media})"
+    )
     if len(body) > MAX_EXCERPT:
         body = body[:MAX_EXCERPT] + " …"
     return f"{said}: {body}" if body else said
@@ -237,7 +267,10 @@ def _text_without_body(answer: HttpAnswer) -> str:
 
 def _media_result(answer: HttpAnswer, name: str) -> ToolResult:
     if not answer.is_whole:
-        text = f"the answer is {answer.media} of more than {MAX_READ_BYTES:,} bytes, which is too large for a result"
+        text = (
+            f"the answer is {answer.media} of more than {MAX_READ_BYTES:,} bytes, which is too "
+            "large for a result"
+        )
         return _failure(name, text, kind="too_large", outcome_unknown=True)
     fields: JsonObject = {
         "source": base64.b64encode(answer.body).decode(),
@@ -255,7 +288,9 @@ def _is_text(answer: HttpAnswer) -> bool:
 
 
 def _text(answer: HttpAnswer) -> str:
-    return answer.body.decode(charset_in(str(answer.headers.get("content-type", ""))), errors="replace")
+    return answer.body.decode(
+        charset_in(str(answer.headers.get("content-type", ""))), errors="replace"
+    )
 
 
 def _is_json(text: str) -> bool:
@@ -268,7 +303,9 @@ def _is_json(text: str) -> bool:
 
 def _secret_remover(secrets: Iterable[str]) -> Callable[[str], str]:
     """Return a function that removes the keys from a text."""
-    known = sorted({each for each in secrets if len(each) >= _SHORTEST_SECRET}, key=len, reverse=True)
+    known = sorted(
+        {each for each in secrets if len(each) >= _SHORTEST_SECRET}, key=len, reverse=True
+    )
 
     def clean(text: str) -> str:
         for each in known:

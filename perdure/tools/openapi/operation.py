@@ -1,4 +1,6 @@
-"""One operation of an HTTP API: turns a call's arguments into a request. Recorded with the offered function."""
+"""One operation of an HTTP API: turns a call's arguments into a request. Recorded with the offered
+function.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ class Parameter(Exchanged):
     reserved: bool = False
     """Whether characters with a meaning in a URL are left unquoted (`allowReserved`)."""
     media: str | None = None
-    """The media type of the value, for a parameter with `content`; such a parameter has no style."""
+    """The media type of the value, for a parameter with `content`; such a parameter has no
+    style."""
 
 
 class FormField(Exchanged):
@@ -46,7 +49,8 @@ class Body(Exchanged):
     media: str
     """Its media type."""
     argument: str | None = None
-    """The argument that is the whole body; None if properties of the body are separate arguments."""
+    """The argument that is the whole body; None if properties of the body are separate
+    arguments."""
     properties: list[str] = []
     """The arguments that are properties of the body."""
     fields: dict[str, FormField] = {}
@@ -81,7 +85,8 @@ class Operation(Exchanged):
     parameters: list[Parameter] = []
     body: Body | None = None
     security: list[list[Scheme]] | None = None
-    """Alternatives, each with all its required keys; None if the specification does not mention keys."""
+    """Alternatives, each with all its required keys; None if the specification does not mention
+    keys."""
     accept: str = "*/*"
     key_header: str | None = None
     """The header for the call's idempotency key, if the operation declares one."""

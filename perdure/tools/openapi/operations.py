@@ -1,4 +1,6 @@
-"""The operations of a specification as functions, and the choice of those that a tool offers (`options`)."""
+"""The operations of a specification as functions, and the choice of those that a tool offers
+(`options`).
+"""
 
 from __future__ import annotations
 
@@ -56,11 +58,16 @@ class Selection:
     @classmethod
     def of(cls, options: JsonView) -> Selection:
         """Return the filter in valid `options`."""
-        return cls(*(frozenset(_usual_spelling(each) for each in options.get(name) or ()) for name in _FILTERS))
+        return cls(
+            *(
+                frozenset(_usual_spelling(each) for each in options.get(name) or ())
+                for name in _FILTERS
+            )
+        )
 
     def apply(self, found: Sequence[OperationNames]) -> list[int]:
-        """Return the indexes of the offered ones. Raises SpecificationError for an unknown name, and for too many or
-        none.
+        """Return the indexes of the offered ones. Raises SpecificationError for an unknown name,
+        and for too many or none.
         """
         names = sorted({name for each in found for name in each.names})
         tags = sorted({tag for each in found for tag in each.tags})
@@ -71,14 +78,20 @@ class Selection:
             for name in sorted(asked - set(known)):
                 there = ", ".join(known[:20]) + (" …" if len(known) > 20 else "")
                 hint = did_you_mean(name, known)
-                raise SpecificationError(f"the specification has no {what} {name!r}{hint}; there: {there or 'none'}")
+                raise SpecificationError(
+                    f"the specification has no {what} {name!r}{hint}; there: {there or 'none'}"
+                )
         chosen = [index for index, each in enumerate(found) if self._takes(each)]
         is_filtered = bool(self.operations or self.tags or self.exclude)
         limit = MAX_OPERATIONS if is_filtered else MAX_UNFILTERED
         if len(chosen) > limit:
-            raise SpecificationError(f"{len(chosen)} operations are too many for a model, at most {limit}: {_HOW}")
+            raise SpecificationError(
+                f"{len(chosen)} operations are too many for a model, at most {limit}: {_HOW}"
+            )
         if not chosen:
-            raise SpecificationError(f"no operation is left to offer, of {len(found)} in the specification: {_HOW}")
+            raise SpecificationError(
+                f"no operation is left to offer, of {len(found)} in the specification: {_HOW}"
+            )
         return chosen
 
     def _takes(self, each: OperationNames) -> bool:
@@ -107,7 +120,9 @@ def option_problems(options: Any) -> Iterator[str]:
             hint = did_you_mean(name, OPTIONS)
             yield f"options.{name} means nothing here{hint}. Expected one of {', '.join(OPTIONS)}"
         elif name == "variables":
-            if not (isinstance(value, Mapping) and all(isinstance(each, str) for each in value.values())):
+            if not (
+                isinstance(value, Mapping) and all(isinstance(each, str) for each in value.values())
+            ):
                 yield f"options.variables must be a map of strings, got {value!r:.60}"
         elif not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
             yield f"options.{name} must be a list of strings, got {value!r:.60}"
@@ -137,15 +152,23 @@ class Found:
 
     @property
     def sent_path(self) -> str:
-        """Return it without its fragment, with which a document distinguishes operations on one path."""
+        """Return it without its fragment, with which a document distinguishes operations on one
+        path.
+        """
         return self.path.partition("#")[0]
 
     @property
     def filter_names(self) -> OperationNames:
         """Return its names for filters. Raises SpecificationError."""
-        tags = [tag for tag in as_list(self.value.get("tags"), f"the tags of {self.title}") if isinstance(tag, str)]
+        tags = [
+            tag
+            for tag in as_list(self.value.get("tags"), f"the tags of {self.title}")
+            if isinstance(tag, str)
+        ]
         return OperationNames(
-            self.title, as_text(self.value.get("operationId"), f"the operationId of {self.title}"), tags
+            self.title,
+            as_text(self.value.get("operationId"), f"the operationId of {self.title}"),
+            tags,
         )
 
 
@@ -182,7 +205,9 @@ def offerings_of(
         offerings.append(offering)
         size += len(json.dumps([offering.parameters, offering.details]))
         if size > MAX_OFFERED_BYTES:
-            raise SpecificationError("the operations have more than 900 KiB of schemas: offer fewer, by `options`")
+            raise SpecificationError(
+                "the operations have more than 900 KiB of schemas: offer fewer, by `options`"
+            )
     return offerings
 
 
@@ -201,12 +226,19 @@ def _offering_of(found: Found, here: _Surroundings, taken: set[str]) -> Offering
     _require_path(found.sent_path)
     security = _security(found, here)
     arguments = Arguments(SchemaWriter(documents))
-    keys = frozenset((key.place, key.name.lower()) for each in security or () for key in each if key.kind == "apiKey")
+    keys = frozenset(
+        (key.place, key.name.lower())
+        for each in security or ()
+        for key in each
+        if key.kind == "apiKey"
+    )
     arguments.add_parameters(_parameters(found, documents), keys)
     if found.value.get("requestBody") is not None:
         body, base = documents.follow(found.value["requestBody"], found.base)
         arguments.add_body(as_map(body, "the request body"), base)
-    _require_filled(found.sent_path, {each.name for each in arguments.parameters if each.place == "path"})
+    _require_filled(
+        found.sent_path, {each.name for each in arguments.parameters if each.place == "path"}
+    )
     operation = Operation(
         method=found.method,
         path=found.sent_path,
@@ -230,9 +262,13 @@ def _offering_of(found: Found, here: _Surroundings, taken: set[str]) -> Offering
 
 def _require_path(path: str) -> None:
     if not path.startswith("/") or re.search(r"[\s?\\\x00-\x1f\x7f]", path):
-        raise SpecificationError(f"the path {path!r} can't be called: expected `/`, then no blank, `?` or `\\`")
+        raise SpecificationError(
+            f"the path {path!r} can't be called: expected `/`, then no blank, `?` or `\\`"
+        )
     if any(segment in (".", "..") for segment in path.split("/")):
-        raise SpecificationError(f"the path {path!r} leads elsewhere: `.` and `..` are not followed")
+        raise SpecificationError(
+            f"the path {path!r} leads elsewhere: `.` and `..` are not followed"
+        )
 
 
 def _require_filled(path: str, names: set[str]) -> None:
@@ -273,8 +309,15 @@ def _security(found: Found, here: _Surroundings) -> list[list[Scheme]] | None:
 
 
 def _scheme(id: str, schemes: JsonView, documents: Documents) -> Scheme:
-    value = as_map(documents.follow(schemes.get(id), documents.uri)[0], f"the security scheme {id!r}")
-    match value.get("type"), str(value.get("scheme", "")).lower(), value.get("in"), value.get("name"):
+    value = as_map(
+        documents.follow(schemes.get(id), documents.uri)[0], f"the security scheme {id!r}"
+    )
+    match (
+        value.get("type"),
+        str(value.get("scheme", "")).lower(),
+        value.get("in"),
+        value.get("name"),
+    ):
         case "apiKey", _, ("header" | "query" | "cookie") as place, str(name):
             return Scheme(id=id, kind="apiKey", place=place, name=name)
         case "http", ("basic" | "bearer") as kind, _, _:
@@ -292,11 +335,17 @@ def _accept(found: Found, documents: Documents) -> str:
             answer = as_map(documents.follow(written, found.base)[0], "a response")
             media |= dict.fromkeys(as_map(answer.get("content"), "a response's content"))
     fit = [each for each in media if re.fullmatch(r"[\w.+*-]+/[\w.+*-]+", each)]
-    return ", ".join([*sorted(fit, key=lambda each: "json" not in each)[:8], "*/*;q=0.1"]) if fit else "*/*"
+    return (
+        ", ".join([*sorted(fit, key=lambda each: "json" not in each)[:8], "*/*;q=0.1"])
+        if fit
+        else "*/*"
+    )
 
 
 def _unused_name(found: Found, taken: set[str]) -> str:
-    """Return the operationId, or method and path, as models may write it: letters, digits, `_` and `-`, at most 64."""
+    """Return the operationId, or method and path, as models may write it: letters, digits, `_` and
+    `-`, at most 64.
+    """
     wanted = found.filter_names.id or found.title
     plain = re.sub(r"[^A-Za-z0-9_-]+", "_", wanted).strip("_")[:64] or "operation"
     name, number = plain, 1
@@ -307,7 +356,10 @@ def _unused_name(found: Found, taken: set[str]) -> str:
 
 
 def _description(found: Found) -> str:
-    said = [as_text(found.value.get(key), f"the {key} of {found.title}").strip() for key in ("summary", "description")]
+    said = [
+        as_text(found.value.get(key), f"the {key} of {found.title}").strip()
+        for key in ("summary", "description")
+    ]
     texts = [each for index, each in enumerate(said) if each and each not in said[:index]]
     if found.value.get("deprecated") is True:
         texts.append("(Deprecated.)")

@@ -1,4 +1,6 @@
-"""Makes the HTTP request of one call: parameters in OpenAPI's styles and the body, confined to the server's paths."""
+"""Makes the HTTP request of one call: parameters in OpenAPI's styles and the body, confined to the
+server's paths.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ Pair = tuple[str, str]
 Quote = Callable[[str], str]
 
 _RESERVED = ":/?@!$'()*,;"
-"""Left unquoted by `allowReserved`: without characters that end a value (`&`, `#`) or differ in a query (`+`, `=`)."""
+"""Left unquoted by `allowReserved`: without characters that end a value (`&`, `#`) or differ in a
+query (`+`, `=`)."""
 _BETWEEN = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
 
@@ -34,14 +37,18 @@ def quote_but_reserved(text: str) -> str:
 
 
 def text_of(value: Any) -> str:
-    """Return a value as text: a string unchanged, true and false, numbers and structures as in JSON, null as ""."""
+    """Return a value as text: a string unchanged, true and false, numbers and structures as in
+    JSON, null as "".
+    """
     if isinstance(value, str):
         return value
     return "" if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def simple_text(value: Any, *, explode: bool, quote: Quote = quote_all) -> str:
-    """Format a value for a path or a header: `blue,black`, `R,100,G,200`, and exploded `R=100,G=200`."""
+    """Format a value for a path or a header: `blue,black`, `R,100,G,200`, and exploded
+    `R=100,G=200`.
+    """
     return ",".join(_items(value, explode=explode, quote=quote))
 
 
@@ -51,7 +58,9 @@ def label(value: Any, *, explode: bool) -> str:
 
 
 def matrix(name: str, value: Any, *, explode: bool) -> str:
-    """Format a value for a path: `;color=blue,black`, and exploded `;color=blue;color=black`, `;R=100;G=200`."""
+    """Format a value for a path: `;color=blue,black`, and exploded `;color=blue;color=black`,
+    `;R=100;G=200`.
+    """
     name = quote_all(name)
     if isinstance(value, dict) and explode:
         return "".join(f";{item}" for item in _items(value, explode=True, quote=quote_all))
@@ -61,14 +70,20 @@ def matrix(name: str, value: Any, *, explode: bool) -> str:
     return f";{name}={text}" if text else f";{name}"
 
 
-def query_pairs(name: str, value: Any, *, style: str, explode: bool, quote: Quote = quote_all) -> list[Pair]:
-    """Return the quoted names and values in a query, for the styles form, spaceDelimited, pipeDelimited and
-    deepObject.
+def query_pairs(
+    name: str, value: Any, *, style: str, explode: bool, quote: Quote = quote_all
+) -> list[Pair]:
+    """Return the quoted names and values in a query, for the styles form, spaceDelimited,
+    pipeDelimited and deepObject.
     """
     if style == "deepObject" and isinstance(value, dict | list):
         return list(_deep(quote_all(name), value, quote))
     if isinstance(value, dict) and explode:
-        return [(quote_all(key), quote(text_of(each))) for key, each in value.items() if each is not None]
+        return [
+            (quote_all(key), quote(text_of(each)))
+            for key, each in value.items()
+            if each is not None
+        ]
     if isinstance(value, list) and explode:
         return [(quote_all(name), quote(text_of(each))) for each in value]
     between = _BETWEEN.get(style, ",")
@@ -77,8 +92,14 @@ def query_pairs(name: str, value: Any, *, style: str, explode: bool, quote: Quot
 
 def _items(value: Any, *, explode: bool, quote: Quote) -> list[str]:
     if isinstance(value, dict):
-        pairs = [(quote(key), quote(text_of(each))) for key, each in value.items() if each is not None]
-        return [f"{key}={text}" for key, text in pairs] if explode else [part for pair in pairs for part in pair]
+        pairs = [
+            (quote(key), quote(text_of(each))) for key, each in value.items() if each is not None
+        ]
+        return (
+            [f"{key}={text}" for key, text in pairs]
+            if explode
+            else [part for pair in pairs for part in pair]
+        )
     if isinstance(value, list):
         return [quote(text_of(each)) for each in value]
     return [quote(text_of(value))]
@@ -104,7 +125,9 @@ class Unfit(ValueError):
 
 
 def content_of(body: Body, arguments: JsonView) -> Content:
-    """Return the body made of the arguments; none for an optional body without arguments. Raises Unfit."""
+    """Return the body made of the arguments; none for an optional body without arguments. Raises
+    Unfit.
+    """
     value: Any
     if body.argument is None:
         value = {name: arguments[name] for name in body.properties if name in arguments}
@@ -115,12 +138,18 @@ def content_of(body: Body, arguments: JsonView) -> Content:
     else:
         return Content()
     if _is_json(body.media):
-        return Content(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(), body.media)
+        return Content(
+            json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(), body.media
+        )
     if body.media == "application/x-www-form-urlencoded" and isinstance(value, dict):
         return Content("&".join(_urlencoded_pairs(value, body.fields)).encode(), body.media)
     if body.media == "multipart/form-data" and isinstance(value, dict):
         return Content(parts=list(_parts(value, body.fields)))
-    data = _decoded_bytes(value, body.argument or "body") if body.is_binary else text_of(value).encode()
+    data = (
+        _decoded_bytes(value, body.argument or "body")
+        if body.is_binary
+        else text_of(value).encode()
+    )
     return Content(data, body.media)
 
 
@@ -129,7 +158,9 @@ def _is_json(media: str) -> bool:
 
 
 def _urlencoded_pairs(value: JsonView, fields: Mapping[str, FormField]) -> Iterator[str]:
-    """Yield the pairs: a list repeats its name, and a structure is JSON, unless the specification sets a style."""
+    """Yield the pairs: a list repeats its name, and a structure is JSON, unless the specification
+    sets a style.
+    """
     for name, each in value.items():
         field = fields.get(name, FormField())
         if field.style:
@@ -146,9 +177,14 @@ def _parts(value: JsonView, fields: Mapping[str, FormField]) -> Iterator[tuple[s
         field = fields.get(name, FormField())
         for item in each if isinstance(each, list) else [each]:
             if field.is_file:
-                yield name, (name, _decoded_bytes(item, name), field.media or "application/octet-stream")
+                yield (
+                    name,
+                    (name, _decoded_bytes(item, name), field.media or "application/octet-stream"),
+                )
             elif item is not None:
-                media = field.media or ("application/json" if isinstance(item, dict | list) else None)
+                media = field.media or (
+                    "application/json" if isinstance(item, dict | list) else None
+                )
                 yield name, (None, text_of(item).encode(), media)
 
 
@@ -170,11 +206,23 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def request_of(
-    operation: Operation, base: str, arguments: JsonView, credentials: RequestCredentials, idempotency_key: str
+    operation: Operation,
+    base: str,
+    arguments: JsonView,
+    credentials: RequestCredentials,
+    idempotency_key: str,
 ) -> HttpRequest:
-    """Return the request of a call to the server at `base`. Raises Unfit for an argument that can't be sent."""
-    given = [(each, arguments[each.argument]) for each in operation.parameters if _is_given(each, arguments)]
-    url = base + _path(operation, {each.name: (each, value) for each, value in given if each.place == "path"})
+    """Return the request of a call to the server at `base`. Raises Unfit for an argument that can't
+    be sent.
+    """
+    given = [
+        (each, arguments[each.argument])
+        for each in operation.parameters
+        if _is_given(each, arguments)
+    ]
+    url = base + _path(
+        operation, {each.name: (each, value) for each, value in given if each.place == "path"}
+    )
     pairs = [pair for each, value in given if each.place == "query" for pair in _query(each, value)]
     pairs += [(quote_all(name), quote_all(value)) for name, value in credentials.query]
     if pairs:
@@ -233,7 +281,9 @@ def _query(parameter: Parameter, value: Any) -> list[tuple[str, str]]:
     quote = quote_but_reserved if parameter.reserved else quote_all
     if parameter.media is not None:
         return [(quote_all(parameter.name), quote(_in_media(parameter, value)))]
-    return query_pairs(parameter.name, value, style=parameter.style, explode=parameter.explode, quote=quote)
+    return query_pairs(
+        parameter.name, value, style=parameter.style, explode=parameter.explode, quote=quote
+    )
 
 
 def _headers(given: list[tuple[Parameter, Any]]) -> Iterator[tuple[str, bytes]]:
@@ -241,9 +291,16 @@ def _headers(given: list[tuple[Parameter, Any]]) -> Iterator[tuple[str, bytes]]:
         if parameter.place != "header":
             continue
         in_media = parameter.media is not None
-        text = _in_media(parameter, value) if in_media else simple_text(value, explode=parameter.explode, quote=str)
+        text = (
+            _in_media(parameter, value)
+            if in_media
+            else simple_text(value, explode=parameter.explode, quote=str)
+        )
         if _CONTROL.search(text):
-            raise Unfit(f"'{parameter.argument}' is a header and must not have line ends or other control characters")
+            raise Unfit(
+                f"'{parameter.argument}' is a header and must not have line ends or other control "
+                "characters"
+            )
         yield parameter.name, text.strip().encode()
 
 
@@ -252,7 +309,9 @@ def _cookies(given: list[tuple[Parameter, Any]]) -> Iterator[str]:
         if parameter.place == "cookie" and parameter.media is not None:
             yield f"{parameter.name}={quote_all(_in_media(parameter, value))}"
         elif parameter.place == "cookie":
-            for name, text in query_pairs(parameter.name, value, style="form", explode=parameter.explode):
+            for name, text in query_pairs(
+                parameter.name, value, style="form", explode=parameter.explode
+            ):
                 yield f"{name}={text}"
 
 

@@ -1,4 +1,6 @@
-"""Turns the schemas that an operation refers to into one self-contained JSON Schema, in the current dialect."""
+"""Turns the schemas that an operation refers to into one self-contained JSON Schema, in the current
+dialect.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from .document import Documents, SpecificationError, as_list, as_map
 MAX_SCHEMA_BYTES = 48 * 1024
 """Limit for one function's arguments, as JSON."""
 BUDGET_BYTES = 32 * 1024
-"""Limit for the description of the arguments; definitions beyond it are left to the server to check."""
+"""Limit for the description of the arguments; definitions beyond it are left to the server to
+check."""
 _LEFT_OUT = {"description": "(Its parts are left out here: the schema is too large.)"}
 _MAX_INLINED = 4
 """Levels of nested definitions."""
@@ -28,14 +31,41 @@ _MAX_LEVELS = 60
 _MAX_DESCRIPTION = 2000
 _PLAIN = frozenset(
     (
-        *("title", "type", "format", "enum", "const", "default", "required", "dependentRequired", "multipleOf"),
-        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems"),
-        *("maxItems", "uniqueItems", "minProperties", "maxProperties", "minContains", "maxContains"),
+        *(
+            "title",
+            "type",
+            "format",
+            "enum",
+            "const",
+            "default",
+            "required",
+            "dependentRequired",
+            "multipleOf",
+        ),
+        *(
+            "minimum",
+            "maximum",
+            "exclusiveMinimum",
+            "exclusiveMaximum",
+            "minLength",
+            "maxLength",
+            "minItems",
+        ),
+        *(
+            "maxItems",
+            "uniqueItems",
+            "minProperties",
+            "maxProperties",
+            "minContains",
+            "maxContains",
+        ),
         *("contentEncoding", "contentMediaType"),
     )
 )
 """Keywords with values that stay unchanged."""
-_ONE = frozenset({"items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else"})
+_ONE = frozenset(
+    {"items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else"}
+)
 _MANY = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _REFERENCE = "#/$defs/"
 
@@ -43,8 +73,8 @@ _REFERENCE = "#/$defs/"
 class SchemaWriter:
     """Converts schemas for one function, and keeps those that they refer to.
 
-    Leaves out examples, vendor extensions, regular expressions (a foreign one may take for ever: they are put into
-    words), and properties that only answers have (`readOnly`).
+    Leaves out examples, vendor extensions, regular expressions (a foreign one may take for ever:
+    they are put into words), and properties that only answers have (`readOnly`).
     """
 
     def __init__(self, documents: Documents) -> None:
@@ -54,7 +84,9 @@ class SchemaWriter:
         self._waiting: deque[tuple[str, Any, str]] = deque()
 
     def convert(self, schema: Any, base: str, depth: int = 0) -> JsonObject:
-        """Return the schema in the document `base`, with references to definitions. Raises SpecificationError."""
+        """Return the schema in the document `base`, with references to definitions. Raises
+        SpecificationError.
+        """
         if isinstance(schema, bool):
             return {} if schema else {"not": {}}
         if depth > _MAX_DEPTH:
@@ -68,27 +100,31 @@ class SchemaWriter:
         return _modern(converted, schema) if self._documents.is_30 else converted
 
     def follow(self, schema: Any, base: str) -> tuple[Any, str]:
-        """Return the schema with a `$ref` replaced by its target, and the URI of its document. Raises
-        SpecificationError.
+        """Return the schema with a `$ref` replaced by its target, and the URI of its document.
+        Raises SpecificationError.
         """
         return self._documents.follow(schema, base)
 
     def complete(self, schema: JsonObject) -> JsonObject:
-        """Return the schema with the definitions that it needs. Raises SpecificationError for an invalid schema."""
+        """Return the schema with the definitions that it needs. Raises SpecificationError for an
+        invalid schema.
+        """
         self._define(len(json.dumps(schema)))
         once = self._used_once(schema)
         try:
             whole: JsonObject = self._inline(schema, once)
             if kept := self._reachable_names(schema) - once:
-                whole["$defs"] = {name: self._inline(self._definitions[name], once) for name in sorted(kept)}
+                whole["$defs"] = {
+                    name: self._inline(self._definitions[name], once) for name in sorted(kept)
+                }
             _require_usable(whole)
         except RecursionError:
             raise SpecificationError("a schema is nested too deeply") from None
         return whole
 
     def _define(self, size: int) -> None:
-        """Convert the referenced schemas, the nearest first, and leave out those that exceed the limit beside `size`
-        bytes.
+        """Convert the referenced schemas, the nearest first, and leave out those that exceed the
+        limit beside `size` bytes.
         """
         while self._waiting:
             name, target, base = self._waiting.popleft()
@@ -100,9 +136,15 @@ class SchemaWriter:
             size += more
 
     def _used_once(self, schema: JsonObject) -> set[str]:
-        """Return the names of the definitions that can replace their only reference, without nesting deeply."""
+        """Return the names of the definitions that can replace their only reference, without
+        nesting deeply.
+        """
         counts = Counter(_references([schema, *self._definitions.values()]))
-        references = {name: set(_references([each])) for name, each in self._definitions.items() if counts[name] == 1}
+        references = {
+            name: set(_references([each]))
+            for name, each in self._definitions.items()
+            if counts[name] == 1
+        }
         once: set[str] = set()
         for _ in range(_MAX_INLINED):
             once |= {name for name, needed in references.items() if needed <= once}
@@ -114,7 +156,9 @@ class SchemaWriter:
         new = set(_references([schema]))
         while new:
             reached |= new
-            new = {name for known in new for name in _references([self._definitions[known]])} - reached
+            new = {
+                name for known in new for name in _references([self._definitions[known]])
+            } - reached
         return reached
 
     def _reference(self, schema: JsonView, base: str, depth: int) -> JsonObject:
@@ -126,7 +170,9 @@ class SchemaWriter:
         if self._documents.is_30 and isinstance(schema.get("description"), str):
             beside = {"description": _cut(schema["description"])}
         elif not self._documents.is_30 and len(schema) > 1:
-            beside = self.convert({name: value for name, value in schema.items() if name != "$ref"}, base, depth + 1)
+            beside = self.convert(
+                {name: value for name, value in schema.items() if name != "$ref"}, base, depth + 1
+            )
         return {"$ref": _REFERENCE + self._names[uri], **beside}
 
     def _unused_name(self, uri: str) -> str:
@@ -144,17 +190,32 @@ class SchemaWriter:
             if keyword == "description" and isinstance(value, str):
                 yield keyword, _cut(value)
             elif keyword == "required" and isinstance(value, list):
-                if visible := [name for name in value if not isinstance(name, str) or name not in hidden]:
+                if visible := [
+                    name for name in value if not isinstance(name, str) or name not in hidden
+                ]:
                     yield keyword, visible
             elif keyword in _PLAIN:
                 yield keyword, value
             elif keyword in _ONE:
-                yield keyword, value if isinstance(value, bool) else self.convert(value, base, depth + 1)
+                yield (
+                    keyword,
+                    value if isinstance(value, bool) else self.convert(value, base, depth + 1),
+                )
             elif keyword in _MANY:
-                yield keyword, [self.convert(each, base, depth + 1) for each in as_list(value, keyword)]
+                yield (
+                    keyword,
+                    [self.convert(each, base, depth + 1) for each in as_list(value, keyword)],
+                )
             elif keyword == "properties":
-                shown = {name: each for name, each in as_map(value, keyword).items() if name not in hidden}
-                yield keyword, {name: self.convert(each, base, depth + 1) for name, each in shown.items()}
+                shown = {
+                    name: each
+                    for name, each in as_map(value, keyword).items()
+                    if name not in hidden
+                }
+                yield (
+                    keyword,
+                    {name: self.convert(each, base, depth + 1) for name, each in shown.items()},
+                )
 
     def _answers_only(self, schema: JsonView, base: str) -> set[str]:
         properties = as_map(schema.get("properties"), "properties")
@@ -166,7 +227,9 @@ class SchemaWriter:
         return isinstance(schema, Mapping) and schema.get("readOnly") is True
 
     def _inline(self, value: Any, once: set[str]) -> Any:
-        """Return the value, in which references to the definitions of these names are replaced by them."""
+        """Return the value, in which references to the definitions of these names are replaced by
+        them.
+        """
         if isinstance(value, list):
             return [self._inline(each, once) for each in value]
         if not isinstance(value, dict):
@@ -178,7 +241,11 @@ class SchemaWriter:
         if name not in once:
             return {"$ref": value["$ref"], **inner}
         target = self._inline(self._definitions[name], once)
-        return {**target, **inner} if inner.keys() <= {"description", "default"} else {"allOf": [target], **inner}
+        return (
+            {**target, **inner}
+            if inner.keys() <= {"description", "default"}
+            else {"allOf": [target], **inner}
+        )
 
 
 def _referred_name(value: JsonView) -> str | None:
@@ -208,7 +275,9 @@ def _pattern_note(schema: JsonView) -> str:
 
 
 def _modern(converted: JsonObject, schema: JsonView) -> JsonObject:
-    """Return OpenAPI 3.0's own keywords in today's form: `nullable`, and limits that are exclusive by a flag."""
+    """Return OpenAPI 3.0's own keywords in today's form: `nullable`, and limits that are exclusive
+    by a flag.
+    """
     for limit, flag in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         is_exclusive = converted.get(flag)
         if isinstance(is_exclusive, bool):
@@ -221,18 +290,26 @@ def _modern(converted: JsonObject, schema: JsonView) -> JsonObject:
         converted["enum"] = [*converted["enum"], None]
     if isinstance(converted.get("type"), str):
         return {**converted, "type": [converted["type"], "null"]}
-    described: JsonObject = {key: converted.pop(key) for key in ("description", "default") if key in converted}
+    described: JsonObject = {
+        key: converted.pop(key) for key in ("description", "default") if key in converted
+    }
     return {"anyOf": [converted, {"type": "null"}], **described}
 
 
 def _require_usable(schema: JsonObject) -> None:
     size = len(json.dumps(schema, ensure_ascii=False).encode(errors="replace"))
     if size > MAX_SCHEMA_BYTES:
-        raise SpecificationError(f"the schema of its arguments has {size:,} bytes: at most {MAX_SCHEMA_BYTES:,} work")
+        raise SpecificationError(
+            f"the schema of its arguments has {size:,} bytes: at most {MAX_SCHEMA_BYTES:,} work"
+        )
     if deeper_than(schema, _MAX_LEVELS):
-        raise SpecificationError(f"the schema of its arguments is nested deeper than {_MAX_LEVELS} levels")
+        raise SpecificationError(
+            f"the schema of its arguments is nested deeper than {_MAX_LEVELS} levels"
+        )
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         where = "/".join(str(step) for step in error.absolute_path)
-        raise SpecificationError(f"the schema of its arguments is wrong at {where!r}: {error.message:.200}") from None
+        raise SpecificationError(
+            f"the schema of its arguments is wrong at {where!r}: {error.message:.200}"
+        ) from None

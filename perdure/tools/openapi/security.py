@@ -47,12 +47,18 @@ class Keys:
 
     @classmethod
     def of(cls, connection: Connection | None, token: str | None = None) -> Keys:
-        """Return those of a connection; `token` is the one obtained with its client id and secret."""
+        """Return those of a connection; `token` is the one obtained with its client id and
+        secret.
+        """
         if connection is None or connection.kind == "anonymous":
             return cls()
         more: JsonObject = connection.model_extra or {}
         named, user = more.get("keys"), more.get("username")
-        by_scheme = {str(name): str(value) for name, value in named.items()} if isinstance(named, dict) else {}
+        by_scheme = (
+            {str(name): str(value) for name, value in named.items()}
+            if isinstance(named, dict)
+            else {}
+        )
         key = token or connection.api_key or more.get("password")
         return cls(str(key) if key else None, by_scheme, str(user) if user else None)
 
@@ -67,24 +73,33 @@ class Keys:
 
 
 def credentials_for(operation: Operation, keys: Keys) -> RequestCredentials:
-    """Return the credentials for the operation: those of the specification's first alternative that has keys.
+    """Return the credentials for the operation: those of the specification's first alternative that
+    has keys.
 
     Raises SpecificationError if there are keys, but for none of the alternatives.
     """
     if not keys or operation.security == []:
         return RequestCredentials()
     if operation.security is None:
-        return _credentials_of_keys(keys, [(Scheme(id="", kind="bearer"), keys.key)] if keys.key else [])
+        return _credentials_of_keys(
+            keys, [(Scheme(id="", kind="bearer"), keys.key)] if keys.key else []
+        )
     for alternative in operation.security:
-        chosen = [(each, keys.for_scheme(each, is_alone=len(alternative) == 1)) for each in alternative]
+        chosen = [
+            (each, keys.for_scheme(each, is_alone=len(alternative) == 1)) for each in alternative
+        ]
         if alternative and all(key for _, key in chosen):
             return _credentials_of_keys(keys, chosen)
     if [] in operation.security:
         return RequestCredentials()
-    needed = " or ".join(" and ".join(f"{key.id} ({key.kind})" for key in each) for each in operation.security)
+    needed = " or ".join(
+        " and ".join(f"{key.id} ({key.kind})" for key in each) for each in operation.security
+    )
     raise SpecificationError(
-        f"{operation.title} needs {needed}, for which the tool's connection has no key: write `apiKey`, or "
-        "`keys: {SCHEME: ${env:NAME}}`, in it. Known are apiKey, basic, bearer, oauth2 and openIdConnect"
+        f"{operation.title} needs {needed}, for which the tool's connection has no key: write "
+        "`apiKey`, or "
+        "`keys: {SCHEME: ${env:NAME}}`, in it. Known are apiKey, basic, bearer, oauth2 and "
+        "openIdConnect"
     )
 
 
@@ -93,7 +108,9 @@ def _credentials_of_keys(keys: Keys, chosen: list[tuple[Scheme, str | None]]) ->
     for scheme, key in chosen:
         key = (key or "").strip()
         if _CONTROL.search(key):
-            raise SpecificationError("a key of the tool's connection has a line end or another control character")
+            raise SpecificationError(
+                "a key of the tool's connection has a line end or another control character"
+            )
         sent.secrets.append(key)
         if scheme.kind == "apiKey":
             _place_of(scheme, sent).append((scheme.name, key))
@@ -102,7 +119,9 @@ def _credentials_of_keys(keys: Keys, chosen: list[tuple[Scheme, str | None]]) ->
             pair = key if keys.user is None else f"{keys.user}:{key}"
             key = base64.b64encode(pair.encode()).decode()
             sent.secrets.append(key)
-        sent.headers.append(("Authorization", f"{'Basic' if scheme.kind == 'basic' else 'Bearer'} {key}"))
+        sent.headers.append(
+            ("Authorization", f"{'Basic' if scheme.kind == 'basic' else 'Bearer'} {key}")
+        )
     return sent
 
 
@@ -124,10 +143,14 @@ class Tokens:
     def __init__(self, http: Http) -> None:
         self._http = http
         self._known: dict[_Key, tuple[str, float]] = {}
-        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
+            WeakKeyDictionary()
+        )
 
     async def token(self, connection: Connection) -> str:
-        """Return a token for a connection of `kind: oauth`. Raises SpecificationError and HttpFailure."""
+        """Return a token for a connection of `kind: oauth`. Raises SpecificationError and
+        HttpFailure.
+        """
         key = _key(connection)
         async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
             token, expires = self._known.get(key, ("", 0.0))
@@ -160,7 +183,9 @@ class Tokens:
             why = redacted_excerpt(why)[:300]
             text = f"the token server {origin_of(url)} answered {answer.status}: {why}"
             raise HttpFailure(text, kind="token", outcome_unknown=False)
-        is_number = isinstance(seconds, int | float | str) and str(seconds).replace(".", "", 1).isdigit()
+        is_number = (
+            isinstance(seconds, int | float | str) and str(seconds).replace(".", "", 1).isdigit()
+        )
         return token, float(seconds) if is_number else _USUAL_SECONDS
 
 
@@ -178,7 +203,10 @@ def _key(connection: Connection) -> _Key:
         origin_of(connection.token_url or "")
     except ValueError as error:
         raise SpecificationError(f"connection.tokenUrl can't be called: {error}") from None
-    return (*(str(value) for value in given.values()), scopes if isinstance(scopes, str) else " ".join(scopes))
+    return (
+        *(str(value) for value in given.values()),
+        scopes if isinstance(scopes, str) else " ".join(scopes),
+    )
 
 
 def _fields_of(answer: HttpAnswer) -> JsonObject:
@@ -193,7 +221,8 @@ _VARIABLE = re.compile(r"\{([^{}]*)\}")
 
 
 def server_url(server: Any, chosen: Mapping[str, str]) -> str:
-    """Return the URL of a server object, with the defaults of its variables, or their chosen values.
+    """Return the URL of a server object, with the defaults of its variables, or their chosen
+    values.
 
     Raises SpecificationError.
     """
@@ -206,17 +235,21 @@ def server_url(server: Any, chosen: Mapping[str, str]) -> str:
         default, allowed = declared.get("default"), declared.get("enum")
         if name in chosen and not (isinstance(allowed, list) and chosen[name] in allowed):
             raise SpecificationError(
-                f"options.variables.{name} is {chosen[name]!r}. Expected one of the specification's: {allowed!r:.200}"
+                f"options.variables.{name} is {chosen[name]!r}. Expected one of the "
+                f"specification's: {allowed!r:.200}"
             )
         if name not in chosen and not isinstance(default, str):
-            raise SpecificationError(f"the server variable {name!r} has no default: write connection.endpoint")
+            raise SpecificationError(
+                f"the server variable {name!r} has no default: write connection.endpoint"
+            )
         return chosen.get(name, str(default))
 
     return _VARIABLE.sub(value, as_text(server.get("url"), "a server's url", "/"))
 
 
 def base_url(endpoint: str | None, server: str, source: str | None) -> str:
-    """Return the base URL for the operation's path: the connection's endpoint, else the specification's server.
+    """Return the base URL for the operation's path: the connection's endpoint, else the
+    specification's server.
 
     Raises SpecificationError.
     """
@@ -224,23 +257,32 @@ def base_url(endpoint: str | None, server: str, source: str | None) -> str:
     named = "connection.endpoint" if endpoint else "the specification's server"
     if "://" not in url:
         raise SpecificationError(
-            f"{named} is {server!r:.200}, which names no host: write `endpoint: https://…` in the tool's connection"
+            f"{named} is {server!r:.200}, which names no host: write `endpoint: https://…` in the "
+            "tool's connection"
         )
     try:
         origin_of(url)
     except ValueError as error:
-        raise SpecificationError(f"{named} {url.rpartition('@')[2]!r:.200} can't be called: {error}") from None
+        raise SpecificationError(
+            f"{named} {url.rpartition('@')[2]!r:.200} can't be called: {error}"
+        ) from None
     parts = urlsplit(url)
     if parts.query or parts.fragment:
-        raise SpecificationError(f"{named} has a query or a fragment: paths can't be appended to it")
+        raise SpecificationError(
+            f"{named} has a query or a fragment: paths can't be appended to it"
+        )
     return url.rstrip("/")
 
 
 def require_trusted(url: str, endpoint: str | None, source: str | None) -> None:
-    """Raises SpecificationError if a key would go to a host that only a remote specification names."""
+    """Raises SpecificationError if a key would go to a host that only a remote specification
+    names.
+    """
     if endpoint or source is None or origin_of(url) == origin_of(source):
         return
     raise SpecificationError(
-        f"the specification at {origin_of(source)} names the server {origin_of(url)}, and the tool's key is not sent "
-        f"to another host because a specification says so: write `endpoint: {url}` in the tool's connection"
+        f"the specification at {origin_of(source)} names the server {origin_of(url)}, and the "
+        "tool's key is not sent "
+        f"to another host because a specification says so: write `endpoint: {url}` in the tool's "
+        "connection"
     )

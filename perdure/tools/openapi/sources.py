@@ -1,4 +1,6 @@
-"""Reads specifications from files and URLs, and writes a tool's functions as one text for the run's record."""
+"""Reads specifications from files and URLs, and writes a tool's functions as one text for the run's
+record.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,11 @@ from .security import RequestCredentials
 ACCEPT = b"application/json, application/yaml;q=0.9, */*;q=0.5"
 
 
-async def offerings_at(url: str, options: JsonView, http: Http, credentials: RequestCredentials) -> list[Offering]:
-    """Return the functions of the specification at the URL; `credentials` are sent with each request.
+async def offerings_at(
+    url: str, options: JsonView, http: Http, credentials: RequestCredentials
+) -> list[Offering]:
+    """Return the functions of the specification at the URL; `credentials` are sent with each
+    request.
 
     Raises SpecificationError and HttpFailure.
     """
@@ -53,17 +58,26 @@ class _Fetch:
 
     def __init__(self, http: Http, credentials: RequestCredentials) -> None:
         self._http = http
-        self._headers = [("Accept", ACCEPT), *((name, value.encode()) for name, value in credentials.headers)]
+        self._headers = [
+            ("Accept", ACCEPT),
+            *((name, value.encode()) for name, value in credentials.headers),
+        ]
         self._left = MAX_BYTES
 
     async def value(self, url: str) -> Any:
-        """Return the value of the document at the URL. Raises SpecificationError and HttpFailure."""
+        """Return the value of the document at the URL. Raises SpecificationError and
+        HttpFailure.
+        """
         answer = await self._http.send(HttpRequest("GET", url, self._headers), limit=self._left)
         self._left -= len(answer.body)
         if answer.status != 200:
-            raise SpecificationError(f"{origin_of(url)} answered {answer.status} {answer.reason} where it should be")
+            raise SpecificationError(
+                f"{origin_of(url)} answered {answer.status} {answer.reason} where it should be"
+            )
         if not answer.is_whole:
-            raise SpecificationError(f"it has more than {MAX_BYTES:,} bytes, together with documents it came with")
+            raise SpecificationError(
+                f"it has more than {MAX_BYTES:,} bytes, together with documents it came with"
+            )
         try:
             text = answer.body.decode("utf-8-sig")
         except UnicodeDecodeError:
@@ -85,7 +99,9 @@ _MAX_LEVELS = 100
 
 
 def as_text(offered: Sequence[Offering], agent: Agent | None = None) -> str:
-    """Return the functions as JSON, without text that looks like a secret, such as an example key."""
+    """Return the functions as JSON, without text that looks like a secret, such as an example
+    key.
+    """
     known = redactor(agent)
 
     def clean(place: Place, text: str) -> str:
@@ -113,7 +129,8 @@ def is_url(specification: str) -> bool:
 
 
 def recorded_file(tool: OpenApiTool, start: RunStart) -> str | None:
-    """Return the functions of a tool's specification, if that is a file; None for one that only a worker may have.
+    """Return the functions of a tool's specification, if that is a file; None for one that only a
+    worker may have.
 
     Raises LoadError for an invalid file, and for one outside the folders of the loaded agent.
     """
@@ -129,9 +146,11 @@ def recorded_file(tool: OpenApiTool, start: RunStart) -> str | None:
     return as_text(offered, start.agent)
 
 
-def offerings_in_file(path: str, folder: Path, options: JsonView, roots: Sequence[Path] = ()) -> list[Offering]:
-    """Return the functions of the specification at a path relative to a folder; it is in that folder, or in one of
-    `roots`.
+def offerings_in_file(
+    path: str, folder: Path, options: JsonView, roots: Sequence[Path] = ()
+) -> list[Offering]:
+    """Return the functions of the specification at a path relative to a folder; it is in that
+    folder, or in one of `roots`.
 
     Raises LoadError and SpecificationError.
     """
@@ -152,7 +171,8 @@ def offerings_in_file(path: str, folder: Path, options: JsonView, roots: Sequenc
 
 
 def mistakes_in_file(path: str, folder: Path) -> list[str]:
-    """Return the faults of the specification at a path in a folder, by the schema of OpenAPI documents.
+    """Return the faults of the specification at a path in a folder, by the schema of OpenAPI
+    documents.
 
     Raises SpecificationError for an unreadable file, and ImportError without the extra `openapi`.
     """
@@ -167,12 +187,14 @@ def mistakes_in_file(path: str, folder: Path) -> list[str]:
     schema = {"3.0": schema_v30, "3.1": schema_v31}.get(str(documents.root["openapi"])[:3])
     if schema is None:
         return []
-    # With the schema alone: the library's validator would fetch referenced documents from anywhere. And always with
-    # this one: if another is installed, the library would use that, whose messages contain the whole schema.
+    # With the schema alone: the library's validator would fetch referenced documents from anywhere.
+    # And always with this one: if another is installed, the library would use that, whose messages
+    # contain the whole schema.
     errors = validator_for(schema)(dict(schema)).iter_errors(documents.root)
     try:
         return [
-            f"{'/'.join(map(str, error.absolute_path)) or 'the document'}: {error.message:.200}" for error in errors
+            f"{'/'.join(map(str, error.absolute_path)) or 'the document'}: {error.message:.200}"
+            for error in errors
         ]
     except RecursionError:
         return ["it is nested too deeply to be checked"]
@@ -199,6 +221,8 @@ class _Files:
             raise SpecificationError(f"there is no file {str(file)!r}")
         size = file.stat().st_size if file.is_file() else 0
         if size > self._left:
-            raise SpecificationError(f"{file.name} has more than {MAX_BYTES:,} bytes, together with those before it")
+            raise SpecificationError(
+                f"{file.name} has more than {MAX_BYTES:,} bytes, together with those before it"
+            )
         self._left -= size
         return read_document(read_text(file), file.name)

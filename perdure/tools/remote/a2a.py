@@ -1,4 +1,6 @@
-"""One call of a remote agent: sends the message once, follows the resulting task, finds it again, cancels it."""
+"""One call of a remote agent: sends the message once, follows the resulting task, finds it again,
+cancels it.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,23 @@ from ...redaction import get_logger
 from ..kind import KindCall
 from .a2a_card import BINDINGS, HTTP_JSON, card_of
 from .a2a_http import ANSWER_SECONDS, FAULTS, NONSENSE, AgentError, AgentLost, fault_of, http_client
-from .a2a_results import add_artifact, has_failed, is_at_rest, result_of, result_of_message, state_name
+from .a2a_results import (
+    add_artifact,
+    has_failed,
+    is_at_rest,
+    result_of,
+    result_of_message,
+    state_name,
+)
 from .settings import RemoteSettings, remote_settings
 
 MAX_ID = 256
 
 
 class TaskNews:
-    """The current state of the task, or the message that is the whole answer. Heartbeats report changes of the task."""
+    """The current state of the task, or the message that is the whole answer. Heartbeats report
+    changes of the task.
+    """
 
     def __init__(self, heartbeat: Callable[..., None], *, is_in_path: bool = False) -> None:
         """`is_in_path`: whether the task's id becomes a part of its addresses."""
@@ -53,7 +64,9 @@ class TaskNews:
         return self.message is not None or (self.task is not None and is_at_rest(self.task))
 
     def take(self, event: StreamResponse) -> None:
-        """Take an event; ignore those of other tasks. Raises ValueError for a task without a usable id."""
+        """Take an event; ignore those of other tasks. Raises ValueError for a task without a usable
+        id.
+        """
         if not self._is_about_this(event):
             return
         match event.WhichOneof("payload"):
@@ -104,7 +117,9 @@ _log = get_logger("perdure.tools")
 class RemoteCall:
     """One call, from its message to the result; the agent's card declares whether it streams."""
 
-    def __init__(self, client: Client, settings: RemoteSettings, call: KindCall, card: AgentCard) -> None:
+    def __init__(
+        self, client: Client, settings: RemoteSettings, call: KindCall, card: AgentCard
+    ) -> None:
         self._client = client
         self._settings = settings
         self._call = call
@@ -117,7 +132,8 @@ class RemoteCall:
     async def result(self) -> ToolResult:
         """Return the agent's answer. Raises AgentError if it is unavailable.
 
-        When cancelled, it also cancels the remote task, unless another attempt of this call continues it.
+        When cancelled, it also cancels the remote task, unless another attempt of this call
+        continues it.
         """
         try:
             await self._find_again()
@@ -144,7 +160,9 @@ class RemoteCall:
                 if self._task is None:
                     await self._find_again(is_lost=True)
                 if self._task is not None:
-                    await self._client.cancel_task(CancelTaskRequest(id=self._task.id), context=_SOON)
+                    await self._client.cancel_task(
+                        CancelTaskRequest(id=self._task.id), context=_SOON
+                    )
         except TaskNotCancelableError:
             return
         except TimeoutError:
@@ -156,7 +174,9 @@ class RemoteCall:
 
     def _warn(self, why: str) -> None:
         what = f"The remote task {self._task.id}" if self._task else "The message"
-        _log.warning("%s of tool %r may continue without this run: %s", what, self._settings.name, why)
+        _log.warning(
+            "%s of tool %r may continue without this run: %s", what, self._settings.name, why
+        )
 
     def _loss(self, what: str) -> AgentError:
         return AgentLost(self._error_text(what))
@@ -177,7 +197,11 @@ class RemoteCall:
         try:
             known = beat["taskId"] if isinstance(beat, dict) else await self._sent_before()
         except FAULTS as error:
-            _log.info("The agent of tool %r does not list its tasks: %s", self._settings.name, fault_of(error).text)
+            _log.info(
+                "The agent of tool %r does not list its tasks: %s",
+                self._settings.name,
+                fault_of(error).text,
+            )
             return
         if known is not None:
             self._news.task = Task(id=known)
@@ -194,7 +218,11 @@ class RemoteCall:
             request = ListTasksRequest(page_size=50, history_length=50)
             tasks = list((await self._client.list_tasks(request, context=_SOON)).tasks)
         context = self._call.context
-        mine = [task for task in tasks if any(_is_of(said, context.idempotency_key) for said in task.history)]
+        mine = [
+            task
+            for task in tasks
+            if any(_is_of(said, context.idempotency_key) for said in task.history)
+        ]
         standing = [task for task in mine if not has_failed(task)]
         if mine and not standing and self._settings.repeats:
             self._message_id = f"{context.idempotency_key}#{context.attempt}"
@@ -227,7 +255,9 @@ class RemoteCall:
         if self._streams:
             await self._listen()
         if not self._news.is_over:
-            self._wait = FIRST_WAIT if self._news.beat != before else min(self._wait * GROWTH, LONGEST_WAIT)
+            self._wait = (
+                FIRST_WAIT if self._news.beat != before else min(self._wait * GROWTH, LONGEST_WAIT)
+            )
             await asyncio.sleep(self._wait)
             await self._look()
 
@@ -258,12 +288,16 @@ class RemoteCall:
                 fault = fault_of(error)
                 left = self._settings.options.reconnect_timeout - (time.monotonic() - failing_since)
                 if not fault.passing or left <= 0:
-                    raise self._loss(f"its task {id} can't be followed any more: {fault.text}") from error
+                    raise self._loss(
+                        f"its task {id} can't be followed any more: {fault.text}"
+                    ) from error
             await asyncio.sleep(min(wait, left))
             wait = min(wait * GROWTH, LONGEST_WAIT)
 
     async def _read(self, events: AsyncIterator[StreamResponse]) -> None:
-        """Take events until the task is at rest, the stream ends, or it stays silent for a while."""
+        """Take events until the task is at rest, the stream ends, or it stays silent for a
+        while.
+        """
         async with aclosing(cast("Any", events)) as stream:
             while not self._news.is_over:
                 event = await self._next(stream)
@@ -289,11 +323,13 @@ def _is_of(message: Message, key: str) -> bool:
 async def remote_call(call: KindCall) -> AsyncIterator[RemoteCall]:
     """Provide the call, with its own connection while the block runs.
 
-    The official client would read for at most 5 s with its own HTTP client. Raises ValueError for a card that it can't
-    use.
+    The official client would read for at most 5 s with its own HTTP client. Raises ValueError for a
+    card that it can't use.
     """
     settings = remote_settings(call.tool)
     card = card_of(call.details)
     async with http_client(settings, settings.credentials(call.details.get("auth") or {})) as http:
-        config = ClientConfig(httpx_client=http, polling=True, supported_protocol_bindings=list(BINDINGS))
+        config = ClientConfig(
+            httpx_client=http, polling=True, supported_protocol_bindings=list(BINDINGS)
+        )
         yield RemoteCall(ClientFactory(config).create(card), settings, call, card)

@@ -1,4 +1,6 @@
-"""Reads the card of a remote agent, in all known forms: the address and the authentication of requests."""
+"""Reads the card of a remote agent, in all known forms: the address and the authentication of
+requests.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,15 @@ BINDINGS = (TransportProtocol.JSONRPC.value, HTTP_JSON)
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
 _VERSION = re.compile(r"(?:(?:0\.3|[1-9]\d{0,3}\.\d{1,4})(?:\.\d{1,4})?)?")
 """The versions of the official client, and none: some cards leave it out."""
-_NOT_FOR_KEYS = frozenset({"host", "content-length", "content-type", "transfer-encoding", "connection"})
+_NOT_FOR_KEYS = frozenset(
+    {"host", "content-length", "content-type", "transfer-encoding", "connection"}
+)
 
 
 def parsed_card(document: JsonView) -> AgentCard:
-    """Return a card of this version of A2A, or of an earlier one. Raises ToolOfferError for an invalid card."""
+    """Return a card of this version of A2A, or of an earlier one. Raises ToolOfferError for an
+    invalid card.
+    """
     try:
         return parse_agent_card(deepcopy(dict(document)))
     except NONSENSE as error:
@@ -32,7 +38,8 @@ def parsed_card(document: JsonView) -> AgentCard:
 
 
 def callable_part(card: AgentCard, settings: RemoteSettings) -> JsonObject:
-    """Return the parts of the card that a call needs, to be recorded: one interface, streaming, authentication.
+    """Return the parts of the card that a call needs, to be recorded: one interface, streaming,
+    authentication.
 
     Raises ToolOfferError for a card without an address that perdure may call.
     """
@@ -48,8 +55,8 @@ def card_of(details: JsonObject) -> AgentCard:
 
 
 def way_in(card: AgentCard) -> dict[str, str]:
-    """Return how the card wants a key to be sent: `header`, with that header's name, or `scheme`; {} if it does not
-    say.
+    """Return how the card wants a key to be sent: `header`, with that header's name, or `scheme`;
+    {} if it does not say.
 
     Raises ToolOfferError for a key that must be sent outside headers.
     """
@@ -67,7 +74,9 @@ def _way(scheme: SecurityScheme) -> dict[str, str]:
         return {}
     place, name = scheme.api_key_security_scheme.location, scheme.api_key_security_scheme.name
     if place != "header" or not _HEADER.fullmatch(name) or name.lower() in _NOT_FOR_KEYS:
-        raise ToolOfferError(f"its card wants the key in {place!r:.40} as {name!r:.80}: only headers are possible")
+        raise ToolOfferError(
+            f"its card wants the key in {place!r:.40} as {name!r:.80}: only headers are possible"
+        )
     return {"header": name}
 
 
@@ -79,12 +88,18 @@ def _interface(card: AgentCard, settings: RemoteSettings) -> AgentInterface:
         if each.protocol_binding in BINDINGS and _VERSION.fullmatch(each.protocol_version)
     ]
     if not spoken:
-        listed = {f"{each.protocol_binding} {each.protocol_version}".strip()[:40] for each in card.supported_interfaces}
+        listed = {
+            f"{each.protocol_binding} {each.protocol_version}".strip()[:40]
+            for each in card.supported_interfaces
+        }
         found = ", ".join(sorted(listed)) or "none"
         raise ToolOfferError(
-            f"its card has no interface by {' or '.join(BINDINGS)} of version 1.0 or 0.3, but: {found}"
+            f"its card has no interface by {' or '.join(BINDINGS)} of version 1.0 or 0.3, but: "
+            f"{found}"
         )
     for interface in spoken:
         if settings.allows(interface.url):
             return interface
-    raise ToolOfferError(f"its card points elsewhere: {refusal_of_url(spoken[0].url, settings.endpoint)}")
+    raise ToolOfferError(
+        f"its card points elsewhere: {refusal_of_url(spoken[0].url, settings.endpoint)}"
+    )

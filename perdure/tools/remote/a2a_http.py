@@ -1,4 +1,6 @@
-"""The HTTP client for remote agents: it calls only the allowed hosts, and bounds the size of answers."""
+"""The HTTP client for remote agents: it calls only the allowed hosts, and bounds the size of
+answers.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,15 @@ MAX_STREAM_BYTES = 16 * 1024 * 1024
 
 
 class RefusedError(httpx.TransportError):
-    """perdure does not send this request, or does not read this answer; the text has the reason and the remedy."""
+    """perdure does not send this request, or does not read this answer; the text has the reason and
+    the remedy.
+    """
 
 
 def http_client(settings: RemoteSettings, credentials: Mapping[str, str]) -> httpx.AsyncClient:
-    """Return a client for one agent. Its time-outs cover connecting only: the caller limits the time of an answer."""
+    """Return a client for one agent. Its time-outs cover connecting only: the caller limits the
+    time of an answer.
+    """
     guard = _Guard(settings, credentials)
     return httpx.AsyncClient(
         verify=_tls(authorities_now()),
@@ -43,7 +49,9 @@ def http_client(settings: RemoteSettings, credentials: Mapping[str, str]) -> htt
 
 
 class _Guard:
-    """Checks each request before it is sent, also after a redirect, and each answer before it is read."""
+    """Checks each request before it is sent, also after a redirect, and each answer before it is
+    read.
+    """
 
     def __init__(self, settings: RemoteSettings, credentials: Mapping[str, str]) -> None:
         self._settings = settings
@@ -58,14 +66,20 @@ class _Guard:
         request.extensions["timeout"] = {**timeout, "connect": CONNECT_SECONDS}
 
     async def response(self, response: httpx.Response) -> None:
-        """Raises RefusedError for a compressed answer: none was requested, and its decompressed size is unbounded."""
+        """Raises RefusedError for a compressed answer: none was requested, and its decompressed
+        size is unbounded.
+        """
         encoding = response.headers.get("content-encoding", "identity")
         if encoding != "identity":
-            raise RefusedError(f"the answer is compressed ({encoding:.40}), although no compression was asked for")
+            raise RefusedError(
+                f"the answer is compressed ({encoding:.40}), although no compression was asked for"
+            )
         response.encoding = charset_in(response.headers.get("content-type", ""))
         is_stream = "text/event-stream" in response.headers.get("content-type", "")
         assert isinstance(response.stream, httpx.AsyncByteStream)
-        response.stream = _Bounded(response.stream, MAX_STREAM_BYTES if is_stream else MAX_ANSWER_BYTES)
+        response.stream = _Bounded(
+            response.stream, MAX_STREAM_BYTES if is_stream else MAX_ANSWER_BYTES
+        )
 
 
 def refusal_of_url(url: str, endpoint: str) -> str:
@@ -107,7 +121,9 @@ class _Bounded(httpx.AsyncByteStream):
 
 @lru_cache(maxsize=4)
 def _tls(authorities: tuple[object, ...]) -> ssl.SSLContext:
-    """Return the TLS settings, created once: reading the certificates takes longer than the rest of a client."""
+    """Return the TLS settings, created once: reading the certificates takes longer than the rest of
+    a client.
+    """
     return httpx.create_ssl_context()
 
 
@@ -128,14 +144,21 @@ class AgentLost(AgentError, OutcomeUnknown):
 
 def fault_of(error: BaseException) -> Fault:
     """Return the fault for one of `FAULTS`."""
-    cause = error.__cause__ if isinstance(error, A2AClientError) and error.__cause__ is not None else error
+    cause = (
+        error.__cause__
+        if isinstance(error, A2AClientError) and error.__cause__ is not None
+        else error
+    )
     match cause:
         case RefusedError():
             return Fault(reason_of(cause), passing=False)
         case httpx.HTTPStatusError():
             return _of_status(cause.response)
         case httpx.ConnectError() | httpx.ConnectTimeout():
-            return Fault(f"it can't be reached ({type(cause).__name__}): is it running?", outcome_unknown=False)
+            return Fault(
+                f"it can't be reached ({type(cause).__name__}): is it running?",
+                outcome_unknown=False,
+            )
         case httpx.TimeoutException() | A2AClientTimeoutError():
             return Fault("it does not answer in time")
         case httpx.UnsupportedProtocol() | httpx.InvalidURL():
@@ -146,7 +169,11 @@ def fault_of(error: BaseException) -> Fault:
             return Fault(f"the connection broke ({type(cause).__name__})")
         case A2AError() if not isinstance(cause, A2AClientError):
             passing = isinstance(cause, InternalError)
-            return Fault(f"it answers with an error: {reason_of(cause)}", outcome_unknown=passing, passing=passing)
+            return Fault(
+                f"it answers with an error: {reason_of(cause)}",
+                outcome_unknown=passing,
+                passing=passing,
+            )
         case _:
             return Fault(f"its answer makes no sense ({type(cause).__name__}): {reason_of(cause)}")
 

@@ -36,7 +36,11 @@ def state_name(task: Task) -> str:
     """Return the task's state in its usual form: `working`, `input-required`."""
     state = task.status.state
     known = state in TaskState.values()
-    return TaskState.Name(state).removeprefix("TASK_STATE_").lower().replace("_", "-") if known else f"state {state}"
+    return (
+        TaskState.Name(state).removeprefix("TASK_STATE_").lower().replace("_", "-")
+        if known
+        else f"state {state}"
+    )
 
 
 def is_at_rest(task: Task) -> bool:
@@ -70,8 +74,8 @@ def result_of_message(message: Message) -> ToolResult:
 def result_of(task: Task, settings: RemoteSettings) -> ToolResult:
     """Return the result of a task at rest: all its artifacts, and the agent's last message.
 
-    If the task asks for input, the text explains how to answer, provided that a further call can. Raises ValueError, or
-    an error of protobuf's JSON format, for content that can't be expressed.
+    If the task asks for input, the text explains how to answer, provided that a further call can.
+    Raises ValueError, or an error of protobuf's JSON format, for content that can't be expressed.
     """
     made = [part for artifact in task.artifacts for part in _parts(artifact.parts)]
     said = list(_parts(task.status.message.parts))
@@ -82,7 +86,9 @@ def result_of(task: Task, settings: RemoteSettings) -> ToolResult:
     kind, what = _ERRORS[task.status.state]
     words = "".join(part.value for part in said if isinstance(part, TextPart))
     advice = "" if settings.delegation else _advice(task)
-    text = settings.failure_text(f"The agent {settings.name!r} {what}{words and f': {words}'}{advice}")
+    text = settings.failure_text(
+        f"The agent {settings.name!r} {what}{words and f': {words}'}{advice}"
+    )
     rest = [part for part in said if not isinstance(part, TextPart)]
     return ToolResult(
         parts=[TextPart(value=text), *rest, *made],
@@ -124,7 +130,11 @@ def _part(part: Part) -> ResultPart:
     match part.WhichOneof("content"):
         case "data":
             return TextPart(
-                value=json.dumps(_with_integers(MessageToDict(part.data)), ensure_ascii=False, separators=(",", ":"))
+                value=json.dumps(
+                    _with_integers(MessageToDict(part.data)),
+                    ensure_ascii=False,
+                    separators=(",", ":"),
+                )
             )
         case "raw":
             return _media(base64.b64encode(part.raw).decode(), part)
@@ -137,7 +147,9 @@ def _part(part: Part) -> ResultPart:
 
 
 def _with_integers(data: Any) -> Any:
-    """Return the data with integral numbers as integers: the protocol has only floating-point ones."""
+    """Return the data with integral numbers as integers: the protocol has only floating-point
+    ones.
+    """
     match data:
         case dict():
             return {key: _with_integers(value) for key, value in data.items()}
@@ -156,4 +168,6 @@ def _media(source: str, part: Part) -> ResultPart:
         return ImagePart.model_validate(fields)
     if media_type.startswith("audio/"):
         return AudioPart.model_validate(fields)
-    return FilePart.model_validate({**fields, "filename": part.filename} if part.filename else fields)
+    return FilePart.model_validate(
+        {**fields, "filename": part.filename} if part.filename else fields
+    )

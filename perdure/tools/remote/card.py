@@ -1,4 +1,6 @@
-"""Reads the card of a remote agent, in its current or an older form, and derives the agent's protocol."""
+"""Reads the card of a remote agent, in its current or an older form, and derives the agent's
+protocol.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,13 @@ MAX_CARD_BYTES = 256 * 1024
 MAX_DESCRIPTION_BYTES = 8 * 1024
 _TRANSPORTS = ("supportedInterfaces", "preferredTransport", "additionalInterfaces")
 _ABSENT = (404, 405, 410)
-NOT_LET_IN = ": it does not let this worker in; check 'connection.apiKey' and the variable that it refers to"
+NOT_LET_IN = (
+    ": it does not let this worker in; check 'connection.apiKey' and the variable that it refers to"
+)
 
 Form = Literal["a2a", "kaos", "kaos-tasks"]
-"""`kaos` has a list of capabilities; `kaos-tasks` came after it, with a JSON-RPC that is not A2A's."""
+"""`kaos` has a list of capabilities; `kaos-tasks` came after it, with a JSON-RPC that is not
+A2A's."""
 
 
 def form_of(document: JsonView) -> Form:
@@ -33,9 +38,13 @@ def form_of(document: JsonView) -> Form:
 
 
 def description_of(text: str, skills: Iterable[tuple[str, str]]) -> str:
-    """Return the description of an agent for the model, with the names and descriptions of its skills."""
+    """Return the description of an agent for the model, with the names and descriptions of its
+    skills.
+    """
     lines = [f"- {name}: {description}" for name, description in skills]
-    return cut_middle("\n".join([text, "", "Its skills:", *lines] if lines else [text]), MAX_DESCRIPTION_BYTES)
+    return cut_middle(
+        "\n".join([text, "", "Its skills:", *lines] if lines else [text]), MAX_DESCRIPTION_BYTES
+    )
 
 
 @dataclass(frozen=True)
@@ -46,11 +55,23 @@ class Card:
     document: JsonView
 
     def description(self, settings: RemoteSettings, description: str | None) -> str:
-        """Return the agent's description for the model: the file's, else the card's; and the agent's skills."""
-        text = description or _text(self.document.get("description")) or f"Hands a task to the agent {settings.agent}."
+        """Return the agent's description for the model: the file's, else the card's; and the
+        agent's skills.
+        """
+        text = (
+            description
+            or _text(self.document.get("description"))
+            or f"Hands a task to the agent {settings.agent}."
+        )
         skills = self.document.get("skills")
-        known = [each for each in skills if isinstance(each, Mapping)] if isinstance(skills, list) else []
-        return description_of(text, [(_text(each.get("name")), _text(each.get("description"))) for each in known])
+        known = (
+            [each for each in skills if isinstance(each, Mapping)]
+            if isinstance(skills, list)
+            else []
+        )
+        return description_of(
+            text, [(_text(each.get("name")), _text(each.get("description"))) for each in known]
+        )
 
 
 async def read_card(http: Http, settings: RemoteSettings) -> Card:
@@ -63,11 +84,15 @@ async def read_card(http: Http, settings: RemoteSettings) -> Card:
         why = f"no answer within {count_of(seconds, 'second')} ('options.discoveryTimeout')"
     except (HttpFailure, ValueError) as error:
         why = str(error)
-    raise ToolUnavailable(f"the card of the agent at {settings.address} can't be read: {one_line(why, 300)}")
+    raise ToolUnavailable(
+        f"the card of the agent at {settings.address} can't be read: {one_line(why, 300)}"
+    )
 
 
 async def _first_card(http: Http, settings: RemoteSettings) -> Card:
-    """Read the first card at the possible addresses. Raises HttpFailure, and ValueError for anything else there."""
+    """Read the first card at the possible addresses. Raises HttpFailure, and ValueError for
+    anything else there.
+    """
     headers = [("Accept", b"application/json"), *settings.headers()]
     absent = wrong = ""
     for url in settings.cards:
@@ -75,7 +100,9 @@ async def _first_card(http: Http, settings: RemoteSettings) -> Card:
         if answer.status in _ABSENT:
             absent = absent or f"HTTP status {answer.status}"
         elif answer.status != 200:
-            raise ValueError(f"HTTP status {answer.status}{NOT_LET_IN if answer.status in (401, 403) else ''}")
+            raise ValueError(
+                f"HTTP status {answer.status}{NOT_LET_IN if answer.status in (401, 403) else ''}"
+            )
         elif not answer.is_whole:
             raise ValueError(f"it is larger than {MAX_CARD_BYTES:,} bytes")
         elif (document := _document(answer)) is not None:
@@ -90,7 +117,9 @@ def _document(answer: HttpAnswer) -> JsonView | None:
         document = answer.json()
     except ValueError:
         return None
-    return document if isinstance(document, dict) and isinstance(document.get("name"), str) else None
+    return (
+        document if isinstance(document, dict) and isinstance(document.get("name"), str) else None
+    )
 
 
 def _text(value: Any) -> str:

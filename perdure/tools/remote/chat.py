@@ -1,4 +1,6 @@
-"""Hands a task to an agent that speaks Chat Completions: the conversation so far, and the task as its last message."""
+"""Hands a task to an agent that speaks Chat Completions: the conversation so far, and the task as
+its last message.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from ..http import Content, Http, HttpAnswer, HttpFailure, HttpRequest
 from .settings import RemoteSettings
 
 USER = "user"
-"""The role of the task for agents that do not know `DELEGATED`, with which a KAOS agent distinguishes it from a
-person's request.
+"""The role of the task for agents that do not know `DELEGATED`, with which a KAOS agent
+distinguishes it from a person's request.
 """
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 _MAX_EXCERPT = 1000
@@ -21,9 +23,16 @@ _REFUSED = (400, 422)
 
 
 async def answer_of(
-    http: Http, settings: RemoteSettings, task: str, before: Sequence[Message], *, role: str, traceparent: str = ""
+    http: Http,
+    settings: RemoteSettings,
+    task: str,
+    before: Sequence[Message],
+    *,
+    role: str,
+    traceparent: str = "",
 ) -> str:
-    """Return the agent's answer. If a server refuses the role of the task, it is sent again as a user's.
+    """Return the agent's answer. If a server refuses the role of the task, it is sent again as a
+    user's.
 
     Raises HttpFailure.
     """
@@ -33,22 +42,41 @@ async def answer_of(
     if not answer.is_success:
         said = excerpt(answer.body.decode(errors="replace").strip(), _MAX_EXCERPT)
         text = f"HTTP status {answer.status}{said and f': {said}'}"
-        raise HttpFailure(text, kind=f"http_{answer.status}", outcome_unknown=answer.outcome_unknown)
+        raise HttpFailure(
+            text, kind=f"http_{answer.status}", outcome_unknown=answer.outcome_unknown
+        )
     if not answer.is_whole:
         raise HttpFailure(f"the answer is larger than {MAX_ANSWER_BYTES:,} bytes", kind="too_large")
     return _content(answer)
 
 
 async def _post(
-    http: Http, settings: RemoteSettings, task: str, before: Sequence[Message], role: str, traceparent: str
+    http: Http,
+    settings: RemoteSettings,
+    task: str,
+    before: Sequence[Message],
+    role: str,
+    traceparent: str,
 ) -> HttpAnswer:
     said = [{"role": message.role, "content": message.text} for message in before]
-    body = {"model": settings.agent, "messages": [*said, {"role": role, "content": task}], "stream": False}
-    headers = [*settings.headers(), ("Content-Type", b"application/json"), ("Accept", b"application/json")]
+    body = {
+        "model": settings.agent,
+        "messages": [*said, {"role": role, "content": task}],
+        "stream": False,
+    }
+    headers = [
+        *settings.headers(),
+        ("Content-Type", b"application/json"),
+        ("Accept", b"application/json"),
+    ]
     if traceparent:
         headers.append(("traceparent", traceparent.encode()))
-    content = Content(json.dumps(body, ensure_ascii=False).encode(errors="replace"), "application/json")
-    return await http.send(HttpRequest("POST", settings.chat, headers, content), limit=MAX_ANSWER_BYTES)
+    content = Content(
+        json.dumps(body, ensure_ascii=False).encode(errors="replace"), "application/json"
+    )
+    return await http.send(
+        HttpRequest("POST", settings.chat, headers, content), limit=MAX_ANSWER_BYTES
+    )
 
 
 def _content(answer: HttpAnswer) -> str:
@@ -57,7 +85,9 @@ def _content(answer: HttpAnswer) -> str:
         content = answer.json()["choices"][0]["message"]["content"]
     except (ValueError, LookupError, TypeError):
         shown = excerpt(answer.body.decode(errors="replace").strip(), 200)
-        raise HttpFailure(f"its answer makes no sense: {shown or '(empty)'}", kind="nonsense") from None
+        raise HttpFailure(
+            f"its answer makes no sense: {shown or '(empty)'}", kind="nonsense"
+        ) from None
     if isinstance(content, list):
         content = "".join(_piece(part) for part in content)
     if not isinstance(content, str):

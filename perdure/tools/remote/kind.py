@@ -15,10 +15,24 @@ from ...messages import DELEGATED, ToolResult
 from ...settings.child_agents import TASK
 from ...text import count_of
 from ..http import Http, HttpFailure
-from ..kind import Asking, KindCall, Offering, OutcomeUnknown, ToolKind, ToolOfferError, ToolUnavailable
+from ..kind import (
+    Asking,
+    KindCall,
+    Offering,
+    OutcomeUnknown,
+    ToolKind,
+    ToolOfferError,
+    ToolUnavailable,
+)
 from .card import Card, read_card
 from .chat import USER, answer_of
-from .settings import DEFAULT_TIMEOUT, DelegateOptions, RemoteSettings, remote_problems, remote_settings
+from .settings import (
+    DEFAULT_TIMEOUT,
+    DelegateOptions,
+    RemoteSettings,
+    remote_problems,
+    remote_settings,
+)
 
 MARGIN = 5.0
 """Seconds after a task's time-out for the remaining work."""
@@ -57,8 +71,8 @@ class A2AKind(ToolKind):
     asks_others: ClassVar[bool] = True
 
     def __init__(self) -> None:
-        # Not later, in the thread of tools: the OpenAI SDK uses this module as soon as `sys.modules` has it, even
-        # before another thread has finished importing it.
+        # Not later, in the thread of tools: the OpenAI SDK uses this module as soon as
+        # `sys.modules` has it, even before another thread has finished importing it.
         if importlib.util.find_spec("httpx") is not None:
             importlib.import_module("httpx")
         self._http = Http()
@@ -68,7 +82,9 @@ class A2AKind(ToolKind):
         return remote_problems(tool)
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
-        """Return one function with the tool's name, described by the agent's card. Raises ToolOfferError."""
+        """Return one function with the tool's name, described by the agent's card. Raises
+        ToolOfferError.
+        """
         require_client()
         from .a2a_card import callable_part, parsed_card
 
@@ -79,7 +95,8 @@ class A2AKind(ToolKind):
             raise ToolOfferError(str(error)) from error
         if card.form != "a2a":
             raise ToolOfferError(
-                f"the card of the agent at {settings.address} is one of KAOS, whose protocol is another: name the "
+                f"the card of the agent at {settings.address} is one of KAOS, whose protocol is "
+                "another: name the "
                 "agent in metadata.perdure.agents ({name, url}) instead"
             )
         return [
@@ -95,7 +112,8 @@ class A2AKind(ToolKind):
     async def execute(self, call: KindCall) -> ToolResult:
         """Send the message, and follow the task until it rests.
 
-        Raises AgentError if the agent can't be called or followed, and ToolOfferError without the client's package.
+        Raises AgentError if the agent can't be called or followed, and ToolOfferError without the
+        client's package.
         """
         require_client()
         from .a2a import remote_call
@@ -122,7 +140,8 @@ class DelegateKind(A2AKind):
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
         """Return one function, described by the file, or by the agent's card.
 
-        Raises ToolUnavailable if the card is needed and unavailable, and ToolOfferError without A2A's package.
+        Raises ToolUnavailable if the card is needed and unavailable, and ToolOfferError without
+        A2A's package.
         """
         settings, options = _delegation(tool)
         if options.protocol == "openai":
@@ -131,12 +150,18 @@ class DelegateKind(A2AKind):
         card = await read_card(self._http, settings)
         description = card.description(settings, tool.description)
         if card.form == "a2a" or options.protocol == "a2a":
-            return [_offering_of(tool, options, description, {"a2a": _part_for_a2a(card, settings)})]
-        return [_offering_of(tool, options, description, {"role": DELEGATED if card.form == "kaos" else USER})]
+            return [
+                _offering_of(tool, options, description, {"a2a": _part_for_a2a(card, settings)})
+            ]
+        return [
+            _offering_of(
+                tool, options, description, {"role": DELEGATED if card.form == "kaos" else USER}
+            )
+        ]
 
     async def execute(self, call: KindCall) -> ToolResult:
-        """Hand over the task, and return the agent's answer, or the reason for its absence. Never raises for the
-        agent's behaviour.
+        """Hand over the task, and return the agent's answer, or the reason for its absence. Never
+        raises for the agent's behaviour.
         """
         settings, options = _delegation(call.tool)
         if not str(call.arguments[TASK]).strip():
@@ -144,7 +169,11 @@ class DelegateKind(A2AKind):
             return ToolResult.failure(text, kind="invalid_arguments")
         try:
             async with asyncio.timeout(options.timeout):
-                return await (self._ask_by_a2a(call) if "a2a" in call.details else self._ask_by_chat(call, settings))
+                return await (
+                    self._ask_by_a2a(call)
+                    if "a2a" in call.details
+                    else self._ask_by_chat(call, settings)
+                )
         except TimeoutError:
             text = settings.failure_text(f"no answer within {count_of(options.timeout, 'second')}")
             return ToolResult.failure(text, kind="timeout", status="timeout", outcome_unknown=True)
@@ -165,11 +194,15 @@ class DelegateKind(A2AKind):
     async def _ask_by_chat(self, call: KindCall, settings: RemoteSettings) -> ToolResult:
         task, before = str(call.arguments[TASK]), call.context.conversation
         role, traceparent = call.details["role"], call.context.traceparent
-        answer = await answer_of(self._http, settings, task, before, role=role, traceparent=traceparent)
+        answer = await answer_of(
+            self._http, settings, task, before, role=role, traceparent=traceparent
+        )
         return ToolResult.of_text(answer)
 
     async def abandon(self, call: KindCall) -> None:
-        """Cancel the remote task that a lost attempt has begun, if there are tasks. Raises as A2A's client does."""
+        """Cancel the remote task that a lost attempt has begun, if there are tasks. Raises as A2A's
+        client does.
+        """
         if "a2a" in call.details:
             await super().abandon(_a2a_call(call))
 
@@ -180,7 +213,9 @@ def _delegation(tool: Tool) -> tuple[RemoteSettings, DelegateOptions]:
     return settings, settings.delegation
 
 
-def _offering_of(tool: Tool, options: DelegateOptions, description: str, details: JsonObject) -> Offering:
+def _offering_of(
+    tool: Tool, options: DelegateOptions, description: str, details: JsonObject
+) -> Offering:
     by_a2a = "a2a" in details
     return Offering(
         name=tool.name,
@@ -194,8 +229,8 @@ def _offering_of(tool: Tool, options: DelegateOptions, description: str, details
 
 
 def _part_for_a2a(card: Card, settings: RemoteSettings) -> JsonObject:
-    """Return the parts of a card that a call by A2A needs. Raises ToolUnavailable for a card without a callable
-    address.
+    """Return the parts of a card that a call by A2A needs. Raises ToolUnavailable for a card
+    without a callable address.
     """
     require_client("agents that speak A2A")
     from .a2a_card import callable_part, parsed_card
@@ -214,4 +249,6 @@ def _a2a_call(call: KindCall) -> KindCall:
 def require_client(what: str = "tools of kind a2a") -> None:
     """Raises ToolOfferError without the official client."""
     if importlib.util.find_spec("a2a") is None:
-        raise ToolOfferError(f"{what} need a package that is not installed: pip install 'perdure[a2a]'")
+        raise ToolOfferError(
+            f"{what} need a package that is not installed: pip install 'perdure[a2a]'"
+        )

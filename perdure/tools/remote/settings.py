@@ -42,7 +42,8 @@ class Options(BaseModel):
     reconnect_timeout: float = Field(default=60.0, ge=0, le=86400)
     """Seconds for which an agent may be out of reach after it has begun, before the call fails."""
     allowed_hosts: tuple[str, ...] = ()
-    """Further hosts, `name` or `name:port`, that the card may name. They get the credentials, too."""
+    """Further hosts, `name` or `name:port`, that the card may name. They get the credentials,
+    too."""
     headers: dict[str, str] = Field(default={}, repr=False)
     """Sent with every request."""
 
@@ -54,7 +55,8 @@ class DelegateOptions(Options):
     protocol: Literal["auto", "a2a", "openai"] = "auto"
     """`auto` takes the protocol of the agent's card."""
     model: str = ""
-    """The agent's name in Chat Completions requests; if empty, the tool's name after `delegate_to_`."""
+    """The agent's name in Chat Completions requests; if empty, the tool's name after
+    `delegate_to_`."""
     timeout: float = Field(default=DEFAULT_TIMEOUT, ge=MIN_SECONDS, le=MAX_SECONDS)
     """Seconds for one task."""
 
@@ -76,7 +78,9 @@ class RemoteSettings:
 
     @property
     def delegation(self) -> DelegateOptions | None:
-        """Options of a tool that delegates, whose calls are complete tasks: a further call can't continue one."""
+        """Options of a tool that delegates, whose calls are complete tasks: a further call can't
+        continue one.
+        """
         return self.options if isinstance(self.options, DelegateOptions) else None
 
     @property
@@ -106,17 +110,22 @@ class RemoteSettings:
         return urls
 
     def allows(self, url: str) -> bool:
-        """Return whether requests may go to the URL: to the endpoint's host and port, or an allowed one, with no less
-        encryption.
+        """Return whether requests may go to the URL: to the endpoint's host and port, or an allowed
+        one, with no less encryption.
         """
         asked, own = _origin(url), _origin(self.endpoint)
         if asked is None or own is None or (own.scheme == "https" and asked.scheme != "https"):
             return False
-        allowed = [own, *(_origin(f"{asked.scheme}://{host}") for host in self.options.allowed_hosts)]
+        allowed = [
+            own,
+            *(_origin(f"{asked.scheme}://{host}") for host in self.options.allowed_hosts),
+        ]
         return any(each is not None and asked[1:] == each[1:] for each in allowed)
 
     def credentials(self, schemes: Mapping[str, str]) -> dict[str, str]:
-        """Return the headers that authenticate a request. `schemes` is the result of `way_in` for the card."""
+        """Return the headers that authenticate a request. `schemes` is the result of `way_in` for
+        the card.
+        """
         return {**self.options.headers, **self._key_header(schemes)}
 
     def failure_text(self, why: str) -> str:
@@ -124,7 +133,9 @@ class RemoteSettings:
         return f"{DELEGATION_FAILED}{why}]" if self.delegation else f"Error: {why}"
 
     def headers(self) -> list[tuple[str, bytes]]:
-        """Return the headers of a request before the card is known; the file's own headers override the key's."""
+        """Return the headers of a request before the card is known; the file's own headers override
+        the key's.
+        """
         own = self.options.headers
         key = {} if any(name.lower() == "authorization" for name in own) else self._key_header({})
         return [(name, value.encode()) for name, value in {**own, **key}.items()]
@@ -140,7 +151,9 @@ class RemoteSettings:
 
 
 def remote_settings(tool: Tool) -> RemoteSettings:
-    """Return the settings of a declared tool without faults. Raises ValueError for one with faults."""
+    """Return the settings of a declared tool without faults. Raises ValueError for one with
+    faults.
+    """
     if found := remote_problems(tool):
         raise ValueError("; ".join(found))
     assert isinstance(tool, CustomTool)
@@ -157,11 +170,16 @@ def remote_settings(tool: Tool) -> RemoteSettings:
 
 
 def remote_problems(tool: Tool) -> Sequence[str]:
-    """Return the faults of the declaration, a sentence each; references to the environment may still be unresolved."""
+    """Return the faults of the declaration, a sentence each; references to the environment may
+    still be unresolved.
+    """
     if not isinstance(tool, CustomTool):
         return [f"expected kind: delegate, not {tool.kind!r}"]
     unknown = sorted(set(tool.model_extra or ()) - _KEYS)
-    found = [f"{key!r} is not a key of a tool of kind {tool.kind}{did_you_mean(key, _KEYS)}" for key in unknown]
+    found = [
+        f"{key!r} is not a key of a tool of kind {tool.kind}{did_you_mean(key, _KEYS)}"
+        for key in unknown
+    ]
     if tool.parameters is not None:
         found.append(f"a tool of kind {tool.kind} has no 'parameters': the kind has its own")
     return [*found, *_problems_of_connection(tool.connection), *_problems_of_options(tool)]
@@ -190,7 +208,10 @@ def _origin(url: str) -> Origin | None:
 def _problems_of_connection(connection: Connection | None) -> Iterator[str]:
     endpoint = connection.endpoint if connection else None
     if connection is None or not endpoint:
-        yield "it has no 'connection.endpoint': expected the base URL of the agent, such as https://agent.example"
+        yield (
+            "it has no 'connection.endpoint': expected the base URL of the agent, such as "
+            "https://agent.example"
+        )
     elif connection.kind not in _CONNECTIONS:
         yield f"'connection.kind' is {connection.kind!r}: expected one of {', '.join(_CONNECTIONS)}"
     elif "${" not in endpoint and _origin(endpoint) is None:
@@ -203,16 +224,23 @@ def _problems_of_options(tool: CustomTool) -> Iterator[str]:
     names = [str(each.alias) for each in model.model_fields.values()]
     for key in options:
         if key not in names:
-            yield f"'options.{key}' is not known{did_you_mean(key, names)}: expected {', '.join(names)}"
+            yield (
+                f"'options.{key}' is not known{did_you_mean(key, names)}: expected "
+                f"{', '.join(names)}"
+            )
     try:
-        checked = model.model_validate({key: value for key, value in options.items() if key in names})
+        checked = model.model_validate(
+            {key: value for key, value in options.items() if key in names}
+        )
     except ValidationError as error:
         for each in error.errors():
             yield f"'options.{'.'.join(map(str, each['loc']))}': {each['msg']}"
         return
     for name, value in checked.headers.items():
         if not (_TOKEN.fullmatch(name) and _LINE.fullmatch(value)):
-            yield f"'options.headers' has {name!r}, which can't be sent: expected a name, and a line"
+            yield (
+                f"'options.headers' has {name!r}, which can't be sent: expected a name, and a line"
+            )
     for host in checked.allowed_hosts:
         if not _HOST.fullmatch(host) and "${" not in host:
             yield f"'options.allowedHosts' has {host!r}: expected 'name' or 'name:port'"

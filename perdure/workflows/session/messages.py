@@ -1,4 +1,6 @@
-"""Where the messages of a session come in and what becomes of each; what a session carries into its next link."""
+"""Where the messages of a session come in and what becomes of each; what a session carries into its
+next link.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from ..recording import CERTAIN_BYTES, PIECE_BYTES, uncompressed_bytes
 from .turns import TakenMessages, Turns, not_taken
 
 INLINE_BYTES = 64 * 1024
-"""A conversation up to this size travels in the next link's input; a larger one is loaded from this link's history."""
+"""A conversation up to this size travels in the next link's input; a larger one is loaded from this
+link's history."""
 MAX_UPDATES = 1_000
 """Temporal takes 2,000 updates of one link; after so many, a session goes on in a new one."""
 MANY_UPDATES = 1_900
@@ -43,7 +46,9 @@ def next_input(
     chosen = input
     requested_by = None
     if turns.requesters is not None:
-        requested_by = signed_requesters(turns.requesters, workflow.info().workflow_id, link_content())
+        requested_by = signed_requesters(
+            turns.requesters, workflow.info().workflow_id, link_content()
+        )
     for inline, remembered in ((is_small, ids), (False, ids), (False, ids[-100:]), (False, [])):
         before = input.carried
         carried = CarriedSession(
@@ -58,14 +63,20 @@ def next_input(
             **dict(turns.used),
         )
         kept = before.model_extra if before else None
-        changed = {"carried": carried.model_copy(update=kept or {}), "setup": turns.setup, "requested_by": requested_by}
+        changed = {
+            "carried": carried.model_copy(update=kept or {}),
+            "setup": turns.setup,
+            "requested_by": requested_by,
+        }
         chosen = input.model_copy(update={**changed, "loop_version": LOOP_VERSION})
         if uncompressed_bytes(chosen) <= CERTAIN_BYTES:
             break
     return chosen
 
 
-def _carried_conversation(conversation: SessionConversation, *, inline: bool) -> CarriedConversation:
+def _carried_conversation(
+    conversation: SessionConversation, *, inline: bool
+) -> CarriedConversation:
     known = conversation.conversation
     pieces = [] if inline else batches(known.messages, PIECE_BYTES)
     reference = known.ref(record=False)
@@ -82,7 +93,8 @@ MAX_QUEUED_BYTES = 512 * 1024
 """Of the messages that wait: they travel in the next link's input."""
 
 MAX_STEERED_BYTES = 8 * 1024 * 1024
-"""Of the texts that one turn is sent: they are in its history twice, which Temporal ends at 50 MB."""
+"""Of the texts that one turn is sent: they are in its history twice, which Temporal ends at 50
+MB."""
 
 MAX_ID_CHARS = 200
 """Of a session: its runs, and the runs that they call, have longer ids. Of a message, too."""
@@ -96,7 +108,9 @@ MARGIN_BYTES = 128 * 1024
 class Desk:
     """Takes one message after the other, in the order in which they have come."""
 
-    def __init__(self, input: SessionInput, turns: Turns, conversation: SessionConversation) -> None:
+    def __init__(
+        self, input: SessionInput, turns: Turns, conversation: SessionConversation
+    ) -> None:
         carried = input.carried
         self.is_open = False
         """Whether the conversation is here; messages wait until it is."""
@@ -114,10 +128,16 @@ class Desk:
     @property
     def rests(self) -> bool:
         """Return whether no turn is under way, or about to begin."""
-        return self._turns.current is None and not self._turns.is_starting and not self._conversation.unread
+        return (
+            self._turns.current is None
+            and not self._turns.is_starting
+            and not self._conversation.unread
+        )
 
     def require_takeable(self, message: SessionMessage) -> None:
-        """Raises the refusal of a message that is not taken, as far as that is known when it comes."""
+        """Raises the refusal of a message that is not taken, as far as that is known when it
+        comes.
+        """
         if self.taken.get(message.id) and self.updates < MANY_UPDATES:
             return
         _require_short(message)
@@ -136,28 +156,42 @@ class Desk:
             raise not_taken("setup", "the session's agent is another one: send its setup along")
 
     def _busy(self) -> Exception:
-        return not_taken("busy", f"the run {self._turns.id_of(self._turns.last)!r} is under way: wait for its end")
+        return not_taken(
+            "busy",
+            f"the run {self._turns.id_of(self._turns.last)!r} is under way: wait for its end",
+        )
 
     def _require_room(self, message: SessionMessage) -> None:
         run = self._turns.id_of(self._turns.last)
-        if self.updates >= MANY_UPDATES or workflow.info().get_current_history_size() >= MAX_HISTORY_BYTES:
+        if (
+            self.updates >= MANY_UPDATES
+            or workflow.info().get_current_history_size() >= MAX_HISTORY_BYTES
+        ):
             raise not_taken(
-                "busy", f"the session was sent too much while the run {run!r} is under way: wait for its end"
+                "busy",
+                f"the session was sent too much while the run {run!r} is under way: wait for its "
+                "end",
             )
         turn, size = self._turns.current, uncompressed_bytes(_queued(message))
         if turn and _steers(message) and turn.steered_bytes + size > MAX_STEERED_BYTES:
-            raise not_taken("busy", f"the run {run!r} was sent {turn.steered_bytes:,} bytes: wait for its end")
+            raise not_taken(
+                "busy", f"the run {run!r} was sent {turn.steered_bytes:,} bytes: wait for its end"
+            )
         waiting = size + sum(map(uncompressed_bytes, self.queued))
-        if waiting > MAX_QUEUED_BYTES and (self.queued or (self._turns.is_busy and not _steers(message))):
+        if waiting > MAX_QUEUED_BYTES and (
+            self.queued or (self._turns.is_busy and not _steers(message))
+        ):
             raise not_taken(
                 "busy",
-                f"{waiting:,} bytes of messages would wait, at most {MAX_QUEUED_BYTES:,} are possible: wait for "
+                f"{waiting:,} bytes of messages would wait, at most {MAX_QUEUED_BYTES:,} are "
+                "possible: wait for "
                 f"the end of the run {run!r}",
             )
         if self._conversation.conversation.recorded_bytes > MAX_START_BYTES:
             raise not_taken(
                 "too_large",
-                f"the conversation takes more than {MAX_START_BYTES:,} bytes: begin another session, and set "
+                f"the conversation takes more than {MAX_START_BYTES:,} bytes: begin another "
+                "session, and set "
                 "RunOptions.context_budget to keep it smaller",
             )
 
@@ -172,7 +206,9 @@ class Desk:
             self._require_setup(message)  # One before it may have brought another.
             await self._advance()
             taken = await self._take(message)
-            return self.taken.remember(message.id, taken.model_copy(update={"text_digest": message.text_digest}))
+            return self.taken.remember(
+                message.id, taken.model_copy(update={"text_digest": message.text_digest})
+            )
 
     async def _take(self, message: SessionMessage) -> Taken:
         is_busy = self._turns.current is not None or bool(self.queued)
@@ -183,23 +219,36 @@ class Desk:
         while self._turns.current is not None and _steers(message):
             turn = self._turns.current
             if await self._turns.steer(message.text):
-                return Taken(became="steering", run_id=turn.run_id, first_run_id=turn.first_run_id, turn=turn.number)
+                return Taken(
+                    became="steering",
+                    run_id=turn.run_id,
+                    first_run_id=turn.first_run_id,
+                    turn=turn.number,
+                )
             if not await self._turns.end_within():
                 break
             await self._advance()
         if self._turns.current is not None or self.queued:
             return self._queue(message)
         turn = await self._turns.begin([_message_of(message)], message.traceparent)
-        return Taken(became="turn", run_id=turn.run_id, first_run_id=turn.first_run_id, turn=turn.number)
+        return Taken(
+            became="turn", run_id=turn.run_id, first_run_id=turn.first_run_id, turn=turn.number
+        )
 
     def _queue(self, message: SessionMessage) -> Taken:
         waiting = _queued(message)
-        if (size := uncompressed_bytes(self._turns.setup) + uncompressed_bytes(waiting)) > CERTAIN_BYTES - MARGIN_BYTES:
-            raise not_taken("too_large", f"a run with this message would take {size:,} bytes: send less")
+        if (
+            size := uncompressed_bytes(self._turns.setup) + uncompressed_bytes(waiting)
+        ) > CERTAIN_BYTES - MARGIN_BYTES:
+            raise not_taken(
+                "too_large", f"a run with this message would take {size:,} bytes: send less"
+            )
         size += sum(map(uncompressed_bytes, self.queued))
         # Those that have come together were each looked at as if it were the only one.
         if size > CERTAIN_BYTES - MARGIN_BYTES:
-            raise not_taken("busy", f"{len(self.queued)} messages wait already: wait for the end of a run")
+            raise not_taken(
+                "busy", f"{len(self.queued)} messages wait already: wait for the end of a run"
+            )
         self.queued.append(waiting)
         place = len(self.queued)
         number = self._turns.last + place
@@ -211,11 +260,16 @@ class Desk:
         if setup is None or (digest := setup.digest) == self.setup_digest:
             return
         if (size := uncompressed_bytes(setup)) > CERTAIN_BYTES - MAX_QUEUED_BYTES:
-            raise not_taken("too_large", f"the agent takes {size:,} bytes: no run of a session can be started with it")
+            raise not_taken(
+                "too_large",
+                f"the agent takes {size:,} bytes: no run of a session can be started with it",
+            )
         self._turns.setup, self.setup_digest = setup, digest
 
     async def advance(self, *, waits: bool) -> None:
-        """Take over what an ended turn has left, and begin the turn that is owed; with `waits`, no queued one."""
+        """Take over what an ended turn has left, and begin the turn that is owed; with `waits`, no
+        queued one.
+        """
         async with self._one_by_one:
             await self._advance(waits=waits)
 
@@ -240,13 +294,17 @@ class Desk:
 
 
 def _require_short(message: SessionMessage) -> None:
-    """Raises the refusal of a message of which more than the text would be long: a session carries these from link to
-    link, a thousand ids and more.
+    """Raises the refusal of a message of which more than the text would be long: a session carries
+    these from link to link, a thousand ids and more.
     """
-    for name, value, limit in (("id", message.id, MAX_ID_CHARS), ("traceparent", message.traceparent, MAX_TRACE_CHARS)):
+    for name, value, limit in (
+        ("id", message.id, MAX_ID_CHARS),
+        ("traceparent", message.traceparent, MAX_TRACE_CHARS),
+    ):
         if len(value) > limit:
             raise not_taken(
-                "unreadable", f"the message's {name} has {len(value):,} characters, at most {limit} expected"
+                "unreadable",
+                f"the message's {name} has {len(value):,} characters, at most {limit} expected",
             )
 
 
@@ -257,10 +315,17 @@ def _steers(message: SessionMessage) -> bool:
 
 def _queued(message: SessionMessage) -> QueuedMessage:
     return QueuedMessage(
-        text=message.text, id=message.id, parts=message.parts, role=message.role, traceparent=message.traceparent
+        text=message.text,
+        id=message.id,
+        parts=message.parts,
+        role=message.role,
+        traceparent=message.traceparent,
     )
 
 
 def _message_of(message: SessionMessage | QueuedMessage) -> Message:
     has_text = message.text.strip() or not message.parts
-    return Message(role=message.role, parts=[*([TextPart(value=message.text)] if has_text else []), *message.parts])
+    return Message(
+        role=message.role,
+        parts=[*([TextPart(value=message.text)] if has_text else []), *message.parts],
+    )

@@ -1,4 +1,6 @@
-"""The Temporal workflow of a session: a conversation that goes on from run to run, shown, idle after a while."""
+"""The Temporal workflow of a session: a conversation that goes on from run to run, shown, idle
+after a while.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,15 @@ from .turns import Turns, not_taken, read_message
 
 def show(turns: Turns, status: SessionStatus) -> None:
     """Write the current details; they cost no event of the history."""
-    lines = [f"- {code(shown_name(turns.setup.agent))} · {count_of(turns.last, 'turn')}", f"- {_does(turns, status)}"]
+    lines = [
+        f"- {code(shown_name(turns.setup.agent))} · {count_of(turns.last, 'turn')}",
+        f"- {_does(turns, status)}",
+    ]
     if status.queued:
-        lines.append(f"- {count_of(status.queued, 'message')} {'waits' if status.queued == 1 else 'wait'} for a turn")
+        lines.append(
+            f"- {count_of(status.queued, 'message')} {'waits' if status.queued == 1 else 'wait'} "
+            "for a turn"
+        )
     if status.is_closing:
         lines.append("- **closes** when these have ended: it takes no more messages")
     workflow.set_current_details("\n".join(lines))
@@ -90,12 +98,14 @@ class Session:
 
     - input: a `SessionInput`. Result: a `SessionStatus`.
     - child workflows: the turns, one at a time, which are runs like any other.
-    - updates: `send`, a message, which becomes a turn, steers the one under way, or waits for its own; `close`.
+    - updates: `send`, a message, which becomes a turn, steers the one under way, or waits for its
+      own; `close`.
     - signals: `hand_over`, of a turn that its result has no place for; `note`.
     - query: the session's status.
     - continue-as-new: between turns, also to another version of the workers.
 
-    No activity in an ordinary turn: all that the session needs comes with messages and the ends of turns.
+    No activity in an ordinary turn: all that the session needs comes with messages and the ends of
+    turns.
     """
 
     loop_version: ClassVar[int] = LOOP_VERSION
@@ -113,13 +123,15 @@ class Session:
         self._history: HistorySize | None = None
         self._has_ended = False
         self.memory_bytes = IDLE_BYTES
-        """About what this object takes; a worker that has too many runs and sessions looks at it."""
+        """About what this object takes; a worker that has too many runs and sessions looks at
+        it."""
 
     @workflow.run
     async def run(self, input: SessionInput) -> SessionStatus:
         """Take messages until the session is closed, or to the end of this link.
 
-        The work is done in a task of its own, so that a cancellation is a fact, and reaches the turn under way.
+        The work is done in a task of its own, so that a cancellation is a fact, and reaches the
+        turn under way.
         """
         require_version(input.loop_version, self.loop_version)
         work = asyncio.create_task(self._work())
@@ -160,25 +172,37 @@ class Session:
         self._desk.is_open = True
 
     async def _messages_of(self, carried: CarriedConversation) -> list[Message]:
-        """Load them; where the history does not fit, try again until it does, or the session is cancelled."""
+        """Load them; where the history does not fit, try again until it does, or the session is
+        cancelled.
+        """
         while not self._desk.is_cancelled:
             try:
                 return await load_messages(carried)
             except ActivityError as error:
                 if not isinstance(unbegun_attempt(error), Misfit):
                     raise
-                workflow.logger.warning("the session's conversation can't be loaded: %s", error.cause)
-            await wait_until(lambda: self._desk.is_cancelled, MISFIT_SECONDS, "its history does not fit together")
+                workflow.logger.warning(
+                    "the session's conversation can't be loaded: %s", error.cause
+                )
+            await wait_until(
+                lambda: self._desk.is_cancelled, MISFIT_SECONDS, "its history does not fit together"
+            )
         return []
 
     def _is_over(self) -> bool:
-        return self._desk.is_closing and self._desk.rests and (self._desk.is_cancelled or not self._desk.queued)
+        return (
+            self._desk.is_closing
+            and self._desk.rests
+            and (self._desk.is_cancelled or not self._desk.queued)
+        )
 
     def _has_news(self) -> bool:
         turn = self._turns.current
         if turn is not None:
             return turn.has_ended or (self._desk.is_cancelled and not turn.is_asked_to_end)
-        return self._desk.rests and bool(self._is_over() or self._desk.queued or self._should_continue())
+        return self._desk.rests and bool(
+            self._is_over() or self._desk.queued or self._should_continue()
+        )
 
     def _should_continue(self) -> bool:
         if self._history is None or self._desk.is_closing:
@@ -192,7 +216,11 @@ class Session:
         await workflow.wait_condition(workflow.all_handlers_finished)
         if self._desk.rests and self._should_continue():
             desk = self._desk
-            go_on_in_new_link(next_input(self._input, self._turns, self._conversation, desk.taken.known, desk.queued))
+            go_on_in_new_link(
+                next_input(
+                    self._input, self._turns, self._conversation, desk.taken.known, desk.queued
+                )
+            )
 
     def _end(self) -> SessionStatus:
         self._has_ended = True
@@ -203,7 +231,9 @@ class Session:
 
     def _show(self) -> None:
         history = workflow.info().get_current_history_size()
-        self.memory_bytes = IDLE_BYTES + 2 * self._conversation.conversation.recorded_bytes + history
+        self.memory_bytes = (
+            IDLE_BYTES + 2 * self._conversation.conversation.recorded_bytes + history
+        )
         show(self._turns, self.status())
 
     @property
@@ -216,9 +246,11 @@ class Session:
         """Conversation as the next turn would begin with it."""
         return self._conversation.conversation.messages
 
-    # Handlers accept any arguments: what a stranger sends wrongly must neither end the session nor block it.
+    # Handlers accept any arguments: what a stranger sends wrongly must neither end the session nor
+    # block it.
     @workflow.update(
-        name=names.SEND, description="Say something: it begins a turn, or reaches the one that is under way."
+        name=names.SEND,
+        description="Say something: it begins a turn, or reaches the one that is under way.",
     )
     async def send(self, *arguments: Any) -> Taken:
         message = read_message(arguments, self._received)
@@ -231,10 +263,14 @@ class Session:
     def _require_message(self, *arguments: Any) -> None:
         message = read_message(arguments, self._received)
         self._desk.require_takeable(message)
-        if message.requested_by is not None and (fault := signature_fault(message, message.requested_by)):
+        if message.requested_by is not None and (
+            fault := signature_fault(message, message.requested_by)
+        ):
             raise not_taken("vouch", fault)
 
-    @workflow.update(name=names.CLOSE, description="Take no more messages, and end after those that were taken.")
+    @workflow.update(
+        name=names.CLOSE, description="Take no more messages, and end after those that were taken."
+    )
     async def close(self, *arguments: Any) -> SessionStatus:
         self._desk.updates += 1
         self._desk.is_closing = True
@@ -271,4 +307,6 @@ def _conversation(input: SessionInput) -> Conversation:
     if input.carried is None:
         return Conversation.recorded(input.setup.messages)
     before = input.carried.conversation
-    return Conversation.recorded(before.messages, version=before.reference.version, digest=before.reference.digest)
+    return Conversation.recorded(
+        before.messages, version=before.reference.version, digest=before.reference.digest
+    )

@@ -1,4 +1,6 @@
-"""The turns of a session, one at a time, each a child workflow; the messages that it takes, each once."""
+"""The turns of a session, one at a time, each a child workflow; the messages that it takes, each
+once.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,14 @@ from ...protocol.descriptions import details_of, shown_name, summary_of
 from ...protocol.names import NOT_TAKEN
 from ...protocol.outcome import RunFailure, RunOutput
 from ...protocol.run import CarriedConversation, RunInput, SteeringMessage, TurnOf
-from ...protocol.session import HandedOver, SessionInput, SessionMessage, SessionSetup, Taken, used_before
+from ...protocol.session import (
+    HandedOver,
+    SessionInput,
+    SessionMessage,
+    SessionSetup,
+    Taken,
+    used_before,
+)
 from ...session_conversation import SessionConversation
 from ...text import valid_text
 from ...vouching import MAX_REQUESTS
@@ -34,7 +43,8 @@ REMEMBERED = 1_000
 """So many messages are known when they come again."""
 MAX_TEXT_BYTES = 1024 * 1024
 MAX_PARTS_BYTES = 6 * 1024 * 1024
-"""Of a message's parts as JSON: a workflow reads no value above 8 MiB, and a setup may travel with the message."""
+"""Of a message's parts as JSON: a workflow reads no value above 8 MiB, and a setup may travel with
+the message."""
 
 
 MESSAGES = Door(SessionMessage, NOT_TAKEN, "text and id")
@@ -46,13 +56,20 @@ def read_message(arguments: Sequence[Any], received: Received | None = None) -> 
     message = MESSAGES.read(arguments, received)
     text = valid_text(message.text)
     if not text.strip() and all(isinstance(each, TextPart) for each in message.parts):
-        raise not_taken("empty", "the message has no text: a turn begins with a text, an image or a file")
+        raise not_taken(
+            "empty", "the message has no text: a turn begins with a text, an image or a file"
+        )
     parts = sum(len(each.model_dump_json().encode()) for each in message.parts)
     for size, limit in ((len(text.encode()), MAX_TEXT_BYTES), (parts, MAX_PARTS_BYTES)):
         if size > limit:
-            raise not_taken("too_large", f"the message takes {size:,} bytes, at most {limit:,} are possible")
+            raise not_taken(
+                "too_large", f"the message takes {size:,} bytes, at most {limit:,} are possible"
+            )
     if not message.id:
-        raise not_taken("unreadable", "the message has no id: expected one that no other message of the session has")
+        raise not_taken(
+            "unreadable",
+            "the message has no id: expected one that no other message of the session has",
+        )
     return message.model_copy(update={"text": text})
 
 
@@ -63,7 +80,9 @@ class TakenMessages:
         self.known = dict(taken)
 
     def get(self, id: str) -> Taken | None:
-        """Return what became of the message of that id; None if it was not taken, or too long ago."""
+        """Return what became of the message of that id; None if it was not taken, or too long
+        ago.
+        """
         return self.known.get(id)
 
     def remember(self, id: str, taken: Taken) -> Taken:
@@ -75,7 +94,8 @@ class TakenMessages:
 
 
 INLINE_BYTES = 8 * 1024
-"""A conversation up to this size travels in a turn's input; a larger one is loaded from the session's history."""
+"""A conversation up to this size travels in a turn's input; a larger one is loaded from the
+session's history."""
 SAME_ID_SECONDS = 60.0
 """So long a turn waits for an earlier run of its id to end; then it takes the next number."""
 TELLING_SECONDS = 10.0
@@ -103,17 +123,21 @@ class Turn:
 class Turns:
     """Starts, steers and follows them."""
 
-    def __init__(self, conversation: SessionConversation, input: SessionInput, received: Received) -> None:
+    def __init__(
+        self, conversation: SessionConversation, input: SessionInput, received: Received
+    ) -> None:
         carried, self.setup = input.carried, input.setup
         self.last = carried.turn if carried else 0
         self.used = used_before(carried)
         self.last_first_run_id = ""
         self.requesters = initial_requesters(input)
-        """Who has started the session or said something in it; None where nobody vouches for one of them."""
+        """Who has started the session or said something in it; None where nobody vouches for one of
+        them."""
         self.current: Turn | None = None
         self.is_starting = False
         self._under_way = 0
-        """The number of the turn that may hand over: one that has ended soon does so before its start is known here."""
+        """The number of the turn that may hand over: one that has ended soon does so before its
+        start is known here."""
         self._conversation = conversation
         self._attributes, self._loop_version = input.search_attributes, input.loop_version
         self._received = received
@@ -135,13 +159,16 @@ class Turns:
         return f"{self._session}/{number}"
 
     def instruct(self) -> None:
-        """Give the conversation the instructions of the setup, if it has those of an earlier one."""
+        """Give the conversation the instructions of the setup, if it has those of an earlier
+        one.
+        """
         if (instructions := _instructions(self._current_setup)) != self._instructions:
             self._conversation.instruct(instructions)
             self._instructions = instructions
 
     async def begin(self, messages: Sequence[Message], traceparent: str = "") -> Turn:
-        """Start the next turn, which reads these messages and those that are unread; returns when it has started.
+        """Start the next turn, which reads these messages and those that are unread; returns when
+        it has started.
 
         Raises a refusal for a turn that would be too large to start.
         """
@@ -160,12 +187,16 @@ class Turns:
         while True:
             input = self._input(number, messages, traceparent)
             size, limit = uncompressed_bytes(input), CERTAIN_BYTES
-            # What is stored elsewhere fits: worth an activity for an image, which texts alone have never had here.
-            if size > limit and any(part.kind != "text" for each in messages for part in each.parts):
+            # What is stored elsewhere fits: worth an activity for an image, which texts alone have
+            # never had here.
+            if size > limit and any(
+                part.kind != "text" for each in messages for part in each.parts
+            ):
                 size, limit = await encoded_bytes(input), MAX_PAYLOAD_BYTES
             if size > limit:
                 raise not_taken(
-                    "too_large", f"a run with this message takes {size:,} bytes, at most {limit:,} are possible"
+                    "too_large",
+                    f"a run with this message takes {size:,} bytes, at most {limit:,} are possible",
                 )
             self._conversation.begin(messages)
             self._under_way = number
@@ -176,22 +207,30 @@ class Turns:
                 if waited >= SAME_ID_SECONDS:
                     number, waited, wait = number + 1, 0.0, 0.5
                 else:
-                    await workflow.sleep(wait, summary=f"an earlier run has the id {self.id_of(number)}")
+                    await workflow.sleep(
+                        wait, summary=f"an earlier run has the id {self.id_of(number)}"
+                    )
                     waited, wait = waited + wait, min(2 * wait, 10.0)
                 continue
-            return Turn(number, handle.id, handle, workflow.time(), handle.first_execution_run_id or "")
+            return Turn(
+                number, handle.id, handle, workflow.time(), handle.first_execution_run_id or ""
+            )
 
     def note_request(self, message: SessionMessage) -> None:
         """Note who has said something in the session, where that is known of all who have."""
         self._note_requesters(message.requested_by.names if message.requested_by else None)
 
     def _note_requesters(self, names: Collection[str] | None) -> None:
-        known = None if self.requesters is None or names is None else sorted({*self.requesters, *names})
+        known = (
+            None if self.requesters is None or names is None else sorted({*self.requesters, *names})
+        )
         self.requesters = known if known is None or len(known) <= MAX_REQUESTS else None
 
     async def _start(self, number: int, input: RunInput) -> ChildWorkflowHandle[Any, RunOutput]:
         if self.requesters:
-            input.requested_by = signed_requesters(self.requesters, self.id_of(number), input.content)
+            input.requested_by = signed_requesters(
+                self.requesters, self.id_of(number), input.content
+            )
         asked = [*input.messages, *self._unread_messages()]
         shown = input.model_copy(update={"messages": asked})
         return await workflow.start_child_workflow(
@@ -233,7 +272,9 @@ class Turns:
 
     def _turn_of(self, number: int) -> TurnOf:
         known = self._conversation
-        return TurnOf(session=self._session, turn=number, unread=known.unread, unchecked=known.unchecked)
+        return TurnOf(
+            session=self._session, turn=number, unread=known.unread, unchecked=known.unchecked
+        )
 
     def _initial_conversation(self) -> CarriedConversation:
         conversation = self._conversation.conversation
@@ -250,14 +291,18 @@ class Turns:
         )
 
     async def steer(self, text: str) -> bool:
-        """Send the turn under way a further message; False if it has ended before it could read it."""
+        """Send the turn under way a further message; False if it has ended before it could read
+        it.
+        """
         turn = self.current
         if turn is None or turn.has_ended:
             return False
         try:
             message = SteeringMessage(text=text)
             if self.requesters:
-                message.requested_by = signed_requesters(self.requesters, turn.run_id, message.content)
+                message.requested_by = signed_requesters(
+                    self.requesters, turn.run_id, message.content
+                )
             await turn.handle.signal(names.STEER, message)
         except FailureError as error:
             workflow.logger.info("the run %s can't be steered any more: %s", turn.run_id, error)
@@ -284,18 +329,28 @@ class Turns:
             await request_cancel(self.current.handle)
 
     def receive_part(self, arguments: Sequence[Any]) -> None:
-        """Take a part of what a turn has added to the conversation; only the one under way now may."""
-        self._received.pass_on_signal(arguments, HandedOver, partial(self._take_part, self._under_way))
+        """Take a part of what a turn has added to the conversation; only the one under way now
+        may.
+        """
+        self._received.pass_on_signal(
+            arguments, HandedOver, partial(self._take_part, self._under_way)
+        )
 
     def _take_part(self, under_way: int, part: HandedOver) -> None:
         fits = part.turn == under_way == self._under_way
         if not (fits and self._add(part.turn, part.reference, part)):
-            workflow.logger.warning("dropped the result of turn %d: it is not the current turn", part.turn)
+            workflow.logger.warning(
+                "dropped the result of turn %d: it is not the current turn", part.turn
+            )
 
-    def _add(self, turn: int, part: ConversationRef, end: HandedOver | RunOutput | RunFailure) -> bool:
+    def _add(
+        self, turn: int, part: ConversationRef, end: HandedOver | RunOutput | RunFailure
+    ) -> bool:
         is_last = not isinstance(end, HandedOver) or end.is_last
         unread, unchecked = end.unread_steering, end.unchecked
-        fits = self._conversation.hand_over(part, is_last=is_last, unread=unread, unchecked=unchecked)
+        fits = self._conversation.hand_over(
+            part, is_last=is_last, unread=unread, unchecked=unchecked
+        )
         if fits and is_last and end.handed_to != self.handed_to:
             self.handed_to, self._instructions = end.handed_to, None
         if fits and self.requesters is not None:  # The run may have been steered by somebody else.
@@ -303,7 +358,9 @@ class Turns:
         return fits
 
     async def take_result(self) -> None:
-        """Take over what the turn that has ended has left, when all that it has handed over is read."""
+        """Take over what the turn that has ended has left, when all that it has handed over is
+        read.
+        """
         if self._received.is_behind:
             await workflow.wait_condition(lambda: not self._received.is_behind)
         turn, self.current, self._under_way = self.current, None, 0
@@ -313,7 +370,9 @@ class Turns:
         if ending and ending.handed_over:
             self._add(turn.number, ending.handed_over, ending)
         if not self._conversation.end():
-            workflow.logger.warning("the run %s has handed over nothing: its messages are kept", turn.run_id)
+            workflow.logger.warning(
+                "the run %s has handed over nothing: its messages are kept", turn.run_id
+            )
 
 
 def _instructions(setup: SessionSetup) -> list[Message]:
@@ -321,7 +380,9 @@ def _instructions(setup: SessionSetup) -> list[Message]:
 
 
 def _ending_of(handle: ChildWorkflowHandle[Any, RunOutput]) -> RunOutput | RunFailure | None:
-    """Return what the run itself says at its end; None of one that was cancelled, or ended from outside."""
+    """Return what the run itself says at its end; None of one that was cancelled, or ended from
+    outside.
+    """
     if handle.cancelled():
         return None
     error = handle.exception()

@@ -16,7 +16,9 @@ def twice(request: ScriptedRequest) -> ScriptedReply:
     """Two calls, one after the other, of one id."""
     if request.step < 2:
         amount = (1, 999_999)[request.step]
-        return ScriptedReply(tool_calls=[ToolCall(id="c 1;x", name="pay", arguments=f'{{"amount": {amount}}}')])
+        return ScriptedReply(
+            tool_calls=[ToolCall(id="c 1;x", name="pay", arguments=f'{{"amount": {amount}}}')]
+        )
     return ScriptedReply(text=request.messages[-1].text)
 
 

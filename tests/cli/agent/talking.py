@@ -33,14 +33,18 @@ polite = Guardrails(validator=_polite)
 
 
 def script(request: ScriptedRequest) -> ScriptedReply:
-    """`note FILE` and `wait FILE` call the tools, one after the other; else it says what it has been told."""
+    """`note FILE` and `wait FILE` call the tools, one after the other; else it says what it has
+    been told.
+    """
     asked = [place for place, message in enumerate(request.messages) if message.role == "user"]
     last, since = request.messages[asked[-1]].text, request.messages[asked[-1] :]
     wanted = [line.split() for line in last.split("; ") if line.startswith(("note ", "wait "))]
     done = sum(message.role == "tool" for message in since)
     if done < len(wanted):
         name, file = wanted[done]
-        call = ToolCall(id=f"{name}-{len(request.messages)}", name=name, arguments=f'{{"file": "{file}"}}')
+        call = ToolCall(
+            id=f"{name}-{len(request.messages)}", name=name, arguments=f'{{"file": "{file}"}}'
+        )
         return ScriptedReply(tool_calls=[call])
     if last == "fail":
         return ScriptedReply(status=400)

@@ -18,5 +18,9 @@ async def look_up_age(person: str, wait: float = 0) -> str:
 def script(request: ScriptedRequest) -> ScriptedReply:
     if request.step == 0:
         person = request.messages[-1].text.removeprefix("How old is ").removesuffix("?")
-        return ScriptedReply(tool_calls=[ToolCall(id="c1", name="look_up_age", arguments=f'{{"person": "{person}"}}')])
+        return ScriptedReply(
+            tool_calls=[
+                ToolCall(id="c1", name="look_up_age", arguments=f'{{"person": "{person}"}}')
+            ]
+        )
     return ScriptedReply(text=f"{request.messages[-1].text}.")

@@ -49,14 +49,22 @@ async def test_in_a_pipe_the_answers_alone_are_on_stdout(cli: Cli, client: Clien
     assert [message.text for message in said if message.role == "user"] == ["one", "fail", "two"]
 
 
-async def test_code_that_can_t_be_used_is_refused_before_anything_begins(cli: Cli, client: Client, id: str) -> None:
-    finished = await piped(cli, "one", *TALKER, "--session", id, "--credentials", "talking.py:__doc__")
+async def test_code_that_can_t_be_used_is_refused_before_anything_begins(
+    cli: Cli, client: Client, id: str
+) -> None:
+    finished = await piped(
+        cli, "one", *TALKER, "--session", id, "--credentials", "talking.py:__doc__"
+    )
     assert (finished.code, finished.stdout) == (2, "")
-    assert "__doc__ is str, expected a mapping from ids to secrets, or a function" in finished.stderr
+    assert (
+        "__doc__ is str, expected a mapping from ids to secrets, or a function" in finished.stderr
+    )
     assert (await session(client, None, id).status()).status == "new"
 
 
-async def test_a_conversation_outlives_its_terminal(tmux: Tmux, client: Client, id: str, tmp_path: Path) -> None:
+async def test_a_conversation_outlives_its_terminal(
+    tmux: Tmux, client: Client, id: str, tmp_path: Path
+) -> None:
     notes, there = tmp_path / "notes", tmp_path / "there"
     pane = await chat(tmux, *TALKER, "--session", id)
     await pane.shows(rf"go on with it at any time: perdure chat --session {id} .*\n>")
@@ -66,7 +74,10 @@ async def test_a_conversation_outlives_its_terminal(tmux: Tmux, client: Client, 
     await pane.shows(r"[.0-9]+ s wait\(")
     pane.kill()
     back = await chat(tmux, "--session", id)
-    await back.shows(rf"Session {id}: .*, worker in this process, 1 message so far\n> hello\nHeard: hello\.\n> note ")
+    await back.shows(
+        rf"Session {id}: .*, worker in this process, 1 message so far\n> hello\nHeard: hello\.\n> "
+        r"note "
+    )
     await back.shows(r"→ noted")
     back.type("hurry")
     await back.shows(r"> hurry\n +sent; the agent reads it before its next model call")
@@ -90,14 +101,21 @@ async def test_commands_take_a_session_for_its_last_run(cli: Cli, client: Client
         return bool(json.loads((await cli("ls", "--session", id, "--json")).stdout))
 
     await wait_for(listed)
-    assert [each["id"] for each in json.loads((await cli("ls", "--session", id, "--json")).stdout)] == [f"{id}/1"]
-    rows = json.loads((await cli("ls", "--sessions", "--where", f"WorkflowId = '{id}'", "--json")).stdout)
+    assert [
+        each["id"] for each in json.loads((await cli("ls", "--session", id, "--json")).stdout)
+    ] == [f"{id}/1"]
+    rows = json.loads(
+        (await cli("ls", "--sessions", "--where", f"WorkflowId = '{id}'", "--json")).stdout
+    )
     assert [(row["status"], row["turns"], row["run"]) for row in rows] == [("waiting", 1, None)]
     status = json.loads((await cli("status", id, "--json")).stdout)
     assert (status["status"], status["session"]["id"], status["session"]["turn"]) == ("done", id, 1)
     assert (await cli("messages", id)).stdout.endswith("[user] one\n\n[assistant] Heard: one.\n\n")
     steered = await cli("steer", id, "two")
-    assert (steered.code, f'Say it to the session: perdure chat --session {id} -m "…"' in steered.stderr) == (1, True)
+    assert (
+        steered.code,
+        f'Say it to the session: perdure chat --session {id} -m "…"' in steered.stderr,
+    ) == (1, True)
     watched = await cli("watch", id)
     assert watched.stdout == "Heard: one.\n"
     assert f"Session {id}: no run is under way; the last one is {id}/1" in watched.stderr
@@ -113,16 +131,27 @@ async def test_more_is_said_and_the_session_closed_by_its_name(cli: Cli, id: str
     late = await cli("chat", "--session", id, "-m", "three")
     assert (late.code, f"session {id} is closed: name the agent" in late.stderr) == (1, True)
     unknown = await cli("chat", "--session", f"{id}-none", "-m", "three")
-    assert (unknown.code, f"there is no session '{id}-none': name the agent" in unknown.stderr) == (1, True)
+    assert (unknown.code, f"there is no session '{id}-none': name the agent" in unknown.stderr) == (
+        1,
+        True,
+    )
     nothing = await cli("chat", "--session", f"{id}-none", "--close")
-    assert (nothing.code, f"there is no session '{id}-none': `perdure ls" in nothing.stderr) == (1, True)
+    assert (nothing.code, f"there is no session '{id}-none': `perdure ls" in nothing.stderr) == (
+        1,
+        True,
+    )
     run = await cli("chat", "--session", f"{id}/1", "-m", "three")
-    assert (run.code, f"'{id}/1' is the id of a run, expected that of a session" in run.stderr) == (1, True)
+    assert (run.code, f"'{id}/1' is the id of a run, expected that of a session" in run.stderr) == (
+        1,
+        True,
+    )
     anew = await piped(cli, "anew", *TALKER, "--session", id)
     assert anew.stdout == "Heard: anew.\n", anew.stderr
 
     async def each_has_its_own() -> bool:
-        rows = json.loads((await cli("ls", "--sessions", "--where", f"WorkflowId = '{id}'", "--json")).stdout)
+        rows = json.loads(
+            (await cli("ls", "--sessions", "--where", f"WorkflowId = '{id}'", "--json")).stdout
+        )
         return [(row["status"], row["turns"]) for row in rows] == [("waiting", 1), ("ended", 2)]
 
     await wait_for(each_has_its_own)
@@ -130,7 +159,9 @@ async def test_more_is_said_and_the_session_closed_by_its_name(cli: Cli, id: str
 
 @pytest.fixture
 def short_path() -> Iterator[Path]:
-    """A folder whose path fits into a line of the terminal, as `tmp_path` of a process among several does not."""
+    """A folder whose path fits into a line of the terminal, as `tmp_path` of a process among
+    several does not.
+    """
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder)
 
@@ -150,7 +181,8 @@ async def test_two_terminals_in_one_session(tmux: Tmux, id: str, short_path: Pat
     (short_path / "there").touch()
     for pane in (first, second):
         await pane.shows(
-            rf"Heard: wait, hurry\.\n[^§]* {id}/1: 2 model calls.*\n> later\n[^§]*Heard: wait, hurry, later\."
+            rf"Heard: wait, hurry\.\n[^§]* {id}/1: 2 model calls.*\n> later\n[^§]*Heard: wait, "
+            r"hurry, later\."
         )
     assert "> hurry\n" in first.text, "what is said elsewhere is shown"
     second.type("/close")
@@ -165,7 +197,16 @@ async def test_two_terminals_in_one_session(tmux: Tmux, id: str, short_path: Pat
 
 @pytest.mark.trial
 async def test_what_waits_for_a_person_is_asked_where_one_types(tmux: Tmux, id: str) -> None:
-    pane = await chat(tmux, "pay.prompty", "--tools", "paying.py", "--scripted", "paying.py:script", "--session", id)
+    pane = await chat(
+        tmux,
+        "pay.prompty",
+        "--tools",
+        "paying.py",
+        "--scripted",
+        "paying.py:script",
+        "--session",
+        id,
+    )
     await pane.shows(r"go on with it at any time.*\n>")
     pane.type("pay")
     await pane.shows(r"pay\(\{\"amount\": 7\}\) waits for approval\n +y = yes, n REASON = no")

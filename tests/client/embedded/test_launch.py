@@ -36,7 +36,9 @@ async def test_questions_of_many_readers_wait_together_for_a_workflow_task(
         execution=WorkflowExecution(workflow_id=run.id),
         query=WorkflowQuery(query_type=STATUS),
     )
-    asking = [asyncio.create_task(stage.client.workflow_service.query_workflow(asked)) for _ in range(10)]
+    asking = [
+        asyncio.create_task(stage.client.workflow_service.query_workflow(asked)) for _ in range(10)
+    ]
     done, _ = await asyncio.wait(asking, timeout=0.5)
     assert not done, "where the server refuses one, the SDK asks again a second later"
     async with stage.worker():

@@ -47,15 +47,21 @@ asyncio.run(use())
 def test_every_server_of_ours_lets_large_updates_wait_for_each_other() -> None:
     embedded = dev_server_arguments(Path("temporal.db"), port=7233, ui_port=8233)
     name, _, value = FEW_LARGE_UPDATES.partition("=")
-    assert ["--dynamic-config-value", FEW_LARGE_UPDATES] in [list(pair) for pair in pairwise(embedded)]
+    assert ["--dynamic-config-value", FEW_LARGE_UPDATES] in [
+        list(pair) for pair in pairwise(embedded)
+    ]
     compose = yaml.safe_load((Path(__file__).parents[3] / "docker-compose.yml").read_text())
-    assert yaml.safe_load(compose["configs"]["dynamic-config"]["content"])[name] == [{"value": int(value)}]
+    assert yaml.safe_load(compose["configs"]["dynamic-config"]["content"])[name] == [
+        {"value": int(value)}
+    ]
 
 
 @pytest.fixture
 async def other_user(tmp_path: Path) -> AsyncIterator[subprocess.Popen[str]]:
     """Another process that uses the embedded server of the test's folder; it prints the address."""
-    process = subprocess.Popen([sys.executable, "-c", USER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", USER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
     yield process
     process.kill()
     process.communicate()
@@ -74,11 +80,15 @@ async def test_runs_survive_the_server(tmp_path: Path) -> None:
 async def test_the_search_attribute_is_registered(tmp_path: Path) -> None:
     async with LocalServer(tmp_path) as server:
         operator = (await server.connect()).operator_service
-        known = await operator.list_search_attributes(ListSearchAttributesRequest(namespace="default"))
+        known = await operator.list_search_attributes(
+            ListSearchAttributesRequest(namespace="default")
+        )
     assert "PerdureAgent" in known.custom_attributes
 
 
-async def test_processes_share_one_server(tmp_path: Path, other_user: subprocess.Popen[str]) -> None:
+async def test_processes_share_one_server(
+    tmp_path: Path, other_user: subprocess.Popen[str]
+) -> None:
     assert other_user.stdout
     theirs = (await asyncio.to_thread(other_user.stdout.readline)).strip()
     async with LocalServer(tmp_path) as server:
@@ -86,7 +96,9 @@ async def test_processes_share_one_server(tmp_path: Path, other_user: subprocess
     assert is_locked(tmp_path / "server.lock"), "ended although the other process uses it"
 
 
-async def test_the_server_ends_when_its_last_user_is_killed(tmp_path: Path, other_user: subprocess.Popen[str]) -> None:
+async def test_the_server_ends_when_its_last_user_is_killed(
+    tmp_path: Path, other_user: subprocess.Popen[str]
+) -> None:
     assert other_user.stdout
     await asyncio.to_thread(other_user.stdout.readline)
     other_user.send_signal(signal.SIGKILL)
@@ -97,7 +109,11 @@ async def test_servers_that_start_at_the_same_time_get_ports_of_their_own(tmp_pa
     servers = [LocalServer(tmp_path / name) for name in "abc"]
     try:
         await asyncio.gather(*[server.start() for server in servers])
-        assert len({server.address for server in servers}) == len({server.ui_url for server in servers}) == 3
+        assert (
+            len({server.address for server in servers})
+            == len({server.ui_url for server in servers})
+            == 3
+        )
         assert all(is_locked(server.folder / "server.lock") for server in servers)
     finally:
         await asyncio.gather(*[server.stop() for server in servers])
@@ -148,7 +164,10 @@ async def test_a_server_that_dies_says_why_at_once(tmp_path: Path) -> None:
 
 
 def test_a_crash_is_shown_by_its_first_lines(tmp_path: Path) -> None:
-    trace = "\n".join(f"goroutine {number} [running]:\nmain.main()\n\t/go/main.go:{number}" for number in range(500))
+    trace = "\n".join(
+        f"goroutine {number} [running]:\nmain.main()\n\t/go/main.go:{number}"
+        for number in range(500)
+    )
     crash = 'panic: runtime error: index out of range [3] with length 3\n\tpanic: "again"'
     (tmp_path / "server.log").write_text(f"starting\n\n{crash}\n\n{trace}\nexit status 2\n")
     assert end_of_log(tmp_path) == f"starting\n{crash}"
@@ -168,12 +187,16 @@ async def test_a_data_folder_that_cannot_be_made_is_named(tmp_path: Path) -> Non
         await LocalServer(tmp_path / "file" / "below").start()
 
 
-async def test_a_stranger_at_the_address_is_not_the_folders_server(tmp_path: Path, server: WorkflowEnvironment) -> None:
+async def test_a_stranger_at_the_address_is_not_the_folders_server(
+    tmp_path: Path, server: WorkflowEnvironment
+) -> None:
     """Another Temporal server has the port by the time that the folder's one would listen there."""
     address = server.client.service_client.config.target_host
     starting = FileLock(tmp_path / "server.lock")
     assert starting.try_acquire("exclusive")
-    (tmp_path / "server.json").write_text(f'{{"address": "{address}", "ui_url": "", "pid": {os.getpid()}}}')
+    (tmp_path / "server.json").write_text(
+        f'{{"address": "{address}", "ui_url": "", "pid": {os.getpid()}}}'
+    )
     assert not await serves(tmp_path, address)
     with pytest.raises(ConfigurationError, match=f"does not answer at {address}"):
         await running_server(tmp_path)

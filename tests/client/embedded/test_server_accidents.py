@@ -53,7 +53,9 @@ async def gone(folder: Path) -> bool:
     return not is_locked(folder / "server.lock")
 
 
-async def test_another_servers_guard_does_not_remove_the_state(server: LocalServer, tmp_path: Path) -> None:
+async def test_another_servers_guard_does_not_remove_the_state(
+    server: LocalServer, tmp_path: Path
+) -> None:
     os.kill(server.state.pid, signal.SIGKILL)
     await wait_for(lambda: gone(tmp_path))
     async with LocalServer(tmp_path) as second:
@@ -63,7 +65,9 @@ async def test_another_servers_guard_does_not_remove_the_state(server: LocalServ
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux ends a process with its parent")
-async def test_a_server_ends_with_its_guard_and_the_next_user_starts_another(tmp_path: Path) -> None:
+async def test_a_server_ends_with_its_guard_and_the_next_user_starts_another(
+    tmp_path: Path,
+) -> None:
     async with LocalServer(tmp_path) as server:
         os.kill(guard_of(server), signal.SIGKILL)
         await wait_for(lambda: gone(tmp_path))
@@ -78,7 +82,9 @@ async def test_a_blocked_start_lock_is_in_nobodys_way_while_a_server_runs(
         assert other.address == server.address
 
 
-async def test_a_blocked_start_lock_is_explained(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+async def test_a_blocked_start_lock_is_explained(
+    tmp_path: Path, holder: subprocess.Popen[str]
+) -> None:
     with pytest.raises(ConfigurationError, match="Another process has held '.*start.lock'.*fuser"):
         await LocalServer(tmp_path, patience=0.1).start()
     assert FileLock(tmp_path / "users.lock").try_acquire("exclusive"), "left behind"
@@ -88,7 +94,9 @@ async def test_a_blocked_start_lock_is_explained(tmp_path: Path, holder: subproc
 async def test_a_server_that_hangs_is_named(server: LocalServer, tmp_path: Path) -> None:
     os.kill(server.state.pid, signal.SIGSTOP)
     try:
-        with pytest.raises(ConfigurationError, match=rf"\(process {server.state.pid}\) does not answer at"):
+        with pytest.raises(
+            ConfigurationError, match=rf"\(process {server.state.pid}\) does not answer at"
+        ):
             await LocalServer(tmp_path).start()
     finally:
         os.kill(server.state.pid, signal.SIGCONT)

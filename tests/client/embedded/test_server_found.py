@@ -31,11 +31,18 @@ os._exit(0)  # the interpreter's own shutdown may crash in the Temporal SDK
 def connecting(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", CONNECTING]
     return subprocess.run(
-        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
-async def test_the_server_of_the_data_folder_is_found_and_used(embedded: Cli, tmp_path: Path) -> None:
+async def test_the_server_of_the_data_folder_is_found_and_used(
+    embedded: Cli, tmp_path: Path
+) -> None:
     server = LocalServer(tmp_path)
     await server.start()
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -43,7 +50,9 @@ async def test_the_server_of_the_data_folder_is_found_and_used(embedded: Cli, tm
     process = subprocess.Popen(command, env=embedded.environment, **pipes)  # type: ignore[call-overload]
     assert process.stdout.readline().strip() == server.address
     server.leave()
-    assert process.communicate("go on\n")[0] == "started\n", "the server ended though a program used it"
+    assert process.communicate("go on\n")[0] == "started\n", (
+        "the server ended though a program used it"
+    )
 
     async def gone() -> bool:
         return not is_locked(tmp_path / "server.lock")

@@ -22,7 +22,9 @@ async def test_closed_runs_are_kept(
 
 
 @pytest.mark.parametrize("setting", ["0", "a year", "-1", "99999999", "²"])
-async def test_a_setting_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str) -> None:
+async def test_a_setting_that_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
     monkeypatch.setenv("PERDURE_RETENTION_DAYS", setting)
     with pytest.raises(ConfigurationError, match="expected a number of days, from 1 to 36500"):
         await LocalServer(tmp_path).start()

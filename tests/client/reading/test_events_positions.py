@@ -1,4 +1,6 @@
-"""A stream is resumed anywhere, in the middle of a text too, and neither doubles nor loses a character."""
+"""A stream is resumed anywhere, in the middle of a text too, and neither doubles nor loses a
+character.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,20 @@ def shown(events: list[RunEvent], type: str = "token") -> str:
     """What stands on a reader's screen in the end."""
     text = ""
     for event in events:
-        text = "" if event.type == "text_reset" else text + event.data["token"] if event.type == type else text
+        text = (
+            ""
+            if event.type == "text_reset"
+            else text + event.data["token"]
+            if event.type == type
+            else text
+        )
     return text
 
 
 async def interrupted(stage: Stage, id: str, seed: int) -> list[RunEvent]:
-    """What a client gets that loses its connection after every few events, and knows nothing but a position."""
+    """What a client gets that loses its connection after every few events, and knows nothing but a
+    position.
+    """
     chance, events = random.Random(seed), list[RunEvent]()
     while not (events and events[-1].type in TERMINAL_EVENTS):
         left = chance.randint(1, 4)
@@ -48,7 +58,9 @@ async def interrupted(stage: Stage, id: str, seed: int) -> list[RunEvent]:
     return events
 
 
-async def test_five_clients_with_bad_connections_get_every_character_once(stage: Stage, scripted: Scripted) -> None:
+async def test_five_clients_with_bad_connections_get_every_character_once(
+    stage: Stage, scripted: Scripted
+) -> None:
     await five_clients(stage, scripted, 0)
 
 
@@ -62,11 +74,15 @@ async def five_clients(stage: Stage, scripted: Scripted, seed: int) -> None:
     model = scripted([asks(call("echo", text="x")), says(TEXT, chunk_delay=0.03)])
     async with stage.worker({"echo": echo}):
         run = await stage.start(scripted_agent(model, ["echo"]), stream=True)
-        clients = await asyncio.gather(*(interrupted(stage, run.id, seed + client) for client in range(5)))
+        clients = await asyncio.gather(
+            *(interrupted(stage, run.id, seed + client) for client in range(5))
+        )
     recorded = [event.seq for event in await run.events() if event.type != "token"]
     for events in clients:
         assert "".join(event.data["token"] for event in events if event.type == "token") == TEXT
-        assert [event.seq for event in events if event.type not in ("token", "text_reset")] == recorded
+        assert [
+            event.seq for event in events if event.type not in ("token", "text_reset")
+        ] == recorded
         assert len({event.position for event in events}) == len(events)
     assert any(len([event for event in events if event.type == "token"]) > 2 for events in clients)
 
@@ -74,28 +90,41 @@ async def five_clients(stage: Stage, scripted: Scripted, seed: int) -> None:
 @pytest.mark.parametrize(
     ("type", "data"),
     [
-        ("model_fallback", {"model": "openai/first", "next": "openai/second", "reason": "server_error"}),
-        ("status", {"message": "LLM call failed, retrying (attempt 2/3)...", "reason": "overloaded"}),
+        (
+            "model_fallback",
+            {"model": "openai/first", "next": "openai/second", "reason": "server_error"},
+        ),
+        (
+            "status",
+            {"message": "LLM call failed, retrying (attempt 2/3)...", "reason": "overloaded"},
+        ),
     ],
 )
 def test_what_a_failed_call_has_said_leaves_the_screen(type: Any, data: dict[str, Any]) -> None:
     cursor = Cursor(4)
-    events = [*cursor.live_news(Speech("5-1", StreamedText(iteration=1, attempt=1, text="half of")))]
+    events = [
+        *cursor.live_news(Speech("5-1", StreamedText(iteration=1, attempt=1, text="half of")))
+    ]
     cursor = Cursor(cursor.position)  # a reader that comes back
     for seq, (kind, details) in enumerate([(type, data), ("llm_complete", {"usage": {}})], 5):
-        events += cursor.recorded_news(RunEvent(seq=seq, type=kind, iteration=1, data=details, position=str(seq)))
+        events += cursor.recorded_news(
+            RunEvent(seq=seq, type=kind, iteration=1, data=details, position=str(seq))
+        )
     assert [event.type for event in events] == ["token", "text_reset", type, "llm_complete"]
     assert len({event.position for event in events}) == len(events)
     assert shown(events) == ""
 
 
-async def test_a_retry_in_the_middle_of_a_text_begins_it_anew(stage: Stage, scripted: Scripted) -> None:
+async def test_a_retry_in_the_middle_of_a_text_begins_it_anew(
+    stage: Stage, scripted: Scripted
+) -> None:
     cut = ScriptedReply(text=TEXT, chunk_delay=0.1, drop_after=30)
     model = scripted([[cut, says("This time whole: " + TEXT, chunk_delay=0.01)]])
     async with stage.worker():
         run = await stage.start(scripted_agent(model), stream=True)
         clients = await asyncio.gather(
-            *(interrupted(stage, run.id, seed) for seed in range(3)), all_events(get_run(stage.client, run.id))
+            *(interrupted(stage, run.id, seed) for seed in range(3)),
+            all_events(get_run(stage.client, run.id)),
         )
     for events in clients:
         assert shown(events) == "This time whole: " + TEXT
@@ -106,19 +135,28 @@ async def all_events(run: RunHandle) -> list[RunEvent]:
     return [event async for event in run.stream()]
 
 
-async def test_a_closed_run_is_read_from_the_middle_of_a_text(stage: Stage, scripted: Scripted) -> None:
+async def test_a_closed_run_is_read_from_the_middle_of_a_text(
+    stage: Stage, scripted: Scripted
+) -> None:
     async with stage.worker():
-        run = await stage.start(scripted_agent(scripted([says(TEXT, chunk_delay=0.03)])), stream=True)
+        run = await stage.start(
+            scripted_agent(scripted([says(TEXT, chunk_delay=0.03)])), stream=True
+        )
         live = await all_events(run)
     piece = next(event for event in live if event.type == "token")
     assert len(piece.data["token"]) < len(TEXT)
     later = get_run(stage.client, run.id)
-    for events in (await later.events(piece.position), [event async for event in later.stream(piece.position)]):
+    for events in (
+        await later.events(piece.position),
+        [event async for event in later.stream(piece.position)],
+    ):
         assert piece.data["token"] + shown(events) == TEXT
         assert [event.seq for event in events][-1] == live[-1].seq
     assert await later.events(str(live[-2].seq)) == await later.events(live[-2].seq) == live[-1:]
     for wrong in ("now", "3@", "-1", "1@1.1-1.0"):
-        with pytest.raises(ValueError, match=r"not a position in a run, expected the `position` or `seq`"):
+        with pytest.raises(
+            ValueError, match=r"not a position in a run, expected the `position` or `seq`"
+        ):
             await later.events(wrong)
 
 
@@ -149,7 +187,9 @@ def test_a_response_in_the_background_goes_on_with_another_activity() -> None:
     cursor = Cursor("3")
     (piece,) = cursor.live_news(heard("7", "Yes, b"))
     for reader in (cursor, Cursor(piece.position)):
-        assert list(reader.live_news(heard("12", "Yes"))) == [], "it is read again from its beginning"
+        assert list(reader.live_news(heard("12", "Yes"))) == [], (
+            "it is read again from its beginning"
+        )
         (rest,) = reader.live_news(heard("12", "Yes, but"))
         assert rest.data["token"] == "ut"
     assert [event.type for event in cursor.live_news(heard("12", "", "resp/2="))] == ["text_reset"]
@@ -165,13 +205,21 @@ def test_what_was_recorded_of_another_attempt_replaces_what_was_shown() -> None:
 
 def test_the_rest_of_the_thinking_comes_from_the_record() -> None:
     (piece,) = Cursor("3").live_news(speech("", "hm, "))
-    thought = RunEvent(seq=4, type="thinking", iteration=1, data={"token": "hm, well"}, position="4")
+    thought = RunEvent(
+        seq=4, type="thinking", iteration=1, data={"token": "hm, well"}, position="4"
+    )
     said = RunEvent(seq=5, type="token", iteration=1, data={"token": "So"}, position="5")
     cursor = Cursor(piece.position)
     (rest,) = cursor.recorded_news(thought)
     assert (rest.data, rest.seq) == ({"token": "well"}, 4)
-    assert list(cursor.recorded_news(said)) == list(Cursor(rest.position).recorded_news(said)) == [said]
-    assert list(Cursor("3@1.7-1.4.0." + "0" * 16).recorded_news(thought))[-1].data["token"] == "well"
+    assert (
+        list(cursor.recorded_news(said))
+        == list(Cursor(rest.position).recorded_news(said))
+        == [said]
+    )
+    assert (
+        list(Cursor("3@1.7-1.4.0." + "0" * 16).recorded_news(thought))[-1].data["token"] == "well"
+    )
 
 
 def test_thinking_that_was_recorded_of_another_attempt_replaces_what_was_shown() -> None:
@@ -185,9 +233,13 @@ def test_thinking_that_was_recorded_of_another_attempt_replaces_what_was_shown()
     assert list(cursor.recorded_news(said)) == [said]
 
 
-def test_where_only_the_text_is_of_another_attempt_the_thinking_comes_again_after_the_reset() -> None:
+def test_where_only_the_text_is_of_another_attempt_the_thinking_comes_again_after_the_reset() -> (
+    None
+):
     *_, piece = Cursor("3").live_news(speech("Yes, b", "hm, "))
-    thought = RunEvent(seq=4, type="thinking", iteration=1, data={"token": "hm, well"}, position="4")
+    thought = RunEvent(
+        seq=4, type="thinking", iteration=1, data={"token": "hm, well"}, position="4"
+    )
     said = RunEvent(seq=5, type="token", iteration=1, data={"token": "No"}, position="5")
     cursor = Cursor(piece.position)
     events = [event for recorded in (thought, said) for event in cursor.recorded_news(recorded)]
@@ -201,17 +253,28 @@ def test_where_only_the_text_is_of_another_attempt_the_thinking_comes_again_afte
 
 async def test_a_closed_run_is_not_replayed_at_each_call(stage: Stage, scripted: Scripted) -> None:
     async with stage.worker({"echo": echo}):
-        run = await stage.start(scripted_agent(scripted([asks(call("echo", text="x")), says("done")]), ["echo"]))
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("echo", text="x")), says("done")]), ["echo"])
+        )
         await run.result()
     begun = time.monotonic()
     for _ in range(50):
         assert (await run.status()).last_seq == len(await run.events())
-    assert time.monotonic() - begun < 2  # a second on an idle machine; 12 when each call replayed the run
+    assert (
+        time.monotonic() - begun < 2
+    )  # a second on an idle machine; 12 when each call replayed the run
     status = await get_run(stage.client, run.id).status()
-    assert (status.status, status.iteration, status.model_calls, status.last_seq) == ("done", 2, 2, 9)
+    assert (status.status, status.iteration, status.model_calls, status.last_seq) == (
+        "done",
+        2,
+        2,
+        9,
+    )
 
 
-async def test_the_status_of_a_failed_run_is_in_its_failure(stage: Stage, scripted: Scripted) -> None:
+async def test_the_status_of_a_failed_run_is_in_its_failure(
+    stage: Stage, scripted: Scripted
+) -> None:
     async with stage.worker({"echo": echo}):
         model = scripted([asks(call("echo")), asks(call("echo", text="x"))])
         run = await stage.start(scripted_agent(model, ["echo"]), max_iterations=2)

@@ -1,4 +1,6 @@
-"""Several clients read one run's text while the model writes it, and lose their connections all the time."""
+"""Several clients read one run's text while the model writes it, and lose their connections all the
+time.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ Scripted = Callable[[Script], ScriptedModel]
 
 
 async def disconnected(address: str, id: str, seed: int, seconds: float) -> list[RunEvent]:
-    """What a client gets that is cut off after at most so many seconds, wherever it is; it goes on with a position."""
+    """What a client gets that is cut off after at most so many seconds, wherever it is; it goes on
+    with a position.
+    """
     chance, events = random.Random(seed), list[RunEvent]()
     while not (events and events[-1].type in TERMINAL_EVENTS):
         client = await connect(address)
@@ -34,11 +38,15 @@ async def disconnected(address: str, id: str, seed: int, seconds: float) -> list
     return events
 
 
-async def read_by(stage: Stage, model: ScriptedModel, text: str, *, clients: int, seconds: float) -> None:
+async def read_by(
+    stage: Stage, model: ScriptedModel, text: str, *, clients: int, seconds: float
+) -> None:
     address = stage.client.service_client.config.target_host
     async with stage.worker():
         run = await stage.start(scripted_agent(model), stream=True)
-        seen = await asyncio.gather(*(disconnected(address, run.id, seed, seconds) for seed in range(clients)))
+        seen = await asyncio.gather(
+            *(disconnected(address, run.id, seed, seconds) for seed in range(clients))
+        )
     recorded = [event.seq for event in await run.events() if event.type != "token"]
     for events in seen:
         assert "text_reset" not in [event.type for event in events]
@@ -46,13 +54,17 @@ async def read_by(stage: Stage, model: ScriptedModel, text: str, *, clients: int
         assert [event.seq for event in events if event.type != "token"] == recorded
 
 
-async def test_three_clients_get_five_hundred_tokens_once_and_in_order(stage: Stage, scripted: Scripted) -> None:
+async def test_three_clients_get_five_hundred_tokens_once_and_in_order(
+    stage: Stage, scripted: Scripted
+) -> None:
     text = " ".join(f"token{number}" for number in range(500))
     await read_by(stage, scripted([says(text, chunk_delay=0.003)]), text, clients=3, seconds=0.5)
 
 
 @pytest.mark.trial
 @pytest.mark.timeout(300)
-async def test_five_clients_get_five_thousand_tokens_once_and_in_order(stage: Stage, scripted: Scripted) -> None:
+async def test_five_clients_get_five_thousand_tokens_once_and_in_order(
+    stage: Stage, scripted: Scripted
+) -> None:
     text = " ".join(f"token{number}" for number in range(5000))
     await read_by(stage, scripted([says(text, chunk_delay=0.005)]), text, clients=5, seconds=2.0)

@@ -44,11 +44,20 @@ async def lines_of(client: Client, run: RunHandle) -> list[str]:
     return list(in_lines(await summary(ServerConnection(client, None), run)))
 
 
-async def test_what_workers_refuse_is_no_attempt_and_a_hold_is_no_activity(stage: Stage, scripted: Scripted) -> None:
+async def test_what_workers_refuse_is_no_attempt_and_a_hold_is_no_activity(
+    stage: Stage, scripted: Scripted
+) -> None:
     """In `show`, and in the trace."""
     model = scripted([asks(call("pay", amount=7)), [ScriptedReply(status=401), says("all done")]])
     agent = scripted_agent(
-        model, [{"name": "pay", "kind": "function", "parameters": [{"name": "amount", "kind": "integer"}]}]
+        model,
+        [
+            {
+                "name": "pay",
+                "kind": "function",
+                "parameters": [{"name": "amount", "kind": "integer"}],
+            }
+        ],
     )
     clear_tools()
     async with stage.worker([pay]):
@@ -67,7 +76,9 @@ async def test_what_workers_refuse_is_no_attempt_and_a_hold_is_no_activity(stage
     held = found.iterations[1].held
     assert 0 < held < sum(until - since for since, until in found.waits)
     lines = await lines_of(stage.client, run)
-    assert any(f"{count_of(paid.refusals, 'refusal')} by workers without it" in line for line in lines), lines
+    assert any(
+        f"{count_of(paid.refusals, 'refusal')} by workers without it" in line for line in lines
+    ), lines
     assert any(f"held {describe_seconds(held)}" in line for line in lines), lines
     spans = {span.name: span for span in await run.trace()}
     attributes = spans["execute_tool pay"].attributes or {}
@@ -98,7 +109,10 @@ async def test_tools_tries_and_what_persons_decide(stage: Stage, scripted: Scrip
             return asks(call("pay", "c", amount=7), call("pay", "d", amount=8))
         return ScriptedReply(status=503) if attempt == 1 else says("all done")
 
-    tools = ["note", {"name": "pay", "kind": "function", "parameters": [{"name": "amount", "kind": "integer"}]}]
+    tools = [
+        "note",
+        {"name": "pay", "kind": "function", "parameters": [{"name": "amount", "kind": "integer"}]},
+    ]
     async with stage.worker([note, pay]):
         run = await stage.start(scripted_agent(scripted(script), tools), parallel_tool_calls=True)
 
@@ -113,14 +127,18 @@ async def test_tools_tries_and_what_persons_decide(stage: Stage, scripted: Scrip
         await run.result()
     assert "status   waiting for approval" in waiting
     assert any(line.startswith('waits    pay({"amount": 8}) since') for line in waiting)
-    assert waiting[-1].endswith("… pay(amount=7) waits for a person; … pay(amount=8) waits for a person")
+    assert waiting[-1].endswith(
+        "… pay(amount=7) waits for a person; … pay(amount=8) waits for a person"
+    )
 
     second_json = (await summary(ServerConnection(stage.client, None), run))["iterations"][1]
     assert [tool["arguments"] for tool in second_json["tools"]] == [{"amount": 7}, {"amount": 8}]
     assert datetime.fromisoformat(second_json["started"]).tzinfo
     lines = await lines_of(stage.client, run)
     assert lines[1] == "status   done"
-    first, second, third = (next(line for line in lines if line.startswith(f"  {n}  scripted")) for n in (1, 2, 3))
+    first, second, third = (
+        next(line for line in lines if line.startswith(f"  {n}  scripted")) for n in (1, 2, 3)
+    )
     assert '✓ note(text="good")' in first
     assert '; ✗ note(text="bad") failed' in first
     assert "approved by ann (claimed) after" in second
@@ -131,9 +149,13 @@ async def test_tools_tries_and_what_persons_decide(stage: Stage, scripted: Scrip
 
 
 async def test_trimmed_messages_are_counted(stage: Stage, scripted: Scripted) -> None:
-    replies = iter([asks("note", "a", text="x" * 3000), asks("note", "b", text="y" * 3000), says("done")])
+    replies = iter(
+        [asks("note", "a", text="x" * 3000), asks("note", "b", text="y" * 3000), says("done")]
+    )
     async with stage.worker([note]):
-        run = await stage.start(scripted_agent(scripted(lambda _: next(replies)), ["note"]), context_budget=8000)
+        run = await stage.start(
+            scripted_agent(scripted(lambda _: next(replies)), ["note"]), context_budget=8000
+        )
         await run.result()
     found = await survey(Chain(stage.client, run.id))
     assert [each.trimmed for each in found.iterations] == [0, 0, 3]
@@ -146,8 +168,19 @@ async def test_called_agents(stage: Stage, scripted: Scripted, tmp_path: Path) -
     }
     model = scripted(family_script(replies))
     inner = {"name": "note", "kind": "function", "parameters": [{"name": "text", "kind": "string"}]}
-    write_agent(tmp_path, "clerk.prompty", model, tools=[inner], inputs=takes("topic"), prompt="user:\n{{topic}}")
-    chief = load(write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")], prompt="user:\nGo."))
+    write_agent(
+        tmp_path,
+        "clerk.prompty",
+        model,
+        tools=[inner],
+        inputs=takes("topic"),
+        prompt="user:\n{{topic}}",
+    )
+    chief = load(
+        write_agent(
+            tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")], prompt="user:\nGo."
+        )
+    )
     async with stage.worker([note]):
         run = await stage.start(chief, [Message.user("Go.")])
         await run.result()
@@ -158,10 +191,18 @@ async def test_called_agents(stage: Stage, scripted: Scripted, tmp_path: Path) -
     assert f"called   by run {run.id}, tool call c1" in inside
 
 
-async def test_nothing_is_under_way_in_a_run_that_was_terminated(stage: Stage, scripted: Scripted) -> None:
-    model = scripted([asks(call("note", "a", text="good"), call("pay", "b", amount=7)), says("never")])
+async def test_nothing_is_under_way_in_a_run_that_was_terminated(
+    stage: Stage, scripted: Scripted
+) -> None:
+    model = scripted(
+        [asks(call("note", "a", text="good"), call("pay", "b", amount=7)), says("never")]
+    )
     async with stage.worker({"note": note, "pay": pay}):
-        declared = {"name": "pay", "kind": "function", "parameters": [{"name": "amount", "kind": "integer"}]}
+        declared = {
+            "name": "pay",
+            "kind": "function",
+            "parameters": [{"name": "amount", "kind": "integer"}],
+        }
         run = await stage.start(scripted_agent(model, ["note", declared]))
 
         async def waits() -> bool:

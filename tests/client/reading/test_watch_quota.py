@@ -19,8 +19,13 @@ class RefusedOnce:
 
     def __init__(self) -> None:
         cause = ResourceExhaustedCause.RESOURCE_EXHAUSTED_CAUSE_RPS_LIMIT
-        completed = HistoryEvent(event_id=1, event_type=EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED)
-        self._pages: list[Exception | HistoryEvent] = [refused(cause, RPCStatusCode.RESOURCE_EXHAUSTED), completed]
+        completed = HistoryEvent(
+            event_id=1, event_type=EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED
+        )
+        self._pages: list[Exception | HistoryEvent] = [
+            refused(cause, RPCStatusCode.RESOURCE_EXHAUSTED),
+            completed,
+        ]
 
     def handle(self, run_id: str) -> RefusedOnce:
         return self
@@ -48,7 +53,9 @@ async def test_a_refused_page_of_the_history_is_asked_for_again() -> None:
     await bell.close()
 
 
-SAID_IN_PASSING = "Current and request branch tokens, or current and request VersionHistories, don't match."
+SAID_IN_PASSING = (
+    "Current and request branch tokens, or current and request VersionHistories, don't match."
+)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +66,9 @@ SAID_IN_PASSING = "Current and request branch tokens, or current and request Ver
         ("nobody there", RPCStatusCode.UNAVAILABLE, 1),
     ],
 )
-async def test_what_the_server_says_in_passing_is_asked_again(text: str, status: RPCStatusCode, asked: int) -> None:
+async def test_what_the_server_says_in_passing_is_asked_again(
+    text: str, status: RPCStatusCode, asked: int
+) -> None:
     told = [RPCError(text, status, b"")]
     count = 0
 

@@ -39,14 +39,23 @@ async def streamed(run: RunHandle) -> list[RunEvent]:
 
 
 async def waiters(
-    frail: DevServer, scripted: Scripted, tmp_path: Path, log: pytest.LogCaptureFixture, *, seconds: float
+    frail: DevServer,
+    scripted: Scripted,
+    tmp_path: Path,
+    log: pytest.LogCaptureFixture,
+    *,
+    seconds: float,
 ) -> list[str]:
-    """Kill the server under a run with four who wait for it, for so many seconds at least; what was said meanwhile."""
+    """Kill the server under a run with four who wait for it, for so many seconds at least; what was
+    said meanwhile.
+    """
     gate, client = Gate(), frail.client
     stage = Stage(client, "frail")
     commands = Cli({**clean_environment(tmp_path), "TEMPORAL_ADDRESS": frail.address})
     async with stage.worker({"gate": gate}):
-        run = await stage.start(scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"]), stream=True)
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"]), stream=True
+        )
         watched = await commands.start("result", "--follow", run.id)
         await watched.says("gate")
         result = asyncio.create_task(run.result())
@@ -63,7 +72,9 @@ async def waiters(
         gate.open.set()
         async with asyncio.timeout(40):
             assert (await result).output == "done"
-            assert [event.seq for event in await stream if event.type != "token"][-1] == (await run.events())[-1].seq
+            assert [event.seq for event in await stream if event.type != "token"][-1] == (
+                await run.events()
+            )[-1].seq
             assert (await messages)[0].role == "system"
         return [said, *await answered(watched)]
 
@@ -107,7 +118,9 @@ async def test_a_server_that_hangs_is_waited_for_too(
 
     with caplog.at_level(logging.WARNING, "perdure.waiting"):
         async with stage.worker({"gate": gate}):
-            run = await stage.start(scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"]))
+            run = await stage.start(
+                scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"])
+            )
             await gate.reached.wait()
             result = asyncio.create_task(run.result())
             frail.freeze()
@@ -118,7 +131,9 @@ async def test_a_server_that_hangs_is_waited_for_too(
             assert (await result).output == "done"
 
 
-async def test_one_lost_answer_is_no_server_that_is_away(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+async def test_one_lost_answer_is_no_server_that_is_away(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
     """A server closes old connections, and what is under way then is lost."""
     lost = [RPCError("transport error", RPCStatusCode.UNAVAILABLE, b"")] * 2
 

@@ -24,7 +24,9 @@ REFUSED = "refuse"
 
 
 def repeats(request: ScriptedRequest) -> ScriptedReply:
-    """Says again what the user has said last, JSON as it is; calls the tool first when that is `HOLD`."""
+    """Says again what the user has said last, JSON as it is; calls the tool first when that is
+    `HOLD`.
+    """
     last = request.messages[-1]
     if last.role == "user" and last.text == HOLD:
         return asks(call("hold", f"hold-{len(request.messages)}"))
@@ -57,7 +59,9 @@ class Talk:
     def session(self, id: str | None = None, agent: Any = ..., **more: Any) -> Session:
         """The session of that id, or a new one."""
         agent = self.agent if agent is ... else agent
-        return session(self.client, agent, id or f"talk-{uuid4()}", task_queue=self.task_queue, **more)
+        return session(
+            self.client, agent, id or f"talk-{uuid4()}", task_queue=self.task_queue, **more
+        )
 
     async def hold(self, text: str = "") -> str:
         """The tool."""

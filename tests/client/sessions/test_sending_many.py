@@ -1,4 +1,6 @@
-"""Several senders talk to one session at once: each one's messages arrive in order, none is lost, none comes twice."""
+"""Several senders talk to one session at once: each one's messages arrive in order, none is lost,
+none comes twice.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,12 @@ SHORT_LINKS = "limit.historyCount.suggestContinueAsNew=400"
 Disturb = Callable[[int], Coroutine[None, None, None]]
 
 
-async def talk_at_once(open: Callable[[], Session], each: int, disturb: Disturb, busy: WhileBusy = "queue") -> None:
-    """Let every sender say so many things, through a `Session` of its own; `disturb` is called after each answer."""
+async def talk_at_once(
+    open: Callable[[], Session], each: int, disturb: Disturb, busy: WhileBusy = "queue"
+) -> None:
+    """Let every sender say so many things, through a `Session` of its own; `disturb` is called
+    after each answer.
+    """
     ended = 0
 
     async def send(name: str) -> None:
@@ -68,20 +74,26 @@ async def _sent(session: Session, text: str, busy: WhileBusy) -> RunHandle:
             if error.kind != "unconfirmed":
                 raise
         except RPCError as error:
-            if error.status not in (RPCStatusCode.UNAVAILABLE, RPCStatusCode.UNKNOWN, RPCStatusCode.INTERNAL):
+            if error.status not in (
+                RPCStatusCode.UNAVAILABLE,
+                RPCStatusCode.UNKNOWN,
+                RPCStatusCode.INTERNAL,
+            ):
                 raise
 
 
 def check(messages: list[Message], each: int, busy: WhileBusy = "queue") -> None:
-    """Every message is there once, in its sender's order; where each has a turn of its own, its answer follows it."""
+    """Every message is there once, in its sender's order; where each has a turn of its own, its
+    answer follows it.
+    """
     said = [message.text for message in messages if message.role == "user"]
     for sender in range(SENDERS):
         mine = [text for text in said if text.startswith(f"sender-{sender}.")]
         assert mine == [f"sender-{sender}.{number}" for number in range(each)]
     assert len(said) == SENDERS * each
-    assert busy == "steer" or [message.text for message in messages if message.role == "assistant"] == [
-        f"You said {x}." for x in said
-    ]
+    assert busy == "steer" or [
+        message.text for message in messages if message.role == "assistant"
+    ] == [f"You said {x}." for x in said]
 
 
 async def test_each_message_is_one_turn_although_older_runs_are_gone(forgetful: Talk) -> None:
@@ -103,7 +115,9 @@ async def test_each_message_is_one_turn_although_older_runs_are_gone(forgetful: 
 
 @pytest.fixture
 async def forgetful(client: Client, agent: Agent) -> AsyncIterator[Talk]:
-    """In a namespace that keeps a closed run for a second, and does not know perdure's search attributes."""
+    """In a namespace that keeps a closed run for a second, and does not know perdure's search
+    attributes.
+    """
     name = f"forgetful-{uuid4()}"
     request = RegisterNamespaceRequest(namespace=name)
     request.workflow_execution_retention_period.FromTimedelta(timedelta(seconds=1))
@@ -133,7 +147,9 @@ async def _is_gone(client: Client, id: str) -> bool:
 
 @pytest.mark.trial
 @pytest.mark.timeout(900)
-async def test_two_hundred_turns_over_restarts_of_everything_with_a_retention_of_a_minute(tmp_path: Path) -> None:
+async def test_two_hundred_turns_over_restarts_of_everything_with_a_retention_of_a_minute(
+    tmp_path: Path,
+) -> None:
     id, each = f"talk-{uuid4()}", 40
     async with _scene(tmp_path) as scene:
         await talk_at_once(lambda: scene.session(id), each, lambda turn: scene.disturb(id, turn))
@@ -159,7 +175,9 @@ async def test_two_hundred_turns_over_restarts_of_everything_with_a_retention_of
 async def test_two_hundred_messages_that_steer_over_restarts_of_everything(tmp_path: Path) -> None:
     id, each = f"talk-{uuid4()}", 40
     async with _scene(tmp_path) as scene:
-        await talk_at_once(lambda: scene.session(id), each, lambda turn: scene.disturb(id, turn), "steer")
+        await talk_at_once(
+            lambda: scene.session(id), each, lambda turn: scene.disturb(id, turn), "steer"
+        )
         talk = scene.session(id)
         await wait_for(lambda: _is(talk, "waiting"), timeout=60)
         check(await talk.messages(), each, "steer")
@@ -172,7 +190,9 @@ async def _is(session: Session, status: str) -> bool:
 class _Scene:
     """A server on a database, two worker processes and a model."""
 
-    def __init__(self, server: DevServer, nursery: Nursery, model: ScriptedModel, folder: Path) -> None:
+    def __init__(
+        self, server: DevServer, nursery: Nursery, model: ScriptedModel, folder: Path
+    ) -> None:
         self.server = server
         self._nursery = nursery
         self._agent = scripted_agent(model, ["step"], instructions="system:\nRepeat it.")
@@ -184,11 +204,15 @@ class _Scene:
         return session(self.server.client, self._agent, id, task_queue=self._task_queue)
 
     async def start_worker(self) -> None:
-        job = WorkerJob(address=self.server.address, task_queue=self._task_queue, folder=str(self._folder))
+        job = WorkerJob(
+            address=self.server.address, task_queue=self._task_queue, folder=str(self._folder)
+        )
         self._workers.append(await self._nursery.start(job))
 
     async def disturb(self, id: str, turn: int) -> None:
-        """Every 10th turn a worker is killed, every 50th all of them and the server; then the first run goes."""
+        """Every 10th turn a worker is killed, every 50th all of them and the server; then the first
+        run goes.
+        """
         if turn % 10 == 0:
             self._workers.pop(0).kill()
             await self.start_worker()
@@ -206,12 +230,16 @@ class _Scene:
 
 @asynccontextmanager
 async def _scene(folder: Path) -> AsyncIterator[_Scene]:
-    async with Nursery() as nursery, DevServer(folder / "temporal.db", *SHORT_RETENTION, SHORT_LINKS) as server:
+    async with (
+        Nursery() as nursery,
+        DevServer(folder / "temporal.db", *SHORT_RETENTION, SHORT_LINKS) as server,
+    ):
         config = NamespaceConfig()
         config.workflow_execution_retention_ttl.FromTimedelta(timedelta(minutes=1))
         request = UpdateNamespaceRequest(namespace="default", config=config)
         await server.client.workflow_service.update_namespace(request, retry=True)
-        # A run that closes before the server has read this again is kept for as long as the namespace said before.
+        # A run that closes before the server has read this again is kept for as long as the
+        # namespace said before.
         await server.kill()
         server.client = await server.start()
         with ScriptedModel(repeats) as model:
@@ -221,17 +249,24 @@ async def _scene(folder: Path) -> AsyncIterator[_Scene]:
             yield scene
 
 
-async def test_large_messages_at_once(tmp_path: Path, scripted: Callable[[Script], ScriptedModel]) -> None:
-    """Temporal ends a workflow whose task records more than 4 MiB, as that of six such updates would, unless a server
-    lets them wait. One process sends them one after the other; what others send so is an error that says so.
+async def test_large_messages_at_once(
+    tmp_path: Path, scripted: Callable[[Script], ScriptedModel]
+) -> None:
+    """Temporal ends a workflow whose task records more than 4 MiB, as that of six such updates
+    would, unless a server lets them wait. One process sends them one after the other; what others
+    send so is an error that says so.
     """
     agent = scripted_agent(scripted(lambda request: says("Read.")))
     texts = [f"{number} {'x' * 800_000}" for number in range(6)]
     id = task_queue = f"talk-{uuid4()}"
-    async with DevServer(tmp_path / "temporal.db", "history.maxInFlightUpdatePayloads=20971520") as server:
+    async with DevServer(
+        tmp_path / "temporal.db", "history.maxInFlightUpdatePayloads=20971520"
+    ) as server:
 
         def send(text: str) -> asyncio.Task[RunHandle]:
-            return asyncio.create_task(session(server.client, agent, id, task_queue=task_queue, patience=60).send(text))
+            return asyncio.create_task(
+                session(server.client, agent, id, task_queue=task_queue, patience=60).send(text)
+            )
 
         talk = session(server.client, agent, id, task_queue=task_queue)
         async with create_worker(server.client, task_queue=task_queue):
@@ -246,7 +281,9 @@ async def test_large_messages_at_once(tmp_path: Path, scripted: Callable[[Script
         assert sorted(said[1:]) == texts
         handle = server.client.get_workflow_handle(id)
         strangers = [
-            asyncio.create_task(handle.execute_update(SEND, SessionMessage(text=text, id=f"{number}")))
+            asyncio.create_task(
+                handle.execute_update(SEND, SessionMessage(text=text, id=f"{number}"))
+            )
             for number, text in enumerate(texts)
         ]
         last = send("Who was that?")

@@ -55,7 +55,12 @@ async def test_turns_go_on_from_one_another(talk: Talk) -> None:
     assert texts(await runs[1].messages()) == texts((await runs[1].result()).messages) == whole
     assert texts(await runs[0].messages()) == whole[:3]
     status = await session.status()
-    assert (status.status, status.reason, status.turn, status.queued) == ("waiting", "message", 2, 0)
+    assert (status.status, status.reason, status.turn, status.queued) == (
+        "waiting",
+        "message",
+        2,
+        0,
+    )
     used = [(await run.result()).usage for run in runs]
     assert status.usage == used[0] + used[1] != Usage()
     assert await recorded(session) == status.model_copy(update={"setup_digest": ""})
@@ -63,7 +68,9 @@ async def test_turns_go_on_from_one_another(talk: Talk) -> None:
 
 async def test_a_message_that_is_sent_again_counts_once(talk: Talk) -> None:
     session = talk.session()
-    sent = await asyncio.gather(*(talk.session(session.id).send("one", message_id="m-1") for _ in range(3)))
+    sent = await asyncio.gather(
+        *(talk.session(session.id).send("one", message_id="m-1") for _ in range(3))
+    )
     assert {run.id for run in sent} == {f"{session.id}/1"}
     await sent[0].result()
     await session.send("two", message_id="m-2")
@@ -73,16 +80,23 @@ async def test_a_message_that_is_sent_again_counts_once(talk: Talk) -> None:
 
 async def test_another_text_under_the_same_id_is_refused(talk: Talk) -> None:
     session = talk.session()
-    said = (talk.session(session.id).send(f"text {number}", message_id="m-1") for number in range(3))
+    said = (
+        talk.session(session.id).send(f"text {number}", message_id="m-1") for number in range(3)
+    )
     results = await asyncio.gather(*said, return_exceptions=True)
     [run] = [each for each in results if isinstance(each, RunHandle)]
-    assert [each.kind for each in results if isinstance(each, SessionError)] == ["refused", "refused"]
+    assert [each.kind for each in results if isinstance(each, SessionError)] == [
+        "refused",
+        "refused",
+    ]
     await run.result()
     assert len(await session.messages()) == 3
 
 
 async def test_a_message_that_was_refused_is_taken_another_time(talk: Talk) -> None:
-    """Of messages that wait for a worker together, the others find the session busy only when they are handled."""
+    """Of messages that wait for a worker together, the others find the session busy only when they
+    are handled.
+    """
     queue = f"test-{uuid4()}"
     id = f"talk-{queue}"
 
@@ -102,7 +116,10 @@ async def test_a_message_that_was_refused_is_taken_another_time(talk: Talk) -> N
             for run in await asyncio.gather(*together, return_exceptions=True):
                 if isinstance(run, RunHandle):
                     await run.result()
-            assert [await say(number) for number in range(2)] == ["You said text 0.", "You said text 1."]
+            assert [await say(number) for number in range(2)] == [
+                "You said text 0.",
+                "You said text 1.",
+            ]
 
 
 async def exists(handle: WorkflowHandle[Any, Any]) -> bool:
@@ -134,7 +151,12 @@ async def test_while_a_run_is_under_way(talk: Talk) -> None:
     assert (await events)[-1].type == "done"
     again = await session.send("queued", message_id=message_id, while_busy="queue")
     assert (await again.result()).output == "You said queued."
-    assert texts(await session.messages())[-4:] == ["steering", "You said steering.", "queued", "You said queued."]
+    assert texts(await session.messages())[-4:] == [
+        "steering",
+        "You said steering.",
+        "queued",
+        "You said queued.",
+    ]
 
 
 async def recorded(session: Session) -> SessionStatus:
@@ -149,13 +171,19 @@ async def _events_of(run: object) -> list[RunEvent]:
 
 @pytest.mark.trial
 async def test_the_id_of_a_queued_run_is_another_workflows(talk: Talk) -> None:
-    """The session waits for a minute, and takes the next id; nobody is shown the answer to another message."""
+    """The session waits for a minute, and takes the next id; nobody is shown the answer to another
+    message.
+    """
     session = talk.session()
     with talk.gate() as gate:
         await session.send(HOLD)
         await gate.reached.wait()
         other = await start_run(
-            talk.client, talk.agent, id=f"{session.id}/2", task_queue=f"nobody-{uuid4()}", messages=[Message.user("x")]
+            talk.client,
+            talk.agent,
+            id=f"{session.id}/2",
+            task_queue=f"nobody-{uuid4()}",
+            messages=[Message.user("x")],
         )
         queued = [await session.send(f"text {number}", while_busy="queue") for number in range(2)]
     for run, actual in zip(queued, (3, 4), strict=True):
@@ -169,11 +197,18 @@ async def test_the_id_of_a_queued_run_is_another_workflows(talk: Talk) -> None:
 
 async def test_a_strangers_workflow_has_the_id_of_the_next_run(talk: Talk) -> None:
     session = talk.session(patience=1.5)
-    other = await talk.client.start_workflow("Theirs", id=f"{session.id}/1", task_queue=f"nobody-{uuid4()}")
-    with pytest.raises(SessionError, match=f"the id of its next run, '{session.id}/1', is that of a workflow") as taken:
+    other = await talk.client.start_workflow(
+        "Theirs", id=f"{session.id}/1", task_queue=f"nobody-{uuid4()}"
+    )
+    with pytest.raises(
+        SessionError, match=f"the id of its next run, '{session.id}/1', is that of a workflow"
+    ) as taken:
         await session.send("one")
     assert taken.value.kind == "unconfirmed"
-    assert "of the type 'Theirs', which is not a run of the session: end that workflow, or wait" in str(taken.value)
+    assert (
+        "of the type 'Theirs', which is not a run of the session: end that workflow, or wait"
+        in str(taken.value)
+    )
     await other.terminate()
     run = await talk.session(session.id).send("one", message_id=taken.value.message_id)
     assert (await run.result()).output == "You said one."
@@ -196,7 +231,9 @@ async def test_a_session_s_id_is_that_of_no_run(talk: Talk) -> None:
         lambda: run.tool_result("c"),
     )
     for ask in calls:
-        with pytest.raises(RunNotFound, match=f"'{session.id}' is the id of a session, not of a run"):
+        with pytest.raises(
+            RunNotFound, match=f"'{session.id}' is the id of a session, not of a run"
+        ):
             await ask()
     assert (await session.status()).status == "waiting"
 
@@ -229,7 +266,9 @@ async def test_what_is_queued_when_the_session_is_cancelled(talk: Talk) -> None:
         await gate.reached.wait()
         queued = await session.send("never", while_busy="queue")
         await session.cancel("enough")
-    with pytest.raises(SessionError, match=f"has ended before its run '{queued.id}' began") as ended:
+    with pytest.raises(
+        SessionError, match=f"has ended before its run '{queued.id}' began"
+    ) as ended:
         await queued.result()
     assert ended.value.kind == "ended"
     await wait_for(lambda: _is(session, "ended"))
@@ -258,14 +297,19 @@ async def test_a_session_that_has_closed_begins_anew(talk: Talk) -> None:
     assert texts(await run.messages())[1] == HOLD
 
 
-async def test_an_edited_file_counts_from_the_next_turn_on(talk: Talk, model: ScriptedModel, tmp_path: Path) -> None:
+async def test_an_edited_file_counts_from_the_next_turn_on(
+    talk: Talk, model: ScriptedModel, tmp_path: Path
+) -> None:
     file = tmp_path / "agent.prompty"
 
     def write(instructions: str) -> None:
         file.write_text(
-            "---\nname: edited\nmodel:\n  id: m\n  provider: openai\n  connection: {kind: key, apiKey: x, endpoint: "
-            f"{model.openai_endpoint}}}\ninputs:\n  - {{name: question, kind: string, required: true}}\n"
-            f"metadata:\n  perdure: {{session: {{whileBusy: reject}}}}\n---\nsystem:\n{instructions}\n\nuser:\n"
+            "---\nname: edited\nmodel:\n  id: m\n  provider: openai\n  connection: {kind: key, "
+            "apiKey: x, endpoint: "
+            f"{model.openai_endpoint}}}\ninputs:\n  - {{name: question, kind: string, required: "
+            f"true}}\n"
+            f"metadata:\n  perdure: {{session: {{whileBusy: "
+            f"reject}}}}\n---\nsystem:\n{instructions}\n\nuser:\n"
             "{{question}}\n".replace("apiKey: x, ", "")
         )
 
@@ -274,11 +318,21 @@ async def test_an_edited_file_counts_from_the_next_turn_on(talk: Talk, model: Sc
     await answers(session, "one")
     write("Be long.")
     assert await answers(session, "two") == ["You said two."]
-    assert texts(await session.messages()) == ["Be long.", "one", "You said one.", "two", "You said two."]
+    assert texts(await session.messages()) == [
+        "Be long.",
+        "one",
+        "You said one.",
+        "two",
+        "You said two.",
+    ]
 
 
-async def test_a_turn_that_fails_before_it_has_the_conversation(talk: Talk, model: ScriptedModel) -> None:
-    """The conversation is so large that a turn loads it, and the turn's agent has a tool that no worker has."""
+async def test_a_turn_that_fails_before_it_has_the_conversation(
+    talk: Talk, model: ScriptedModel
+) -> None:
+    """The conversation is so large that a turn loads it, and the turn's agent has a tool that no
+    worker has.
+    """
     session, long = talk.session(), "long " * 2000
     await answers(session, long)
     options = RunOptions(missing_tool_grace=0, on_failure="fail")
@@ -290,10 +344,16 @@ async def test_a_turn_that_fails_before_it_has_the_conversation(talk: Talk, mode
     assert texts(await run.messages())[-1] == "two"
     assert await answers(session, "three") == ["You said three."]
     assert texts(await session.messages())[-3:] == ["two", "three", "You said three."]
-    assert [len(text) for text in texts(await get_run(talk.client, run.id).messages())] == [10000, 10010, 3]
+    assert [len(text) for text in texts(await get_run(talk.client, run.id).messages())] == [
+        10000,
+        10010,
+        3,
+    ]
     history = await talk.client.get_workflow_handle(f"{session.id}/3").fetch_history()
     loads = [event.activity_task_scheduled_event_attributes for event in history.events]
-    assert [each.heartbeat_timeout.seconds for each in loads if each.activity_type.name == LOAD_PIECE] == [5]
+    assert [
+        each.heartbeat_timeout.seconds for each in loads if each.activity_type.name == LOAD_PIECE
+    ] == [5]
 
 
 async def test_the_events_of_all_turns(talk: Talk) -> None:
@@ -322,7 +382,10 @@ async def test_a_stream_tells_each_turn_only_what_is_new(talk: Talk) -> None:
     await answers(session, *(f"{number} " + "x" * 500 for number in range(6)))
     await session.close()
     seen = [event async for event in session.stream()]
-    turns = [[event for event in seen if event.run_id == f"{session.id}/{number}"] for number in range(1, 7)]
+    turns = [
+        [event for event in seen if event.run_id == f"{session.id}/{number}"]
+        for number in range(1, 7)
+    ]
     sizes = [sum(len(event.model_dump_json()) for event in turn) for turn in turns]
     assert max(sizes[1:]) < min(sizes[1:]) + 100
     assert not any("messages" in event.data for event in seen)
@@ -368,7 +431,11 @@ async def test_while_a_person_is_awaited_the_session_waits_and_says_for_what(tal
 async def test_before_its_first_message_a_session_is_new(talk: Talk) -> None:
     """It has nothing to read, and whoever follows it waits until it begins."""
     session = talk.session()
-    assert ((await session.status()).status, await session.messages(), await session.runs()) == ("new", [], [])
+    assert ((await session.status()).status, await session.messages(), await session.runs()) == (
+        "new",
+        [],
+        [],
+    )
     async with aclosing(session.stream()) as stream:  # type: ignore[type-var]
         first = asyncio.ensure_future(anext(stream))
         await asyncio.wait([first], timeout=0.1)
@@ -403,8 +470,12 @@ async def test_a_turn_is_forked_as_any_run(talk: Talk) -> None:
 
 
 async def test_ids_that_are_no_session(talk: Talk) -> None:
-    run = await start_run(talk.client, talk.agent, task_queue=talk.task_queue, messages=[Message.user("one")])
-    with pytest.raises(SessionError, match=r"that is the id of a perdure\.AgentRun, not of a session"):
+    run = await start_run(
+        talk.client, talk.agent, task_queue=talk.task_queue, messages=[Message.user("one")]
+    )
+    with pytest.raises(
+        SessionError, match=r"that is the id of a perdure\.AgentRun, not of a session"
+    ):
         await talk.session(run.id).send("one")
     with pytest.raises(RunNotFound, match="not of a session"):
         await talk.session(run.id).messages()
@@ -417,10 +488,14 @@ async def test_ids_that_are_no_session(talk: Talk) -> None:
 async def test_a_message_that_no_worker_has_taken_counts_once(talk: Talk, address: str) -> None:
     lonely = Talk(talk.client, talk.agent, f"{talk.task_queue}-lonely")
     session = lonely.session(patience=0.5)
-    with pytest.raises(SessionError, match=f"no worker of the task queue '{lonely.task_queue}' has answered") as error:
+    with pytest.raises(
+        SessionError, match=f"no worker of the task queue '{lonely.task_queue}' has answered"
+    ) as error:
         await session.send("one", message_id="m-1")
     assert (error.value.kind, error.value.message_id) == ("unconfirmed", "m-1")
-    async with create_worker(await connect(address), task_queue=lonely.task_queue, tools={"hold": lonely.hold}):
+    async with create_worker(
+        await connect(address), task_queue=lonely.task_queue, tools={"hold": lonely.hold}
+    ):
         run = await lonely.session(session.id).send("one", message_id="m-1")
         assert (await run.result()).output == "You said one."
         status = await session.status()
@@ -459,5 +534,7 @@ async def test_sessions_are_found_by_their_attributes(talk: Talk) -> None:
         found = {pair.key.name: pair.value for pair in described.typed_search_attributes}
         assert (found["PerdureSession"], found["PerdureTenant"]) == (session.id, "acme")
         assert status in (None, found["PerdureStatus"])
-    assert (await (await talk.client.get_workflow_handle(session.id).describe()).memo())["user"] == "anna"
+    assert (await (await talk.client.get_workflow_handle(session.id).describe()).memo())[
+        "user"
+    ] == "anna"
     await get_run(talk.client, run.id).result()

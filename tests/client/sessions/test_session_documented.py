@@ -36,4 +36,10 @@ async def test_the_first_example(
     names: dict[str, list[str]] = {}
     await asyncio.to_thread(exec, compile(code, str(PAGE), "exec"), names)
     first, second = "Which books do you have on bees?", "Which of them is the shortest?"
-    assert names["said"] == ["You are a librarian.", first, f"You said {first}.", second, f"You said {second}."]
+    assert names["said"] == [
+        "You are a librarian.",
+        first,
+        f"You said {first}.",
+        second,
+        f"You said {second}.",
+    ]

@@ -16,7 +16,11 @@ def agent(instructions: str, *inputs: dict[str, object]) -> Agent:
     return load_dict(
         {
             "name": "tested",
-            "model": {"id": "m", "provider": "openai", "connection": {"kind": "key", "apiKey": "${env:NO_KEY:none}"}},
+            "model": {
+                "id": "m",
+                "provider": "openai",
+                "connection": {"kind": "key", "apiKey": "${env:NO_KEY:none}"},
+            },
             "inputs": list(inputs),
             "instructions": instructions,
         }
@@ -24,16 +28,25 @@ def agent(instructions: str, *inputs: dict[str, object]) -> Agent:
 
 
 def said(instructions: str, *inputs: dict[str, object], **given: object) -> list[tuple[str, str]]:
-    return [(each.role, each.text) for each in setup_of(agent(instructions, *inputs), given, None).messages]
+    return [
+        (each.role, each.text)
+        for each in setup_of(agent(instructions, *inputs), given, None).messages
+    ]
 
 
 def test_a_prompt_is_said_before_anything_else() -> None:
     assert said("system:\nBe short.") == [("system", "Be short.")]
 
 
-@pytest.mark.parametrize("question", [QUESTION, {**QUESTION, "required": False}, {**QUESTION, "default": "What?"}])
-def test_a_last_message_that_is_an_input_stands_for_what_is_said(question: dict[str, object]) -> None:
-    assert said("system:\nBe short.\n\nuser:\n{{question}}\n", question) == [("system", "Be short.")]
+@pytest.mark.parametrize(
+    "question", [QUESTION, {**QUESTION, "required": False}, {**QUESTION, "default": "What?"}]
+)
+def test_a_last_message_that_is_an_input_stands_for_what_is_said(
+    question: dict[str, object],
+) -> None:
+    assert said("system:\nBe short.\n\nuser:\n{{question}}\n", question) == [
+        ("system", "Be short.")
+    ]
 
 
 def test_an_input_that_is_given_is_said_once_at_the_beginning() -> None:
@@ -45,12 +58,19 @@ def test_other_inputs_are_rendered_beside_it() -> None:
     language = {"name": "language", "kind": "string", "required": True}
     prompt = "system:\nAnswer in {{language}}.\n\nuser:\n{{question}}"
     assert said(prompt, language, QUESTION, language="Danish") == [("system", "Answer in Danish.")]
-    with pytest.raises(RenderError, match=r"Missing required input: language\. Give session\(…, inputs=\{…\}\)"):
+    with pytest.raises(
+        RenderError, match=r"Missing required input: language\. Give session\(…, inputs=\{…\}\)"
+    ):
         said(prompt, language, QUESTION)
 
 
 @pytest.mark.parametrize(
-    "prompt", ["user:\nPlease: {{question}}", "system:\n{{question}}", "system:\n{{question}}\n\nuser:\n{{question}}"]
+    "prompt",
+    [
+        "user:\nPlease: {{question}}",
+        "system:\n{{question}}",
+        "system:\n{{question}}\n\nuser:\n{{question}}",
+    ],
 )
 def test_an_input_that_is_more_than_what_is_said_must_be_given(prompt: str) -> None:
     with pytest.raises(RenderError, match="Missing required input: question. Give session"):
@@ -67,7 +87,10 @@ def test_equal_setups_have_equal_digests() -> None:
     one, same = (setup_of(agent("system:\nBe short."), None, None) for _ in range(2))
     assert one.digest == same.digest
     assert setup_of(agent("system:\nBe long."), None, None).digest != one.digest
-    assert setup_of(agent("system:\nBe short."), None, RunOptions(max_iterations=3)).digest != one.digest
+    assert (
+        setup_of(agent("system:\nBe short."), None, RunOptions(max_iterations=3)).digest
+        != one.digest
+    )
     assert type(one).model_validate_json(one.model_dump_json(by_alias=True)).digest == one.digest
 
 

@@ -36,7 +36,11 @@ TOOLS = {
 DECLARED = [
     "calculator",
     "broken",
-    {"kind": "function", "name": "delegate_to_researcher", "parameters": [{"name": "task", "kind": "string"}]},
+    {
+        "kind": "function",
+        "name": "delegate_to_researcher",
+        "parameters": [{"name": "task", "kind": "string"}],
+    },
 ]
 
 
@@ -58,7 +62,9 @@ async def test_the_pages_order_with_times_and_spans(stage: Stage, scripted: Scri
     ]
     assert [event.timestamp for event in events] == sorted(event.timestamp for event in events)
     assert all(len(event.event_id) == len("event_") + 8 for event in events)
-    spans = {f"{span.context.span_id:016x}": span.name for span in await run.trace() if span.context}
+    spans = {
+        f"{span.context.span_id:016x}": span.name for span in await run.trace() if span.context
+    }
     assert [spans[event.metadata["span_id"]] for event in events] == [
         "invoke_agent tested",
         "execute_tool calculator",
@@ -71,7 +77,9 @@ async def test_the_pages_order_with_times_and_spans(stage: Stage, scripted: Scri
 
 
 async def test_failures_delegations_and_several_calls(stage: Stage, scripted: Scripted) -> None:
-    both = asks(call("delegate_to_researcher", task="Find qubits"), call("delegate_to_researcher", task="?"))
+    both = asks(
+        call("delegate_to_researcher", task="Find qubits"), call("delegate_to_researcher", task="?")
+    )
     model = scripted([asks(call("broken")), both, says("Done")])
     async with stage.worker(TOOLS):
         run = await stage.start(scripted_agent(model, DECLARED))
@@ -106,9 +114,15 @@ async def test_a_run_that_fails_ends_with_an_error(stage: Stage, scripted: Scrip
     assert last.content.startswith("Error processing message: ")
 
 
-async def test_a_run_under_way_shows_the_call_that_it_waits_for(stage: Stage, scripted: Scripted) -> None:
+async def test_a_run_under_way_shows_the_call_that_it_waits_for(
+    stage: Stage, scripted: Scripted
+) -> None:
     model = scripted([asks(call("calculator", text="1+3")), says("It is 4.")])
-    tool = {"name": "calculator", "parameters": [{"name": "text", "kind": "string"}], "perdure": {"approval": "always"}}
+    tool = {
+        "name": "calculator",
+        "parameters": [{"name": "text", "kind": "string"}],
+        "perdure": {"approval": "always"},
+    }
     async with stage.worker(TOOLS):
         run = await stage.start(scripted_agent(model, [{"kind": "function", **tool}]))
 

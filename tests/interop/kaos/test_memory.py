@@ -18,7 +18,13 @@ from temporalio.client import (
 
 from perdure.client.deletion import delete_session
 from perdure.errors import ConfigurationError, ExecuteError, RunNotFound
-from perdure.interop.kaos import KaosMemory, MemoryEvent, NullMemory, memory_from_environment, run_events
+from perdure.interop.kaos import (
+    KaosMemory,
+    MemoryEvent,
+    NullMemory,
+    memory_from_environment,
+    run_events,
+)
 from perdure.interop.kaos.events import RunMemory, events_of
 from perdure.interop.kaos.sessions import read_recorded
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
@@ -29,11 +35,17 @@ from tests.support.waiting import wait_for
 
 
 def replies(request: ScriptedRequest) -> ScriptedReply:
-    """Uses the calculator for whatever is asked, then says what it has found; fails when it is told so."""
+    """Uses the calculator for whatever is asked, then says what it has found; fails when it is told
+    so.
+    """
     last = request.messages[-1]
     if last.text == "fail":
         return ScriptedReply(status=400, error="broken")
-    return asks(call("calculator", text=last.text)) if last.role == "user" else says(f"It is {last.text}.")
+    return (
+        asks(call("calculator", text=last.text))
+        if last.role == "user"
+        else says(f"It is {last.text}.")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +85,9 @@ async def test_the_pages_call(memory: KaosMemory) -> None:
     assert types(await memory.get_session_events(session_id)) == PAGE * 2
     answers = await memory.get_session_events(session_id, ["agent_response"])
     assert [event.content for event in answers] == ["It is 3.", "It is 5."]
-    assert await memory.build_conversation_context(session_id, max_events=1) == "Assistant: It is 5."
+    assert (
+        await memory.build_conversation_context(session_id, max_events=1) == "Assistant: It is 5."
+    )
     found = await memory.get_session(session_id)
     assert found is not None
     assert (found.session_id, found.user_id, found.app_name) == (session_id, "ann", "tested")
@@ -105,8 +119,16 @@ async def test_events_of_others_are_added_to_an_open_session(
         return await memory.get_session_events(session_id, ["reviewed"])
 
     reviewed = await wait_for(added)
-    assert [(event.content, event.metadata) for event in reviewed] == [({"by": "Ann"}, {"ticket": 7}), ("again", {})]
-    assert types(await memory.get_session_events(session_id)) == [*PAGE, "reviewed", "reviewed", *PAGE]
+    assert [(event.content, event.metadata) for event in reviewed] == [
+        ({"by": "Ann"}, {"ticket": 7}),
+        ("again", {}),
+    ]
+    assert types(await memory.get_session_events(session_id)) == [
+        *PAGE,
+        "reviewed",
+        "reviewed",
+        *PAGE,
+    ]
     assert not await memory.add_event("nobody", "reviewed")
     assert not await memory.add_event(f"{session_id}/1", "reviewed"), "a run is no session"
     assert "session nobody: there is none that is open" in caplog.text
@@ -115,13 +137,19 @@ async def test_events_of_others_are_added_to_an_open_session(
 async def test_a_session_tells_what_its_runs_would(memory: KaosMemory) -> None:
     session_id = await said(memory, f"kaos-{uuid4()}", "1", "22")
     recorded = await read_recorded(memory._client, session_id)
-    told = [RunMemory(turn.run_id, recorded.said_in(place)) for place, turn in enumerate(recorded.turns)]
+    told = [
+        RunMemory(turn.run_id, recorded.said_in(place)) for place, turn in enumerate(recorded.turns)
+    ]
     from_session = [(event.event_id, event.content) for run in told for event in events_of(run)]
-    assert from_session == [(each.event_id, each.content) for each in await memory.get_session_events(session_id)]
+    assert from_session == [
+        (each.event_id, each.content) for each in await memory.get_session_events(session_id)
+    ]
 
 
 @pytest.mark.trial
-async def test_runs_that_are_not_kept_any_more(memory: KaosMemory, caplog: pytest.LogCaptureFixture) -> None:
+async def test_runs_that_are_not_kept_any_more(
+    memory: KaosMemory, caplog: pytest.LogCaptureFixture
+) -> None:
     session_id = await said(memory, f"kaos-{uuid4()}", "1", "22")
     before = await memory.get_session_events(session_id)
     await remove_link(memory._client, f"{session_id}/1")
@@ -135,7 +163,9 @@ async def test_runs_that_are_not_kept_any_more(memory: KaosMemory, caplog: pytes
 
 
 class Removing(Interceptor):
-    """Removes the run before that description of it which the client asks for after so many others."""
+    """Removes the run before that description of it which the client asks for after so many
+    others.
+    """
 
     def __init__(self, remove: Callable[[], Awaitable[None]], *, after: int) -> None:
         self.remove = remove
@@ -180,7 +210,11 @@ async def test_sessions_are_listed_counted_and_removed(memory: KaosMemory) -> No
 
     await wait_for(listed)
     newest = KaosMemory(memory._client, max_sessions=2)
-    assert await newest.get_memory_stats() == {"total_sessions": 2, "total_events": 4, "avg_events_per_session": 2}
+    assert await newest.get_memory_stats() == {
+        "total_sessions": 2,
+        "total_events": 4,
+        "avg_events_per_session": 2,
+    }
     assert await memory.cleanup_old_sessions() == 0
     assert await KaosMemory(memory._client, max_sessions=1).list_sessions(user) == [second]
     assert await memory.delete_session(first)
@@ -222,7 +256,9 @@ async def test_old_sessions_are_removed(memory: KaosMemory) -> None:
 
 async def test_the_environment_says_which_memory_and_how_much(memory: KaosMemory) -> None:
     client = memory._client
-    assert isinstance(memory_from_environment(client, environment={"MEMORY_ENABLED": "false"}), NullMemory)
+    assert isinstance(
+        memory_from_environment(client, environment={"MEMORY_ENABLED": "false"}), NullMemory
+    )
     limits = {
         "MEMORY_ENABLED": "true",
         "MEMORY_TYPE": "redis",
@@ -235,7 +271,9 @@ async def test_the_environment_says_which_memory_and_how_much(memory: KaosMemory
     assert small.max_sessions == 7
     session_id = await said(memory, f"kaos-{uuid4()}", "1", "2")
     assert types(await small.get_session_events(session_id)) == PAGE[2:]
-    with pytest.raises(ConfigurationError, match="MEMORY_MAX_SESSIONS='many': expected a whole number above 0"):
+    with pytest.raises(
+        ConfigurationError, match="MEMORY_MAX_SESSIONS='many': expected a whole number above 0"
+    ):
         memory_from_environment(client, environment={"MEMORY_MAX_SESSIONS": "many"})
     with pytest.raises(ConfigurationError, match="MEMORY_ENABLED='maybe'"):
         memory_from_environment(client, environment={"MEMORY_ENABLED": "maybe"})

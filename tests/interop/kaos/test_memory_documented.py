@@ -1,4 +1,6 @@
-"""What docs/kaos.md shows: its agent, its mock answers and its calls of the memory, as they stand there."""
+"""What docs/kaos.md shows: its agent, its mock answers and its calls of the memory, as they stand
+there.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from perdure.settings.agent_file import options_for
 from perdure.worker import create_worker
 
 PAGE = (Path(__file__).parents[3] / "docs" / "kaos.md").read_text(encoding="utf-8")
-RESEARCHER = "---\nname: researcher\ninputs:\n  - {name: task, kind: string}\n---\nuser:\n{{task}}\n"
+RESEARCHER = (
+    "---\nname: researcher\ninputs:\n  - {name: task, kind: string}\n---\nuser:\n{{task}}\n"
+)
 
 
 def block(language: str) -> str:

@@ -46,7 +46,9 @@ NAMESPACE = {"X-Namespace": "default"}
 async def asking(
     access: Access | None = None, converter: DataConverter | None = None, **options: Any
 ) -> AsyncIterator[httpx.AsyncClient]:
-    app = codec_app(converter or data_converter(encryption=KEY), access or Access(), ui_origins=[UI], **options)
+    app = codec_app(
+        converter or data_converter(encryption=KEY), access or Access(), ui_origins=[UI], **options
+    )
     async with serve(app, "127.0.0.1", 0) as url, httpx.AsyncClient(base_url=url) as http:
         yield http
 
@@ -66,7 +68,9 @@ async def test_decode_and_encode() -> None:
     async with asking() as http:
         sealed = payloads_in(await ask(http, "/some/prefix/encode", *plain))
         assert [payload.metadata["encoding"] for payload in sealed] == [ENCODING, ENCODING]
-        assert payloads_in(await ask(http, "/decode?preserveStorageRefs=true", *sealed, *plain)) == [*plain, *plain]
+        assert payloads_in(
+            await ask(http, "/decode?preserveStorageRefs=true", *sealed, *plain)
+        ) == [*plain, *plain]
 
 
 async def test_what_is_only_compressed_is_unpacked() -> None:
@@ -79,13 +83,19 @@ async def test_what_is_only_compressed_is_unpacked() -> None:
 
 async def test_an_answer_is_bounded_whatever_it_would_unpack_to() -> None:
     whole = Payload(metadata={"encoding": b"json/plain"}, data=b"0" * (MAX_ANSWER_BYTES // 2))
-    bomb = Payload(metadata={"encoding": b"binary/zstd"}, data=zstandard.compress(whole.SerializeToString()))
+    bomb = Payload(
+        metadata={"encoding": b"binary/zstd"}, data=zstandard.compress(whole.SerializeToString())
+    )
     assert await decode(perdure_data_converter, [bomb] * 1000, False) == [whole, *[bomb] * 999]
 
 
-async def test_what_can_t_be_unpacked_is_a_line_in_the_log_each(caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_can_t_be_unpacked_is_a_line_in_the_log_each(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Not a traceback: anybody may send a thousand of them."""
-    large = Payload(metadata={"encoding": b"json/plain"}, data=b"0" * (MAX_ANSWER_BYTES + 1)).SerializeToString()
+    large = Payload(
+        metadata={"encoding": b"json/plain"}, data=b"0" * (MAX_ANSWER_BYTES + 1)
+    ).SerializeToString()
     bomb = Payload(metadata={"encoding": b"binary/zstd"}, data=zstandard.compress(large))
     assert await decode(perdure_data_converter, [bomb] * 300, False) == [bomb] * 300
     assert sum(len(caplog.handler.format(each)) for each in caplog.records) < 300 * 250
@@ -93,10 +103,15 @@ async def test_what_can_t_be_unpacked_is_a_line_in_the_log_each(caplog: pytest.L
 
 
 async def test_what_unpacks_to_garbage_counts_too() -> None:
-    garbage = Payload(metadata={"encoding": b"binary/zstd"}, data=zstandard.compress(bytes(MAX_ANSWER_BYTES // 2)))
+    garbage = Payload(
+        metadata={"encoding": b"binary/zstd"}, data=zstandard.compress(bytes(MAX_ANSWER_BYTES // 2))
+    )
     [packed] = await perdure_data_converter.encode([TEXT * 10_000])
     async with asking(converter=perdure_data_converter) as http:
-        assert payloads_in(await ask(http, "/decode", *[garbage] * 5, packed)) == [*[garbage] * 5, packed]
+        assert payloads_in(await ask(http, "/decode", *[garbage] * 5, packed)) == [
+            *[garbage] * 5,
+            packed,
+        ]
         [unpacked] = payloads_in(await ask(http, "/decode", packed))
     assert json.loads(unpacked.data) == TEXT * 10_000
 
@@ -104,7 +119,10 @@ async def test_what_unpacks_to_garbage_counts_too() -> None:
 async def test_a_request_that_never_ends_does_not_keep_the_server() -> None:
     async with serve(codec_app(perdure_data_converter, Access()), "127.0.0.1", 0) as url:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
-        head = b"POST /decode HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 9\r\n"
+        head = (
+            b"POST /decode HTTP/1.1\r\nHost: a\r\nContent-Type: "
+            b"application/json\r\nContent-Length: 9\r\n"
+        )
         writer.write(head + b"Expect: 100-continue\r\n\r\n")
         assert b"100" in await reader.readline()  # by now it waits for the body
     writer.close()
@@ -126,9 +144,13 @@ async def test_what_is_stored_elsewhere(tmp_path: Path) -> None:
     value = os.urandom(300_000)
     [reference] = await converter.encode([value])
     async with asking(converter=converter) as http:
-        assert payloads_in(await ask(http, "/decode?preserveStorageRefs=true", reference)) == [reference]
+        assert payloads_in(await ask(http, "/decode?preserveStorageRefs=true", reference)) == [
+            reference
+        ]
         for path in ("/decode", "/download?preserveStorageRefs=true"):
-            assert [payload.data for payload in payloads_in(await ask(http, path, reference))] == [value]
+            assert [payload.data for payload in payloads_in(await ask(http, path, reference))] == [
+                value
+            ]
         [file] = [path for path in tmp_path.rglob("*") if path.is_file()]
         file.unlink()
         lost = await ask(http, "/download", reference)
@@ -136,7 +158,10 @@ async def test_what_is_stored_elsewhere(tmp_path: Path) -> None:
 
 
 async def test_the_pages_of_the_ui_may_ask_and_no_others() -> None:
-    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type,x-namespace"}
+    asked = {
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "content-type,x-namespace",
+    }
     async with asking() as http:
         allowed = await http.options("/decode", headers={"Origin": UI, **asked})
         assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (200, UI)
@@ -199,7 +224,9 @@ async def test_what_is_no_request(path: str, content: bytes, kind: str, status: 
     assert answer.status_code == status
 
 
-async def test_temporals_command_line_shows_an_encrypted_run(stage: Stage, scripted: Scripted) -> None:
+async def test_temporals_command_line_shows_an_encrypted_run(
+    stage: Stage, scripted: Scripted
+) -> None:
     sealed = Stage(with_key(stage.client, KEY), stage.task_queue)
     async with sealed.worker():
         run = await sealed.start(scripted_agent(scripted([says(TEXT)])))
@@ -216,7 +243,12 @@ async def test_temporals_command_line_shows_an_encrypted_run(stage: Stage, scrip
 async def temporal(stage: Stage, *arguments: str) -> str:
     binary, address = find_binary(), stage.client.service_client.config.target_host
     process = await asyncio.create_subprocess_exec(
-        str(binary), *arguments, "--address", address, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        str(binary),
+        *arguments,
+        "--address",
+        address,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
     stdout, stderr = await process.communicate()
     assert process.returncode == 0, stderr.decode()

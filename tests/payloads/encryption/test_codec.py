@@ -57,13 +57,17 @@ async def test_rotation() -> None:
     before = await sealed(TEXT, OLD)
     assert (await sealed(TEXT, NEW, OLD)).metadata[KEY_ID] == b"new"
     assert await opened(before, NEW, OLD) == TEXT
-    with pytest.raises(EncryptionError, match="with the key 'old', and the keys here are new: add old:") as raised:
+    with pytest.raises(
+        EncryptionError, match="with the key 'old', and the keys here are new: add old:"
+    ) as raised:
         await opened(before, NEW)
     assert raised.value.key_id == "old"
 
 
 async def test_no_key_at_all() -> None:
-    with pytest.raises(EncryptionError, match="this process has no keys: add old:… to PERDURE_ENCRYPTION_KEY"):
+    with pytest.raises(
+        EncryptionError, match="this process has no keys: add old:… to PERDURE_ENCRYPTION_KEY"
+    ):
         await perdure_data_converter.decode([await sealed(TEXT)])
 
 
@@ -107,7 +111,9 @@ async def test_junk_is_left_to_who_reads_it(junk: Payload) -> None:
 async def test_clear_text_is_read_unless_encryption_is_required() -> None:
     [clear] = await perdure_data_converter.encode([TEXT])
     assert await opened(clear) == TEXT
-    with pytest.raises(ApplicationError, match="A value is not encrypted, and PERDURE_ENCRYPTION_REQUIRED is set"):
+    with pytest.raises(
+        ApplicationError, match="A value is not encrypted, and PERDURE_ENCRYPTION_REQUIRED is set"
+    ):
         await opened(clear, required=True)
     assert await opened(await sealed(TEXT), required=True) == TEXT
 
@@ -165,5 +171,9 @@ def test_without_the_package_there_is_no_encryption() -> None:
         "except Exception as error: print(type(error).__name__, error)"
     )
     environment = {"PERDURE_ENCRYPTION_KEY": OLD}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("EncryptionError encryption needs the package cryptography: pip install 'perdure[")
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(
+        "EncryptionError encryption needs the package cryptography: pip install 'perdure["
+    )

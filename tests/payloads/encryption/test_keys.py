@@ -66,7 +66,9 @@ def test_a_new_key_is_one() -> None:
         (f"a:{SECRET},a:{OTHER}", "'a' is there twice"),
     ],
 )
-def test_malformed_keys_are_refused_and_not_shown(text: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_malformed_keys_are_refused_and_not_shown(
+    text: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PERDURE_ENCRYPTION_KEY", text)
     with pytest.raises(ConfigurationError, match=problem) as raised:
         converter_from_environment()
@@ -87,14 +89,18 @@ def test_one_source_only(monkeypatch: pytest.MonkeyPatch) -> None:
         encryption_from_environment()
 
 
-@pytest.mark.parametrize(("value", "problem"), [("1", "and no key"), ("perhaps", "expected 1, or 0")])
+@pytest.mark.parametrize(
+    ("value", "problem"), [("1", "and no key"), ("perhaps", "expected 1, or 0")]
+)
 def test_required_without_a_key(value: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERDURE_ENCRYPTION_REQUIRED", value)
     with pytest.raises(EncryptionError, match=problem):
         encryption_from_environment()
 
 
-def test_a_converter_of_ones_own_has_to_encrypt(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_converter_of_ones_own_has_to_encrypt(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PERDURE_ENCRYPTION_KEY", f"a:{SECRET}")
     with pytest.raises(EncryptionError, match="does not encrypt"):
         with_converter(client)

@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
-from temporalio.converter import DataConverter, StorageDriverSelectContext, StorageDriverWorkflowInfo
+from temporalio.converter import (
+    DataConverter,
+    StorageDriverSelectContext,
+    StorageDriverWorkflowInfo,
+)
 
 from perdure.client import connect
 from perdure.errors import ConfigurationError
@@ -48,13 +52,16 @@ def test_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_is_no_storage(url: str, reason: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"Expected one of file:///folder, s3://") as raised:
+    with pytest.raises(
+        ConfigurationError, match=r"Expected one of file:///folder, s3://"
+    ) as raised:
         open_storage(url)
     assert reason in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("url", "module", "extra"), [("s3://b/p", "aioboto3", "perdure[s3]"), ("gs://b/p", "gcloud", "perdure[gcs]")]
+    ("url", "module", "extra"),
+    [("s3://b/p", "aioboto3", "perdure[s3]"), ("gs://b/p", "gcloud", "perdure[gcs]")],
 )
 def test_a_cloud_needs_its_package(url: str, module: str, extra: str) -> None:
     if importlib.util.find_spec(module):
@@ -81,7 +88,9 @@ async def test_the_environment_is_honoured_everywhere(
         assert storage.drivers[0].folder == tmp_path
 
 
-async def test_a_wrong_environment_is_a_configuration_error(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_wrong_environment_is_a_configuration_error(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PERDURE_STORAGE", "nowhere")
     with pytest.raises(ConfigurationError, match="PERDURE_STORAGE='nowhere' can't be used"):
         await connect(address)

@@ -44,7 +44,10 @@ class _Handler(BaseHTTPRequestHandler):
         """One object a page."""
         names = sorted(name for name in self.server.objects if name.startswith(query["prefix"][0]))
         place = int(query.get("pageToken", ["0"])[0])
-        items = [{"name": name, "updated": "2026-01-31T08:00:00.123Z"} for name in names[place : place + 1]]
+        items = [
+            {"name": name, "updated": "2026-01-31T08:00:00.123Z"}
+            for name in names[place : place + 1]
+        ]
         more = {"nextPageToken": str(place + 1)} if place + 1 < len(names) else {}
         self._send(200, json.dumps({"items": items, **more}).encode())
 
@@ -101,7 +104,9 @@ def converter(bucket: Bucket) -> DataConverter:
     return data_converter(storage="gs://values/perdure/tests")
 
 
-async def test_a_large_value_is_stored_under_the_prefix(converter: DataConverter, bucket: Bucket) -> None:
+async def test_a_large_value_is_stored_under_the_prefix(
+    converter: DataConverter, bucket: Bucket
+) -> None:
     first = await converter.encode([LARGE])
     assert first == await converter.encode([LARGE])
     assert await converter.decode(first, [str]) == [LARGE]
@@ -111,8 +116,12 @@ async def test_a_large_value_is_stored_under_the_prefix(converter: DataConverter
 
 
 @pytest.mark.parametrize("status", [403, 507])
-async def test_a_bucket_that_refuses_a_value(converter: DataConverter, bucket: Bucket, status: int) -> None:
-    """One refusal passes; what made the value, such as a tool, is not done again for those that stay."""
+async def test_a_bucket_that_refuses_a_value(
+    converter: DataConverter, bucket: Bucket, status: int
+) -> None:
+    """One refusal passes; what made the value, such as a tool, is not done again for those that
+    stay.
+    """
     bucket.refusals = [status]
     assert await converter.decode(await converter.encode([LARGE]), [str]) == [LARGE]
     bucket.objects.clear()

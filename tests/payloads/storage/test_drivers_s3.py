@@ -83,6 +83,8 @@ async def test_a_bucket_that_refuses_a_value(converter: DataConverter) -> None:
     assert (raised.value.type, raised.value.non_retryable) == (NOT_STORED, True)
 
 
-async def test_the_values_of_a_run_are_found_and_removed(converter: DataConverter, client: Client) -> None:
+async def test_the_values_of_a_run_are_found_and_removed(
+    converter: DataConverter, client: Client
+) -> None:
     await require_own_values_removed(converter, client)
     assert [key for key in await keys() if "/ns/" in key] == []

@@ -43,7 +43,9 @@ async def test_a_large_value_is_stored_once(converter: DataConverter, tmp_path: 
     assert file.parent.name == file.name[:2]
 
 
-async def test_a_value_that_compresses_below_the_threshold_stays(converter: DataConverter, tmp_path: Path) -> None:
+async def test_a_value_that_compresses_below_the_threshold_stays(
+    converter: DataConverter, tmp_path: Path
+) -> None:
     (payload,) = await converter.encode(["x" * 3_000_000])
     assert payload.ByteSize() < 10_000
     assert not (tmp_path / "values").exists()
@@ -74,7 +76,9 @@ async def test_a_damaged_file(converter: DataConverter, tmp_path: Path, damage: 
     assert (raised.value.type, raised.value.non_retryable) == ("storage", True)
 
 
-async def test_a_folder_that_is_not_there_may_come_back(converter: DataConverter, tmp_path: Path) -> None:
+async def test_a_folder_that_is_not_there_may_come_back(
+    converter: DataConverter, tmp_path: Path
+) -> None:
     payloads = await converter.encode([LARGE])
     (tmp_path / "values").rename(tmp_path / "unmounted")
     with pytest.raises(FileNotFoundError):
@@ -83,7 +87,9 @@ async def test_a_folder_that_is_not_there_may_come_back(converter: DataConverter
     assert await converter.decode(payloads, [str]) == [LARGE]
 
 
-async def test_a_folder_that_can_not_be_written_leaves_nothing_behind(converter: DataConverter, tmp_path: Path) -> None:
+async def test_a_folder_that_can_not_be_written_leaves_nothing_behind(
+    converter: DataConverter, tmp_path: Path
+) -> None:
     (tmp_path / "values").write_text("a file where the folder should be")
     with pytest.raises(ApplicationError, match="values' .PERDURE_STORAGE.: File exists") as raised:
         await converter.encode([LARGE])
@@ -97,16 +103,24 @@ async def test_a_reader_without_a_storage(converter: DataConverter) -> None:
         await data_converter().decode(payloads, [str])
 
 
-async def test_a_reader_with_another_storage_is_told_which_one_is_needed(converter: DataConverter) -> None:
+async def test_a_reader_with_another_storage_is_told_which_one_is_needed(
+    converter: DataConverter,
+) -> None:
     payloads = await converter.encode([LARGE])
-    other = dataclasses.replace(converter, external_storage=ExternalStorage(drivers=[Elsewhere(FileDriver.NAME, "x")]))
-    with pytest.raises(ConfigurationError, match="was stored in x .perdure.files.*set PERDURE_STORAGE"):
+    other = dataclasses.replace(
+        converter, external_storage=ExternalStorage(drivers=[Elsewhere(FileDriver.NAME, "x")])
+    )
+    with pytest.raises(
+        ConfigurationError, match="was stored in x .perdure.files.*set PERDURE_STORAGE"
+    ):
         await other.decode(payloads, [str])
 
 
 async def test_a_reference_that_names_no_file(converter: DataConverter, tmp_path: Path) -> None:
     (payload,) = await converter.encode([LARGE])
-    payload.data = payload.data.replace(stored_files(tmp_path)[0].name.encode(), b"../../etc/passwd")
+    payload.data = payload.data.replace(
+        stored_files(tmp_path)[0].name.encode(), b"../../etc/passwd"
+    )
     with pytest.raises(ApplicationError, match="is not a SHA-256"):
         await converter.decode([payload], [str])
 

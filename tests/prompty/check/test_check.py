@@ -22,7 +22,10 @@ def told(file: Path) -> list[str]:
 
 
 def test_nothing_to_say(write: WriteFile) -> None:
-    text = "---\nmodel: m\ninputs: {q: {kind: string}, t: {kind: thread}}\n---\nsystem:\n{{ t }}\nuser:\n{{ q }}\n"
+    text = (
+        "---\nmodel: m\ninputs: {q: {kind: string}, t: {kind: thread}}\n---\nsystem:\n{{ t "
+        "}}\nuser:\n{{ q }}\n"
+    )
     assert check(write(text)) == []
 
 
@@ -65,8 +68,10 @@ tool:
     )
     assert told(file) == [
         "2 error name: expected a string, got 5",
-        "3 warning modle: unknown property 'modle' has no effect and is kept as metadata (did you mean 'model'?)",
-        "7 error model.connection.kind: expected 'key', 'reference', 'remote', 'anonymous', 'foundry' or 'oauth', "
+        "3 warning modle: unknown property 'modle' has no effect and is kept as metadata (did you "
+        "mean 'model'?)",
+        "7 error model.connection.kind: expected 'key', 'reference', 'remote', 'anonymous', "
+        "'foundry' or 'oauth', "
         "got 'keyy' (did you mean 'key'?)",
         "8 error model.connection.apiKey: is a secret itself, which every run would record: "
         "write `${env:NAME}` there and set NAME where the worker runs",
@@ -79,9 +84,11 @@ tool:
         "15 error inputs[1].name: the name 'city' is used twice",
         "15 warning inputs[1]: the input 'city' is not used in the template: it has no effect",
         "16 warning inputs[2]: the input 'unused' is not used in the template: it has no effect",
-        "21 error tools.weather.bindings.place: the input 'citty' is not declared (did you mean 'city'?)",
+        "21 error tools.weather.bindings.place: the input 'citty' is not declared (did you mean "
+        "'city'?)",
         "21 warning tools.weather.bindings.place: the tool has no parameter 'place'",
-        "22 warning tools.own.connection.endpont: unknown property 'endpont' has no effect (did you mean 'endpoint'?)",
+        "22 warning tools.own.connection.endpont: unknown property 'endpont' has no effect (did "
+        "you mean 'endpoint'?)",
         "24 warning -: no role marker: the whole text becomes one system message",
         "24 warning -: 'sytem:' is not a role marker (did you mean 'system'?)",
         "25 warning -: the variable 'cty' is not a declared input (did you mean 'city'?)",
@@ -92,19 +99,33 @@ tool:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        pytest.param("---\nname: [x\n---\n", "3 error -: Invalid frontmatter YAML: did not find", id="YAML"),
-        pytest.param("---\nname: x\n", "1 error -: Invalid frontmatter: the opening delimiter", id="no closer"),
-        pytest.param("---\n- a\n---\n", "2 error -: Invalid frontmatter: expected a map", id="a list"),
         pytest.param(
-            "---\nmodel: m\n---\nuser:\n\n{{ x", "6 error -: Template syntax error: unexpected end", id="template"
+            "---\nname: [x\n---\n", "3 error -: Invalid frontmatter YAML: did not find", id="YAML"
+        ),
+        pytest.param(
+            "---\nname: x\n",
+            "1 error -: Invalid frontmatter: the opening delimiter",
+            id="no closer",
+        ),
+        pytest.param(
+            "---\n- a\n---\n", "2 error -: Invalid frontmatter: expected a map", id="a list"
+        ),
+        pytest.param(
+            "---\nmodel: m\n---\nuser:\n\n{{ x",
+            "6 error -: Template syntax error: unexpected end",
+            id="template",
         ),
         pytest.param(
             "---\nmodel: m\n---\n\n\nuser:\n{{ 1|x }}",
             "7 error -: Template syntax error: No filter named 'x'.",
             id="filter",
         ),
-        pytest.param("---\nname: x\n---\nuser:\n", "2 warning -: no `model` is named", id="no model"),
-        pytest.param("---\nmodel: m\n---\n", "2 warning -: no instructions: the body is empty", id="no body"),
+        pytest.param(
+            "---\nname: x\n---\nuser:\n", "2 warning -: no `model` is named", id="no model"
+        ),
+        pytest.param(
+            "---\nmodel: m\n---\n", "2 warning -: no instructions: the body is empty", id="no body"
+        ),
         pytest.param(
             "---\nmodel: m\ntemplate: jinja2\n---\nuser:\n",
             "3 error template: Invalid template format",
@@ -121,10 +142,14 @@ tool:
             id="parser",
         ),
         pytest.param(
-            "---\nmodel: ${file:none.json}\n---\nuser:\n", "2 error model: Referenced file not found", id="missing file"
+            "---\nmodel: ${file:none.json}\n---\nuser:\n",
+            "2 error model: Referenced file not found",
+            id="missing file",
         ),
         pytest.param(
-            "---\nmodel: ${file:../x.json}\n---\nuser:\n", "2 error model: ../x.json resolves outside", id="outside"
+            "---\nmodel: ${file:../x.json}\n---\nuser:\n",
+            "2 error model: ../x.json resolves outside",
+            id="outside",
         ),
         pytest.param(
             "---\nmodel:\n  options: {seed: '${env:PERDURE_UNSET}'}\n---\nuser:\n",
@@ -154,7 +179,8 @@ tool:
         ),
         pytest.param(
             "---\nmodel: m\nmetadata:\n  perdure:\n    maxIteration: 5\n---\nuser:\n",
-            "5 error metadata.perdure.maxIteration: unknown setting 'maxIteration' (did you mean 'maxIterations'?)",
+            "5 error metadata.perdure.maxIteration: unknown setting 'maxIteration' (did you mean "
+            "'maxIterations'?)",
             id="a misspelt setting",
         ),
         pytest.param(
@@ -164,12 +190,15 @@ tool:
         ),
         pytest.param(
             "---\nmodel: m\nmetadata:\n  kaos:\n    memory: {maxSessions: 9}\n---\nuser:\n",
-            "5 warning metadata.kaos.memory.maxSessions: has no effect: a session keeps all of its events",
+            "5 warning metadata.kaos.memory.maxSessions: has no effect: a session keeps all of "
+            "its events",
             id="a setting without an effect",
         ),
         pytest.param(
-            "---\nmodel: m\nmetadata:\n  perdure: {maxIterations: '${env:PERDURE_UNSET}'}\n---\nuser:\n",
-            "4 warning metadata.perdure.maxIterations: Environment variable 'PERDURE_UNSET' not set",
+            "---\nmodel: m\nmetadata:\n  perdure: {maxIterations: "
+            "'${env:PERDURE_UNSET}'}\n---\nuser:\n",
+            "4 warning metadata.perdure.maxIterations: Environment variable 'PERDURE_UNSET' not "
+            "set",
             id="an unset setting",
         ),
         pytest.param(
@@ -181,7 +210,8 @@ tool:
         pytest.param(
             "---\nmodel:\n  id: m\n  fallback:\n    - id: n\n      options:\n"
             "        additionalProperties: {background: true}\n---\nuser:\n",
-            "7 warning model.fallback[0].options.additionalProperties.background: has no effect: only models with",
+            "7 warning model.fallback[0].options.additionalProperties.background: has no effect: "
+            "only models with",
             id="a response in the background by another API",
         ),
     ],
@@ -195,23 +225,35 @@ def test_single_problems(write: WriteFile, text: str, problem: str) -> None:
     "text",
     [
         pytest.param(
-            "---\nmodel: {id: e, apiType: embedding}\ninputs: {t: x}\n---\n{{ t }}", id="embeddings have no roles"
+            "---\nmodel: {id: e, apiType: embedding}\ninputs: {t: x}\n---\n{{ t }}",
+            id="embeddings have no roles",
         ),
         pytest.param(
-            "---\nmodel: m\ninputs: {u: x}\ntools: {f: {parameters: {p: {kind: float}}, bindings: {p: u}}}\n---\nuser:",
+            "---\nmodel: m\ninputs: {u: x}\ntools: {f: {parameters: {p: {kind: float}}, bindings: "
+            "{p: u}}}\n---\nuser:",
             id="a bound input is used",
         ),
-        pytest.param("---\nmodel:\n  connection: {apiKey: '${env:PERDURE_SET}'}\n---\nuser:\n", id="a set variable"),
-        pytest.param("---\nmodel: m\nmetadata: {password: x, a: {b: c}}\n---\nuser:\n", id="metadata is free"),
-        pytest.param("---\nmodel: m\ntools: {m: {kind: mcp, approvalMode: never}}\n---\nuser:\n", id="shorthands"),
         pytest.param(
-            "---\nmodel: {id: m, apiType: responses, options: {background: on, additionalProperties: {store: true}}}\n"
+            "---\nmodel:\n  connection: {apiKey: '${env:PERDURE_SET}'}\n---\nuser:\n",
+            id="a set variable",
+        ),
+        pytest.param(
+            "---\nmodel: m\nmetadata: {password: x, a: {b: c}}\n---\nuser:\n", id="metadata is free"
+        ),
+        pytest.param(
+            "---\nmodel: m\ntools: {m: {kind: mcp, approvalMode: never}}\n---\nuser:\n",
+            id="shorthands",
+        ),
+        pytest.param(
+            "---\nmodel: {id: m, apiType: responses, options: {background: on, "
+            "additionalProperties: {store: true}}}\n"
             "---\nuser:\n",
             id="background",
         ),
         pytest.param("---\nmodel: m\n---\nuser:\nExample:\nNote:\n", id="other words with a colon"),
         pytest.param(
-            "---\nmodel: m\n---\nuser:\n{% for i in range(2) %}{{ loop.index }}{{ i }}{% endfor %}", id="builtins"
+            "---\nmodel: m\n---\nuser:\n{% for i in range(2) %}{{ loop.index }}{{ i }}{% endfor %}",
+            id="builtins",
         ),
     ],
 )

@@ -30,7 +30,10 @@ def file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        (HONEST.replace("temperature", "temprature"), r"a\.prompty:2: model\.options\.temprature.*temperature"),
+        (
+            HONEST.replace("temperature", "temprature"),
+            r"a\.prompty:2: model\.options\.temprature.*temperature",
+        ),
         (HONEST.replace("inputs:", "imputs:"), r"a\.prompty:3: imputs: .*inputs"),
         (
             HONEST.replace("{{question}}", "{{qestion}}"),
@@ -57,18 +60,28 @@ def test_an_honest_file_is_loaded_in_silence(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "known"), [("aproval", "approval"), ("needs_approval", "approval"), ("approval_timeout", "approvalTimeout")]
+    ("key", "known"),
+    [
+        ("aproval", "approval"),
+        ("needs_approval", "approval"),
+        ("approval_timeout", "approvalTimeout"),
+    ],
 )
 def test_a_misspelt_key_of_a_tools_policy_is_an_error(file: Path, key: str, known: str) -> None:
-    said = rf"tools\[0\]\.perdure\.{key}: unknown setting '{key}' \(did you mean '{known}'\?\)\. Expected timeout, "
+    said = (
+        rf"tools\[0\]\.perdure\.{key}: unknown setting '{key}' \(did you mean '{known}'\?\)\. "
+        r"Expected timeout, "
+    )
     tool = {"name": "pack", "kind": "function", "perdure": {key: "always"}}
     written = f"  - name: pack\n    kind: function\n    perdure: {{{key}: always}}\n"
     file.write_text(f"---\nmodel: m\ntools:\n{written}---\nHi.")
     with pytest.raises(perdure.LoadError, match=rf"a\.prompty:6: {said}"):
         perdure.load(file)
-    assert [(each.line, each.severity) for each in check(file) if each.field == f"tools[0].perdure.{key}"] == [
-        (6, "error")
-    ]
+    assert [
+        (each.line, each.severity)
+        for each in check(file)
+        if each.field == f"tools[0].perdure.{key}"
+    ] == [(6, "error")]
     with pytest.raises(perdure.LoadError, match=said):
         perdure.load_dict({"model": "m", "tools": [tool], "instructions": "Hi."})
     with pytest.raises(perdure.LoadError, match=said):
@@ -80,7 +93,11 @@ def test_a_misspelt_key_of_a_tools_policy_is_an_error(file: Path, key: str, know
     ("key", "value", "said"),
     [
         ("approval", "always", r"perdure: \{approval: always\}\. As it stands, it would never ask"),
-        ("approval", {"by": ["ops"]}, r"perdure: \{approval: \{…\}\}\. As it stands, it would never ask"),
+        (
+            "approval",
+            {"by": ["ops"]},
+            r"perdure: \{approval: \{…\}\}\. As it stands, it would never ask",
+        ),
         ("approval", "${env:PERDURE_UNSET:always}", r"perdure: \{approval: "),
         ("approval_timeout", 60, r"perdure: \{approvalTimeout: 60\}"),
         ("approvalTimeout", 60, r"perdure: \{approvalTimeout: 60\}"),
@@ -91,7 +108,9 @@ def test_a_misspelt_key_of_a_tools_policy_is_an_error(file: Path, key: str, know
         ("Perdure", {"approval": "always"}, r"unknown key 'Perdure' \(did you mean 'perdure'\?\)"),
     ],
 )
-def test_a_policy_outside_of_its_key_is_an_error(file: Path, kind: str, key: str, value: object, said: str) -> None:
+def test_a_policy_outside_of_its_key_is_an_error(
+    file: Path, kind: str, key: str, value: object, said: str
+) -> None:
     tool = {"name": "refund", "kind": kind, key: value}
     file.write_text(f"---\nmodel: m\ntools:\n  - {json.dumps(tool)}\n---\nHi.")
     with pytest.raises(perdure.LoadError, match=rf"a\.prompty:4: tools\[0\]\.{key}: .*{said}"):
@@ -105,11 +124,15 @@ def test_a_policy_outside_of_its_key_is_an_error(file: Path, kind: str, key: str
 
 
 def test_an_unset_variable_hides_no_misplaced_policy(file: Path) -> None:
-    file.write_text("---\nmodel: m\ntools:\n  - {name: f, approval: '${env:PERDURE_UNSET}'}\n---\nHi.")
+    file.write_text(
+        "---\nmodel: m\ntools:\n  - {name: f, approval: '${env:PERDURE_UNSET}'}\n---\nHi."
+    )
     assert [each.severity for each in check(file) if "belongs under" in each.message] == ["error"]
 
 
-@pytest.mark.parametrize("written", ["{timeout: 5}", "{perdured: true}", "{anything: {approval: always}}"])
+@pytest.mark.parametrize(
+    "written", ["{timeout: 5}", "{perdured: true}", "{anything: {approval: always}}"]
+)
 def test_other_unknown_keys_of_a_tool_are_no_errors(file: Path, written: str) -> None:
     file.write_text(f"---\nmodel: m\ntools:\n  f: {written}\n---\nHi.")
     assert [each.severity for each in check(file) if each.field.startswith("tools")] == ["warning"]
@@ -117,4 +140,9 @@ def test_other_unknown_keys_of_a_tool_are_no_errors(file: Path, written: str) ->
 
 def test_a_recorded_agent_keeps_what_another_version_knows_of_a_policy() -> None:
     recorded = {"tools": [{"name": "pack", "kind": "function", "perdure": {"later": 1}}]}
-    assert Agent.model_validate(recorded).model_dump(mode="json", by_alias=True)["tools"][0]["perdure"]["later"] == 1
+    assert (
+        Agent.model_validate(recorded).model_dump(mode="json", by_alias=True)["tools"][0][
+            "perdure"
+        ]["later"]
+        == 1
+    )

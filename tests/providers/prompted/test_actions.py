@@ -17,17 +17,35 @@ PRETTY = json.dumps(CALC, indent=2)
 ACTIONS: dict[str, tuple[str, list[tuple[str, Any]]]] = {
     "whole reply": (ONE, [("calculator", {"expression": "2 + 2"})]),
     "pretty-printed": (PRETTY, [("calculator", {"expression": "2 + 2"})]),
-    "prose, then JSON on a line of its own": (f"I will add.\n{ONE}\nDone.", [("calculator", {"expression": "2 + 2"})]),
+    "prose, then JSON on a line of its own": (
+        f"I will add.\n{ONE}\nDone.",
+        [("calculator", {"expression": "2 + 2"})],
+    ),
     "JSON within a line": (f"I call {ONE} now", [("calculator", {"expression": "2 + 2"})]),
     "prose and pretty JSON": (f"Let me see:\n{PRETTY}", [("calculator", {"expression": "2 + 2"})]),
     "fenced": (f"```json\n{ONE}\n```", [("calculator", {"expression": "2 + 2"})]),
-    "prose and a fence, pretty": (f"So:\n```\n{PRETTY}\n```\nok?", [("calculator", {"expression": "2 + 2"})]),
-    "closing brace in a string": ('{"tool": "echo", "arguments": {"text": "a } b"}}', [("echo", {"text": "a } b"})]),
-    "opening brace in a string": ('See {"tool": "echo", "arguments": {"text": "{"}} .', [("echo", {"text": "{"})]),
-    "nested braces": ('{"tool": "put", "arguments": {"a": {"b": {"c": [{}]}}}}', [("put", {"a": {"b": {"c": [{}]}}})]),
+    "prose and a fence, pretty": (
+        f"So:\n```\n{PRETTY}\n```\nok?",
+        [("calculator", {"expression": "2 + 2"})],
+    ),
+    "closing brace in a string": (
+        '{"tool": "echo", "arguments": {"text": "a } b"}}',
+        [("echo", {"text": "a } b"})],
+    ),
+    "opening brace in a string": (
+        'See {"tool": "echo", "arguments": {"text": "{"}} .',
+        [("echo", {"text": "{"})],
+    ),
+    "nested braces": (
+        '{"tool": "put", "arguments": {"a": {"b": {"c": [{}]}}}}',
+        [("put", {"a": {"b": {"c": [{}]}}})],
+    ),
     "a stray {} before": (f"An empty {{}} first. {ONE}", [("calculator", {"expression": "2 + 2"})]),
     "a stray brace before": (f"Use {{ to open. {ONE}", [("calculator", {"expression": "2 + 2"})]),
-    "a set in prose before": (f"Of {{'a', 'b'}} I take b: {ONE}", [("calculator", {"expression": "2 + 2"})]),
+    "a set in prose before": (
+        f"Of {{'a', 'b'}} I take b: {ONE}",
+        [("calculator", {"expression": "2 + 2"})],
+    ),
     "another object before": ('{"score": 3} {"tool": "a"}', [("a", {})]),
     "thinking before": ('<think>maybe {"tool": "b"}</think>\n{"tool": "a"}', [("a", {})]),
     "no arguments": ('{"tool": "now"}', [("now", {})]),
@@ -39,17 +57,30 @@ ACTIONS: dict[str, tuple[str, list[tuple[str, Any]]]] = {
         '{"agent": "researcher", "task": "Find information about quantum computing"}',
         [("delegate_to_researcher", {"task": "Find information about quantum computing"})],
     ),
-    "an agent by its tool's name": ('{"agent": "delegate_to_x", "task": "y"}', [("delegate_to_x", {"task": "y"})]),
+    "an agent by its tool's name": (
+        '{"agent": "delegate_to_x", "task": "y"}',
+        [("delegate_to_x", {"task": "y"})],
+    ),
     "a list of one": ('[{"tool": "a"}]', [("a", {})]),
-    "a list of two": ('[{"tool": "a"}, {"tool": "b", "arguments": {"c": 1}}]', [("a", {}), ("b", {"c": 1})]),
+    "a list of two": (
+        '[{"tool": "a"}, {"tool": "b", "arguments": {"c": 1}}]',
+        [("a", {}), ("b", {"c": 1})],
+    ),
     "tool_calls": (
-        '{"tool_calls": [{"name": "a", "arguments": {"b": 1}}, {"function": {"name": "c", "arguments": "{}"}}]}',
+        '{"tool_calls": [{"name": "a", "arguments": {"b": 1}}, {"function": {"name": "c", '
+        '"arguments": "{}"}}]}',
         [("a", {"b": 1}), ("c", {})],
     ),
     "name and arguments": ('{"name": "a", "arguments": {"b": 1}}', [("a", {"b": 1})]),
     "a trailing comma": ('{"tool": "a", "arguments": {"b": 1,},}', [("a", {"b": 1})]),
-    "a line break in a string": ('{"tool": "a", "arguments": {"b": "x\ny"}}', [("a", {"b": "x\ny"})]),
-    "quotes that are escaped": ('ok {"tool": "a", "arguments": {"b": "\\"{\\""}}', [("a", {"b": '"{"'})]),
+    "a line break in a string": (
+        '{"tool": "a", "arguments": {"b": "x\ny"}}',
+        [("a", {"b": "x\ny"})],
+    ),
+    "quotes that are escaped": (
+        'ok {"tool": "a", "arguments": {"b": "\\"{\\""}}',
+        [("a", {"b": '"{"'})],
+    ),
 }
 
 NONE = {
@@ -79,7 +110,11 @@ FAULTS: dict[str, tuple[str, str, str]] = {
         "JSON (Unterminated string starting at character",
     ),
     "cut after prose": ('I call {"tool": "calculator", "argum', "calculator", "not valid JSON"),
-    "cut, with a thought": ('{"thought": "hm", "tool": "a", "arguments": {"b": "c', "a", "not valid JSON"),
+    "cut, with a thought": (
+        '{"thought": "hm", "tool": "a", "arguments": {"b": "c',
+        "a",
+        "not valid JSON",
+    ),
     "a missing brace": ('{"tool": "a", "arguments": {"b": 1}', "a", "not valid JSON"),
     "an action within a broken one": (
         '{"tool": "save", "arguments": {"plan": {"tool": "delete", "arguments": {}}},,}',
@@ -96,11 +131,31 @@ FAULTS: dict[str, tuple[str, str, str]] = {
         "not valid JSON",
     ),
     "no task": ('{"agent": "x"}', "delegate_to_x", "Invalid delegation: missing 'task'"),
-    "an empty task": ('{"agent": "x", "task": ""}', "delegate_to_x", "Invalid delegation: missing 'task'"),
-    "a task that is no text": ('{"agent": "x", "task": 5}', "delegate_to_x", "'task' must be a text, got 5"),
-    "an agent that is no text": ('{"agent": ["x"], "task": "y"}', "invalid_action", "agent's name must be a text"),
-    "a tool that is no text": ('{"tool": {"name": "a"}}', "invalid_action", "tool's name must be a text"),
-    "a call without a name": ('{"tool_calls": [{"arguments": {}}]}', "invalid_action", "tool's name must be a text"),
+    "an empty task": (
+        '{"agent": "x", "task": ""}',
+        "delegate_to_x",
+        "Invalid delegation: missing 'task'",
+    ),
+    "a task that is no text": (
+        '{"agent": "x", "task": 5}',
+        "delegate_to_x",
+        "'task' must be a text, got 5",
+    ),
+    "an agent that is no text": (
+        '{"agent": ["x"], "task": "y"}',
+        "invalid_action",
+        "agent's name must be a text",
+    ),
+    "a tool that is no text": (
+        '{"tool": {"name": "a"}}',
+        "invalid_action",
+        "tool's name must be a text",
+    ),
+    "a call without a name": (
+        '{"tool_calls": [{"arguments": {}}]}',
+        "invalid_action",
+        "tool's name must be a text",
+    ),
     "calls that are texts": ('{"tool_calls": ["a"]}', "invalid_action", "expected an object"),
 }
 
@@ -135,7 +190,9 @@ def test_what_is_said_before_an_action_is_kept() -> None:
     assert read_actions(f"I will add.\n\n```json\n{ONE}\n```\nThen I wait.").before == "I will add."
 
 
-@pytest.mark.parametrize("text", ['{"tool": "a", "arguments": {"b": "\\ud800"}}', '{"tool": "\\udc00"}'])
+@pytest.mark.parametrize(
+    "text", ['{"tool": "a", "arguments": {"b": "\\ud800"}}', '{"tool": "\\udc00"}']
+)
 def test_what_can_not_be_recorded_becomes_what_can(text: str) -> None:
     (action,) = read_actions(text).actions
     assert action.name.encode()

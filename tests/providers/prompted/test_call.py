@@ -27,7 +27,12 @@ CALCULATOR = {
     "description": "Calculates",
     "parameters": [{"name": "expression", "kind": "string", "required": True}],
 }
-RESEARCHER = {"name": "delegate_to_researcher", "kind": "function", "description": "Finds out", "parameters": TASK}
+RESEARCHER = {
+    "name": "delegate_to_researcher",
+    "kind": "function",
+    "description": "Finds out",
+    "parameters": TASK,
+}
 GONE = {"name": "delegate_to_gone", "kind": "delegate", "url": "http://127.0.0.1:9"}
 SECTION = """
 ## Available Tools
@@ -57,20 +62,38 @@ def sent(call: PromptedCall, *messages: Message) -> list[tuple[str, str]]:
     return [(message.role, message.text) for message in call.messages(messages)]
 
 
-def round_of(calls: list[ToolCall], *results: ToolResult, text: str = "", **metadata: Any) -> list[Message]:
+def round_of(
+    calls: list[ToolCall], *results: ToolResult, text: str = "", **metadata: Any
+) -> list[Message]:
     """An assistant's message with calls, and their results."""
     asked = Message.assistant(text, calls)
     asked.metadata |= metadata
-    return [asked, *(Message.tool(each, result) for each, result in zip(calls, results, strict=True))]
+    return [
+        asked,
+        *(Message.tool(each, result) for each, result in zip(calls, results, strict=True)),
+    ]
 
 
 def test_the_instructions_are_the_pages() -> None:
     system = (
         "system",
-        "\n".join(["Be brief.", SECTION, TOOLS_INSTRUCTIONS, AGENTS, AGENT_INSTRUCTIONS, NO_ACTION_INSTRUCTIONS]),
+        "\n".join(
+            [
+                "Be brief.",
+                SECTION,
+                TOOLS_INSTRUCTIONS,
+                AGENTS,
+                AGENT_INSTRUCTIONS,
+                NO_ACTION_INSTRUCTIONS,
+            ]
+        ),
     )
     messages = [Message.system("Be brief."), Message.user("Hi"), Message.system("And kind.")]
-    assert sent(prompted(CALCULATOR, RESEARCHER), *messages) == [system, ("user", "Hi"), ("system", "And kind.")]
+    assert sent(prompted(CALCULATOR, RESEARCHER), *messages) == [
+        system,
+        ("user", "Hi"),
+        ("system", "And kind."),
+    ]
     assert sent(prompted(CALCULATOR, RESEARCHER, phase="answer"), *messages)[0] == system
 
 
@@ -81,12 +104,18 @@ def test_the_parts_that_are_not_needed_are_left_out() -> None:
     ]
     [(_, text), _] = sent(prompted(RESEARCHER), Message.user("Hi"))
     assert text == "\n".join([AGENTS.lstrip("\n"), AGENT_INSTRUCTIONS, NO_ACTION_INSTRUCTIONS])
-    assert sent(prompted(), Message.system("Be brief."), Message.user("Hi"))[0] == ("system", "Be brief.")
+    assert sent(prompted(), Message.system("Be brief."), Message.user("Hi"))[0] == (
+        "system",
+        "Be brief.",
+    )
 
 
 def test_agents_that_are_gone_are_named() -> None:
     [(_, text), _] = sent(prompted(RESEARCHER, GONE), Message.user("Hi"))
-    assert "- **researcher**: Finds out\n\n**Unavailable agents:**\n- **gone**: (unavailable)\n" in text
+    assert (
+        "- **researcher**: Finds out\n\n**Unavailable agents:**\n- **gone**: (unavailable)\n"
+        in text
+    )
 
 
 def test_the_answer_is_asked_for_by_a_message_of_its_own() -> None:
@@ -106,7 +135,11 @@ def test_results_are_the_users() -> None:
         *round_of([call("delegate_to_x", "e", task="it")], unknown),
         *round_of([call("calculator", "f")], ToolResult.of_text('a "text"')),
     ]
-    assert [text for role, text in sent(prompted(CALCULATOR, RESEARCHER), *conversation) if role == "user"] == [
+    assert [
+        text
+        for role, text in sent(prompted(CALCULATOR, RESEARCHER), *conversation)
+        if role == "user"
+    ] == [
         "[Step 1/5] Tool result: 4",
         "[Step 2/5] Tool execution failed: Error: Tool 'calculator' failed: no",
         "[Step 3/5] Agent response: Qubits.",
@@ -120,9 +153,14 @@ def test_calls_are_the_models_own_text() -> None:
     written = 'I add: {"tool": "calculator",\n "arguments": {}}'
     raw = {"api": "perdure.json", "content": [written], "step": 4}
     conversation = [
-        *round_of([call("calculator", "a")], ToolResult.of_text("4"), text="I add:", provider_content=raw),
         *round_of(
-            [call("calculator", "b", expression="é"), call("delegate_to_researcher", "c", task="it")],
+            [call("calculator", "a")], ToolResult.of_text("4"), text="I add:", provider_content=raw
+        ),
+        *round_of(
+            [
+                call("calculator", "b", expression="é"),
+                call("delegate_to_researcher", "c", task="it"),
+            ],
             ToolResult.of_text('{"sum": 4}'),
             ToolResult.of_text("Yes"),
             text="Both.",
@@ -133,9 +171,14 @@ def test_calls_are_the_models_own_text() -> None:
         ("user", "[Step 4/5] Tool result: 4"),
         (
             "assistant",
-            'Both.\n{"tool": "calculator", "arguments": {"expression": "é"}}\n{"agent": "researcher", "task": "it"}',
+            'Both.\n{"tool": "calculator", "arguments": {"expression": "é"}}\n{"agent": '
+            '"researcher", "task": "it"}',
         ),
-        ("user", '[Step 5/5] calculator: Tool result: {"sum": 4}\n[Step 5/5] researcher: Agent response: Yes'),
+        (
+            "user",
+            '[Step 5/5] calculator: Tool result: {"sum": 4}\n[Step 5/5] researcher: Agent '
+            "response: Yes",
+        ),
     ]
 
 
@@ -168,7 +211,11 @@ def test_a_reply_is_read_with_what_the_model_wrote_beside_it() -> None:
     assert [(each.id, each.name, each.arguments) for each in message.tool_calls] == [
         ("run-1-0", "calculator", '{"expression":"2+2"}')
     ]
-    assert message.metadata["provider_content"] == {"api": "perdure.json", "content": [text], "step": 3}
+    assert message.metadata["provider_content"] == {
+        "api": "perdure.json",
+        "content": [text],
+        "step": 3,
+    }
 
 
 def test_native_calls_of_a_model_that_was_offered_none_count_too() -> None:

@@ -15,9 +15,13 @@ def _server_in(module: str) -> type[StrictServer]:
     [server] = (
         each
         for each in vars(found).values()
-        if isinstance(each, type) and issubclass(each, StrictServer) and each.__module__ == found.__name__
+        if isinstance(each, type)
+        and issubclass(each, StrictServer)
+        and each.__module__ == found.__name__
     )
     return server
 
 
-SERVERS = [_server_in(module.name) for module in iter_modules(__path__) if module.name not in _SHARED]
+SERVERS = [
+    _server_in(module.name) for module in iter_modules(__path__) if module.name not in _SHARED
+]

@@ -1,7 +1,8 @@
 """Amazon Bedrock, by its endpoint for OpenAI's protocol.
 
-Ids are `[a-zA-Z0-9_-]+`, 64 characters at most: RooCodeInc/Roo-Code#10902 (2026-01-22), earendil-works/pi#781
-(2026-01-16), run-llama/llama_index#22775 (2026-08-21). Names as ids: NousResearch/hermes-agent#90016 (2026-08-19).
+Ids are `[a-zA-Z0-9_-]+`, 64 characters at most: RooCodeInc/Roo-Code#10902 (2026-01-22),
+earendil-works/pi#781 (2026-01-16), run-llama/llama_index#22775 (2026-08-21). Names as ids:
+NousResearch/hermes-agent#90016 (2026-08-19).
 """
 
 from .wires import ChatServer

@@ -1,7 +1,8 @@
 """Cerebras.
 
-`property 'messages.2.assistant.reasoning_content' is unsupported`, `wrong_api_format`: Kilo-Org/kilocode#10375
-(2026-05-19), QwenLM/qwen-code#11045 (2026-09-04), proxysoul/Empryo#209 (2026-09-19).
+`property 'messages.2.assistant.reasoning_content' is unsupported`, `wrong_api_format`:
+Kilo-Org/kilocode#10375 (2026-05-19), QwenLM/qwen-code#11045 (2026-09-04), proxysoul/Empryo#209
+(2026-09-19).
 """
 
 from .wires import ChatServer
@@ -16,5 +17,10 @@ class Cerebras(ChatServer):
     refuses = ("frequency_penalty", "presence_penalty")
     error_form = (
         400,
-        {"message": "{text}", "type": "invalid_request_error", "param": "validation_error", "code": "wrong_api_format"},
+        {
+            "message": "{text}",
+            "type": "invalid_request_error",
+            "param": "validation_error",
+            "code": "wrong_api_format",
+        },
     )

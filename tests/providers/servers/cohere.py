@@ -1,7 +1,7 @@
 """Cohere, by its compatibility API.
 
-Unknown fields are refused with 422: OpenRouterTeam/openrouter-examples#71 (2026-03-23). Parallel calls are not an
-option: oracle/langchain-oracle#266 (2026-07-22).
+Unknown fields are refused with 422: OpenRouterTeam/openrouter-examples#71 (2026-03-23). Parallel
+calls are not an option: oracle/langchain-oracle#266 (2026-07-22).
 """
 
 from .wires import ChatServer

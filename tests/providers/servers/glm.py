@@ -1,8 +1,8 @@
 """GLM, by Z.ai.
 
-`messages` without a user are refused with code 1214; a choice of tools other than `auto` is: vectorize-
-io/hindsight#4246 (2026-09-09). Thinking that is preserved between calls is `reasoning_content`: docs.z.ai (read
-2026-11).
+`messages` without a user are refused with code 1214; a choice of tools other than `auto` is:
+vectorize- io/hindsight#4246 (2026-09-09). Thinking that is preserved between calls is
+`reasoning_content`: docs.z.ai (read 2026-11).
 """
 
 from .wires import ChatServer

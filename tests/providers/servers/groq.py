@@ -1,7 +1,8 @@
 """Groq.
 
-`property 'reasoning_content' is unsupported`, and `'reasoning'` as well: SimonSchubert/Kai#265 (2026-05-16),
-janhq/jan#8136 (2026-05-13), karthink/gptel#774 (2025-04-10), although its own answers have `reasoning`.
+`property 'reasoning_content' is unsupported`, and `'reasoning'` as well: SimonSchubert/Kai#265
+(2026-05-16), janhq/jan#8136 (2026-05-13), karthink/gptel#774 (2025-04-10), although its own answers
+have `reasoning`.
 """
 
 from .wires import ChatServer

@@ -1,7 +1,8 @@
 """Kimi, by Moonshot.
 
-`reasoning_content is missing in assistant tool call message`: QuantumNous/new-api#3121 (2026-03-05),
-anomalyco/opencode#16318 (2026-03-06); its ids have dots and colons: vybestack/llxprt-code#749 (2025-12-09).
+`reasoning_content is missing in assistant tool call message`: QuantumNous/new-api#3121
+(2026-03-05), anomalyco/opencode#16318 (2026-03-06); its ids have dots and colons:
+vybestack/llxprt-code#749 (2025-12-09).
 """
 
 from .wires import ChatServer

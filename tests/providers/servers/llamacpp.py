@@ -1,7 +1,7 @@
 """llama.cpp's server.
 
-Arguments of earlier calls that are not JSON are refused: ggml-org/llama.cpp#25583 (2026-07-12). Templates raise where
-the user does not speak first.
+Arguments of earlier calls that are not JSON are refused: ggml-org/llama.cpp#25583 (2026-07-12).
+Templates raise where the user does not speak first.
 """
 
 from .wires import ChatServer
@@ -14,4 +14,7 @@ class LlamaCpp(ChatServer):
     gives = {"reasoning_content": "{mark}"}
     wants_back = "calls"
     begins_with_user = True
-    error_form = (400, {"error": {"code": 400, "message": "{text}", "type": "invalid_request_error"}})
+    error_form = (
+        400,
+        {"error": {"code": 400, "message": "{text}", "type": "invalid_request_error"}},
+    )

@@ -1,7 +1,7 @@
 """LM Studio.
 
-Ids of nine digits; templates of models that take texts alone: lmstudio-ai/lmstudio-bug-tracker#535 (2025-03-19) and
-others.
+Ids of nine digits; templates of models that take texts alone: lmstudio-ai/lmstudio-bug-tracker#535
+(2025-03-19) and others.
 """
 
 from .wires import ChatServer

@@ -1,8 +1,8 @@
 """MiniMax.
 
-Ids that it gave go back exactly as they were: `tool result's tool id not found (2013)`, openclaw/openclaw#65380
-(2026-04-12), MiniMax-AI/MiniMax-M2#76 (2026-02-11). `invalid function arguments json string`: earendil-works/pi#5468
-(2026-06-19). `reasoning_details` go back.
+Ids that it gave go back exactly as they were: `tool result's tool id not found (2013)`,
+openclaw/openclaw#65380 (2026-04-12), MiniMax-AI/MiniMax-M2#76 (2026-02-11). `invalid function
+arguments json string`: earendil-works/pi#5468 (2026-06-19). `reasoning_details` go back.
 """
 
 from .wires import ChatServer

@@ -1,7 +1,8 @@
 """Mistral.
 
-Ids have nine letters and digits: langchain-ai/langchain#24668 (2024-07-25), openclaw/openclaw#57672 (2026-03-30),
-HKUDS/nanobot#1293 (2026-02-27). Unknown fields of a request are refused (`extra_forbidden`).
+Ids have nine letters and digits: langchain-ai/langchain#24668 (2024-07-25), openclaw/openclaw#57672
+(2026-03-30), HKUDS/nanobot#1293 (2026-02-27). Unknown fields of a request are refused
+(`extra_forbidden`).
 """
 
 from .wires import ChatServer

@@ -1,7 +1,8 @@
 """OpenRouter.
 
-`reasoning_details` go back unchanged, or Gemini 3 and others behind it refuse the request: home-assistant/core#159812
-(2025-12-27), OpenHands/software-agent-sdk#1500 (2025-12-23). The list is streamed in items with an `index`.
+`reasoning_details` go back unchanged, or Gemini 3 and others behind it refuse the request:
+home-assistant/core#159812 (2025-12-27), OpenHands/software-agent-sdk#1500 (2025-12-23). The list is
+streamed in items with an `index`.
 """
 
 from .wires import ChatServer

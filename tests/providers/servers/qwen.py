@@ -1,7 +1,7 @@
 """Qwen, by Alibaba's compatible mode.
 
-Thinking is in `reasoning_content`, which goes back beside calls; a first system message is followed by the user's:
-help.aliyun.com/zh/model-studio (read 2026-11).
+Thinking is in `reasoning_content`, which goes back beside calls; a first system message is followed
+by the user's: help.aliyun.com/zh/model-studio (read 2026-11).
 """
 
 from .wires import ChatServer

@@ -1,7 +1,9 @@
-"""Strict fakes of model servers: one refuses what the real one is reported to refuse, and answers as that one does.
+"""Strict fakes of model servers: one refuses what the real one is reported to refuse, and answers
+as that one does.
 
-A file of this package is one server: its docstring says what is reported, where and when; the attributes of its class
-say the same as rules. What each rule means stands here, once for each wire format.
+A file of this package is one server: its docstring says what is reported, where and when; the
+attributes of its class say the same as rules. What each rule means stands here, once for each wire
+format.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ class Given:
 
 
 class StrictServer(ABC):
-    """One service. An instance is one account: it knows what it has answered, and wants to see it again."""
+    """One service. An instance is one account: it knows what it has answered, and wants to see it
+    again.
+    """
 
     api: ClassVar[tuple[str, str]]
     """Provider and API type of an agent that calls it."""
@@ -66,10 +70,14 @@ class StrictServer(ABC):
     def agent(self, endpoint: str = "", **fields: Any) -> Agent:
         """Return an agent whose model is the service, or this fake at `endpoint`."""
         at = endpoint or self.endpoint or f"http://{self.name}.internal/v1"
-        return Agent.model_validate({"name": "mover", "model": self.model(at, named=bool(endpoint)), **fields})
+        return Agent.model_validate(
+            {"name": "mover", "model": self.model(at, named=bool(endpoint)), **fields}
+        )
 
     def model(self, endpoint: str, *, named: bool = True) -> Json:
-        """Return the model as a file has it; `named` says that the endpoint does not tell which service it is."""
+        """Return the model as a file has it; `named` says that the endpoint does not tell which
+        service it is.
+        """
         dialect = self.dialect or (self.table_name if named and self.endpoint else "")
         options = {
             "temperature": 0.5,
@@ -110,7 +118,9 @@ class StrictServer(ABC):
     def refusal(self, text: str, status: int = 0) -> tuple[int, Any]:
         """Return the status and the body of an error that says so, in the service's own form."""
         own_status, form = self.error_form
-        return status or own_status, json.loads(json.dumps(form).replace("{text}", json.dumps(text)[1:-1]))
+        return status or own_status, json.loads(
+            json.dumps(form).replace("{text}", json.dumps(text)[1:-1])
+        )
 
     @abstractmethod
     def events(self, response: Json) -> list[Json]:
@@ -147,7 +157,8 @@ class StrictServer(ABC):
         wanted = {
             given.mark
             for given in self.given
-            if given.mark and (self.wants_back == "all" or (self.wants_back == "calls" and given.ids))
+            if given.mark
+            and (self.wants_back == "all" or (self.wants_back == "calls" and given.ids))
         }
         yield from (f"the field {mark!r} is missing" for mark in sorted(wanted - found))
         yield from (f"the field {mark!r} is not known here" for mark in sorted(found - wanted))
@@ -156,7 +167,11 @@ class StrictServer(ABC):
         ids = self.ids_in(body)
         own = [id for given in self.given for id in given.ids]
         yield from (f"the id {id!r} occurs twice" for id in {*ids} if ids.count(id) > 1)
-        yield from (f"the id {id!r} is not taken" for id in {*ids} - {*own} if not re.fullmatch(self.takes, id))
+        yield from (
+            f"the id {id!r} is not taken"
+            for id in {*ids} - {*own}
+            if not re.fullmatch(self.takes, id)
+        )
         once = (id for id in {*own} if id and own.count(id) == 1)
         yield from (f"the own id {id!r} is not there" for id in {*once} - {*ids})
 

@@ -1,6 +1,7 @@
 """Together.
 
-Limits are `max_tokens`; parallel calls are not an option: docs.together.ai/reference/chat-completions (read 2026-11).
+Limits are `max_tokens`; parallel calls are not an option:
+docs.together.ai/reference/chat-completions (read 2026-11).
 """
 
 from .wires import ChatServer
@@ -13,5 +14,13 @@ class Together(ChatServer):
     refuses = ("parallel_tool_calls", "max_completion_tokens")
     error_form = (
         400,
-        {"id": "e", "error": {"message": "{text}", "type": "invalid_request_error", "param": None, "code": None}},
+        {
+            "id": "e",
+            "error": {
+                "message": "{text}",
+                "type": "invalid_request_error",
+                "param": None,
+                "code": None,
+            },
+        },
     )

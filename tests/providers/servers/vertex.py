@@ -1,7 +1,7 @@
 """Gemini, by Vertex AI's endpoint for OpenAI's protocol.
 
-Thought signatures as with Gemini, beside the call: earendil-works/pi#6733 (2026-07-16), JohnnyZ93/oai-compatible-
-copilot#49 (2025-11-24).
+Thought signatures as with Gemini, beside the call: earendil-works/pi#6733 (2026-07-16),
+JohnnyZ93/oai-compatible- copilot#49 (2025-11-24).
 """
 
 from .wires import ChatServer
@@ -15,5 +15,8 @@ class Vertex(ChatServer):
     needs_beside = ("extra_content",)
     wants_back = "calls"
     begins_with_user = True
-    error_form = (400, [{"error": {"code": 400, "message": "{text}", "status": "INVALID_ARGUMENT"}}])
+    error_form = (
+        400,
+        [{"error": {"code": 400, "message": "{text}", "status": "INVALID_ARGUMENT"}}],
+    )
     declines = {"finish_reason": "content_filter: PROHIBITED_CONTENT"}

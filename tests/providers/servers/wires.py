@@ -17,7 +17,17 @@ class ChatServer(StrictServer):
     """Chat Completions."""
 
     api = CHAT
-    error_form = (400, {"error": {"message": "{text}", "type": "invalid_request_error", "param": None, "code": None}})
+    error_form = (
+        400,
+        {
+            "error": {
+                "message": "{text}",
+                "type": "invalid_request_error",
+                "param": None,
+                "code": None,
+            }
+        },
+    )
     declines: ClassVar[Json] = {
         "message": {"role": "assistant", "content": None, "refusal": DECLINED},
         "finish_reason": "stop",
@@ -28,7 +38,8 @@ class ChatServer(StrictServer):
     gives_beside: ClassVar[Json] = {}
     """Such fields beside the first call of a message."""
     needs: ClassVar[Json] = {}
-    """Fields that it requires of every message with calls, and what is there in those of other servers."""
+    """Fields that it requires of every message with calls, and what is there in those of other
+    servers."""
     needs_beside: ClassVar[Json] = {}
     """Such fields of the first call."""
 
@@ -41,13 +52,21 @@ class ChatServer(StrictServer):
         if asked:
             asked[0] |= filled(self.gives_beside, mark)
             message["tool_calls"] = asked
-        return self._whole({"message": message, "finish_reason": "tool_calls" if asked else "stop"}, f"r-{mark[-1]}")
+        return self._whole(
+            {"message": message, "finish_reason": "tool_calls" if asked else "stop"},
+            f"r-{mark[-1]}",
+        )
 
     def declined(self) -> Json:
         return self._whole(self.declines, "r-declined")
 
     def _whole(self, choice: Json, id: str) -> Json:
-        return {"id": id, "object": "chat.completion", "model": self.name, "choices": [{"index": 0, **choice}]}
+        return {
+            "id": id,
+            "object": "chat.completion",
+            "model": self.name,
+            "choices": [{"index": 0, **choice}],
+        }
 
     def events(self, response: Json) -> list[Json]:
         [choice] = response["choices"]
@@ -55,22 +74,45 @@ class ChatServer(StrictServer):
         calls = fields.pop("tool_calls", [])
         deltas = [{"role": "assistant"}]
         for key, value in fields.items():
-            halves = (value[: len(value) // 2], value[len(value) // 2 :]) if isinstance(value, str) else (value,)
+            halves = (
+                (value[: len(value) // 2], value[len(value) // 2 :])
+                if isinstance(value, str)
+                else (value,)
+            )
             deltas += [{key: half} for half in halves if half and key != "role"]
         for index, call in enumerate(calls):
             text = call["function"]["arguments"]
-            opened = {**call, "index": index, "function": {**call["function"], "arguments": text[:3]}}
+            opened = {
+                **call,
+                "index": index,
+                "function": {**call["function"], "arguments": text[:3]},
+            }
             deltas += [{"tool_calls": [opened]}]
             deltas += [{"tool_calls": [{"index": index, "function": {"arguments": text[3:]}}]}]
         chunk = {"id": response["id"], "object": "chat.completion.chunk", "model": self.name}
-        made = [{**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
-        return [*made, {**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}]
+        made = [
+            {**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+            for delta in deltas
+        ]
+        return [
+            *made,
+            {
+                **chunk,
+                "choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}],
+            },
+        ]
 
     def ids_in(self, body: Json) -> list[str]:
-        return [call["id"] for message in body["messages"] for call in message.get("tool_calls", [])]
+        return [
+            call["id"] for message in body["messages"] for call in message.get("tool_calls", [])
+        ]
 
     def conversation_problems(self, body: Json) -> Iterable[str]:
-        turns = [message for message in body["messages"] if message["role"] not in ("system", "developer")]
+        turns = [
+            message
+            for message in body["messages"]
+            if message["role"] not in ("system", "developer")
+        ]
         if self.begins_with_user and (not turns or turns[0]["role"] != "user"):
             yield "the first message is not the user's"
         unanswered: list[str] = []
@@ -102,8 +144,14 @@ class ChatServer(StrictServer):
         calls = message.get("tool_calls", [])
         if message["role"] != "assistant" or not calls:
             return
-        yield from (f"{key} is missing beside the calls" for key in self.needs if not message.get(key))
-        yield from (f"{key} is missing in the first call" for key in self.needs_beside if not calls[0].get(key))
+        yield from (
+            f"{key} is missing beside the calls" for key in self.needs if not message.get(key)
+        )
+        yield from (
+            f"{key} is missing in the first call"
+            for key in self.needs_beside
+            if not calls[0].get(key)
+        )
         for call in calls:
             yield from _call_problems(call["function"]["name"], call["function"]["arguments"])
 
@@ -126,15 +174,30 @@ class ResponsesServer(StrictServer):
     """Whether it keeps the items of a response."""
 
     def response(self, calls: list[tuple[str, tuple[str, str]]], text: str, mark: str) -> Json:
-        output: list[Json] = [{"type": "reasoning", "id": f"rs_{mark[-1]}", "summary": [], "encrypted_content": mark}]
+        output: list[Json] = [
+            {"type": "reasoning", "id": f"rs_{mark[-1]}", "summary": [], "encrypted_content": mark}
+        ]
         if text:
             content = [{"type": "output_text", "text": text, "annotations": []}]
-            output.append({"type": "message", "id": f"m{mark[-1]}", "role": "assistant", "content": content})
+            output.append(
+                {"type": "message", "id": f"m{mark[-1]}", "role": "assistant", "content": content}
+            )
         output += [
-            {"type": "function_call", "id": f"fc_{id}", "call_id": id, "name": name, "arguments": arguments}
+            {
+                "type": "function_call",
+                "id": f"fc_{id}",
+                "call_id": id,
+                "name": name,
+                "arguments": arguments,
+            }
             for id, (name, arguments) in calls
         ]
-        return {"id": f"resp_{mark[-1]}", "object": "response", "status": "completed", "output": output}
+        return {
+            "id": f"resp_{mark[-1]}",
+            "object": "response",
+            "status": "completed",
+            "output": output,
+        }
 
     def declined(self) -> Json:
         content = [{"type": "refusal", "refusal": DECLINED}]
@@ -154,7 +217,9 @@ class ResponsesServer(StrictServer):
     def conversation_problems(self, body: Json) -> Iterable[str]:
         if not body["input"]:
             yield "input is empty"
-        answered = [item["call_id"] for item in body["input"] if item.get("type") == "function_call_output"]
+        answered = [
+            item["call_id"] for item in body["input"] if item.get("type") == "function_call_output"
+        ]
         if sorted(answered) != sorted(self.ids_in(body)):
             yield f"the results {answered} are not those of the calls {self.ids_in(body)}"
         for item in body["input"]:
@@ -169,7 +234,10 @@ class MessagesServer(StrictServer):
     """Anthropic Messages."""
 
     api = ANTHROPIC
-    error_form = (400, {"type": "error", "error": {"type": "invalid_request_error", "message": "{text}"}})
+    error_form = (
+        400,
+        {"type": "error", "error": {"type": "invalid_request_error", "message": "{text}"}},
+    )
     ids = "toolu_{n:022d}"
     begins_with_user = True
 
@@ -177,7 +245,12 @@ class MessagesServer(StrictServer):
         content: list[Json] = [{"type": "thinking", "thinking": "Hm.", "signature": mark}]
         content += [{"type": "text", "text": text}] if text else []
         content += [
-            {"type": "tool_use", "id": id, "name": name, "input": json.loads(arguments) if as_object(arguments) else {}}
+            {
+                "type": "tool_use",
+                "id": id,
+                "name": name,
+                "input": json.loads(arguments) if as_object(arguments) else {},
+            }
             for id, (name, arguments) in calls
         ]
         return self._message(content, "tool_use" if calls else "end_turn")
@@ -191,10 +264,17 @@ class MessagesServer(StrictServer):
         return {**head, "content": content, "stop_reason": stop_reason, "usage": usage}
 
     def events(self, response: Json) -> list[Json]:
-        events: list[Json] = [{"type": "message_start", "message": {**response, "content": [], "stop_reason": None}}]
+        events: list[Json] = [
+            {"type": "message_start", "message": {**response, "content": [], "stop_reason": None}}
+        ]
         for index, block in enumerate(response["content"]):
-            events.append({"type": "content_block_start", "index": index, "content_block": _opened(block)})
-            deltas = [{"type": "content_block_delta", "index": index, "delta": delta} for delta in _deltas(block)]
+            events.append(
+                {"type": "content_block_start", "index": index, "content_block": _opened(block)}
+            )
+            deltas = [
+                {"type": "content_block_delta", "index": index, "delta": delta}
+                for delta in _deltas(block)
+            ]
             events += [*deltas, {"type": "content_block_stop", "index": index}]
         end = {"stop_reason": response["stop_reason"]}
         return [
@@ -222,9 +302,15 @@ class MessagesServer(StrictServer):
                 yield f"the results {results} do not answer the calls {asked} first of all"
             uses = [block for block in blocks if block["type"] == "tool_use"]
             asked = [block["id"] for block in uses]
-            yield from (f"the name {use['name']!r} is not taken" for use in uses if not NAME.fullmatch(use["name"]))
             yield from (
-                f"the input {use['input']!r} is not an object" for use in uses if not isinstance(use["input"], dict)
+                f"the name {use['name']!r} is not taken"
+                for use in uses
+                if not NAME.fullmatch(use["name"])
+            )
+            yield from (
+                f"the input {use['input']!r} is not an object"
+                for use in uses
+                if not isinstance(use["input"], dict)
             )
         if asked:
             yield f"the calls {asked} have no result"
@@ -239,7 +325,10 @@ def _deltas(block: Json) -> list[Any]:
     match block["type"]:
         case "tool_use":
             text = json.dumps(block["input"])
-            return [{"type": "input_json_delta", "partial_json": piece} for piece in (text[:3], text[3:])]
+            return [
+                {"type": "input_json_delta", "partial_json": piece}
+                for piece in (text[:3], text[3:])
+            ]
         case "text":
             return [{"type": "text_delta", "text": block["text"]}]
     signature = {"type": "signature_delta", "signature": block["signature"]}

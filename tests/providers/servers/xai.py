@@ -1,7 +1,7 @@
 """xAI's Grok.
 
-`Argument not supported on this model: presencePenalty`: n8n-io/n8n#14581 (2025-04-13), open-webui/open-webui#21266
-(2026-02-08), langchain-ai/langchain#38335 (`stop`, 2026-06-20).
+`Argument not supported on this model: presencePenalty`: n8n-io/n8n#14581 (2025-04-13),
+open-webui/open-webui#21266 (2026-02-08), langchain-ai/langchain#38335 (`stop`, 2026-06-20).
 """
 
 from .wires import ChatServer

@@ -20,9 +20,15 @@ PACKAGES = ("ai", "ai6", "@ag-ui/client")
 
 
 def chat_modules() -> str:
-    """The `NODE_PATH` that has the clients' packages; the test that asks is skipped without them."""
-    folders = [Path(folder) for folder in os.environ.get("NODE_PATH", "").split(os.pathsep) if folder]
-    found = next((each for each in folders if all((each / name).is_dir() for name in PACKAGES)), None)
+    """The `NODE_PATH` that has the clients' packages; the test that asks is skipped without
+    them.
+    """
+    folders = [
+        Path(folder) for folder in os.environ.get("NODE_PATH", "").split(os.pathsep) if folder
+    ]
+    found = next(
+        (each for each in folders if all((each / name).is_dir() for name in PACKAGES)), None
+    )
     if found is None or shutil.which("node") is None:
         lacking("node, and NODE_PATH with `npm install ai@7 ai6@npm:ai@6 @ag-ui/client@1`")
     return str(found)
@@ -59,7 +65,11 @@ class ChatClients:
 
         async def state() -> dict[str, Any] | None:
             found = await self.do(client, "state")
-            return found if holds(found) and (not settled or found.get("status") in (None, "ready", "error")) else None
+            return (
+                found
+                if holds(found) and (not settled or found.get("status") in (None, "ready", "error"))
+                else None
+            )
 
         found = await wait_for(state)
         assert found is not None

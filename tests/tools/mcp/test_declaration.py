@@ -14,7 +14,9 @@ URL = {"connection": {"kind": "anonymous", "endpoint": "https://host/mcp"}}
 
 
 def tool(fields: dict[str, Any]) -> Any:
-    agent = Agent.model_validate({"name": "a", "model": {"id": "m"}, "tools": [{"name": "t", "kind": "mcp", **fields}]})
+    agent = Agent.model_validate(
+        {"name": "a", "model": {"id": "m"}, "tools": [{"name": "t", "kind": "mcp", **fields}]}
+    )
     [declared] = agent.tools or []
     assert isinstance(declared, McpTool)
     return declared
@@ -26,8 +28,18 @@ def tool(fields: dict[str, Any]) -> Any:
         URL,
         {"connection": {"endpoint": "${env:MCP_URL}", "apiKey": "${env:KEY}"}},
         {"connection": {"kind": "remote", "endpoint": "http://localhost:8080/mcp", "name": "n"}},
-        {**URL, "options": {"headers": {"X-Key": "${env:KEY}", "X-Number": 5}, "discoveryTimeout": 2.5}},
-        {"options": {"command": "uvx", "args": ["server", "--port", 80], "env": {"A": "b"}, "cwd": "/srv"}},
+        {
+            **URL,
+            "options": {"headers": {"X-Key": "${env:KEY}", "X-Number": 5}, "discoveryTimeout": 2.5},
+        },
+        {
+            "options": {
+                "command": "uvx",
+                "args": ["server", "--port", 80],
+                "env": {"A": "b"},
+                "cwd": "/srv",
+            }
+        },
     ],
 )
 def test_declarations_that_are_right(fields: dict[str, Any]) -> None:
@@ -39,34 +51,77 @@ def test_declarations_that_are_right(fields: dict[str, Any]) -> None:
     [
         (
             {},
-            "expected either connection.endpoint (streamable HTTP) or options.command (stdio), or connection: "
+            "expected either connection.endpoint (streamable HTTP) or options.command (stdio), or "
+            "connection: "
             "{kind: reference, name: …}; it has neither",
         ),
         ({**URL, "options": {"command": "uvx"}}, "it has both"),
-        ({"connection": {"kind": "reference"}}, "connection.name is missing: expected the name under which"),
-        ({"connection": {"kind": "reference", "name": "a"}, "options": {"command": "sh"}}, "options.command stands"),
-        ({"connection": {"kind": "reference", "name": "a", "endpoint": "https://b"}}, "connection.endpoint stands"),
+        (
+            {"connection": {"kind": "reference"}},
+            "connection.name is missing: expected the name under which",
+        ),
+        (
+            {"connection": {"kind": "reference", "name": "a"}, "options": {"command": "sh"}},
+            "options.command stands",
+        ),
+        (
+            {"connection": {"kind": "reference", "name": "a", "endpoint": "https://b"}},
+            "connection.endpoint stands",
+        ),
         (
             {"options": {"command": "uvx", "comand": "uvx"}},
             "options.comand is unknown: expected command, args, env, cwd, headers, disc",
         ),
-        ({"connection": {"endpoint": "host/mcp"}}, "connection.endpoint is 'host/mcp': expected a URL such as https"),
-        ({"connection": {"endpoint": "file:///etc/passwd"}}, "expected a URL such as https://host/mcp"),
-        ({"connection": {"endpoint": "https://host:99999/"}}, "expected a URL such as https://host/mcp"),
+        (
+            {"connection": {"endpoint": "host/mcp"}},
+            "connection.endpoint is 'host/mcp': expected a URL such as https",
+        ),
+        (
+            {"connection": {"endpoint": "file:///etc/passwd"}},
+            "expected a URL such as https://host/mcp",
+        ),
+        (
+            {"connection": {"endpoint": "https://host:99999/"}},
+            "expected a URL such as https://host/mcp",
+        ),
         (
             {"connection": {"kind": "foundry", "endpoint": "https://host"}},
             "connection.kind is 'foundry': expected one of key",
         ),
-        ({**URL, "options": {"args": ["x"]}}, "options.args is for a server that is started by options.command"),
-        ({**URL, "options": {"headers": ["x"]}}, "options.headers: expected a map from names to texts"),
-        ({**URL, "options": {"headers": {"X Y": "z"}}}, "'X Y' can't be the name of an HTTP header"),
-        ({**URL, "options": {"headers": {"X": "a\r\nY: b"}}}, "the value of 'X' can't be sent: expected one line"),
-        ({**URL, "options": {"discoveryTimeout": 0}}, "options.discoveryTimeout is 0: expected seconds, at most 50"),
+        (
+            {**URL, "options": {"args": ["x"]}},
+            "options.args is for a server that is started by options.command",
+        ),
+        (
+            {**URL, "options": {"headers": ["x"]}},
+            "options.headers: expected a map from names to texts",
+        ),
+        (
+            {**URL, "options": {"headers": {"X Y": "z"}}},
+            "'X Y' can't be the name of an HTTP header",
+        ),
+        (
+            {**URL, "options": {"headers": {"X": "a\r\nY: b"}}},
+            "the value of 'X' can't be sent: expected one line",
+        ),
+        (
+            {**URL, "options": {"discoveryTimeout": 0}},
+            "options.discoveryTimeout is 0: expected seconds, at most 50",
+        ),
         ({**URL, "options": {"discoveryTimeout": "9"}}, "options.discoveryTimeout is '9'"),
         ({"options": {"command": ["uvx"]}}, "options.command is ['uvx']: expected a text"),
-        ({"options": {"command": "uvx", "args": "server"}}, "options.args: expected a list of texts"),
-        ({"options": {"command": "uvx", "env": {"A": ["b"]}}}, "options.env: expected a map from names to texts"),
-        ({"options": {"command": "uvx", "headers": {"A": "b"}}}, "options.headers is for a server with connection.end"),
+        (
+            {"options": {"command": "uvx", "args": "server"}},
+            "options.args: expected a list of texts",
+        ),
+        (
+            {"options": {"command": "uvx", "env": {"A": ["b"]}}},
+            "options.env: expected a map from names to texts",
+        ),
+        (
+            {"options": {"command": "uvx", "headers": {"A": "b"}}},
+            "options.headers is for a server with connection.end",
+        ),
     ],
 )
 def test_declarations_that_are_wrong(fields: dict[str, Any], problem: str) -> None:
@@ -86,19 +141,29 @@ def test_equal_servers_are_those_with_equal_credentials() -> None:
 
 
 def test_what_is_told_of_a_server_has_no_secret() -> None:
-    connection = {"kind": "key", "endpoint": "https://user:pw@host:8443/mcp?token=abc", "apiKey": "key"}
+    connection = {
+        "kind": "key",
+        "endpoint": "https://user:pw@host:8443/mcp?token=abc",
+        "apiKey": "key",
+    }
     http = server_of(tool({"connection": connection}))
-    process = server_of(tool({"options": {"command": "uvx", "args": ["--key", "abc"], "env": {"A": "abc"}}}))
+    process = server_of(
+        tool({"options": {"command": "uvx", "args": ["--key", "abc"], "env": {"A": "abc"}}})
+    )
     assert (str(http), repr(process)) == ("https://host:8443/mcp", "Server(uvx …)")
 
 
 @pytest.mark.parametrize(
     ("mode", "problem"),
     [
-        ({"kind": "specify"}, "approvalMode.kind is 'specify': expected alwaysRequireApprovalTools or never"),
+        (
+            {"kind": "specify"},
+            "approvalMode.kind is 'specify': expected alwaysRequireApprovalTools or never",
+        ),
         (
             {"kind": "specify", "alwaysRequireApprovalTool": ["pay"]},
-            "approvalMode.alwaysRequireApprovalTool is unknown (did you mean 'alwaysRequireApprovalTools'?)",
+            "approvalMode.alwaysRequireApprovalTool is unknown (did you mean "
+            "'alwaysRequireApprovalTools'?)",
         ),
     ],
 )

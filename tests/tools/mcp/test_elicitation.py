@@ -11,13 +11,18 @@ from perdure.messages import Answered
 from perdure.tools.mcp.elicitation import Elicitation, UnfitAnswer
 
 ACCOUNT = {"type": "string", "title": "Account"}
-LEVEL = {"type": "string", "oneOf": [{"const": "low", "title": "Low"}, {"const": "high", "title": "High"}]}
+LEVEL = {
+    "type": "string",
+    "oneOf": [{"const": "low", "title": "Low"}, {"const": "high", "title": "High"}],
+}
 ANY = {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}
 
 
 def form(**fields: Any) -> types.ElicitRequest:
     schema = {"type": "object", "properties": fields, "required": list(fields)[:1]}
-    return types.ElicitRequest(params=types.ElicitRequestFormParams(message="Well?", requested_schema=schema))
+    return types.ElicitRequest(
+        params=types.ElicitRequestFormParams(message="Well?", requested_schema=schema)
+    )
 
 
 def asked(*requests: types.InputRequest, state: str | None = None) -> types.InputRequiredResult:
@@ -29,7 +34,9 @@ def answer(request: types.ElicitRequest, text: str | None) -> tuple[str, Any]:
     """What the server is sent for an answer: the action and the content."""
     asking = Elicitation.of(asked(request))
     assert asking
-    given = Elicitation.after(Answered(text=text, state=asking.as_need("MCP server 'bank'").state)).given["0"]
+    given = Elicitation.after(
+        Answered(text=text, state=asking.as_need("MCP server 'bank'").state)
+    ).given["0"]
     return given.action, given.content
 
 
@@ -43,10 +50,17 @@ def answer(request: types.ElicitRequest, text: str | None) -> tuple[str, Any]:
         ({"many": {"type": "integer"}}, [], "3", {"many": 3}),
         ({"rate": {"type": "number"}}, [], "0.5", {"rate": 0.5}),
         ({"any": ANY}, [], '["a", "b"]', {"any": ["a", "b"]}),
-        ({"account": ACCOUNT, "many": {"type": "integer"}}, [], '{"account": "1"}', {"account": "1"}),
+        (
+            {"account": ACCOUNT, "many": {"type": "integer"}},
+            [],
+            '{"account": "1"}',
+            {"account": "1"},
+        ),
     ],
 )
-def test_an_answer_becomes_what_the_form_wants(fields: Any, choices: list[str], text: str, content: Any) -> None:
+def test_an_answer_becomes_what_the_form_wants(
+    fields: Any, choices: list[str], text: str, content: Any
+) -> None:
     asking = Elicitation.of(asked(form(**fields)))
     assert asking
     needed = asking.as_need("MCP server 'bank'")
@@ -77,7 +91,9 @@ def test_an_answer_that_does_not_fit_says_why(fields: Any, text: str, problem: s
 
 
 def test_a_url_is_opened_by_a_person() -> None:
-    params = types.ElicitRequestURLParams(message="Log in", url="https://bank.example/in", elicitation_id="1")
+    params = types.ElicitRequestURLParams(
+        message="Log in", url="https://bank.example/in", elicitation_id="1"
+    )
     asking = Elicitation.of(asked(types.ElicitRequest(params=params)))
     assert asking
     needed = asking.as_need("MCP server 'bank'")
@@ -87,13 +103,22 @@ def test_a_url_is_opened_by_a_person() -> None:
 
 def test_what_is_no_question_to_a_person_is_not_asked() -> None:
     message = types.SamplingMessage(role="user", content=types.TextContent(text="Say hello"))
-    sampling = types.CreateMessageRequest(params=types.CreateMessageRequestParams(messages=[message], max_tokens=9))
+    sampling = types.CreateMessageRequest(
+        params=types.CreateMessageRequestParams(messages=[message], max_tokens=9)
+    )
     assert Elicitation.of(asked(form(), sampling)) is None
     assert Elicitation.of(asked(form(), state="x" * 70_000)) is None
 
 
 @pytest.mark.parametrize(
-    "url", ["javascript:alert(1)//https://bank.example", "file:///etc/passwd", "https://", "//x", "http://["]
+    "url",
+    [
+        "javascript:alert(1)//https://bank.example",
+        "file:///etc/passwd",
+        "https://",
+        "//x",
+        "http://[",
+    ],
 )
 def test_nobody_is_asked_to_open_what_is_no_page(url: str) -> None:
     params = types.ElicitRequestURLParams(message="Log in", url=url, elicitation_id="1")

@@ -62,7 +62,9 @@ async def test_the_tools_of_a_server(shared: Tools) -> None:
 
 async def test_fifty_calls_at_once_while_one_waits(shared: Tools, tmp_path: Path) -> None:
     told: list[ToolProgress] = []
-    waiting = asyncio.create_task(shared.call("wait", ToolContext(report=told.append), text=str(tmp_path)))
+    waiting = asyncio.create_task(
+        shared.call("wait", ToolContext(report=told.append), text=str(tmp_path))
+    )
     await wait_for(_that(lambda: len(told) > 1))
     assert told[1].text.startswith("step")
     answers = await asyncio.gather(*(shared.call("echo", text=str(number)) for number in range(50)))
@@ -77,7 +79,9 @@ async def test_the_key_and_headers_are_sent_and_nothing_else_is_told() -> None:
     server = Scripted(lambda request, message: text(message, "hi"))
     with serving(server.app) as url:
         connection = {"apiKey": SECRET}
-        tools = await Tools(on_http(f"{url}/mcp", connection=connection, options={"headers": {"X-Team": "blue"}})).ask()
+        tools = await Tools(
+            on_http(f"{url}/mcp", connection=connection, options={"headers": {"X-Team": "blue"}})
+        ).ask()
         assert (await tools.call("hello")).text == "hi"
         await tools.kind.close()
     assert {headers.get("authorization") for headers in server.headers} == {f"Bearer {SECRET}"}
@@ -92,7 +96,11 @@ async def test_calls_under_way_outlive_the_loss_that_another_call_sees() -> None
         return text(message, "late")
 
     def answer(request: Request, message: dict[str, Any]) -> Response:
-        return Response(status_code=404) if message["params"]["arguments"].get("lose") else text(message, "hi")
+        return (
+            Response(status_code=404)
+            if message["params"]["arguments"].get("lose")
+            else text(message, "hi")
+        )
 
     server = Scripted(answer, slow)
     with serving(server.app) as url:
@@ -135,7 +143,9 @@ def broken_off(request: Request, message: dict[str, Any]) -> Response:
         yield b'{"jsonrpc": '
         raise RuntimeError("the server breaks off")
 
-    return StreamingResponse(pieces(), media_type="application/json", headers={"content-length": "1000"})
+    return StreamingResponse(
+        pieces(), media_type="application/json", headers={"content-length": "1000"}
+    )
 
 
 def events_that_end(request: Request, message: dict[str, Any]) -> Response:
@@ -145,7 +155,8 @@ def events_that_end(request: Request, message: dict[str, Any]) -> Response:
 ODD: dict[str, tuple[Callable[[Request, dict[str, Any]], Response], str, str]] = {
     "unauthorized": (
         lambda request, message: Response("no " + SECRET, 401),
-        "it answered HTTP 401 Unauthorized (check connection.apiKey or options.headers, and the variables",
+        "it answered HTTP 401 Unauthorized (check connection.apiKey or options.headers, and the "
+        "variables",
         "not executed",
     ),
     "unavailable": (
@@ -190,7 +201,11 @@ ODD: dict[str, tuple[Callable[[Request, dict[str, Any]], Response], str, str]] =
     ),
     "huge": (huge, "its answer has more than 4,194,304 bytes", ""),
     "broken off": (broken_off, "the connection broke: ", ""),
-    "events that end": (events_that_end, "the connection broke: SSE stream ended without a response", ""),
+    "events that end": (
+        events_that_end,
+        "the connection broke: SSE stream ended without a response",
+        "",
+    ),
 }
 
 
@@ -201,7 +216,11 @@ async def test_odd_answers_become_error_results(name: str, scripted: Scripted) -
     sessions, calls = scripted.sessions, len(scripted.calls)
     tools = await Tools(on_http(scripted.url)).ask()
     result = await asyncio.wait_for(tools.call("hello"), 10)
-    assert (result.status, expected in result.text, outcome in result.text) == ("error", True, True), result.text
+    assert (result.status, expected in result.text, outcome in result.text) == (
+        "error",
+        True,
+        True,
+    ), result.text
     assert result.outcome_unknown == (name not in ("unauthorized", "refused"))
     assert len(scripted.calls) == calls + 1
     scripted.answer = lambda request, message: text(message, "goes on")
@@ -227,7 +246,10 @@ async def test_a_key_is_not_carried_to_another_host() -> None:
         return RedirectResponse(elsewhere, 307)
 
     other = Scripted()
-    with serving(other.app) as there, serving(Starlette(routes=[Route("/mcp", move, methods=["POST"])])) as url:
+    with (
+        serving(other.app) as there,
+        serving(Starlette(routes=[Route("/mcp", move, methods=["POST"])])) as url,
+    ):
         elsewhere = f"{there}/mcp"
         tools = Tools(on_http(f"{url}/mcp", connection={"apiKey": SECRET}))
         with pytest.raises(ToolOfferError, match=f"Redirect to {elsewhere} not followed"):
@@ -238,11 +260,17 @@ async def test_a_key_is_not_carried_to_another_host() -> None:
 
 def test_without_the_package() -> None:
     code = (
-        "import asyncio, sys; sys.modules['mcp'] = None; from tests.support.mcp_stage import Tools, on_http; "
+        "import asyncio, sys; sys.modules['mcp'] = None; from tests.support.mcp_stage import "
+        "Tools, on_http; "
         "asyncio.run(Tools(on_http('http://localhost/mcp')).ask())"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert "ToolOfferError: kind: mcp needs the package mcp on the worker: pip install 'perdure[mcp]'" in done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert (
+        "ToolOfferError: kind: mcp needs the package mcp on the worker: pip install 'perdure[mcp]'"
+        in done.stderr
+    )
 
 
 @pytest.mark.trial
@@ -291,7 +319,10 @@ async def test_a_server_that_never_answers() -> None:
 
     with serving(Starlette(routes=[Route("/mcp", wait, methods=["POST"])])) as url:
         tools = Tools(on_http(f"{url}/mcp", options={"discoveryTimeout": 0.3}))
-        with pytest.raises(ToolOfferError, match=r"127.0.0.1:.*/mcp\) can't be found out: it does not answer within"):
+        with pytest.raises(
+            ToolOfferError,
+            match=r"127.0.0.1:.*/mcp\) can't be found out: it does not answer within",
+        ):
             await tools.ask()
         await tools.kind.close()
 
@@ -299,14 +330,22 @@ async def test_a_server_that_never_answers() -> None:
 @pytest.mark.parametrize(
     ("tools", "why"),
     [
-        ({"tools": "none"}, "its answer is not a list of tools: tools: Input should be a valid list"),
-        ({"tools": [{**HELLO[0], "name": str(number)} for number in range(1001)]}, "it has more than 1000 tools"),
+        (
+            {"tools": "none"},
+            "its answer is not a list of tools: tools: Input should be a valid list",
+        ),
+        (
+            {"tools": [{**HELLO[0], "name": str(number)} for number in range(1001)]},
+            "it has more than 1000 tools",
+        ),
     ],
     ids=["no list", "many"],
 )
 async def test_lists_that_can_t_be(tools: dict[str, Any], why: str) -> None:
     server = Scripted()
-    listed = Starlette(routes=[Route("/mcp", _listing(server, tools), methods=["GET", "POST", "DELETE"])])
+    listed = Starlette(
+        routes=[Route("/mcp", _listing(server, tools), methods=["GET", "POST", "DELETE"])]
+    )
     with serving(listed) as url:
         asked = Tools(on_http(f"{url}/mcp"))
         with pytest.raises(ToolOfferError, match=why):
@@ -321,7 +360,9 @@ async def test_a_server_that_refuses_to_connect(status: int) -> None:
 
     with serving(Starlette(routes=[Route("/mcp", refuse, methods=["POST"])])) as url:
         tools = Tools(on_http(f"{url}/mcp?key=of-the-query", connection={"apiKey": SECRET}))
-        with pytest.raises(ToolOfferError, match=rf"MCP server 'tests' \({url}/mcp\).*HTTP {status}") as raised:
+        with pytest.raises(
+            ToolOfferError, match=rf"MCP server 'tests' \({url}/mcp\).*HTTP {status}"
+        ) as raised:
             await tools.ask()
         assert "of-the-query" not in str(raised.value)
         await tools.kind.close()
@@ -329,7 +370,10 @@ async def test_a_server_that_refuses_to_connect(status: int) -> None:
 
 def _listing(server: Scripted, tools: dict[str, Any]) -> Callable[[Request], Any]:
     async def serve(request: Request) -> Response:
-        if request.method == "POST" and (message := json.loads(await request.body()))["method"] == "tools/list":
+        if (
+            request.method == "POST"
+            and (message := json.loads(await request.body()))["method"] == "tools/list"
+        ):
             return said(message, tools)
         return await server.serve(request)
 

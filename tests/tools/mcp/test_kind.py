@@ -19,7 +19,11 @@ from tests.support.mcp_server import make_server
 from tests.support.mcp_stage import Tools, on_stdio
 from tests.support.stage import Stage
 
-REFERENCE = {"name": "filesystem", "kind": "mcp", "connection": {"kind": "reference", "name": "fs-server"}}
+REFERENCE = {
+    "name": "filesystem",
+    "kind": "mcp",
+    "connection": {"kind": "reference", "name": "fs-server"},
+}
 
 
 async def test_a_name_stands_for_a_server_of_the_owners(
@@ -51,7 +55,9 @@ async def test_a_name_that_nobody_has_registered() -> None:
     assert "register_mcp_server('nobodys', {'endpoint': …})" in str(caught.value)
 
 
-@pytest.mark.parametrize("server", [{}, {"command": ["sh"]}, {"endpoint": "host"}, {"kind": "reference", "x": 1}])
+@pytest.mark.parametrize(
+    "server", [{}, {"command": ["sh"]}, {"endpoint": "host"}, {"kind": "reference", "x": 1}]
+)
 def test_what_is_no_server(server: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="The MCP server 'wrong'"):
         McpKind(connections={"wrong": server})

@@ -1,4 +1,6 @@
-"""The official conformance suites of MCP, with perdure as the client: what fails is what it does not offer."""
+"""The official conformance suites of MCP, with perdure as the client: what fails is what it does
+not offer.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,18 @@ const answer = await fetch(process.argv[2], { method: "POST", body });
 console.error(await answer.text());
 process.exit(answer.ok ? 0 : 1);
 """
-"""The program that the suite starts for each scenario: starting Python and the SDK each time would take a minute."""
+"""The program that the suite starts for each scenario: starting Python and the SDK each time would
+take a minute."""
 EXPLAINED = {
     "a server of the older protocol can't ask a person": "elicitation-sep1034-client-defaults",
     "tokens are got by a client's secret or a person's grant": (
-        "auth/client-credentials-jwt auth/cross-app-access-complete-flow auth/enterprise-managed-authorization "
+        "auth/client-credentials-jwt auth/cross-app-access-complete-flow "
+        "auth/enterprise-managed-authorization "
         "auth/dpop auth/dpop-nonce auth/wif-jwt-bearer"
     ),
-    "more scopes are a person's decision: the error names them": "auth/scope-step-up auth/scope-retry-limit",
+    "more scopes are a person's decision: the error names them": (
+        "auth/scope-step-up auth/scope-retry-limit"
+    ),
     "a server that names another authorization server later is connected anew by a person": (
         "auth/authorization-server-migration"
     ),
@@ -54,16 +60,26 @@ VALUES = {"integer": 5, "number": 5, "boolean": True, "array": [], "object": {}}
 
 
 async def play(url: str, scenario: str, context: dict[str, Any]) -> None:
-    """Use the server as a run does: with a grant, if it wants one; all tools are listed, and each is called."""
+    """Use the server as a run does: with a grant, if it wants one; all tools are listed, and each
+    is called.
+    """
     connection: dict[str, Any] = {}
     if "client_secret" in context and "client-credentials" in scenario:
         client = {"clientId": context["client_id"], "clientSecret": context["client_secret"]}
-        connection = {"kind": "oauth", **client, "issuer": context.get("issuer") or await issuer_of(url)}
+        connection = {
+            "kind": "oauth",
+            **client,
+            "issuer": context.get("issuer") or await issuer_of(url),
+        }
     elif scenario.startswith("auth/"):
         connection = {"kind": "oauth"}
         if "client_id" in context:
             issuer = await issuer_of(url)
-            connection |= {"clientId": context["client_id"], "clientSecret": context["client_secret"], "issuer": issuer}
+            connection |= {
+                "clientId": context["client_id"],
+                "clientSecret": context["client_secret"],
+                "issuer": issuer,
+            }
             connection |= {"authenticationMode": "user"}
         await connect(url, connection)
     tools = Tools(on_http(url, connection=connection, options={"discoveryTimeout": 50}))
@@ -84,14 +100,18 @@ async def call(tools: Tools, name: str, arguments: dict[str, Any]) -> None:
     result = await tools.call(name, **arguments)
     while (needs := result.needs) is not None:
         text = needs.choices[0] if needs.choices else "x"
-        result = await tools.call(name, ToolContext(answered=Answered(text=text, state=needs.state)), **arguments)
+        result = await tools.call(
+            name, ToolContext(answered=Answered(text=text, state=needs.state)), **arguments
+        )
 
 
 async def issuer_of(url: str) -> str:
     """The authorization server that the owner of the client's secret knows."""
     base = httpx2.URL(url)
     async with httpx2.AsyncClient() as http:
-        found = await http.get(base.copy_with(path=f"/.well-known/oauth-protected-resource{base.path}"))
+        found = await http.get(
+            base.copy_with(path=f"/.well-known/oauth-protected-resource{base.path}")
+        )
         return str(found.json()["authorization_servers"][0])
 
 
@@ -105,11 +125,15 @@ async def connect(url: str, connection: dict[str, Any]) -> None:
     async def receive() -> AuthorizationCodeResult:
         async with httpx2.AsyncClient() as browser:
             back = httpx2.URL((await browser.get(seen[-1])).headers["location"]).params
-        return AuthorizationCodeResult(code=back.get("code", ""), state=back.get("state"), iss=back.get("iss"))
+        return AuthorizationCodeResult(
+            code=back.get("code", ""), state=back.get("state"), iss=back.get("iss")
+        )
 
     named = {"client_id": "clientId", "client_secret": "clientSecret", "issuer": "issuer"}
     client = {field: connection.get(key, "") for field, key in named.items()}
-    await grant(OAuth(url, is_personal=True, **client), "http://127.0.0.1:9/callback", show, receive)
+    await grant(
+        OAuth(url, is_personal=True, **client), "http://127.0.0.1:9/callback", show, receive
+    )
 
 
 async def serve(request: Request) -> Response:
@@ -128,10 +152,16 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield f"node {program} {here}/"
 
 
-async def faults_of(suite: str, folder: Path, program: str, *chosen: str) -> dict[str, dict[str, str]]:
+async def faults_of(
+    suite: str, folder: Path, program: str, *chosen: str
+) -> dict[str, dict[str, str]]:
     """The checks that do not hold, by scenario; what was played is printed in numbers."""
-    played = await conformance(suite, folder, "client", "--timeout", "120000", "--command", program, *chosen)
-    found = {name: {id: why for id, why in checks.items() if why} for name, checks in played.items()}
+    played = await conformance(
+        suite, folder, "client", "--timeout", "120000", "--command", program, *chosen
+    )
+    found = {
+        name: {id: why for id, why in checks.items() if why} for name, checks in played.items()
+    }
     checks, faults = (sum(map(len, each.values())) for each in (played, found))
     print(f"{suite}: {len(played)} scenarios, {checks} checks, {faults} do not hold")
     return {name: each for name, each in found.items() if each}
@@ -140,14 +170,19 @@ async def faults_of(suite: str, folder: Path, program: str, *chosen: str) -> dic
 async def test_what_perdure_does_as_a_client(program: str, tmp_path: Path) -> None:
     """A question in the middle of a call, arguments in headers, and a grant by discovery."""
     chosen = ("sep-2322-client-request-state", "http-custom-headers", "auth/metadata-default")
-    played = [faults_of("conformance-next", tmp_path / each, program, "--scenario", each) for each in chosen]
+    played = [
+        faults_of("conformance-next", tmp_path / each, program, "--scenario", each)
+        for each in chosen
+    ]
     assert await asyncio.gather(*played) == [{}] * 3
 
 
 @pytest.mark.trial
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("suite", ["@modelcontextprotocol/conformance", "conformance-next"])
-async def test_what_fails_of_the_suite_is_what_perdure_does_not_offer(suite: str, program: str, tmp_path: Path) -> None:
+async def test_what_fails_of_the_suite_is_what_perdure_does_not_offer(
+    suite: str, program: str, tmp_path: Path
+) -> None:
     faults = await faults_of(suite, tmp_path / "out", program, "--suite", "all")
     print(json.dumps(faults, indent=1))
     assert set(faults) <= {name for names in EXPLAINED.values() for name in names.split()}

@@ -24,14 +24,20 @@ from tests.support.mcp_stage import Tools, on_http
 from tests.support.waiting import wait_for
 
 
-def refusing(status: int, code: int | None = None, message: str = "", *, with_id: bool = False) -> Any:
-    """How a server refuses a request of a session that it does not know: in plain text without a code."""
+def refusing(
+    status: int, code: int | None = None, message: str = "", *, with_id: bool = False
+) -> Any:
+    """How a server refuses a request of a session that it does not know: in plain text without a
+    code.
+    """
 
     def refuse(asked: dict[str, Any]) -> Response:
         if code is None:
             return Response(message, status)
         error = {"code": code, "message": message}
-        return JSONResponse({"jsonrpc": "2.0", "id": asked["id"] if with_id else None, "error": error}, status)
+        return JSONResponse(
+            {"jsonrpc": "2.0", "id": asked["id"] if with_id else None, "error": error}, status
+        )
 
     return refuse
 
@@ -94,13 +100,17 @@ async def test_a_server_that_forgets_every_session_is_asked_twice(way: str) -> N
         tools = await Tools(on_http(f"{url}/mcp", perdure={"idempotent": True})).ask()
         server.forgotten = 100
         result = await tools.call("hello")
-        assert result.text.endswith("it does not know this session any more. The tool was not executed")
+        assert result.text.endswith(
+            "it does not know this session any more. The tool was not executed"
+        )
         assert (result.outcome_unknown, server.refused, server.sessions) == (False, 2, 2)
         await tools.kind.close()
 
 
 async def test_a_server_of_the_older_protocol_is_not_told_that_a_person_can_be_asked() -> None:
-    """Its question would need the connection of the call to outlive the worker; one of the newer ends the call."""
+    """Its question would need the connection of the call to outlive the worker; one of the newer
+    ends the call.
+    """
     told: list[dict[str, Any]] = []
 
     class Noting(Scripted):
@@ -143,12 +153,23 @@ class Tasked(Scripted):
     async def serve(self, request: Request) -> Response:
         message = await request.json() if request.method == "POST" else {}
         params = message.get("params", {})
-        task = {"taskId": "t1", "status": "working", "ttl": None, "createdAt": "2026-01-01T00:00:00Z"}
+        task = {
+            "taskId": "t1",
+            "status": "working",
+            "ttl": None,
+            "createdAt": "2026-01-01T00:00:00Z",
+        }
         match message.get("method"):
             case "initialize" if self.declares:
                 info = {"name": "tasks", "version": "1"}
-                able: dict[str, Any] = {"tools": {}, "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}}
-                return said(message, {"protocolVersion": "2025-11-25", "capabilities": able, "serverInfo": info})
+                able: dict[str, Any] = {
+                    "tools": {},
+                    "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}},
+                }
+                return said(
+                    message,
+                    {"protocolVersion": "2025-11-25", "capabilities": able, "serverInfo": info},
+                )
             case "tools/call" if "task" in params:
                 self.asked.append("task")
                 return said(message, {"task": {**task, "lastUpdatedAt": task["createdAt"]}})
@@ -159,7 +180,9 @@ class Tasked(Scripted):
                 return text(message, "done as a task")
             case "tasks/cancel":
                 self.asked.append(f"cancel {params['taskId']}")
-                return said(message, {**task, "status": "cancelled", "lastUpdatedAt": task["createdAt"]})
+                return said(
+                    message, {**task, "status": "cancelled", "lastUpdatedAt": task["createdAt"]}
+                )
         return await super().serve(request)
 
 
@@ -195,9 +218,16 @@ class Wordless:
 
     async def serve(self, request: Request) -> Response:
         message = await request.json()
-        content = [{"type": "text", "text": "hi"}, {"type": "image", "data": PIXEL, "mimeType": "image/png"}]
+        content = [
+            {"type": "text", "text": "hi"},
+            {"type": "image", "data": PIXEL, "mimeType": "image/png"},
+        ]
         results: dict[str, Any] = {
-            "server/discover": {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, **CACHE},
+            "server/discover": {
+                "supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {}},
+                **CACHE,
+            },
             "tools/list": {"tools": HELLO, **CACHE},
             "tools/call": {"content": content[1:], "structuredContent": {"pixels": 1}},
         }
@@ -207,8 +237,12 @@ class Wordless:
 CACHE = {"ttlMs": 0, "cacheScope": "private"}
 
 
-async def test_results_that_do_not_say_of_what_kind_they_are(caplog: pytest.LogCaptureFixture) -> None:
-    """They are whole, with one warning for the connection. An image beside structured content stays an image."""
+async def test_results_that_do_not_say_of_what_kind_they_are(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """They are whole, with one warning for the connection. An image beside structured content stays
+    an image.
+    """
     with serving(Wordless().app) as url:
         tools = await Tools(on_http(f"{url}/mcp")).ask()
         for _ in range(2):
@@ -246,7 +280,9 @@ class Paged(Scripted):
 
 
 @pytest.mark.parametrize("name", CURSORS)
-async def test_a_cursor_that_leads_nowhere_ends_the_list(name: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_cursor_that_leads_nowhere_ends_the_list(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """What came until then is offered."""
     server = Paged(CURSORS[name])
     with serving(server.app) as url:
@@ -286,7 +322,9 @@ class Older:
         await self._app(scope, partial(_until, self._ended, receive), send)
 
     def end_stream(self) -> None:
-        """As a restart would; from another thread. The SDK's server, if it is cancelled, leaves its streams open."""
+        """As a restart would; from another thread. The SDK's server, if it is cancelled, leaves its
+        streams open.
+        """
         self._loop.call_soon_threadsafe(self._ended.set)
 
 
@@ -323,7 +361,9 @@ async def test_a_server_of_the_older_transport_is_used() -> None:
     ],
     ids=["forgotten", "forgotten, 400", "half-done", "refused"],
 )
-async def test_a_refused_message_of_the_older_transport_is_an_answer(refusal: Response, streams: int) -> None:
+async def test_a_refused_message_of_the_older_transport_is_an_answer(
+    refusal: Response, streams: int
+) -> None:
     """Of its own call alone: others go on. A forgotten session is opened anew."""
     with serving(older := Older()) as url:
         tools = await Tools(on_http(f"{url}/sse")).ask()
@@ -364,7 +404,10 @@ async def test_a_server_that_has_neither_transport_is_refused_with_both_reasons(
 
     with serving(Starlette(routes=[Route("/mcp", refuse, methods=["GET", "POST"])])) as url:
         tools = Tools(on_http(f"{url}/mcp"))
-        why = "HTTP 405 Method Not Allowed: .*nor does it speak the older transport, HTTP.SSE: HTTP 405"
+        why = (
+            "HTTP 405 Method Not Allowed: .*nor does it speak the older transport, HTTP.SSE: HTTP "
+            "405"
+        )
         with pytest.raises(ToolOfferError, match=why):
             await tools.ask()
         await tools.kind.close()

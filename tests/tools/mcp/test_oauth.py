@@ -1,4 +1,6 @@
-"""TokenStore for MCP servers: of the client's own, and of a person who has connected; ended, refused, and shared."""
+"""TokenStore for MCP servers: of the client's own, and of a person who has connected; ended,
+refused, and shared.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,16 @@ def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Authority]
 
 
 def own(both: Authority, **connection: Any) -> dict[str, Any]:
-    fields = {"kind": "oauth", "clientId": CLIENT, "clientSecret": SECRET, "issuer": both.url, **connection}
-    return on_http(both.mcp, connection={key: value for key, value in fields.items() if value is not None})
+    fields = {
+        "kind": "oauth",
+        "clientId": CLIENT,
+        "clientSecret": SECRET,
+        "issuer": both.url,
+        **connection,
+    }
+    return on_http(
+        both.mcp, connection={key: value for key, value in fields.items() if value is not None}
+    )
 
 
 def personal(both: Authority) -> dict[str, Any]:
@@ -52,7 +62,9 @@ async def connect(both: Authority, oauth: OAuth | None = None) -> TokenStore:
     async def receive() -> AuthorizationCodeResult:
         async with httpx2.AsyncClient() as browser:
             back = httpx2.URL((await browser.get(seen[-1])).headers["location"]).params
-        return AuthorizationCodeResult(code=back.get("code", ""), state=back.get("state"), iss=back.get("iss"))
+        return AuthorizationCodeResult(
+            code=back.get("code", ""), state=back.get("state"), iss=back.get("iss")
+        )
 
     await grant(oauth, "http://127.0.0.1:1/callback", show, receive)
     tokens = TokenStore(oauth)
@@ -70,7 +82,9 @@ async def test_a_client_gets_tokens_of_its_own(both: Authority) -> None:
     assert await says(tools, "one") == "one"
     assert both.grants == ["client_credentials"]
     both.end_tokens()
-    assert await asyncio.gather(*(says(tools, str(n)) for n in range(20))) == [str(n) for n in range(20)]
+    assert await asyncio.gather(*(says(tools, str(n)) for n in range(20))) == [
+        str(n) for n in range(20)
+    ]
     assert both.grants == ["client_credentials"] * 2
     await tools.kind.close()
 
@@ -85,7 +99,9 @@ async def test_the_secret_goes_to_no_other_authorization_server(both: Authority)
     """Whoever owns the MCP server can't send the client elsewhere: nothing is asked there."""
     with authority() as thief:
         both.metadata = thief.url
-        with pytest.raises(ToolOfferError, match="gave no token: No authorization server metadata discovered for"):
+        with pytest.raises(
+            ToolOfferError, match="gave no token: No authorization server metadata discovered for"
+        ):
             await Tools(own(both)).ask()
         tools = await Tools(own(both, issuer=None, tokenUrl=f"{both.url}/token")).ask()
         await tools.kind.close()
@@ -93,7 +109,9 @@ async def test_the_secret_goes_to_no_other_authorization_server(both: Authority)
 
 
 async def test_a_wrong_secret(both: Authority) -> None:
-    with pytest.raises(ToolOfferError, match=r"gave no token: Token exchange failed \(401\)") as caught:
+    with pytest.raises(
+        ToolOfferError, match=r"gave no token: Token exchange failed \(401\)"
+    ) as caught:
         await Tools(own(both, clientSecret="another-secret-of-the-tests")).ask()
     assert "another-secret" not in str(caught.value)
 
@@ -124,12 +142,17 @@ async def test_a_token_is_renewed_before_its_end(both: Authority) -> None:
 
 
 async def test_workers_that_renew_at_once_lose_no_token(both: Authority) -> None:
-    """Each kind has connections and files of its own, as another process would. A used token would revoke them all."""
+    """Each kind has connections and files of its own, as another process would. A used token would
+    revoke them all.
+    """
     await connect(both)
     workers = [await Tools(personal(both), McpKind()).ask() for _ in range(6)]
     for _ in range(5):
         both.end_tokens()
-        assert await asyncio.gather(*(says(each, "x") for each in workers for _ in range(3))) == ["x"] * 18
+        assert (
+            await asyncio.gather(*(says(each, "x") for each in workers for _ in range(3)))
+            == ["x"] * 18
+        )
     assert both.refused == []
     assert both.grants == ["authorization_code", *["refresh_token"] * 5]
     for each in workers:
@@ -137,7 +160,9 @@ async def test_workers_that_renew_at_once_lose_no_token(both: Authority) -> None
 
 
 async def test_what_is_said_when_nobody_has_connected(both: Authority) -> None:
-    with pytest.raises(ToolOfferError, match=rf"it is not connected: type perdure connect {both.mcp} where"):
+    with pytest.raises(
+        ToolOfferError, match=rf"it is not connected: type perdure connect {both.mcp} where"
+    ):
         await Tools(personal(both)).ask()
 
 
@@ -159,7 +184,9 @@ async def test_a_grant_that_nothing_renews(both: Authority) -> None:
     await connect(both)
     tools = await Tools(personal(both)).ask()
     both.end_tokens()
-    assert "gave none to renew it: type perdure connect" in (await tools.call("echo", text="x")).text
+    assert (
+        "gave none to renew it: type perdure connect" in (await tools.call("echo", text="x")).text
+    )
     await tools.kind.close()
 
 
@@ -206,7 +233,11 @@ async def test_tokens_are_secrets(both: Authority) -> None:
 
 @pytest.mark.parametrize(
     ("field", "message"),
-    [("issuer_in_metadata", "mismatch"), ("issuer_in_return", "iss"), ("metadata", "can't be reached")],
+    [
+        ("issuer_in_metadata", "mismatch"),
+        ("issuer_in_return", "iss"),
+        ("metadata", "can't be reached"),
+    ],
 )
 async def test_a_wrong_issuer(field: str, message: str, both: Authority) -> None:
     setattr(both, field, "http://127.0.0.1:9/wrong")
@@ -217,7 +248,10 @@ async def test_a_wrong_issuer(field: str, message: str, both: Authority) -> None
 
 async def test_a_server_that_registers_nobody(both: Authority) -> None:
     both.registers = False
-    with pytest.raises(OAuthProblem, match=r"register it there by hand, with the redirect address http://127\.0\.0\.1"):
+    with pytest.raises(
+        OAuthProblem,
+        match=r"register it there by hand, with the redirect address http://127\.0\.0\.1",
+    ):
         await connect(both)
     by_hand = OAuth(both.mcp, CLIENT, SECRET, issuer=both.url, is_personal=True)
     await connect(both, by_hand)
@@ -228,7 +262,11 @@ async def test_a_server_that_registers_nobody(both: Authority) -> None:
 
 PROBLEMS = {
     "clientSecret would go wherever": {"clientId": "c", "clientSecret": "${env:X}"},
-    "clientSecret has no clientId": {"clientSecret": "${env:X}", "issuer": "https://a", "authenticationMode": "user"},
+    "clientSecret has no clientId": {
+        "clientSecret": "${env:X}",
+        "issuer": "https://a",
+        "authenticationMode": "user",
+    },
     "expected clientId and clientSecret": {"authenticationMode": "system"},
     "authenticationMode is 'me'": {"authenticationMode": "me"},
     "issuer is 'http://a'": {"issuer": "http://a"},

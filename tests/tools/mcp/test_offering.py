@@ -19,7 +19,9 @@ from .test_declaration import URL, tool
 
 
 def listed(*names: str, **fields: Any) -> list[types.Tool]:
-    return [types.Tool(**{"name": name, "input_schema": {"type": "object"}, **fields}) for name in names]
+    return [
+        types.Tool(**{"name": name, "input_schema": {"type": "object"}, **fields}) for name in names
+    ]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +55,14 @@ def test_any_names_become_different_function_names(names: list[str], server: str
         ({"kind": "specify"}, ""),
         ({"kind": "specify", "alwaysRequireApprovalTools": ["a"]}, "a"),
         ({"kind": "specify", "neverRequireApprovalTools": ["a"]}, "bc"),
-        ({"kind": "specify", "alwaysRequireApprovalTools": ["a"], "neverRequireApprovalTools": ["a", "b"]}, "ac"),
+        (
+            {
+                "kind": "specify",
+                "alwaysRequireApprovalTools": ["a"],
+                "neverRequireApprovalTools": ["a", "b"],
+            },
+            "ac",
+        ),
     ],
 )
 def test_which_tools_need_an_approval(mode: dict[str, Any] | None, asked: str) -> None:
@@ -79,7 +88,8 @@ def test_only_allowed_tools_are_offered() -> None:
 )
 def test_tools_that_the_server_does_not_have(fields: dict[str, Any], place: str) -> None:
     with pytest.raises(
-        ToolOfferError, match=f"^{place} names 'b', which MCP server 'hub' does not have; it has: a, c$"
+        ToolOfferError,
+        match=f"^{place} names 'b', which MCP server 'hub' does not have; it has: a, c$",
     ):
         offerings(tool({**URL, "serverName": "hub", **fields}), listed("c", "a"))
 
@@ -100,12 +110,16 @@ def test_what_may_be_repeated(hints: dict[str, bool], idempotent: bool) -> None:
 
 def test_schemas_as_the_model_is_told_them(caplog: pytest.LogCaptureFixture) -> None:
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "required": ["q"]}
-    [made] = offerings(tool(URL), listed("a", input_schema=schema, title="A title", description=None))
+    [made] = offerings(
+        tool(URL), listed("a", input_schema=schema, title="A title", description=None)
+    )
     assert made.parameters == {"type": "object", "properties": {}, "required": ["q"]}
     assert made.description == "A title"
     caplog.set_level(logging.WARNING)
     assert offerings(tool(URL), listed("a", input_schema={"type": "array"})) == []
-    assert "Tool 'a' of MCP server 't' is not offered: its arguments are not an object" in caplog.text
+    assert (
+        "Tool 'a' of MCP server 't' is not offered: its arguments are not an object" in caplog.text
+    )
 
 
 def test_a_tool_that_is_listed_twice_is_offered_once() -> None:

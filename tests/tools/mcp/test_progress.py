@@ -1,4 +1,6 @@
-"""A server that reports progress without end: what its call says comes through, and others have their turn."""
+"""A server that reports progress without end: what its call says comes through, and others have
+their turn.
+"""
 
 from __future__ import annotations
 

@@ -34,7 +34,11 @@ async def test_all_pages_are_offered(shared: Tools) -> None:
     assert shared.names[:3] == ["echo", "write_it", "fail"]
     assert shared.names[-1] == "broken"
     echo, write = shared.offered[:2]
-    assert (echo.description, echo.idempotent, echo.parameters["required"]) == ("Says it again.", True, ["text"])
+    assert (echo.description, echo.idempotent, echo.parameters["required"]) == (
+        "Says it again.",
+        True,
+        ["text"],
+    )
     assert (write.details["tool"], write.idempotent) == ("write.it", False)
 
 
@@ -50,7 +54,15 @@ async def test_answers_become_results(shared: Tools) -> None:
 
 async def test_media_and_resources_become_parts(shared: Tools) -> None:
     parts = (await shared.call("media")).parts
-    assert [type(part) for part in parts] == [TextPart, ImagePart, AudioPart, TextPart, TextPart, FilePart, TextPart]
+    assert [type(part) for part in parts] == [
+        TextPart,
+        ImagePart,
+        AudioPart,
+        TextPart,
+        TextPart,
+        FilePart,
+        TextPart,
+    ]
     texts = [part.value for part in parts if isinstance(part, TextPart)]
     assert texts == [
         "All of it:",
@@ -72,13 +84,20 @@ async def test_errors_that_are_no_result_of_the_tool(shared: Tools) -> None:
     )
     broken = await shared.call("broken")
     assert broken.text == (
-        "Error: Tool 'broken' failed: MCP server 'tests' answered with an error: Internal server error"
+        "Error: Tool 'broken' failed: MCP server 'tests' answered with an error: Internal server "
+        "error"
     )
     assert broken.status == "error"
 
 
-async def test_a_server_has_its_own_environment_alone(shared: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [part.value for part in (await shared.call("environment")).parts if isinstance(part, TextPart)]
+async def test_a_server_has_its_own_environment_alone(
+    shared: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [
+        part.value
+        for part in (await shared.call("environment")).parts
+        if isinstance(part, TextPart)
+    ]
     names = {line.partition("=")[0] for line in lines[:-1]}
     assert "SPECIAL=for the server" in lines
     inherited = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
@@ -95,9 +114,13 @@ async def test_fifty_calls_at_once_share_one_connection(shared: Tools, tmp_path:
     assert (await waiting).status == "success"
 
 
-async def test_progress_is_told_and_a_cancellation_reaches_the_server(shared: Tools, tmp_path: Path) -> None:
+async def test_progress_is_told_and_a_cancellation_reaches_the_server(
+    shared: Tools, tmp_path: Path
+) -> None:
     told: list[ToolProgress] = []
-    waiting = asyncio.create_task(shared.call("wait", ToolContext(report=told.append), text=str(tmp_path)))
+    waiting = asyncio.create_task(
+        shared.call("wait", ToolContext(report=told.append), text=str(tmp_path))
+    )
     await wait_for(_that(lambda: len(told) > 1))
     assert told[1].total is None
     assert told[1].text == f"step {told[1].done:.0f}"
@@ -109,7 +132,9 @@ async def test_progress_is_told_and_a_cancellation_reaches_the_server(shared: To
 
 
 def old(tmp_path: Path, code: str = "pass", **fields: Any) -> dict[str, Any]:
-    """The declaration of an old server that starts quickly; its tool `hello` does what the code says."""
+    """The declaration of an old server that starts quickly; its tool `hello` does what the code
+    says.
+    """
     (tmp_path / "old.py").write_text(OLD.replace("...", code))
     return on_stdio(options={"args": [str(tmp_path / "old.py")]}, **fields)
 
@@ -125,7 +150,8 @@ async def test_a_server_that_dies_in_mid_call(tmp_path: Path) -> None:
     for result in await asyncio.gather(tools.call("hello"), tools.call("hello")):
         assert result.error_kind == "mcp_connection_lost"
         assert result.text == (
-            "Error: Tool 'hello' failed: MCP server 'tests': the connection broke: its process ended with exit code 3"
+            "Error: Tool 'hello' failed: MCP server 'tests': the connection broke: its process "
+            "ended with exit code 3"
         )
     assert len(pids(tmp_path)) == 1
     assert (await tools.call("hello")).error_kind == "mcp_connection_lost"
@@ -133,19 +159,27 @@ async def test_a_server_that_dies_in_mid_call(tmp_path: Path) -> None:
     await tools.kind.close()
 
 
-async def test_a_call_that_does_no_harm_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_call_that_does_no_harm_is_made_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     first = "sum(1 for _ in open(began.name)) > 1 or os._exit(3)"
     tools = await Tools(old(tmp_path, first, perdure={"idempotent": True})).ask()
     assert (await tools.call("hello")).status == "success"
     assert len(pids(tmp_path)) == 2
-    assert "The call of 'hello' is tried again: MCP server 'tests': the connection broke: " in caplog.text
+    assert (
+        "The call of 'hello' is tried again: MCP server 'tests': the connection broke: "
+        in caplog.text
+    )
     await tools.kind.close()
 
 
 async def test_idle_connections_and_closed_ones_leave_no_process(tmp_path: Path) -> None:
     tools = await Tools(old(tmp_path, "time.sleep(0.2)"), McpKind(idle_seconds=1.0)).ask()
     pid = int((await tools.call("hello")).text)
-    assert await asyncio.gather(tools.call("hello"), tools.call("hello")) == [ToolResult.of_text(str(pid))] * 2
+    assert (
+        await asyncio.gather(tools.call("hello"), tools.call("hello"))
+        == [ToolResult.of_text(str(pid))] * 2
+    )
     await wait_for(_that(lambda: not is_alive(pid)))
     waiting = asyncio.create_task(tools.call("hello"))
     await wait_for(_that(lambda: len(pids(tmp_path)) == 2))
@@ -175,16 +209,26 @@ async def test_an_answer_that_is_too_large(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"command": "/none/server", "args": []}, r"\(/none/server\).*it can't be started: .*No such file"),
+        (
+            {"command": "/none/server", "args": []},
+            r"\(/none/server\).*it can't be started: .*No such file",
+        ),
         (
             {"command": sys.executable, "args": ["-c", "import sys; sys.exit('no licence')"]},
             "its process ended with exit code 1; it wrote: no licence",
         ),
         (
-            {"command": "sh", "args": ["-c", "echo Welcome!; read one; read two"], "discoveryTimeout": 1.5},
+            {
+                "command": "sh",
+                "args": ["-c", "echo Welcome!; read one; read two"],
+                "discoveryTimeout": 1.5,
+            },
             r"it does not answer within 1\.5 seconds; it wrote: Welcome!",
         ),
-        ({"args": ["-c", "while True: print(1)"], "discoveryTimeout": 0.4}, "it does not answer within"),
+        (
+            {"args": ["-c", "while True: print(1)"], "discoveryTimeout": 0.4},
+            "it does not answer within",
+        ),
         ({"cwd": "/none"}, "it can't be started: .*/none"),
     ],
     ids=["absent", "ends", "silent", "chatty", "no folder"],
@@ -193,7 +237,9 @@ async def test_a_server_that_does_not_come_up(options: dict[str, Any], why: str)
     tools = Tools(on_stdio(options=options))
     with pytest.raises(ToolOfferError, match=why) as raised:
         await tools.ask()
-    assert "check options.command, and that the server runs; options.discoveryTimeout" in str(raised.value)
+    assert "check options.command, and that the server runs; options.discoveryTimeout" in str(
+        raised.value
+    )
     await tools.kind.close()
     del tools, raised
     gc.collect()  # A pipe that is still open warns, which fails the test.
@@ -201,7 +247,10 @@ async def test_a_server_that_does_not_come_up(options: dict[str, Any], why: str)
 
 async def test_what_a_server_says_is_bounded_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "perdure.tools.mcp")
-    code = "import sys; sys.stderr.write(('x' * 9000 + '\\n') * 1000); sys.stderr.flush(); sys.stdin.read()"
+    code = (
+        "import sys; sys.stderr.write(('x' * 9000 + '\\n') * 1000); sys.stderr.flush(); "
+        "sys.stdin.read()"
+    )
     tools = Tools(on_stdio(options={"args": ["-c", code]}))
     asking = asyncio.create_task(tools.ask())
 

@@ -1,4 +1,6 @@
-"""MCP servers that have started other processes: those neither keep a call waiting nor outlive the connection."""
+"""MCP servers that have started other processes: those neither keep a call waiting nor outlive the
+connection.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ from tests.support.waiting import wait_for
 
 from .test_stdio import old
 
-HOLDS = "import subprocess; other = subprocess.Popen(['sleep', '600']{}); open({!r}, 'w').write(str(other.pid)); {}"
+HOLDS = (
+    "import subprocess; other = subprocess.Popen(['sleep', '600']{}); open({!r}, "
+    "'w').write(str(other.pid)); {}"
+)
 
 
 def helper(tmp_path: Path, redirected: str, then: str) -> tuple[str, Path]:
@@ -28,7 +33,9 @@ async def gone(note: Path) -> None:
 
 
 async def test_a_server_that_dies_while_another_process_holds_its_output(tmp_path: Path) -> None:
-    """The output never ends, and the server answers no more: each call would wait until its time is over."""
+    """The output never ends, and the server answers no more: each call would wait until its time is
+    over.
+    """
     code, note = helper(tmp_path, "", "os._exit(3)")
     tools = await Tools(old(tmp_path, code)).ask()
     for _ in range(2):
@@ -40,7 +47,9 @@ async def test_a_server_that_dies_while_another_process_holds_its_output(tmp_pat
 
 
 @pytest.mark.parametrize("redirected", ["", ", stdin=-3, stdout=-3, stderr=-3"])
-async def test_what_a_server_leaves_behind_ends_with_the_connection(tmp_path: Path, redirected: str) -> None:
+async def test_what_a_server_leaves_behind_ends_with_the_connection(
+    tmp_path: Path, redirected: str
+) -> None:
     code, note = helper(tmp_path, redirected, "pass")
     tools = await Tools(old(tmp_path, code)).ask()
     assert (await tools.call("hello")).status == "success"

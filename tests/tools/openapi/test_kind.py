@@ -17,9 +17,13 @@ from tests.support.openapi_specs import executed, one, tool_of
 from tests.support.raw_server import RawServer, ok
 
 
-async def answered(kind: OpenApiKind, ours: RawServer, answer: bytes, method: str = "get") -> ToolResult:
+async def answered(
+    kind: OpenApiKind, ours: RawServer, answer: bytes, method: str = "get"
+) -> ToolResult:
     ours.answers["/x"] = answer
-    return await executed(kind, tool_of(one("/x", method), Connection(endpoint=ours.url)), "call", {})
+    return await executed(
+        kind, tool_of(one("/x", method), Connection(endpoint=ours.url)), "call", {}
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,7 +48,8 @@ async def test_texts(kind: OpenApiKind, ours: RawServer, answer: bytes, text: st
 
 
 @pytest.mark.parametrize(
-    ("media", "part"), [("image/png", ImagePart), ("audio/mpeg", AudioPart), ("application/zip", FilePart)]
+    ("media", "part"),
+    [("image/png", ImagePart), ("audio/mpeg", AudioPart), ("application/zip", FilePart)],
 )
 async def test_media(kind: OpenApiKind, ours: RawServer, media: str, part: type) -> None:
     [found] = (await answered(kind, ours, ok(b"\0\1\2", media=media))).parts
@@ -55,9 +60,17 @@ async def test_media(kind: OpenApiKind, ours: RawServer, media: str, part: type)
 @pytest.mark.parametrize(
     ("answer", "kind_of_error", "text"),
     [
-        (ok(b'{"detail":"no"}', status="404 Not Found"), "http_404", 'GET /x answered 404 Not Found: {"detail":"no"}'),
+        (
+            ok(b'{"detail":"no"}', status="404 Not Found"),
+            "http_404",
+            'GET /x answered 404 Not Found: {"detail":"no"}',
+        ),
         (ok(b"", status="500 Oh"), "http_500", "GET /x answered 500 Oh"),
-        (ok(b"\0" * 9, media="image/png", status="418 T"), "http_418", "GET /x answered 418 T: (9 bytes of image/png)"),
+        (
+            ok(b"\0" * 9, media="image/png", status="418 T"),
+            "http_418",
+            "GET /x answered 418 T: (9 bytes of image/png)",
+        ),
         (ok(b"", status="304 Not Modified"), "http_304", "GET /x answered 304 Not Modified"),
         (ok(b"<html>"), "nonsense", "GET /x gave an answer that is not JSON: <html>"),
         (ok(b"[" * 5000), "nonsense", "GET /x gave an answer that is not JSON: [["),
@@ -72,21 +85,37 @@ async def test_media(kind: OpenApiKind, ours: RawServer, media: str, part: type)
             "nonsense",
             "GET /x: the answer is packed, and cut off",
         ),
-        (ok(b"x", "Content-Encoding: zstd"), "nonsense", "GET /x: the answer is packed in 'zstd', which was not asked"),
+        (
+            ok(b"x", "Content-Encoding: zstd"),
+            "nonsense",
+            "GET /x: the answer is packed in 'zstd', which was not asked",
+        ),
         (b"SSH-2.0-OpenSSH\r\n\r\n", "connection", "GET /x: the connection to OURS failed: "),
         (b"", "connection", "GET /x: the connection to OURS failed: "),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", "connection", "GET /x: the connection to OURS failed: "),
-        (b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n" + b"A: " + b"x" * 200_000, "connection", "GET /x: the c"),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx",
+            "connection",
+            "GET /x: the connection to OURS failed: ",
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n" + b"A: " + b"x" * 200_000,
+            "connection",
+            "GET /x: the c",
+        ),
     ],
 )
-async def test_failures(kind: OpenApiKind, ours: RawServer, answer: bytes, kind_of_error: str, text: str) -> None:
+async def test_failures(
+    kind: OpenApiKind, ours: RawServer, answer: bytes, kind_of_error: str, text: str
+) -> None:
     result = await answered(kind, ours, answer)
     assert (result.status, result.error_kind) == ("error", kind_of_error)
     assert result.text.startswith(f"Error: Tool 'call' failed: {text.replace('OURS', ours.url)}")
     assert result.outcome_unknown == (kind_of_error not in ("http_404", "http_418"))
 
 
-async def test_a_lost_answer_to_what_may_have_taken_effect(kind: OpenApiKind, ours: RawServer) -> None:
+async def test_a_lost_answer_to_what_may_have_taken_effect(
+    kind: OpenApiKind, ours: RawServer
+) -> None:
     result = await answered(kind, ours, b"", "post")
     assert result.outcome_unknown
     assert len(ours.requests) == 1
@@ -110,7 +139,9 @@ async def test_a_bomb_is_not_unpacked(kind: OpenApiKind, ours: RawServer) -> Non
     assert len(result.text) < MAX_READ_BYTES + 200
 
 
-async def test_what_is_packed_around_nothing_is_not_read_without_end(kind: OpenApiKind, ours: RawServer) -> None:
+async def test_what_is_packed_around_nothing_is_not_read_without_end(
+    kind: OpenApiKind, ours: RawServer
+) -> None:
     nothing = gzip.compress(b"") * ((MAX_READ_BYTES + 2 * PACKING_BYTES) // 20)
     result = await answered(kind, ours, ok(nothing, "Content-Encoding: gzip"))
     assert result.error_kind == "nonsense"
@@ -120,11 +151,14 @@ async def test_what_is_packed_around_nothing_is_not_read_without_end(kind: OpenA
 async def test_a_server_that_sends_keys_back(kind: OpenApiKind, ours: RawServer) -> None:
     components = {"securitySchemes": {"k": {"type": "http", "scheme": "basic"}}}
     document = one("/x", components=components, security=[{"k": []}])
-    connection = Connection.model_validate({"kind": "key", "endpoint": ours.url, "apiKey": "zoe:password-1"})
+    connection = Connection.model_validate(
+        {"kind": "key", "endpoint": ours.url, "apiKey": "zoe:password-1"}
+    )
     encoded = base64.b64encode(b"zoe:password-1").decode()
     for status in ("200 OK", "403 No"):
         ours.answers["/x"] = ok(
-            json.dumps({"sent": f"Basic {encoded}", "key": "zoe:password-1"}).encode(), status=status
+            json.dumps({"sent": f"Basic {encoded}", "key": "zoe:password-1"}).encode(),
+            status=status,
         )
         result = await executed(kind, tool_of(document, connection), "call", {})
         assert f"Authorization: Basic {encoded}" in ours.requests[-1]

@@ -21,7 +21,11 @@ from perdure.tools.validation import schema_problems
 from tests.support.openapi_specs import offer, one, request, spec
 from tests.support.raw_server import RawServer, ok
 
-OBJECT = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "required": ["a"]}
+OBJECT = {
+    "type": "object",
+    "properties": {"a": {"type": "string"}, "b": {"type": "integer"}},
+    "required": ["a"],
+}
 
 
 def schema(name: str) -> dict[str, str]:
@@ -32,14 +36,29 @@ def parameters(document: dict[str, Any]) -> dict[str, Any]:
     return offer(document)[0].parameters
 
 
-def body(schema: Any, media: str = "application/json", required: bool = True, **more: Any) -> dict[str, Any]:
+def body(
+    schema: Any, media: str = "application/json", required: bool = True, **more: Any
+) -> dict[str, Any]:
     return {"required": required, "content": {media: {"schema": schema, **more}}}
 
 
 def test_path_level_parameters_and_those_of_the_operation() -> None:
-    shared = [{"name": "a", "in": "query", "schema": {"type": "string"}}, {"name": "b", "in": "query"}]
-    own = [{"name": "a", "in": "query", "required": True, "description": "Own.", "schema": {"type": "integer"}}]
-    document = spec({"/x": {"parameters": shared, "get": {"operationId": "call", "parameters": own}}})
+    shared = [
+        {"name": "a", "in": "query", "schema": {"type": "string"}},
+        {"name": "b", "in": "query"},
+    ]
+    own = [
+        {
+            "name": "a",
+            "in": "query",
+            "required": True,
+            "description": "Own.",
+            "schema": {"type": "integer"},
+        }
+    ]
+    document = spec(
+        {"/x": {"parameters": shared, "get": {"operationId": "call", "parameters": own}}}
+    )
     assert parameters(document) == {
         "type": "object",
         "properties": {"a": {"type": "integer", "description": "Own."}, "b": {}},
@@ -48,20 +67,38 @@ def test_path_level_parameters_and_those_of_the_operation() -> None:
 
 
 def test_the_fragment_of_a_path_tells_operations_apart_and_is_not_sent() -> None:
-    path = {"parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}]}
-    document = spec({"/files/{id}": {**path, "get": {}}, "/files/{id}#add_{link}": {**path, "get": {}}})
+    path = {
+        "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}]
+    }
+    document = spec(
+        {"/files/{id}": {**path, "get": {}}, "/files/{id}#add_{link}": {**path, "get": {}}}
+    )
     plain, linked = offer(document)
     assert (plain.name, linked.name) == ("GET_files_id", "GET_files_id_add__link")
-    assert [each.name for each in offer(document, operations=["GET /files/{id}#add_{link}"])] == [linked.name]
+    assert [each.name for each in offer(document, operations=["GET /files/{id}#add_{link}"])] == [
+        linked.name
+    ]
     document["paths"].pop("/files/{id}")
     assert request(document, {"id": "7#8"}).url.endswith("/v1/files/7%238")
 
 
 def test_one_name_in_several_places() -> None:
-    declared = [{"name": "id", "in": place, "schema": {}} for place in ("cookie", "header", "query", "path")]
-    document = one("/{id}", "post", parameters=declared, requestBody=body({"properties": {"id": {}}}))
-    assert list(parameters(document)["properties"]) == ["id", "query_id", "header_id", "cookie_id", "body"]
-    sent = request(document, {"id": 1, "query_id": 2, "header_id": 3, "cookie_id": 4, "body": {"id": 5}})
+    declared = [
+        {"name": "id", "in": place, "schema": {}} for place in ("cookie", "header", "query", "path")
+    ]
+    document = one(
+        "/{id}", "post", parameters=declared, requestBody=body({"properties": {"id": {}}})
+    )
+    assert list(parameters(document)["properties"]) == [
+        "id",
+        "query_id",
+        "header_id",
+        "cookie_id",
+        "body",
+    ]
+    sent = request(
+        document, {"id": 1, "query_id": 2, "header_id": 3, "cookie_id": 4, "body": {"id": 5}}
+    )
     assert sent.url.endswith("/1?id=2")
     assert dict(sent.headers)["id"] == b"3"
     assert dict(sent.headers)["Cookie"] == b"id=4"
@@ -78,7 +115,11 @@ def test_one_name_in_several_places() -> None:
         (body({**OBJECT, "additionalProperties": True}), ["body"], False),
         (body({"type": ["object", "null"], "properties": {"a": {}}}), ["body"], False),
         (body({"properties": {"a b": {}}}), ["body"], False),
-        (body({"allOf": [OBJECT, {"properties": {"c": {}}}], "properties": {"d": {}}}), ["d", "a", "b", "c"], True),
+        (
+            body({"allOf": [OBJECT, {"properties": {"c": {}}}], "properties": {"d": {}}}),
+            ["d", "a", "b", "c"],
+            True,
+        ),
         (body({"allOf": [OBJECT, {"allOf": [{"properties": {"c": {}}}]}]}), ["a", "b", "c"], True),
         (body({"allOf": [OBJECT, {"properties": {"a": {}}}]}), ["body"], False),
         (body({"allOf": [OBJECT, {"anyOf": [{}]}]}), ["body"], False),
@@ -134,7 +175,10 @@ def test_an_optional_body_is_whole_or_absent() -> None:
             body(
                 {"properties": {"a": {}, "b": {}}},
                 "application/x-www-form-urlencoded",
-                encoding={"a": {"style": "deepObject"}, "b": {"style": "pipeDelimited", "explode": False}},
+                encoding={
+                    "a": {"style": "deepObject"},
+                    "b": {"style": "pipeDelimited", "explode": False},
+                },
             ),
             {"a": {"x": 1}, "b": [1, 2]},
             "application/x-www-form-urlencoded",
@@ -142,18 +186,32 @@ def test_an_optional_body_is_whole_or_absent() -> None:
         ),
     ],
 )
-def test_bodies(declared: Any, given: dict[str, Any], media: str | None, sent: bytes | None) -> None:
+def test_bodies(
+    declared: Any, given: dict[str, Any], media: str | None, sent: bytes | None
+) -> None:
     content = request(one("/x", "post", requestBody=declared), given).content
     assert (content.media, content.data) == (media, sent)
 
 
 def test_the_kind_of_body_that_is_preferred() -> None:
-    content = {"text/plain": {}, "multipart/form-data": {}, "application/vnd.x+json": {}, "application/json": {}}
+    content = {
+        "text/plain": {},
+        "multipart/form-data": {},
+        "application/vnd.x+json": {},
+        "application/json": {},
+    }
     chosen = []
     while content:
-        chosen.append(offer(one("/x", "post", requestBody={"content": content}))[0].details["body"]["media"])
+        chosen.append(
+            offer(one("/x", "post", requestBody={"content": content}))[0].details["body"]["media"]
+        )
         del content[chosen[-1]]
-    assert chosen == ["application/json", "application/vnd.x+json", "multipart/form-data", "text/plain"]
+    assert chosen == [
+        "application/json",
+        "application/vnd.x+json",
+        "multipart/form-data",
+        "text/plain",
+    ]
 
 
 def test_schemas_of_3_0_become_today_s() -> None:
@@ -169,13 +227,18 @@ def test_schemas_of_3_0_become_today_s() -> None:
         },
         "required": ["n", "id"],
     }
-    components = {"schemas": {"R": {"type": "number", "maximum": 5, "exclusiveMaximum": False, "x-own": 1}}}
+    components = {
+        "schemas": {"R": {"type": "number", "maximum": 5, "exclusiveMaximum": False, "x-own": 1}}
+    }
     found = parameters(one("/x", "post", "3.0.3", requestBody=body(old), components=components))
     assert found["properties"] == {
         "n": {"type": ["integer", "null"], "exclusiveMinimum": 1},
         "e": {"type": ["string", "null"], "enum": ["x", None]},
         "r": {"$ref": "#/$defs/R", "description": "Beside a reference."},
-        "o": {"anyOf": [{"allOf": [{"$ref": "#/$defs/R"}]}, {"type": "null"}], "description": "Or nothing."},
+        "o": {
+            "anyOf": [{"allOf": [{"$ref": "#/$defs/R"}]}, {"type": "null"}],
+            "description": "Or nothing.",
+        },
         "p": {"type": "string", "description": "Plus. (Matches the regular expression ^(a+)+$)"},
     }
     assert found["$defs"] == {"R": {"type": "number", "maximum": 5}}
@@ -202,7 +265,11 @@ def test_references() -> None:
         "requestBodies": {"R": body({"type": "object", "properties": {"node": schema("Node")}})},
     }
     document = one(
-        "/x", "post", parameters=declared, requestBody={"$ref": "#/components/requestBodies/R"}, components=components
+        "/x",
+        "post",
+        parameters=declared,
+        requestBody={"$ref": "#/components/requestBodies/R"},
+        components=components,
     )
     found = parameters(document)
     assert list(found["properties"]) == ["p", "node"]
@@ -227,12 +294,23 @@ def test_a_bomb_of_references_stays_small() -> None:
 
 def test_of_a_large_schema_the_nearest_parts_are_told() -> None:
     text = {"type": "string", "description": "x" * 200}
-    schemas = {f"S{n}": {"properties": {f"p{n}": text, "next": schema(f"S{(n + 1) % 900}")}} for n in range(900)}
-    found = parameters(one("/x", "post", requestBody=body(schema("S0")), components={"schemas": schemas}))
+    schemas = {
+        f"S{n}": {"properties": {f"p{n}": text, "next": schema(f"S{(n + 1) % 900}")}}
+        for n in range(900)
+    }
+    found = parameters(
+        one("/x", "post", requestBody=body(schema("S0")), components={"schemas": schemas})
+    )
     assert 30_000 < len(json.dumps(found)) < 48_000
     assert list(found["properties"]) == ["p0", "next"]
     assert found["$defs"]["S1"]["properties"]["p1"] == text
-    assert sum("left out" in str(each.get("properties", {}).get("next")) for each in found["$defs"].values()) == 1
+    assert (
+        sum(
+            "left out" in str(each.get("properties", {}).get("next"))
+            for each in found["$defs"].values()
+        )
+        == 1
+    )
     assert Draft202012Validator(found).is_valid({"p0": "", "next": {"next": {}}})
 
 
@@ -244,13 +322,19 @@ def test_of_a_large_schema_the_nearest_parts_are_told() -> None:
         ([], r"the document must be an object, got \[\]"),
         (one("/x", parameters=[{"$ref": "#/nowhere"}]), "GET /x: `.ref: #/nowhere` leads nowhere"),
         (one("/x", parameters=5), "GET /x: parameters must be a list, got 5"),
-        (one("/x", parameters=[{"name": "a", "in": "query", "style": "x"}]), "has style 'x'. Expected one of form, sp"),
+        (
+            one("/x", parameters=[{"name": "a", "in": "query", "style": "x"}]),
+            "has style 'x'. Expected one of form, sp",
+        ),
         (
             one("/x", parameters=[{"name": "a", "in": "query", "schema": {"type": "strin"}}]),
             "wrong at 'properties/a/type'",
         ),
         (one("/x", "post", requestBody={}), "the request body has no content"),
-        (one("/x", "post", requestBody=body({"enum": ["x" * 60_000]})), "bytes: at most 49,152 work"),
+        (
+            one("/x", "post", requestBody=body({"enum": ["x" * 60_000]})),
+            "bytes: at most 49,152 work",
+        ),
         (spec({}), "no operation is left to offer, of 0"),
         (
             spec({f"/{n}": {"get": {}} for n in range(65)}),
@@ -272,7 +356,10 @@ def test_an_operation_that_can_t_be_offered_says_how_to_do_without_it() -> None:
 
 MANY = spec(
     {
-        "/pets": {"get": {"operationId": "list pets!", "tags": ["pets"]}, "post": {"tags": ["pets", "write"]}},
+        "/pets": {
+            "get": {"operationId": "list pets!", "tags": ["pets"]},
+            "post": {"tags": ["pets", "write"]},
+        },
         "/pets/{id}": {"parameters": [{"name": "id", "in": "path"}], "delete": {"tags": ["write"]}},
         "/a": {"get": {"operationId": "same"}},
         "/b": {"get": {"operationId": "same"}},
@@ -296,16 +383,22 @@ def test_the_filter(options: Any, names: list[str]) -> None:
 
 def test_what_may_be_repeated() -> None:
     methods = {
-        method: {"operationId": method} for method in ("get", "put", "post", "delete", "options", "head", "patch")
+        method: {"operationId": method}
+        for method in ("get", "put", "post", "delete", "options", "head", "patch")
     }
     found = {each.name: each.idempotent for each in offer(spec({"/x": methods}))}
     assert [name for name, is_idempotent in found.items() if not is_idempotent] == ["post", "patch"]
 
 
 def test_the_header_of_the_idempotency_key() -> None:
-    document = one("/x", "post", parameters=[{"name": "Idempotency-Key", "in": "header", "required": True}])
+    document = one(
+        "/x", "post", parameters=[{"name": "Idempotency-Key", "in": "header", "required": True}]
+    )
     assert parameters(document) == {"type": "object", "properties": {}}
-    assert dict(request(document, {}, key="run/1/call_1").headers)["Idempotency-Key"] == b"run/1/call_1"
+    assert (
+        dict(request(document, {}, key="run/1/call_1").headers)["Idempotency-Key"]
+        == b"run/1/call_1"
+    )
     assert "Idempotency-Key" not in dict(request(one("/x", "post"), {}, key="run").headers)
 
 
@@ -329,12 +422,17 @@ def test_specifications_in_several_files(tmp_path: Path) -> None:
         "  /x: {$ref: 'parts/paths.yaml#/x'}\n  /y: {get: {parameters: [{$ref: 'gone.yaml'}]}}\n"
     )
     (tmp_path / "parts" / "paths.yaml").write_text(
-        "x: {get: {operationId: call, parameters: [{name: a, in: query, schema: {$ref: '../types.json#/T'}}]}}\n"
+        "x: {get: {operationId: call, parameters: [{name: a, in: query, schema: {$ref: "
+        "'../types.json#/T'}}]}}\n"
     )
-    (tmp_path / "types.json").write_text('{"T": {"items": {"$ref": "#/U"}}, "U": {"type": "string"}}')
+    (tmp_path / "types.json").write_text(
+        '{"T": {"items": {"$ref": "#/U"}}, "U": {"type": "string"}}'
+    )
     found = offerings_in_file("api.yaml", tmp_path, {"operations": ["call"]})
     assert found[0].parameters["properties"] == {"a": {"items": {"type": "string"}}}
-    with pytest.raises(SpecificationError, match=r"GET /y: .* can't be followed: there is no file '.*gone.yaml'"):
+    with pytest.raises(
+        SpecificationError, match=r"GET /y: .* can't be followed: there is no file '.*gone.yaml'"
+    ):
         offerings_in_file("api.yaml", tmp_path, {})
     assert mistakes_in_file("api.yaml", tmp_path) == ["the document: 'info' is a required property"]
 
@@ -371,7 +469,11 @@ async def test_documents_that_are_too_large_together(ours: RawServer, tmp_path: 
         (tmp_path / f"{number}.json").write_bytes(text)
     wanted = {"content": {"application/json": {"schema": {"properties": schemas}}}}
     paths = {"/x": {"post": {"operationId": "call", "requestBody": wanted}}}
-    document = {"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "servers": [{"url": ours.url}]}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "t", "version": "1"},
+        "servers": [{"url": ours.url}],
+    }
     whole = json.dumps({**document, "paths": paths}).encode()
     ours.answers["/spec.json"] = ok(whole)
     (tmp_path / "spec.json").write_bytes(whole)
@@ -379,12 +481,16 @@ async def test_documents_that_are_too_large_together(ours: RawServer, tmp_path: 
     with pytest.raises(SpecificationError, match=problem):
         offerings_in_file("spec.json", tmp_path, {"operations": ["call"]})
     with pytest.raises(SpecificationError, match=problem):
-        await offerings_at(f"{ours.url}/spec.json", {"operations": ["call"]}, http, RequestCredentials())
+        await offerings_at(
+            f"{ours.url}/spec.json", {"operations": ["call"]}, http, RequestCredentials()
+        )
     await http.close()
 
 
 def test_nonsense_in_any_place_is_a_problem_that_is_told() -> None:
-    """Any value of a specification replaced by any other one leads to functions, or to an error of the one type."""
+    """Any value of a specification replaced by any other one leads to functions, or to an error of
+    the one type.
+    """
     chance = random.Random(7)
     components = {
         "schemas": {"S": {"type": "object", "properties": {"s": schema("S")}, "required": ["s"]}},
@@ -421,7 +527,13 @@ def test_nonsense_in_any_place_is_a_problem_that_is_told() -> None:
 
 
 def _places(value: Any, place: tuple[Any, ...] = ()) -> Any:
-    steps = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    steps = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for step, child in steps:
         yield (*place, step)
         yield from _places(child, (*place, step))

@@ -1,4 +1,6 @@
-"""Values of parameters are written as the specification's table of styles says, and as FastAPI reads them."""
+"""Values of parameters are written as the specification's table of styles says, and as FastAPI
+reads them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,12 @@ import pytest
 from perdure.tools.openapi.request import label, matrix, query_pairs, simple_text
 from tests.support.openapi_specs import BASE, one, request
 
-EMPTY, STRING, ARRAY, OBJECT = "", "blue", ["blue", "black", "brown"], {"R": 100, "G": 200, "B": 150}
+EMPTY, STRING, ARRAY, OBJECT = (
+    "",
+    "blue",
+    ["blue", "black", "brown"],
+    {"R": 100, "G": 200, "B": 150},
+)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +134,13 @@ def test_headers_and_cookies_are_written_as_they_are() -> None:
         {"name": "one", "in": "cookie", "schema": {}},
         {"name": "many", "in": "cookie", "explode": False, "schema": {}},
     ]
-    given = {"X-List": [1, 2], "X-Map": {"a": 1, "b": "c d"}, "X-Name": "Zoë, x", "one": "a;b", "many": ["x", "y"]}
+    given = {
+        "X-List": [1, 2],
+        "X-Map": {"a": 1, "b": "c d"},
+        "X-Name": "Zoë, x",
+        "one": "a;b",
+        "many": ["x", "y"],
+    }
     headers = dict(request(one("/a", parameters=declared), given).headers)
     assert headers["X-List"] == b"1,2"
     assert headers["X-Map"] == b"a=1,b=c d"
@@ -136,7 +149,11 @@ def test_headers_and_cookies_are_written_as_they_are() -> None:
 
 
 def test_an_absent_argument_is_not_sent() -> None:
-    declared = [{"name": "a", "in": "query"}, {"name": "b", "in": "header"}, {"name": "c", "in": "cookie"}]
+    declared = [
+        {"name": "a", "in": "query"},
+        {"name": "b", "in": "header"},
+        {"name": "c", "in": "cookie"},
+    ]
     sent = request(one("/a", parameters=declared), {"a": None})
     assert sent.url == f"{BASE}/a"
     assert dict(sent.headers).keys() == {"Accept"}

@@ -51,7 +51,12 @@ def key(**more: Any) -> Connection:
             "",
         ),
         ([{"tls": []}, {"digest": []}, {"query": []}], key(), {}, "?k=key%201"),
-        ([{"header": [], "query": []}], key(apiKey=None, keys={"header": "a", "query": "b"}), {"X-Key": b"a"}, "?k=b"),
+        (
+            [{"header": [], "query": []}],
+            key(apiKey=None, keys={"header": "a", "query": "b"}),
+            {"X-Key": b"a"},
+            "?k=b",
+        ),
         ([{"header": [], "query": []}], key(keys={"header": "a"}), {"X-Key": b"a"}, "?k=key%201"),
         ([{"header": [], "query": []}, {"bearer": []}], key(), BEARER, ""),
         ([{}, {"header": []}], key(), {"X-Key": b"key 1"}, ""),
@@ -61,7 +66,9 @@ def key(**more: Any) -> Connection:
         ([{"header": []}], None, {}, ""),
     ],
 )
-def test_how_a_key_is_sent(security: Any, connection: Connection | None, headers: dict[str, bytes], query: str) -> None:
+def test_how_a_key_is_sent(
+    security: Any, connection: Connection | None, headers: dict[str, bytes], query: str
+) -> None:
     document = one("/x", security=security, components={"securitySchemes": SCHEMES})
     sent = request(document, {}, connection=connection)
     assert {name: value for name, value in sent.headers if name != "Accept"} == headers
@@ -69,29 +76,42 @@ def test_how_a_key_is_sent(security: Any, connection: Connection | None, headers
 
 
 def test_a_specification_that_does_not_speak_of_keys() -> None:
-    assert dict(request(one("/x"), {}, connection=key()).headers)["Authorization"] == b"Bearer key 1"
+    assert (
+        dict(request(one("/x"), {}, connection=key()).headers)["Authorization"] == b"Bearer key 1"
+    )
     components = {"securitySchemes": {"header": SCHEMES["header"]}}
-    assert dict(request(one("/x", components=components), {}, connection=key()).headers)["X-Key"] == b"key 1"
+    assert (
+        dict(request(one("/x", components=components), {}, connection=key()).headers)["X-Key"]
+        == b"key 1"
+    )
 
 
 @pytest.mark.parametrize(
     ("security", "problem"),
     [
-        ([{"tls": []}], r"GET /x needs tls \(unknown\), for which the tool's connection has no key"),
+        (
+            [{"tls": []}],
+            r"GET /x needs tls \(unknown\), for which the tool's connection has no key",
+        ),
         ([{"header": [], "query": []}], r"needs header \(apiKey\) and query \(apiKey\)"),
         ([{"gone": []}], r"needs gone \(unknown\)"),
     ],
 )
 def test_keys_that_do_not_fit(security: Any, problem: str) -> None:
     with pytest.raises(SpecificationError, match=problem):
-        request(one("/x", security=security, components={"securitySchemes": SCHEMES}), {}, connection=key())
+        request(
+            one("/x", security=security, components={"securitySchemes": SCHEMES}),
+            {},
+            connection=key(),
+        )
 
 
 async def test_a_key_with_a_line_end(kind: OpenApiKind, ours: RawServer) -> None:
     tool = tool_of(one("/x"), key(apiKey="a\r\nHost: evil", endpoint=ours.url))
     result = await executed(kind, tool, "call", {})
     assert result.text == (
-        "Error: Tool 'call' failed: a key of the tool's connection has a line end or another control character"
+        "Error: Tool 'call' failed: a key of the tool's connection has a line end or another "
+        "control character"
     )
     assert ours.requests == []
 
@@ -116,7 +136,10 @@ async def test_tokens_by_client_credentials(kind: OpenApiKind, ours: RawServer) 
     assert "grant_type=client_credentials&scope=a+b" in ours.requests[0]
     assert "Authorization: Basic aWQ6c2VjcmV0LTAxMjM=" in ours.requests[0]
     assert "Authorization: Bearer token-1" in ours.requests[1]
-    ours.answers |= {"/x": ok(b'"token-1 is out"', status="401 No"), "/token": ok(b'{"access_token": "token-2"}')}
+    ours.answers |= {
+        "/x": ok(b'"token-1 is out"', status="401 No"),
+        "/token": ok(b'{"access_token": "token-2"}'),
+    }
     assert "[REDACTED] is out" in (await executed(kind, tool, "call", {})).text
     ours.answers["/x"] = ok(b"{}")
     await executed(kind, tool, "call", {})
@@ -126,7 +149,11 @@ async def test_tokens_by_client_credentials(kind: OpenApiKind, ours: RawServer) 
 @pytest.mark.parametrize(
     ("answer", "more", "text"),
     [
-        (ok(b'{"error":"invalid_client"}', status="401 No"), {}, "the token server OURS answered 401: invalid_client"),
+        (
+            ok(b'{"error":"invalid_client"}', status="401 No"),
+            {},
+            "the token server OURS answered 401: invalid_client",
+        ),
         (ok(b"<html>"), {}, "the token server OURS answered 200: no access_token in it"),
         (
             ok(b'{"error": "no: Basic aWQ6c2VjcmV0LTAxMjM= (secret-0123)"}', status="400 No"),
@@ -134,8 +161,16 @@ async def test_tokens_by_client_credentials(kind: OpenApiKind, ours: RawServer) 
             "OURS answered 400: no: Basic [REDACTED] ([REDACTED])",
         ),
         (b"", {}, "the connection to OURS failed"),
-        (ok(b"{}"), {"clientSecret": None}, "the tool's connection of kind oauth needs `clientSecret`"),
-        (ok(b"{}"), {"tokenUrl": "file:///x"}, "connection.tokenUrl can't be called: expected a URL that begins with"),
+        (
+            ok(b"{}"),
+            {"clientSecret": None},
+            "the tool's connection of kind oauth needs `clientSecret`",
+        ),
+        (
+            ok(b"{}"),
+            {"tokenUrl": "file:///x"},
+            "connection.tokenUrl can't be called: expected a URL that begins with",
+        ),
     ],
 )
 async def test_tokens_that_can_t_be_had(
@@ -151,13 +186,17 @@ async def test_tokens_that_can_t_be_had(
 @pytest.mark.parametrize("name", ["apiKey", "password", "keys"])
 def test_a_literal_key_is_not_recorded(name: str) -> None:
     connection = {name: {"header": "my-key"} if name == "keys" else "my-key"}
-    agent = Agent.model_validate({"tools": [{"name": "a", "kind": "openapi", "connection": connection}]})
+    agent = Agent.model_validate(
+        {"tools": [{"name": "a", "kind": "openapi", "connection": connection}]}
+    )
     with pytest.raises(ConfigurationError, match=r"tools\[0\].connection.*is a secret itself"):
         portable(agent)
 
 
 async def test_connections_of_the_worker(ours: RawServer) -> None:
-    kind = OpenApiKind(connections={"shop": {"kind": "key", "endpoint": ours.url, "apiKey": "shop-key"}})
+    kind = OpenApiKind(
+        connections={"shop": {"kind": "key", "endpoint": ours.url, "apiKey": "shop-key"}}
+    )
     tool = tool_of(one("/x"), Connection(kind="reference", name="shop"))
     assert (await executed(kind, tool, "call", {})).text == '{"ok":true}'
     assert "Authorization: Bearer shop-key" in ours.requests[0]
@@ -178,11 +217,17 @@ async def test_the_key_for_the_specification_itself(kind: OpenApiKind, ours: Raw
     [
         "{}",
         "[" * 100_000,
-        '{"operations": [{"name": "g", "description": "d", "parameters": ' + '{"a":' * 500 + "1" + "}" * 500 + "}]}",
+        '{"operations": [{"name": "g", "description": "d", "parameters": '
+        + '{"a":' * 500
+        + "1"
+        + "}" * 500
+        + "}]}",
     ],
     ids=["empty", "no end", "deep"],
 )
-async def test_a_recorded_text_that_perdure_has_not_written(kind: OpenApiKind, recorded: str) -> None:
+async def test_a_recorded_text_that_perdure_has_not_written(
+    kind: OpenApiKind, recorded: str
+) -> None:
     tool = OpenApiTool(name="a", specification="https://a.example/s", recorded=recorded)
     with pytest.raises(ToolOfferError, match="its field `recorded` was not written by perdure"):
         await offered(kind, tool)

@@ -1,4 +1,6 @@
-"""Nothing leads a call, or the reading of a specification, to a server or a file that nobody has named."""
+"""Nothing leads a call, or the reading of a specification, to a server or a file that nobody has
+named.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ REDIRECTS = [
     "/again",
 ]
 ARGUMENTS: list[tuple[str, list[dict[str, Any]], dict[str, Any], str]] = [
-    # path, parameters, arguments; what the server is asked for, or the beginning of what the model is told
+    # path, parameters, arguments; what the server is asked for, or the beginning of what the model
+    # is told
     ("/a/{v}", PATH, {"v": f"//{THEIRS}/x"}, f"GET /a/%2F%2F{THEIRS}%2Fx "),
     ("/{v}", PATH, {"v": f"@{THEIRS}/"}, f"GET /%40{THEIRS}%2F "),
     ("/a/{v}/b", PATH, {"v": "../../admin"}, "a part of it must not be '.' or '..'"),
@@ -54,23 +57,43 @@ ARGUMENTS: list[tuple[str, list[dict[str, Any]], dict[str, Any], str]] = [
     ("/a/{v}", PATH, {"v": ["..", "x"]}, "GET /a/..,x "),
     ("/a/{v}", PATH, {"v": ""}, "'v' is a part of the path and must not be empty"),
     ("/a/{v}", PATH, {"v": "x?admin=1#y"}, "GET /a/x%3Fadmin%3D1%23y "),
-    ("/a/{v}", PATH, {"v": "x HTTP/1.1\r\nHost: evil"}, "GET /a/x%20HTTP%2F1.1%0D%0AHost%3A%20evil "),
+    (
+        "/a/{v}",
+        PATH,
+        {"v": "x HTTP/1.1\r\nHost: evil"},
+        "GET /a/x%20HTTP%2F1.1%0D%0AHost%3A%20evil ",
+    ),
     ("/a", [{"name": "v", "in": "query"}], {"v": "1&admin=true"}, "GET /a?v=1%26admin%3Dtrue "),
-    ("/a", [{"name": "v", "in": "query", "style": "deepObject"}], {"v": {"]&b": "\n"}}, "GET /a?v%5B%5D%26b%5D=%0A "),
+    (
+        "/a",
+        [{"name": "v", "in": "query", "style": "deepObject"}],
+        {"v": {"]&b": "\n"}},
+        "GET /a?v%5B%5D%26b%5D=%0A ",
+    ),
     ("/a", [{"name": "v", "in": "query"}], {"v": {"admin&x": 1}}, "GET /a?admin%26x=1 "),
     ("/a", [{"name": "v", "in": "header"}], {"v": "x\r\nHost: evil"}, "must not have line ends"),
     ("/a", [{"name": "v", "in": "header"}], {"v": "x\0"}, "must not have line ends"),
     ("/a", [{"name": "v", "in": "cookie"}], {"v": "1; admin=1\r\n"}, "GET /a "),
     ("/a", [{"name": "Host", "in": "header"}], {"Host": THEIRS}, "GET /a "),
-    ("/a", [{"name": "Transfer-Encoding", "in": "header"}], {"Transfer-Encoding": "chunked"}, "GET /a "),
+    (
+        "/a",
+        [{"name": "Transfer-Encoding", "in": "header"}],
+        {"Transfer-Encoding": "chunked"},
+        "GET /a ",
+    ),
     ("/a", [{"name": "v", "in": "query"}], {"v": "x" * 20_000}, "they make a URL of 20,0"),
 ]
 
 
 @pytest.mark.parametrize("location", REDIRECTS)
-async def test_redirects(kind: OpenApiKind, ours: RawServer, theirs: RawServer, location: str) -> None:
+async def test_redirects(
+    kind: OpenApiKind, ours: RawServer, theirs: RawServer, location: str
+) -> None:
     address = theirs.url.removeprefix("http://")
-    ours.answers = {"/v1/first": redirect("/v1/again"), "/v1/again": redirect(location.replace(THEIRS, address))}
+    ours.answers = {
+        "/v1/first": redirect("/v1/again"),
+        "/v1/again": redirect(location.replace(THEIRS, address)),
+    }
     if location == "/again":
         ours.answers["/v1/again"] = redirect("/v1/again")
     tool = tool_of(one("/first"), Connection(endpoint=f"{ours.url}/v1"))
@@ -82,7 +105,13 @@ async def test_redirects(kind: OpenApiKind, ours: RawServer, theirs: RawServer, 
 
 @pytest.mark.parametrize(("path", "parameters", "arguments", "expected"), ARGUMENTS)
 async def test_arguments(
-    kind: OpenApiKind, ours: RawServer, theirs: RawServer, path: str, parameters: Any, arguments: Any, expected: str
+    kind: OpenApiKind,
+    ours: RawServer,
+    theirs: RawServer,
+    path: str,
+    parameters: Any,
+    arguments: Any,
+    expected: str,
 ) -> None:
     tool = tool_of(one(path, parameters=parameters), Connection(endpoint=ours.url))
     result = await executed(kind, tool, "call", arguments)
@@ -104,7 +133,10 @@ async def test_arguments(
         (one("/a?admin=1"), "can't be called: expected `/`"),
         (one("/a b"), "can't be called: expected `/`"),
         (one("/a/{v}"), "the path has {v}, which no path parameter declares"),
-        (one("/a", parameters=[{"name": "a\r\nb", "in": "header"}]), "has a name that no header can have"),
+        (
+            one("/a", parameters=[{"name": "a\r\nb", "in": "header"}]),
+            "has a name that no header can have",
+        ),
     ],
 )
 def test_paths_of_specifications(document: Any, problem: str) -> None:
@@ -133,9 +165,14 @@ async def test_servers(kind: OpenApiKind, url: str, problem: str) -> None:
 
 def test_server_variables_have_values_of_the_specification() -> None:
     variables = {"region": {"default": "eu", "enum": ["eu", "us"]}, "free": {"default": "x"}}
-    document = one("/a", servers=[{"url": "https://{region}.example.com/{free}", "variables": variables}])
+    document = one(
+        "/a", servers=[{"url": "https://{region}.example.com/{free}", "variables": variables}]
+    )
     assert offer(document)[0].details["server"] == "https://eu.example.com/x"
-    assert offer(document, variables={"region": "us"})[0].details["server"] == "https://us.example.com/x"
+    assert (
+        offer(document, variables={"region": "us"})[0].details["server"]
+        == "https://us.example.com/x"
+    )
     for chosen in ({"region": "evil.example/"}, {"free": "y"}):
         with pytest.raises(SpecificationError, match="Expected one of the specification's"):
             offer(document, variables=chosen)
@@ -150,7 +187,9 @@ async def test_a_remote_specification_does_not_choose_where_the_key_goes(
     document = one("/a", servers=[{"url": theirs.url}])
     ours.answers["/openapi.json"] = ok(json.dumps(document).encode())
     tool = OpenApiTool(name="api", specification=f"{ours.url}/openapi.json", connection=KEY)
-    with pytest.raises(ToolOfferError, match=f"names the server {theirs.url}, and the tool's key is not sent"):
+    with pytest.raises(
+        ToolOfferError, match=f"names the server {theirs.url}, and the tool's key is not sent"
+    ):
         await offered(kind, tool)
     assert "key-0123456789" not in "".join(ours.requests)
     without_key = tool.model_copy(update={"connection": None})
@@ -160,15 +199,24 @@ async def test_a_remote_specification_does_not_choose_where_the_key_goes(
 async def test_a_remote_specification_reads_its_own_server_only(
     kind: OpenApiKind, ours: RawServer, theirs: RawServer, tmp_path: Path
 ) -> None:
-    for reference in (f"{theirs.url}/x.json", f"//{theirs.url[7:]}/x.json", "file:///etc/passwd", "x.json#/nowhere"):
+    for reference in (
+        f"{theirs.url}/x.json",
+        f"//{theirs.url[7:]}/x.json",
+        "file:///etc/passwd",
+        "x.json#/nowhere",
+    ):
         document = one("/a", parameters=[{"$ref": reference}])
         ours.answers["/openapi.json"] = ok(json.dumps(document).encode())
         tool = OpenApiTool(name="api", specification=f"{ours.url}/openapi.json")
-        with pytest.raises(ToolOfferError, match="GET /a: `.ref: .*(can't be followed|leads nowhere)"):
+        with pytest.raises(
+            ToolOfferError, match="GET /a: `.ref: .*(can't be followed|leads nowhere)"
+        ):
             await offered(kind, tool)
 
 
-@pytest.mark.parametrize("place", ["../outside.yaml", "ABSOLUTE", "link.yaml", "deep/../../outside.yaml"])
+@pytest.mark.parametrize(
+    "place", ["../outside.yaml", "ABSOLUTE", "link.yaml", "deep/../../outside.yaml"]
+)
 async def test_files_outside_the_folder(kind: OpenApiKind, tmp_path: Path, place: str) -> None:
     (tmp_path / "outside.yaml").write_text("openapi: 3.1.0\npaths: {/secret: {get: {}}}\n")
     folder = tmp_path / "folder"
@@ -181,12 +229,16 @@ async def test_files_outside_the_folder(kind: OpenApiKind, tmp_path: Path, place
         record_tools(agent)
     with pytest.raises(ToolOfferError, match="resolves outside allowed roots"):
         await kind.offer(agent.tools[0], Asking(Agent(name="a"), {}, folder))  # type: ignore[index]
-    (folder / "inside.yaml").write_text(f"openapi: 3.1.0\npaths: {{/a: {{$ref: '{place}#/paths/~1secret'}}}}\n")
+    (folder / "inside.yaml").write_text(
+        f"openapi: 3.1.0\npaths: {{/a: {{$ref: '{place}#/paths/~1secret'}}}}\n"
+    )
     with pytest.raises(SpecificationError, match="resolves outside allowed roots"):
         offerings_in_file("inside.yaml", folder, {})
 
 
-async def test_what_one_answer_sets_is_not_sent_with_the_next_call(kind: OpenApiKind, ours: RawServer) -> None:
+async def test_what_one_answer_sets_is_not_sent_with_the_next_call(
+    kind: OpenApiKind, ours: RawServer
+) -> None:
     ours.answers["/a"] = ok(b"{}", "Set-Cookie: admin=1; Path=/")
     tool = tool_of(one("/a"), Connection(endpoint=ours.url))
     for _ in range(2):
@@ -196,7 +248,11 @@ async def test_what_one_answer_sets_is_not_sent_with_the_next_call(kind: OpenApi
 
 def test_keys_are_no_arguments() -> None:
     scheme = {"type": "apiKey", "in": "query", "name": "Key"}
-    declared = [{"name": "key", "in": "query"}, {"name": "Authorization", "in": "header"}, {"name": "q", "in": "query"}]
+    declared = [
+        {"name": "key", "in": "query"},
+        {"name": "Authorization", "in": "header"},
+        {"name": "q", "in": "query"},
+    ]
     document = spec(
         {"/a": {"get": {"operationId": "call", "parameters": declared}}},
         components={"securitySchemes": {"k": scheme}},
@@ -221,7 +277,10 @@ JSON = st.recursive(
     style=st.sampled_from(
         [
             *(("path", style) for style in ("simple", "label", "matrix")),
-            *(("query", style) for style in ("form", "spaceDelimited", "pipeDelimited", "deepObject")),
+            *(
+                ("query", style)
+                for style in ("form", "spaceDelimited", "pipeDelimited", "deepObject")
+            ),
             ("header", "simple"),
             ("cookie", "form"),
         ]
@@ -230,17 +289,33 @@ JSON = st.recursive(
     reserved=st.booleans(),
 )
 @settings(max_examples=100, deadline=None)
-def test_any_value_in_any_style(value: Any, style: tuple[str, str], explode: bool, reserved: bool) -> None:
+def test_any_value_in_any_style(
+    value: Any, style: tuple[str, str], explode: bool, reserved: bool
+) -> None:
     place, name = style
-    declared = {"name": "v", "in": place, "style": name, "explode": explode, "allowReserved": reserved}
+    declared = {
+        "name": "v",
+        "in": place,
+        "style": name,
+        "explode": explode,
+        "allowReserved": reserved,
+    }
     path = "/a/{v}/b" if place == "path" else "/a"
     try:
         sent = request(one(path, parameters=[declared]), {"v": value})
     except Unfit:
         return
     url = httpx2.URL(sent.url)
-    assert (url.scheme, url.host, url.port, url.userinfo, url.fragment) == ("https", "api.example.com", None, b"", "")
+    assert (url.scheme, url.host, url.port, url.userinfo, url.fragment) == (
+        "https",
+        "api.example.com",
+        None,
+        b"",
+        "",
+    )
     assert url.raw_path.startswith(b"/v1/a")
     assert url.raw_path.partition(b"?")[0].count(b"/") == (4 if place == "path" else 2)
     assert str(url) == sent.url or place == "query"
-    assert not [value for _, value in sent.headers if b"\r" in value or b"\n" in value or b"\0" in value]
+    assert not [
+        value for _, value in sent.headers if b"\r" in value or b"\n" in value or b"\0" in value
+    ]

@@ -1,4 +1,6 @@
-"""One call of a remote agent: how its answers become results, what can go wrong, and how its task is found again."""
+"""One call of a remote agent: how its answers become results, what can go wrong, and how its task
+is found again.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,15 @@ class Beats:
 
     def __init__(self, key: str = "run/1/0", **fields: Any) -> None:
         self.told: list[dict[str, str]] = []
-        self.context = ToolContext(run_id="run", call_id="c", idempotency_key=key, heartbeat=self.told.append, **fields)
+        self.context = ToolContext(
+            run_id="run", call_id="c", idempotency_key=key, heartbeat=self.told.append, **fields
+        )
 
     def next_attempt(self) -> ToolContext:
         """The context of the attempt after this one."""
-        return replace(self.context, attempt=2, last_heartbeat=(self.told[-1],) if self.told else ())
+        return replace(
+            self.context, attempt=2, last_heartbeat=(self.told[-1],) if self.told else ()
+        )
 
     async def task_id(self) -> str:
         """The remote task's id, once it was told."""
@@ -52,8 +58,18 @@ async def test_what_an_agent_answers(binding: str, streams: bool) -> None:
         agent = agent_with(url)
         offering = await offered(agent)
         results: dict[str, ToolResult] = {}
-        for message in ("echo hi there", "direct yes", "pieces", "parts", "fail no window", "reject never", "stop"):
-            results[message] = await called(agent, offering, Beats(message).context, message=message)
+        for message in (
+            "echo hi there",
+            "direct yes",
+            "pieces",
+            "parts",
+            "fail no window",
+            "reject never",
+            "stop",
+        ):
+            results[message] = await called(
+                agent, offering, Beats(message).context, message=message
+            )
     assert results["echo hi there"].text == "hi there"
     assert results["direct yes"].text == "yes"
     assert [part.kind for part in results["pieces"].parts] == ["text"]
@@ -67,7 +83,9 @@ async def test_what_an_agent_answers(binding: str, streams: bool) -> None:
     assert isinstance(url_part, FilePart)
     assert url_part.source == "https://x.example/f.pdf"
     assert local.value == "[a file at file:///etc/passwd]"  # type: ignore[union-attr]
-    assert [results[name].status for name in ("echo hi there", "direct yes", "pieces", "parts")] == ["success"] * 4
+    assert [
+        results[name].status for name in ("echo hi there", "direct yes", "pieces", "parts")
+    ] == ["success"] * 4
     failed, rejected, stopped = results["fail no window"], results["reject never"], results["stop"]
     assert (failed.status, failed.error_kind) == ("error", "agent_failed")
     assert failed.text == "Error: The agent 'weather' has failed: no window"
@@ -88,7 +106,9 @@ async def test_an_agent_that_asks_is_answered(streams: bool) -> None:
         )
         ids = dict(re.findall(r'(\w+_id) "([^"]+)"', asked.text))
         assert set(ids) == {"context_id", "task_id"}
-        answered = await called(agent, offering, Beats("run/2/0").context, message="echo Berlin", **ids)
+        answered = await called(
+            agent, offering, Beats("run/2/0").context, message="echo Berlin", **ids
+        )
         assert (answered.status, answered.text) == ("success", "Berlin")
         locked = await called(agent, offering, Beats("run/3/0").context, message="auth")
         assert (locked.status, locked.error_kind) == ("error", "auth_required")
@@ -126,7 +146,9 @@ async def test_a_task_that_no_attempt_has_told_of_is_found_by_its_message(word: 
         if word == "ask":
             [task_id] = re.findall(r'task_id "([^"]+)"', first.text)
             for context in (Beats("run/2/0").context, Beats("run/2/0").next_attempt()):
-                assert (await called(agent, offering, context, message="echo x", task_id=task_id)).text == "x"
+                assert (
+                    await called(agent, offering, context, message="echo x", task_id=task_id)
+                ).text == "x"
             assert remote.executions == ["run/1/0", "run/2/0"]
 
 
@@ -140,7 +162,9 @@ async def test_a_failed_task_is_begun_anew_only_where_the_file_says_so() -> None
             first = await called(agent, offering, beats.context, message="fail x")
             beats.told.clear()
             assert await called(agent, offering, beats.next_attempt(), message="fail x") == first
-            sent = [each for each in remote.executions if each.startswith(beats.context.idempotency_key)]
+            sent = [
+                each for each in remote.executions if each.startswith(beats.context.idempotency_key)
+            ]
             assert len(set(sent)) == executions
 
 
@@ -148,7 +172,9 @@ async def test_a_first_attempt_that_sent_nothing_is_made_up_for() -> None:
     remote = RemoteAgent()
     async with remote.served() as url:
         agent = agent_with(url)
-        result = await called(agent, await offered(agent), Beats().next_attempt(), message="echo late")
+        result = await called(
+            agent, await offered(agent), Beats().next_attempt(), message="echo late"
+        )
     assert result.text == "late"
 
 
@@ -169,7 +195,9 @@ async def test_a_cancelled_call_cancels_the_remote_task(streams: bool) -> None:
     async with remote.served() as url:
         agent = agent_with(url)
         beats = Beats()
-        running = asyncio.create_task(called(agent, await offered(agent), beats.context, message="hold"))
+        running = asyncio.create_task(
+            called(agent, await offered(agent), beats.context, message="hold")
+        )
         task_id = await beats.task_id()
         await stop(running)
         assert remote.cancelled == [task_id]
@@ -179,7 +207,9 @@ async def test_a_call_that_is_cancelled_while_it_is_sent() -> None:
     remote = RemoteAgent()
     async with remote.served() as url:
         agent = agent_with(url)
-        running = asyncio.create_task(called(agent, await offered(agent), Beats().context, message="hold"))
+        running = asyncio.create_task(
+            called(agent, await offered(agent), Beats().context, message="hold")
+        )
         await wait_for(lambda: as_async(remote.executions))
         await stop(running)
         assert len(remote.cancelled) == 1
@@ -190,7 +220,9 @@ async def test_an_agent_that_is_away_for_a_while() -> None:
     beats = Beats()
     async with remote.served() as url:
         agent = agent_with(url)
-        running = asyncio.create_task(called(agent, await offered(agent), beats.context, message="hold"))
+        running = asyncio.create_task(
+            called(agent, await offered(agent), beats.context, message="hold")
+        )
         task_id = await beats.task_id()
     requests: list[Any] = []
 
@@ -216,9 +248,13 @@ async def test_an_agent_that_stays_away(streams: bool) -> None:
     beats = Beats()
     async with remote.served() as url:
         agent = agent_with(url, options=QUICK)
-        running = asyncio.create_task(called(agent, await offered(agent), beats.context, message="hold"))
+        running = asyncio.create_task(
+            called(agent, await offered(agent), beats.context, message="hold")
+        )
         task_id = await beats.task_id()
-    with pytest.raises(AgentError, match=f"its task {task_id} can't be followed any more: it can't be reached"):
+    with pytest.raises(
+        AgentError, match=f"its task {task_id} can't be followed any more: it can't be reached"
+    ):
         await asyncio.wait_for(running, 10)
 
 
@@ -229,7 +265,8 @@ async def test_an_agent_that_has_forgotten_the_task() -> None:
         beats = Beats()
         beats.told.append({"state": "working", "taskId": "t", "contextId": "c"})
         with pytest.raises(
-            AgentError, match="its task t can't be followed any more: it answers with an error: Task not"
+            AgentError,
+            match="its task t can't be followed any more: it answers with an error: Task not",
         ):
             await called(agent, await offered(agent), beats.next_attempt(), message="hold")
     assert remote.executions == []
@@ -274,22 +311,30 @@ async def test_nonsense(streams: bool) -> None:
         offering = await offered(agent)
         for body in NONSENSE:
             bodies.append(body)
-            with pytest.raises(AgentError, match=r"^the agent at http://127.0.0.1:\d+ can't be used: ") as caught:
+            with pytest.raises(
+                AgentError, match=r"^the agent at http://127.0.0.1:\d+ can't be used: "
+            ) as caught:
                 await asyncio.wait_for(called(agent, offering, message="x"), 5)
             assert len(str(caught.value)) < 600
 
 
 async def test_a_state_that_nobody_knows_is_waited_for() -> None:
-    states = iter([{"state": 77}, {"state": "TASK_STATE_SLEEPING"}, {}, {"state": "TASK_STATE_COMPLETED"}])
+    states = iter(
+        [{"state": 77}, {"state": "TASK_STATE_SLEEPING"}, {}, {"state": "TASK_STATE_COMPLETED"}]
+    )
 
     async def answer(request: Any) -> Any:
         task = {"id": "t", "status": next(states)}
-        return await odd.answers(odd.rpc(task if b"GetTask" in await request.body() else {"task": task}))(request)
+        return await odd.answers(
+            odd.rpc(task if b"GetTask" in await request.body() else {"task": task})
+        )(request)
 
     async with served(odd.server(answer, odd.card())) as url:
         agent = agent_with(url)
         beats = Beats()
-        result = await asyncio.wait_for(called(agent, await offered(agent), beats.context, message="x"), 10)
+        result = await asyncio.wait_for(
+            called(agent, await offered(agent), beats.context, message="x"), 10
+        )
     assert result.status == "success"
     assert [each["state"] for each in beats.told] == ["state 77", "unspecified", "completed"]
 
@@ -303,10 +348,22 @@ async def test_a_state_that_nobody_knows_is_waited_for() -> None:
         (odd.answers("{}", 429), "HTTP status 429"),
         (odd.answers(" " * 5_000_000), "larger than 4,194,304 bytes"),
         (odd.answers(odd.bomb(), content_encoding="gzip"), "is compressed"),
-        (odd.redirects("http://127.0.0.1:9/a2a"), "http://127.0.0.1:9/a2a is not on the host of the endpoint"),
-        (odd.answers(b"data: " + b"x" * 17_000_000, content_type="text/event-stream"), "larger than 16,777,216 bytes"),
-        (odd.answers("data: {}\n\n", content_type="text/event-stream"), "its answer makes no sense"),
-        (odd.answers("event: error\ndata: x\n\n", content_type="text/event-stream"), "its answer makes no sense"),
+        (
+            odd.redirects("http://127.0.0.1:9/a2a"),
+            "http://127.0.0.1:9/a2a is not on the host of the endpoint",
+        ),
+        (
+            odd.answers(b"data: " + b"x" * 17_000_000, content_type="text/event-stream"),
+            "larger than 16,777,216 bytes",
+        ),
+        (
+            odd.answers("data: {}\n\n", content_type="text/event-stream"),
+            "its answer makes no sense",
+        ),
+        (
+            odd.answers("event: error\ndata: x\n\n", content_type="text/event-stream"),
+            "its answer makes no sense",
+        ),
         (odd.answers("", content_type="text/event-stream"), "neither a task nor a message"),
     ],
 )
@@ -323,14 +380,18 @@ async def test_nobody_is_there_any_more() -> None:
     async with RemoteAgent().served() as url:
         agent = agent_with(url)
         offering = await offered(agent)
-    with pytest.raises(AgentError, match=r"it can't be reached \(ConnectError\): is it running\?$") as caught:
+    with pytest.raises(
+        AgentError, match=r"it can't be reached \(ConnectError\): is it running\?$"
+    ) as caught:
         await called(agent, offering, message="x")
     assert not isinstance(caught.value, OutcomeUnknown)
 
 
 async def test_a_slow_agent_is_left_when_the_call_s_time_is_over() -> None:
     async def answer(request: Any) -> Any:
-        return await (odd.never if b"SendMessage" in await request.body() else odd.answers("{}"))(request)
+        return await (odd.never if b"SendMessage" in await request.body() else odd.answers("{}"))(
+            request
+        )
 
     async with served(odd.server(answer, odd.card())) as url:
         agent = agent_with(url)
@@ -348,5 +409,9 @@ def test_states_are_covered() -> None:
         task = Task(id="t")
         task.status.state = state
         if is_at_rest(task):
-            assert result_of(task, RemoteSettings("weather", "https://x")).status in ("success", "error", "cancelled")
+            assert result_of(task, RemoteSettings("weather", "https://x")).status in (
+                "success",
+                "error",
+                "cancelled",
+            )
     assert len(ENDED | ASKING) == 6

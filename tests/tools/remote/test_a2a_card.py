@@ -1,4 +1,6 @@
-"""How the card of a remote agent becomes what the model is offered, and what becomes of cards that are none."""
+"""How the card of a remote agent becomes what the model is offered, and what becomes of cards that
+are none.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ async def test_the_card_describes_the_tool() -> None:
     async with RemoteAgent().served() as url:
         offering = await offered(agent_with(url))
         assert offering.name == "weather"
-        assert offering.description == "Knows the weather.\n\nIts skills:\n- Rain: Says where it rains."
+        assert (
+            offering.description
+            == "Knows the weather.\n\nIts skills:\n- Rain: Says where it rains."
+        )
         assert offering.parameters["required"] == ["message"]
         assert offering.timeout == 600
         assert offering.idempotent
@@ -34,19 +39,24 @@ async def test_the_key_is_sent_and_not_recorded() -> None:
         offering = await offered(agent_with(url, key=KEY))
         assert KEY not in json.dumps(offering.details)
         with pytest.raises(
-            ToolOfferError, match=r"HTTP status 401: it does not let this worker in; check 'connection.ap"
+            ToolOfferError,
+            match=r"HTTP status 401: it does not let this worker in; check 'connection.ap",
         ):
             await offered(agent_with(url))
 
 
 async def test_nobody_is_there() -> None:
-    with pytest.raises(ToolOfferError, match=r"card of the agent at http://127.0.0.1:9 can't be read: .*reached"):
+    with pytest.raises(
+        ToolOfferError, match=r"card of the agent at http://127.0.0.1:9 can't be read: .*reached"
+    ):
         await offered(agent_with("http://127.0.0.1:9/"))
 
 
 async def test_a_slow_agent() -> None:
     async with served(odd.server(odd.never)) as url:
-        with pytest.raises(ToolOfferError, match=r"no answer within 0.2 seconds \('options.discoveryTimeout'\)"):
+        with pytest.raises(
+            ToolOfferError, match=r"no answer within 0.2 seconds \('options.discoveryTimeout'\)"
+        ):
             await offered(agent_with(url, options={"discoveryTimeout": 0.2}))
 
 
@@ -69,7 +79,10 @@ async def test_a_slow_agent() -> None:
         (odd.answers(odd.nested()), "not an agent card"),
         (odd.answers(" " * 5_000_000), "larger than 262,144 bytes"),
         (odd.answers(odd.bomb(), content_encoding="gzip"), "larger than 262,144 bytes|packed"),
-        (odd.redirects("http://127.0.0.1:9/card"), "http://127.0.0.1:9 .*where this tool does not go"),
+        (
+            odd.redirects("http://127.0.0.1:9/card"),
+            "http://127.0.0.1:9 .*where this tool does not go",
+        ),
         (odd.redirects("http://localhost/card"), "where this tool does not go"),
         (odd.redirects("file:///etc/passwd"), "where this tool does not go|can't be"),
         (odd.redirects("/again"), "redirects"),
@@ -92,17 +105,35 @@ async def test_cards_that_are_none(answer: odd.Answer, problem: str) -> None:
         ),
         ({"supportedInterfaces": [{"url": "{base}/", "protocolBinding": "GRPC"}]}, "but: GRPC"),
         (
-            {"supportedInterfaces": [{"url": "{base}/", "protocolBinding": "JSONRPC", "protocolVersion": "abc"}]},
+            {
+                "supportedInterfaces": [
+                    {"url": "{base}/", "protocolBinding": "JSONRPC", "protocolVersion": "abc"}
+                ]
+            },
             "but: JSONRPC abc",
         ),
-        ({"supportedInterfaces": [{"url": "file:///etc/passwd", "protocolBinding": "JSONRPC"}]}, "points elsewhere"),
-        ({"supportedInterfaces": [{"url": "http://[", "protocolBinding": "JSONRPC"}]}, "points elsewhere"),
         (
-            {"securitySchemes": {"k": {"apiKeySecurityScheme": {"location": "query", "name": "key"}}}},
+            {"supportedInterfaces": [{"url": "file:///etc/passwd", "protocolBinding": "JSONRPC"}]},
+            "points elsewhere",
+        ),
+        (
+            {"supportedInterfaces": [{"url": "http://[", "protocolBinding": "JSONRPC"}]},
+            "points elsewhere",
+        ),
+        (
+            {
+                "securitySchemes": {
+                    "k": {"apiKeySecurityScheme": {"location": "query", "name": "key"}}
+                }
+            },
             "wants the key in 'query' as 'key': only headers are possible",
         ),
         (
-            {"securitySchemes": {"k": {"apiKeySecurityScheme": {"location": "header", "name": "Host"}}}},
+            {
+                "securitySchemes": {
+                    "k": {"apiKeySecurityScheme": {"location": "header", "name": "Host"}}
+                }
+            },
             "only headers are possible",
         ),
     ],
@@ -138,7 +169,9 @@ async def test_the_header_that_the_card_asks_for() -> None:
 
 
 async def test_a_long_card_is_cut() -> None:
-    async with served(odd.server(odd.never, odd.card(description="x" * 100_000, name="n" * 5000))) as url:
+    async with served(
+        odd.server(odd.never, odd.card(description="x" * 100_000, name="n" * 5000))
+    ) as url:
         offering = await offered(agent_with(url))
     assert len(offering.description or "") < 9000
     assert len(json.dumps(offering.details)) < 1000

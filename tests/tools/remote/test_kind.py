@@ -1,4 +1,6 @@
-"""Remote agents as tools, called as a worker does: what is offered of them, what they are told, what they answer."""
+"""Remote agents as tools, called as a worker does: what is offered of them, what they are told,
+what they answer.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ async def offered(kind: DelegateKind, agent: Agent) -> Offering:
     return offering
 
 
-async def told(kind: DelegateKind, agent: Agent, task: str, *, before: list[Message] | None = None) -> ToolResult:
+async def told(
+    kind: DelegateKind, agent: Agent, task: str, *, before: list[Message] | None = None
+) -> ToolResult:
     """The result of one task."""
     [tool] = agent.tools or []
     offering = await offered(kind, agent)
@@ -57,7 +61,9 @@ async def told(kind: DelegateKind, agent: Agent, task: str, *, before: list[Mess
         conversation=before or [],
         traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     )
-    return await kind.execute(KindCall(tool, offering.name, offering.details, {"task": task}, agent, {}, context))
+    return await kind.execute(
+        KindCall(tool, offering.name, offering.details, {"task": task}, agent, {}, context)
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,10 +78,14 @@ async def test_an_agent_of_kaos_is_known_by_its_card(
     async with served(peer) as url:
         offering = await offered(kind, chief(url))
         assert offering.name == "delegate_to_researcher"
-        assert offering.description == "Finds things out.\n\nIts skills:\n- search: Searches the web."
+        assert (
+            offering.description == "Finds things out.\n\nIts skills:\n- search: Searches the web."
+        )
         assert offering.parameters["required"] == ["task"]
         assert (offering.idempotent, offering.takes_context) == (False, True)
-        assert (await told(kind, chief(url), "say Wood floats.", before=BEFORE)).text == "Wood floats."
+        assert (
+            await told(kind, chief(url), "say Wood floats.", before=BEFORE)
+        ).text == "Wood floats."
     [body] = peer.bodies
     assert body == {
         "model": "researcher",
@@ -86,21 +96,33 @@ async def test_an_agent_of_kaos_is_known_by_its_card(
         ],
         "stream": False,
     }
-    assert peer.headers[0]["traceparent"] == "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    assert (
+        peer.headers[0]["traceparent"] == "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    )
 
 
 @pytest.mark.parametrize("place", ["{url}", "{url}/", "{url}/v1", "{url}/v1/chat/completions"])
-async def test_an_endpoint_of_chat_completions_needs_no_card(kind: DelegateKind, place: str) -> None:
+async def test_an_endpoint_of_chat_completions_needs_no_card(
+    kind: DelegateKind, place: str
+) -> None:
     peer = Peer()
     async with served(peer) as url:
-        agent = chief(place.format(url=url), protocol="openai", model="gpt", apiKey="k-1", headers={"X-Team": "blue"})
+        agent = chief(
+            place.format(url=url),
+            protocol="openai",
+            model="gpt",
+            apiKey="k-1",
+            headers={"X-Team": "blue"},
+        )
         assert (await told(kind, agent, "say yes")).text == "yes"
     assert (peer.cards, peer.bodies[0]["model"]) == (0, "gpt")
     assert peer.bodies[0]["messages"] == [{"role": "task-delegation", "content": "say yes"}]
     assert (peer.headers[0]["authorization"], peer.headers[0]["x-team"]) == ("Bearer k-1", "blue")
 
 
-async def test_a_server_that_does_not_know_the_role_gets_the_task_as_a_user_s(kind: DelegateKind) -> None:
+async def test_a_server_that_does_not_know_the_role_gets_the_task_as_a_user_s(
+    kind: DelegateKind,
+) -> None:
     peer = Peer(roles=("user",))
     async with served(peer) as url:
         assert (await told(kind, chief(url, protocol="openai"), "say yes")).text == "yes"
@@ -112,8 +134,15 @@ async def test_an_agent_of_a2a(kind: DelegateKind) -> None:
     async with remote.served() as url:
         agent = chief(url, apiKey="the-key-of-the-office")
         offering = await offered(kind, agent)
-        assert offering.description == "Knows the weather.\n\nIts skills:\n- Rain: Says where it rains."
-        assert (offering.idempotent, offering.takes_context, list(offering.parameters["properties"])) == (
+        assert (
+            offering.description
+            == "Knows the weather.\n\nIts skills:\n- Rain: Says where it rains."
+        )
+        assert (
+            offering.idempotent,
+            offering.takes_context,
+            list(offering.parameters["properties"]),
+        ) == (
             True,
             False,
             ["task"],
@@ -126,7 +155,10 @@ async def test_an_agent_of_a2a(kind: DelegateKind) -> None:
         "error",
         "[Delegation failed: The agent 'delegate_to_researcher' has failed: No window.]",
     )
-    assert asks.text == "[Delegation failed: The agent 'delegate_to_researcher' asks for input: Which city?]"
+    assert (
+        asks.text
+        == "[Delegation failed: The agent 'delegate_to_researcher' asks for input: Which city?]"
+    )
 
 
 async def test_a_card_may_be_named_itself(kind: DelegateKind) -> None:
@@ -150,26 +182,37 @@ async def test_a_card_may_be_named_itself(kind: DelegateKind) -> None:
         ({"name": "x", "supportedInterfaces": []}, "no interface by"),
         ({"name": "x", "supportedInterfaces": 3}, "its card makes no sense"),
         (
-            odd.card(supportedInterfaces=[{**odd.card()["supportedInterfaces"][0], "url": "http://10.0.0.1/a2a"}]),
+            odd.card(
+                supportedInterfaces=[
+                    {**odd.card()["supportedInterfaces"][0], "url": "http://10.0.0.1/a2a"}
+                ]
+            ),
             "not on the host of the endpoint",
         ),
     ],
     ids=["none", "html", "list", "503", "huge", "nested", "redirect", "bare", "wrong", "elsewhere"],
 )
-async def test_an_agent_whose_card_can_t_be_used_is_not_offered(kind: DelegateKind, card: Any, problem: str) -> None:
+async def test_an_agent_whose_card_can_t_be_used_is_not_offered(
+    kind: DelegateKind, card: Any, problem: str
+) -> None:
     async with served(Peer(card, "/.well-known/agent-card.json")) as url:
         with pytest.raises(ToolUnavailable, match=problem):
             await offered(kind, chief(url))
 
 
-async def test_a_card_of_nonsense_is_named_rather_than_the_places_where_there_is_none(kind: DelegateKind) -> None:
+async def test_a_card_of_nonsense_is_named_rather_than_the_places_where_there_is_none(
+    kind: DelegateKind,
+) -> None:
     async with served(Peer(PlainTextResponse("<html>"), "/.well-known/agent")) as url:
         with pytest.raises(ToolUnavailable, match="the document is not an agent card"):
             await offered(kind, chief(url))
 
 
 async def test_an_agent_that_is_not_there_is_not_offered(kind: DelegateKind) -> None:
-    with pytest.raises(ToolUnavailable, match=r"the card of the agent at http://127.0.0.1:9 can't be read: .*reached"):
+    with pytest.raises(
+        ToolUnavailable,
+        match=r"the card of the agent at http://127.0.0.1:9 can't be read: .*reached",
+    ):
         await offered(kind, chief("http://127.0.0.1:9"))
 
 
@@ -212,13 +255,18 @@ async def test_what_goes_wrong_is_text_for_the_model(
 async def test_an_answer_in_parts(kind: DelegateKind) -> None:
     async with served(Peer()) as url:
         parts = completion([{"type": "text", "text": "a"}, {"type": "image_url"}, "b"])
-        assert (await told(kind, chief(url, protocol="openai"), f"body {json.dumps(parts)}")).text == "ab"
+        assert (
+            await told(kind, chief(url, protocol="openai"), f"body {json.dumps(parts)}")
+        ).text == "ab"
 
 
 async def test_a_task_that_takes_too_long(kind: DelegateKind) -> None:
     async with served(Peer()) as url:
         result = await told(kind, chief(url, protocol="openai", timeout=1.0), "hold")
-    assert (result.status, result.text) == ("timeout", "[Delegation failed: no answer within 1 second]")
+    assert (result.status, result.text) == (
+        "timeout",
+        "[Delegation failed: no answer within 1 second]",
+    )
     assert result.outcome_unknown
 
 

@@ -13,29 +13,57 @@ from perdure.tools.remote.settings import remote_settings
 
 def declared(**fields: Any) -> CustomTool:
     """A declaration without problems, but for the fields."""
-    plain = {"name": "weather", "kind": "a2a", "connection": {"kind": "key", "endpoint": "https://office.example/w/"}}
+    plain = {
+        "name": "weather",
+        "kind": "a2a",
+        "connection": {"kind": "key", "endpoint": "https://office.example/w/"},
+    }
     return CustomTool.model_validate({**plain, **fields})
 
 
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"connection": None}, "it has no 'connection.endpoint': expected the base URL of the agent, such as"),
+        (
+            {"connection": None},
+            "it has no 'connection.endpoint': expected the base URL of the agent, such as",
+        ),
         ({"connection": {"kind": "key"}}, "it has no 'connection.endpoint'"),
         (
             {"connection": {"kind": "oauth", "endpoint": "https://x"}},
             "is 'oauth': expected one of key, remote, anonymous",
         ),
-        ({"connection": {"kind": "key", "endpoint": "office"}}, "'connection.endpoint' is 'office': expected a URL"),
-        ({"connection": {"kind": "key", "endpoint": "ftp://office"}}, "expected a URL that begins with http://"),
+        (
+            {"connection": {"kind": "key", "endpoint": "office"}},
+            "'connection.endpoint' is 'office': expected a URL",
+        ),
+        (
+            {"connection": {"kind": "key", "endpoint": "ftp://office"}},
+            "expected a URL that begins with http://",
+        ),
         ({"connection": {"kind": "key", "endpoint": "https://me:pass@office"}}, "without user"),
         ({"connection": {"kind": "key", "endpoint": "https://office:99999"}}, "expected a URL"),
-        ({"options": {"allowedHost": ["x"]}}, "'options.allowedHost' is not known (did you mean 'allowedHosts'?)"),
-        ({"options": {"allowedHosts": ["https://x"]}}, "has 'https://x': expected 'name' or 'name:port'"),
-        ({"options": {"discoveryTimeout": 0}}, "'options.discoveryTimeout': Input should be greater than 0"),
-        ({"options": {"reconnectTimeout": "soon"}}, "'options.reconnectTimeout': Input should be a valid number"),
+        (
+            {"options": {"allowedHost": ["x"]}},
+            "'options.allowedHost' is not known (did you mean 'allowedHosts'?)",
+        ),
+        (
+            {"options": {"allowedHosts": ["https://x"]}},
+            "has 'https://x': expected 'name' or 'name:port'",
+        ),
+        (
+            {"options": {"discoveryTimeout": 0}},
+            "'options.discoveryTimeout': Input should be greater than 0",
+        ),
+        (
+            {"options": {"reconnectTimeout": "soon"}},
+            "'options.reconnectTimeout': Input should be a valid number",
+        ),
         ({"parameters": [{"name": "x"}]}, "has no 'parameters'"),
-        ({"conection": {}}, "'conection' is not a key of a tool of kind a2a (did you mean 'connection'?)"),
+        (
+            {"conection": {}},
+            "'conection' is not a key of a tool of kind a2a (did you mean 'connection'?)",
+        ),
     ],
 )
 def test_problems_of_a_declaration(fields: dict[str, Any], problem: str) -> None:
@@ -48,7 +76,11 @@ def test_problems_of_a_declaration(fields: dict[str, Any], problem: str) -> None
 
 def test_a_declaration_whose_endpoint_is_not_known_yet() -> None:
     fields = {"kind": "key", "endpoint": "${env:OFFICE_URL}", "apiKey": "${env:OFFICE_KEY}"}
-    options = {"discoveryTimeout": 5, "reconnectTimeout": 0, "allowedHosts": ["x", "y:80", "[::1]:8080", "${env:HOST}"]}
+    options = {
+        "discoveryTimeout": 5,
+        "reconnectTimeout": 0,
+        "allowedHosts": ["x", "y:80", "[::1]:8080", "${env:HOST}"],
+    }
     assert A2AKind().problems(declared(connection=fields, options=options)) == []
 
 
@@ -80,19 +112,25 @@ def test_a_declaration_whose_endpoint_is_not_known_yet() -> None:
     ],
 )
 def test_where_requests_may_go(url: str, allowed: bool) -> None:
-    settings = remote_settings(declared(options={"allowedHosts": ["Other.example", "ports.example:8443"]}))
+    settings = remote_settings(
+        declared(options={"allowedHosts": ["Other.example", "ports.example:8443"]})
+    )
     assert settings.allows(url) is allowed
 
 
 def test_a_plain_endpoint_allows_an_encrypted_one_of_its_host() -> None:
-    settings = remote_settings(declared(connection={"kind": "remote", "endpoint": "http://office:8080"}))
+    settings = remote_settings(
+        declared(connection={"kind": "remote", "endpoint": "http://office:8080"})
+    )
     assert settings.allows("http://office:8080/a2a")
     assert settings.allows("https://office:8080/a2a")
     assert not settings.allows("http://office/a2a")
 
 
 def test_how_a_key_is_sent() -> None:
-    with_key = remote_settings(declared(connection={"kind": "key", "endpoint": "https://x", "apiKey": "me:key"}))
+    with_key = remote_settings(
+        declared(connection={"kind": "key", "endpoint": "https://x", "apiKey": "me:key"})
+    )
     assert with_key.credentials({}) == {"Authorization": "Bearer me:key"}
     assert with_key.credentials({"scheme": "bearer"}) == {"Authorization": "Bearer me:key"}
     assert with_key.credentials({"scheme": "basic"}) == {"Authorization": "Basic bWU6a2V5"}

@@ -42,7 +42,9 @@ Scripted = Callable[[Script], ScriptedModel]
 
 
 @pytest.fixture
-async def session(client: Client, task_queue: str, scripted: Scripted) -> AsyncIterator[SessionStage]:
+async def session(
+    client: Client, task_queue: str, scripted: Scripted
+) -> AsyncIterator[SessionStage]:
     """A session; at the end of the test, what it recorded is replayed."""
     stage = SessionStage(client, task_queue, scripted(talk))
     yield stage
@@ -54,7 +56,11 @@ async def test_turns_queued_messages_and_steering(session: SessionStage) -> None
         await session.start()
         assert await session.said("one") == "re: one"
         second = await session.send("hold on")
-        assert (second.turn, second.run_id, bool(second.first_run_id)) == (2, f"{session.id}/2", True)
+        assert (second.turn, second.run_id, bool(second.first_run_id)) == (
+            2,
+            f"{session.id}/2",
+            True,
+        )
         await asyncio.wait_for(session.gate.reached.wait(), 20)
         queued = await session.send("three", while_busy="queue", id="three")
         assert (queued.became, queued.turn, queued.run_id) == ("queued", 3, f"{session.id}/3")
@@ -67,7 +73,15 @@ async def test_turns_queued_messages_and_steering(session: SessionStage) -> None
         assert (await session.idle()).turn == 3
         assert await session.send("three", id="three") == queued
         assert await session.conversation() == [
-            *("s: You are helpful.", "u: one", "a: re: one", "u: hold on", "a: ", "t: through", "u: listen"),
+            *(
+                "s: You are helpful.",
+                "u: one",
+                "a: re: one",
+                "u: hold on",
+                "a: ",
+                "t: through",
+                "u: listen",
+            ),
             *("a: re: listen", "u: three", "a: re: three"),
         ]
     link = await session.link()
@@ -93,7 +107,11 @@ async def test_every_turn_takes_the_same_events_and_no_activity(session: Session
         for text in ("one", "long 9000", "two", "three"):
             await session.said(text)
             await session.idle()
-    history = [event.event_type for event in (await session.link()).history if event.event_type not in TASKS]
+    history = [
+        event.event_type
+        for event in (await session.link()).history
+        if event.event_type not in TASKS
+    ]
     begins = [place for place, type in enumerate(history) if type == STARTS_CHILD]
     turns = [history[begin:end] for begin, end in pairwise([*begins, len(history)])]
     update = [EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED]
@@ -117,7 +135,15 @@ async def test_what_a_turn_did_not_read_opens_the_next_one(session: SessionStage
         session.gate.open.set()
         assert (await session.idle()).turn == queued.turn == 2
         assert await session.conversation() == [
-            *("s: You are helpful.", "u: hold", "a: ", "t: through", "u: too late", "u: next", "a: re: next"),
+            *(
+                "s: You are helpful.",
+                "u: hold",
+                "a: ",
+                "t: through",
+                "u: too late",
+                "u: next",
+                "a: re: next",
+            ),
         ]
         opened = session.model.requests[-1].messages
         assert shown(opened)[-2:] == ["u: too late", "u: next"]
@@ -147,10 +173,23 @@ async def test_turns_that_end_badly_keep_what_was_said(session: SessionStage) ->
         session.gate.open.set()
         assert await session.said("four") == "re: four"
         assert await session.conversation() == [
-            *("s: You are helpful.", "u: fail", "u: hold 2", "a: ", "t: through", "u: hold 3", "u: terminate"),
+            *(
+                "s: You are helpful.",
+                "u: fail",
+                "u: hold 2",
+                "a: ",
+                "t: through",
+                "u: hold 3",
+                "u: terminate",
+            ),
             *("u: four", "a: re: four"),
         ]
-    assert [turn.ended for turn in (await session.link()).turns] == ["failed", "cancelled", "terminated", "done"]
+    assert [turn.ended for turn in (await session.link()).turns] == [
+        "failed",
+        "cancelled",
+        "terminated",
+        "done",
+    ]
 
 
 def no_secret(messages: list[Message]) -> GuardrailResult:
@@ -173,10 +212,17 @@ async def test_what_the_input_guardrail_refuses_is_no_part_of_the_conversation(
             await session.run(2).result()
         await session.idle()
         assert await session.said("three") == "re: three"
-        assert [each["content"] for each in session.model.requests[-1].body["messages"]][-1] == "three"
+        assert [each["content"] for each in session.model.requests[-1].body["messages"]][
+            -1
+        ] == "three"
         assert "my secret" not in str(session.model.requests[-1].body)
         said = await session.conversation()
-        assert [*said[:2], *said[3:]] == ["s: You are helpful.", f"u: long {size}", "u: three", "a: re: three"]
+        assert [*said[:2], *said[3:]] == [
+            "s: You are helpful.",
+            f"u: long {size}",
+            "u: three",
+            "a: re: three",
+        ]
     told = (await session.link()).transcript
     assert [(each.text, each.metadata.get("refused")) for each in told[3:]] == [
         ("my secret", "a secret"),
@@ -198,14 +244,25 @@ async def test_what_the_input_guardrail_refuses_later_in_a_turn(session: Session
         await session.idle()
         assert await session.said("two") == "re: two"
         assert await session.conversation() == [
-            *("s: You are helpful.", "u: hold on", "a: ", f"t: {WITHHELD[:40]}", "u: two", "a: re: two"),
+            *(
+                "s: You are helpful.",
+                "u: hold on",
+                "a: ",
+                f"t: {WITHHELD[:40]}",
+                "u: two",
+                "a: re: two",
+            ),
         ]
-    refused = [each.text for each in (await session.link()).transcript if "refused" in each.metadata]
+    refused = [
+        each.text for each in (await session.link()).transcript if "refused" in each.metadata
+    ]
     assert refused == ["my secret"]
 
 
 @pytest.mark.parametrize("size", [9_000, 300_000])
-async def test_a_large_conversation_is_loaded_from_the_session(session: SessionStage, size: int) -> None:
+async def test_a_large_conversation_is_loaded_from_the_session(
+    session: SessionStage, size: int
+) -> None:
     async with session.worker():
         await session.start()
         await session.said(f"long {size}")
@@ -214,7 +271,11 @@ async def test_a_large_conversation_is_loaded_from_the_session(session: SessionS
     assert third == "re: three"
     assert shown((await session.run(3).result()).messages) == await session.conversation()
     link = await session.link()
-    signals = [event for event in link.history if event.HasField("workflow_execution_signaled_event_attributes")]
+    signals = [
+        event
+        for event in link.history
+        if event.HasField("workflow_execution_signaled_event_attributes")
+    ]
     assert bool(signals) == (size > 256 * 1024)
 
 
@@ -230,7 +291,12 @@ async def test_an_image_opens_a_turn_and_stays_in_the_conversation(session: Sess
         queued = await session.send("", parts=[image], id="image")
         assert (queued.became, queued.turn) == ("queued", 4)
         assert queued.text_digest != SessionMessage(text="", id="image").text_digest
-        assert await refusal(session.send("", parts=[image.model_copy(update={"source": "iVBO" * 150_000})])) == "busy"
+        assert (
+            await refusal(
+                session.send("", parts=[image.model_copy(update={"source": "iVBO" * 150_000})])
+            )
+            == "busy"
+        )
         session.gate.open.set()
         assert (await session.idle()).turn == 4
         assert await refusal(session.send("")) == "empty"
@@ -240,9 +306,14 @@ async def test_an_image_opens_a_turn_and_stays_in_the_conversation(session: Sess
     assert [each.body["messages"][1]["content"] for each in session.model.requests] == [seen] * 5
     assert session.model.requests[-1].body["messages"][-1]["content"] == seen[1:]
     link = await session.link()
-    assert [turn.messages[0].parts for turn in link.turns][::3] == [[TextPart(value="one"), image], [image]]
+    assert [turn.messages[0].parts for turn in link.turns][::3] == [
+        [TextPart(value="one"), image],
+        [image],
+    ]
     assert [each.message.parts for each in link.messages] == [[image], [], [], [image]]
-    assert [message.parts[-1] for message in link.conversation.messages if message.role == "user"][::3] == [
+    assert [message.parts[-1] for message in link.conversation.messages if message.role == "user"][
+        ::3
+    ] == [
         image,
         image,
     ]
@@ -271,8 +342,12 @@ async def test_junk_neither_ends_nor_blocks_it(session: SessionStage) -> None:
             for junk in ([], ["text"], [{"turn": "x"}], [1, 2]):
                 await session.handle.signal(name, args=junk)
         reference = {"base": 1, "version": 2, "digest": "x", "operations": []}
-        await session.handle.signal(names.HAND_OVER, {"turn": 1, "reference": reference, "is_last": True})
-        await session.handle.signal(names.HAND_OVER, {"turn": 7, "reference": reference, "is_last": True})
+        await session.handle.signal(
+            names.HAND_OVER, {"turn": 1, "reference": reference, "is_last": True}
+        )
+        await session.handle.signal(
+            names.HAND_OVER, {"turn": 7, "reference": reference, "is_last": True}
+        )
         await session.handle.signal(names.NOTE, SessionNote(type="seen", content={"by": "me"}))
         session.gate.open.set()
         await session.idle()
@@ -299,7 +374,11 @@ async def test_another_agent_takes_over(session: SessionStage) -> None:
                 "a: re: three",
             ),
         ]
-        assert shown(session.model.requests[1].messages)[:3] == ["s: Be brief.", "s: Be kind.", "u: one"]
+        assert shown(session.model.requests[1].messages)[:3] == [
+            "s: Be brief.",
+            "s: Be kind.",
+            "u: one",
+        ]
         assert await refusal(session.send("four", setup_digest="first")) == "setup"
 
 
@@ -314,7 +393,12 @@ async def test_close_waits_for_what_was_taken(session: SessionStage) -> None:
         assert await refusal(session.send("three")) == "closing"
         session.gate.open.set()
         result = await session.handle.result()
-        assert (result.status, result.reason, result.turn, result.queued) == ("ended", "closed", 2, 0)
+        assert (result.status, result.reason, result.turn, result.queued) == (
+            "ended",
+            "closed",
+            2,
+            0,
+        )
 
 
 async def test_it_closes_when_nobody_says_anything(session: SessionStage) -> None:
@@ -329,7 +413,11 @@ async def test_one_timer_serves_many_turns(session: SessionStage) -> None:
         for text in ("one", "two", "three"):
             await session.send(text)
             await session.idle()
-    timers = [event for event in (await session.link()).history if event.HasField("timer_started_event_attributes")]
+    timers = [
+        event
+        for event in (await session.link()).history
+        if event.HasField("timer_started_event_attributes")
+    ]
     assert len(timers) == 1
 
 
@@ -375,7 +463,15 @@ async def test_a_session_that_is_reset_while_a_run_is_under_way(session: Session
         await wait_for(second_is_done, timeout=60)
         await session.idle()
         assert await session.conversation() == [
-            *("s: You are helpful.", "u: one", "a: re: one", "u: hold", "a: ", "t: through", "a: re: hold"),
+            *(
+                "s: You are helpful.",
+                "u: one",
+                "a: re: one",
+                "u: hold",
+                "a: ",
+                "t: through",
+                "a: re: hold",
+            ),
         ]
         assert await session.said("three") == "re: three"
 
@@ -383,8 +479,14 @@ async def test_a_session_that_is_reset_while_a_run_is_under_way(session: Session
 async def reset(session: SessionStage, before_turn: int) -> None:
     """Let the session go on from where that turn had not begun yet, as an operator may."""
     link = await session.link()
-    begins = [event.event_id for event in link.history if event.event_type == STARTS_CHILD][before_turn - 1]
-    tasks = [event.event_id for event in link.history if event.event_type == TASK_DONE and event.event_id < begins]
+    begins = [event.event_id for event in link.history if event.event_type == STARTS_CHILD][
+        before_turn - 1
+    ]
+    tasks = [
+        event.event_id
+        for event in link.history
+        if event.event_type == TASK_DONE and event.event_id < begins
+    ]
     await session.client.workflow_service.reset_workflow_execution(
         ResetWorkflowExecutionRequest(
             namespace=session.client.namespace,
@@ -407,7 +509,9 @@ async def test_many_messages_at_any_moment_count_once(session: SessionStage) -> 
 
 
 async def check_moments(session: SessionStage, senders: int, each: int) -> None:
-    """Messages that steer or wait, whenever they come: every one is said once, and each sender's stay in order."""
+    """Messages that steer or wait, whenever they come: every one is said once, and each sender's
+    stay in order.
+    """
     chosen = random.Random(1)
 
     async def sender(name: int) -> None:
@@ -421,7 +525,9 @@ async def check_moments(session: SessionStage, senders: int, each: int) -> None:
         await asyncio.gather(*(sender(name) for name in range(senders)))
         last = await session.idle(timeout=300)
     said = [text[3:] for text in await session.conversation() if text.startswith("u: ")]
-    assert sorted(said) == sorted(f"from {name}: {number}" for name in range(senders) for number in range(each))
+    assert sorted(said) == sorted(
+        f"from {name}: {number}" for name in range(senders) for number in range(each)
+    )
     taken = [found.taken for link in await session.links() for found in link.messages]
     begun = {one.turn for one in taken if one and one.became != "steering"}
     assert begun <= set(range(1, last.turn + 1))
@@ -453,8 +559,12 @@ async def test_a_turn_is_forked_like_any_run(session: SessionStage) -> None:
         assert (await session.status()).turn == 2
 
 
-async def test_what_is_too_much_to_read_at_once_is_read_in_the_next_tasks(session: SessionStage) -> None:
-    """A long turn hands over in many parts, and its end may come with them while the session's worker is away."""
+async def test_what_is_too_much_to_read_at_once_is_read_in_the_next_tasks(
+    session: SessionStage,
+) -> None:
+    """A long turn hands over in many parts, and its end may come with them while the session's
+    worker is away.
+    """
     async with session.worker(graceful_shutdown_timeout=timedelta(0)):
         await session.start()
         assert await session.said("one") == "re: one"
@@ -463,7 +573,13 @@ async def test_what_is_too_much_to_read_at_once_is_read_in_the_next_tasks(sessio
     known = (await session.link()).conversation
     turn = Conversation.recorded(known.messages, version=known.version, digest=known.digest)
     for number in range(14):
-        turn.append([Message(role="user", parts=[TextPart(value=f"{number}"), *[TextPart(value="")] * 5_000])])
+        turn.append(
+            [
+                Message(
+                    role="user", parts=[TextPart(value=f"{number}"), *[TextPart(value="")] * 5_000]
+                )
+            ]
+        )
         part = HandedOver(turn=2, reference=turn.ref(), is_last=number == 13)
         await session.client.get_workflow_handle(session.id).signal(names.HAND_OVER, part)
     await session.client.get_workflow_handle(second.run_id).terminate()
@@ -497,5 +613,10 @@ async def test_readers_leave_out_what_the_session_has_skipped(session: SessionSt
     session.gate.open.set()
     async with session.worker():
         assert await session.said("two") == "re: two"
-    assert await session.conversation() == ["s: You are helpful.", "u: hold on", "u: two", "a: re: two"]
+    assert await session.conversation() == [
+        "s: You are helpful.",
+        "u: hold on",
+        "u: two",
+        "a: re: two",
+    ]
     assert "perdure-skipped-signal-1" in str((await session.link()).history)

@@ -1,4 +1,6 @@
-"""What no input guardrail has let through goes out of a session with what it refuses, however the turn has ended."""
+"""What no input guardrail has let through goes out of a session with what it refuses, however the
+turn has ended.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ Scripted = Callable[[Script], ScriptedModel]
 
 
 class NoSecret:
-    """An input guardrail that looks at the whole conversation; the first time, it waits for the gate."""
+    """An input guardrail that looks at the whole conversation; the first time, it waits for the
+    gate.
+    """
 
     def __init__(self) -> None:
         self.gate = Gate()
@@ -34,7 +38,9 @@ class NoSecret:
 
 
 @pytest.fixture
-async def session(client: Client, task_queue: str, scripted: Scripted) -> AsyncIterator[SessionStage]:
+async def session(
+    client: Client, task_queue: str, scripted: Scripted
+) -> AsyncIterator[SessionStage]:
     stage = SessionStage(client, task_queue, scripted(talk))
     yield stage
     await stage.replay()
@@ -69,14 +75,23 @@ async def test_a_result_that_a_limit_kept_from_the_guardrail(session: SessionSta
     session.gate.gives = "a secret"
     session.gate.open.set()
     async with session.worker(guardrails={"discreet": Guardrails(input=guardrail)}):
-        await session.start(setup_of(session.agent, guardrails="discreet", max_iterations=1, on_limit="partial"))
+        await session.start(
+            setup_of(session.agent, guardrails="discreet", max_iterations=1, on_limit="partial")
+        )
         assert "unable" in await session.said("hold on")
         await session.idle()
         await session.send("two")
         await is_refused(session, 2)
         assert await session.said("three") == "re: three"
         assert await session.conversation() == [
-            *("s: You are helpful.", "u: hold on", "a: ", f"t: {WITHHELD[:40]}", "u: three", "a: re: three"),
+            *(
+                "s: You are helpful.",
+                "u: hold on",
+                "a: ",
+                f"t: {WITHHELD[:40]}",
+                "u: three",
+                "a: re: three",
+            ),
         ]
 
 
