@@ -19,7 +19,7 @@ from pathlib import Path
 
 import perdure
 from perdure import Agent, Message, RunOptions, ToolCall, ToolResult, tool
-from perdure.activities.heartbeat import Heart
+from perdure.activities.heartbeat import Heartbeat
 from perdure.activities.model import ask_model
 from perdure.client import connect, start_run
 from perdure.worker import create_worker, tune_process
@@ -95,7 +95,7 @@ class Caller:
     async def wire(self) -> float:
         async def calls() -> None:
             for _ in range(CALLS):
-                await ask_model(self._agent, self._messages, RunOptions(), Heart())
+                await ask_model(self._agent, self._messages, RunOptions(), Heartbeat())
 
         return await _milliseconds(calls) / CALLS
 

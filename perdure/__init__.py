@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from .providers.registry import format_tool_messages as format_tool_messages
     from .providers.registry import process_response as process_response
     from .providers.registry import to_request as to_request
+    from .signatures import Voucher as Voucher
     from .tools.binding import bind_tools as bind_tools
     from .tools.context import ToolContext as ToolContext
     from .tools.decorator import tool as tool
@@ -85,7 +86,6 @@ if TYPE_CHECKING:
     from .unknown_outcomes import Done as Done
     from .unknown_outcomes import NotDone as NotDone
     from .unknown_outcomes import Unknown as Unknown
-    from .vouching import Voucher as Voucher
     from .worker.assembly import create_worker as create_worker
     from .worker_limits import WorkerLimits as WorkerLimits
 else:
@@ -131,7 +131,7 @@ else:
             ".tools.handlers": "Toolset",
             ".trimming": "estimate_chars trim_to_context_window",
             ".unknown_outcomes": "Done NotDone Unknown",
-            ".vouching": "Voucher",
+            ".signatures": "Voucher",
             ".worker.assembly": "create_worker",
             ".worker_limits": "WorkerLimits",
         },

@@ -69,7 +69,7 @@ def ways_to_decide(
     """Return the ways to decide a call: the command that approves or answers it, and the one that
     denies it.
 
-    If a gateway must identify the deciders, no command works: the request to a gateway is the only
+    If a gateway must identify the approvers, no command works: the request to a gateway is the only
     way.
     """
     if not needs_gateway:
@@ -84,7 +84,7 @@ def ways_to_decide(
 
 def ways_to_settle(run_id: str, pending: PendingApproval) -> tuple[str, ...]:
     """Return the ways to decide a waiting call of a run, as `ways_to_decide` does."""
-    may_only = pending.deciders is not None and pending.deciders.needs_vouch
+    may_only = pending.approvers is not None and pending.approvers.needs_vouch
     return ways_to_decide(
         run_id, pending.call_id, pending.digest, kind=pending.kind, needs_gateway=may_only
     )

@@ -121,7 +121,7 @@ MAX_CONTEXT = 100
 """The most messages of the conversation that go along with a call."""
 
 
-MAX_DECIDERS = 20
+MAX_APPROVERS = 20
 """The most people whose agreement one call may need."""
 
 
@@ -135,7 +135,7 @@ class ApprovalPolicy(Node):
     identifies."""
     not_requester: bool = False
     """Whether the people who started the run, or sent it messages, may not decide."""
-    count: int = Field(default=1, ge=1, le=MAX_DECIDERS)
+    count: int = Field(default=1, ge=1, le=MAX_APPROVERS)
     """The number of people who must approve the same arguments. A single denial denies the call."""
     escalate_after: float | None = Field(default=None, ge=MIN_SECONDS, le=MAX_SECONDS)
     """Seconds after which the role `to` is asked, and may decide, too."""
@@ -152,7 +152,7 @@ class ApprovalPolicy(Node):
 
     @property
     def needs_vouch(self) -> bool:
-        """Return whether a gateway must identify the deciders."""
+        """Return whether a gateway must identify the approvers."""
         return bool(self.by) or self.not_requester or self.count > 1
 
     @property
@@ -198,11 +198,11 @@ class ApprovalPolicy(Node):
         return ", ".join(part for part in (who, several, others, later) if part) or "anybody"
 
 
-def needs_gateway(deciders: JsonObject | ApprovalPolicy | None) -> bool:
-    """Return whether decisions about a call with these deciders must come through a gateway; None
+def needs_gateway(approvers: JsonObject | ApprovalPolicy | None) -> bool:
+    """Return whether decisions about a call with these approvers must come through a gateway; None
     means anybody.
     """
-    return deciders is not None and ApprovalPolicy.model_validate(deciders).needs_vouch
+    return approvers is not None and ApprovalPolicy.model_validate(approvers).needs_vouch
 
 
 def _escalation(policy: ApprovalPolicy) -> float:
@@ -223,7 +223,7 @@ class ToolPolicy(Node):
     parallel_safe: bool | None = None
     """False for a tool that must not run at the same time as another one."""
     approval: Literal["always", "never"] | ApprovalPolicy | None = None
-    """Whether a person must approve each call; a map implies that, and names the deciders
+    """Whether a person must approve each call; a map implies that, and names the approvers
     (`approval`, below)."""
     approval_timeout: float | None = Field(default=None, ge=MIN_SECONDS, le=MAX_SECONDS)
     """Seconds until an undecided call is denied."""

@@ -13,7 +13,7 @@ from .messages import CutShort, Message
 
 
 class RestrictedData(TypedDict, total=False):
-    deciders: JsonObject
+    approvers: JsonObject
     """The people who may decide (`approval` in the agent's file), unless everybody may."""
 
 
@@ -37,14 +37,14 @@ class PermissionRequestedData(RestrictedData):
 
 class VouchedData(TypedDict, total=False):
     vouched: list[JsonObject]
-    """The deciders, as signed by a gateway: name, tenant, roles, the key's id, and the time."""
+    """The approvers, as signed by a gateway: name, tenant, roles, the key's id, and the time."""
 
 
 class PermissionCompletedData(VouchedData):
     name: str
     approved: bool
     by: str | None
-    """The decider; without `vouched`, an unverified claim."""
+    """The approver; without `vouched`, an unverified claim."""
     reason: str | None
     arguments: JsonObject | None
     """The arguments that ran instead of the model's; None if they were not edited."""

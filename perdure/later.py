@@ -16,7 +16,7 @@ MAX_TOKEN_CHARS = 2000
 """A run's id has at most 1,000 bytes."""
 
 
-class Later(str):
+class CompletionToken(str):
     """The token of a call that another system finishes. If a tool returns it, its call waits for
     that.
     """
@@ -25,7 +25,7 @@ class Later(str):
     """The time limit of the wait; None for ever."""
 
     @classmethod
-    def of(cls, run_id: str, secret: str, seconds: float | None = None) -> Later:
+    def of(cls, run_id: str, secret: str, seconds: float | None = None) -> CompletionToken:
         """Return the token of a run's call."""
         token = cls(f"{urlsafe_b64encode(run_id.encode()).decode().rstrip('=')}.{secret}")
         token.seconds = seconds

@@ -213,22 +213,22 @@ CHANGED_BY_GO_ON = (
 read the recorded ones."""
 
 
-class Cadence(NamedTuple):
+class HeartbeatIntervals(NamedTuple):
     """The two settings that decide the cost of running and watching an agent, in seconds."""
 
     lost_worker_seconds: float
     stream_seconds: float
 
 
-OWN_CADENCE = Cadence(lost_worker_seconds=5.0, stream_seconds=0.1)
+OWN_SERVER_INTERVALS = HeartbeatIntervals(lost_worker_seconds=5.0, stream_seconds=0.1)
 """For a self-hosted server, where a request costs nothing."""
-CLOUD_CADENCE = Cadence(lost_worker_seconds=30.0, stream_seconds=1.0)
+CLOUD_INTERVALS = HeartbeatIntervals(lost_worker_seconds=30.0, stream_seconds=1.0)
 """For Temporal Cloud, where each heartbeat is an Action."""
 
 
-def cadence_of(options: RunOptions) -> Cadence:
+def heartbeat_intervals(options: RunOptions) -> HeartbeatIntervals:
     """Return the cadence of a run."""
-    return Cadence(
-        options.lost_worker_seconds or OWN_CADENCE.lost_worker_seconds,
-        options.stream_seconds or OWN_CADENCE.stream_seconds,
+    return HeartbeatIntervals(
+        options.lost_worker_seconds or OWN_SERVER_INTERVALS.lost_worker_seconds,
+        options.stream_seconds or OWN_SERVER_INTERVALS.stream_seconds,
     )

@@ -161,7 +161,7 @@ class ToolSpec(Exchanged):
     """The bytes of text of one result that the model reads; None for the usual limit."""
     approval_timeout: float | None = None
     """Seconds until an undecided call or question is denied; None for never."""
-    deciders: ApprovalPolicy | None = unless_none()
+    approvers: ApprovalPolicy | None = unless_none()
     """The people who may decide a call, if a person is asked; None for anybody."""
     activity: str | None = None
     """The type of the activity that executes it; None for the one that all tools share."""
@@ -223,19 +223,19 @@ class Approval(Exchanged):
     arguments: JsonObject | None = None
     """Replace the model's arguments; None keeps those."""
     by: str | None = None
-    """The decider."""
+    """The approver."""
     answer: str | None = None
     """The answer to a question: the result of the call."""
 
     @property
     def mark(self) -> str:
-        """Equal for equal decisions, regardless of the decider."""
+        """Equal for equal decisions, regardless of the approver."""
         answer = [] if self.answer is None else [self.answer]
         return _digest([self.approved, self.reason, self.arguments, *answer])
 
 
-class Decider(Exchanged):
-    """A decider whom a gateway identified."""
+class Approver(Exchanged):
+    """A approver whom a gateway identified."""
 
     name: str
     tenant: str | None = None
@@ -246,7 +246,7 @@ class Decider(Exchanged):
     """When the run accepted the decision, in seconds since the epoch."""
 
 
-class Vote(Decider):
+class Vote(Approver):
     """An approval or an answer of one of several required approvers."""
 
     arguments: JsonObject | None = unless_none()
@@ -258,8 +258,8 @@ class Vote(Decider):
 class Decided(Approval):
     """A decision that the run accepted."""
 
-    deciders: list[Decider] = []
-    """The deciders whom a gateway identified; `by` of a decision without any is a claim."""
+    approvers: list[Approver] = []
+    """The approvers whom a gateway identified; `by` of a decision without any is a claim."""
 
 
 class ToolProgress(Exchanged):
@@ -319,12 +319,12 @@ class PendingApproval(Exchanged):
     allow_other: bool = True
     """Whether a question accepts another answer than the choices."""
     iteration: int
-    deciders: ApprovalPolicy | None = unless_none()
+    approvers: ApprovalPolicy | None = unless_none()
     """The people who may decide; None for anybody."""
     votes: list[Vote] = unless_empty([])
     """The approvals up to now, if several are required."""
     escalated: float | None = unless_none()
-    """When the role `deciders.to` was asked, in seconds since the epoch."""
+    """When the role `approvers.to` was asked, in seconds since the epoch."""
 
     @property
     def schema(self) -> JsonObject | None:  # type: ignore[override]

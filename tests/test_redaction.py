@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from perdure.activities.heartbeat import Heart
+from perdure.activities.heartbeat import Heartbeat
 from perdure.activities.model import ask_model
 from perdure.agents import Agent
 from perdure.messages import Message
@@ -150,7 +150,7 @@ async def test_what_a_provider_says_of_its_answer_has_no_secret(
     agent = Agent.model_validate(
         {"model": {"id": "m", "connection": {"kind": "anonymous", "endpoint": endpoint}}}
     )
-    reply = await ask_model(agent, [Message.user("What?")], RunOptions(llm_timeout=5), Heart())
+    reply = await ask_model(agent, [Message.user("What?")], RunOptions(llm_timeout=5), Heartbeat())
     await close_clients()
     server.close()
     assert reply.finish_reason == "length ${env:SOME_API_KEY}"

@@ -12,7 +12,7 @@ from ..redaction import redactor
 from ..text import cut_middle
 from ..tools.user_loop import UserLoop
 from .credentials import Credentials
-from .heartbeat import Heart
+from .heartbeat import Heartbeat
 from .hooks import Hooks, conversation_text, summary_of
 from .model import ask_model
 
@@ -58,6 +58,6 @@ class Compacting:
         messages = prepare(agent, {"conversation": text})
         own_options = RunOptions(llm_timeout=options.llm_timeout)
         reply = await ask_model(
-            agent, messages, own_options, Heart(), with_tools=False, loop=self._loop
+            agent, messages, own_options, Heartbeat(), with_tools=False, loop=self._loop
         )
         return summary_of(reply.message.text)

@@ -17,7 +17,7 @@ from ..agents import Agent
 from ..errors import ConfigurationError
 from ..prompty.portable import credentials_in, resolve_environment
 from ..protocol.activities import CONFIGURATION_ERROR
-from ..protocol.inventory import Lacking
+from ..protocol.inventory import MissingPart
 from ..redaction import redacted_excerpt
 from ..text import one_line
 from ..tools.signature import is_async
@@ -54,7 +54,7 @@ class UnknownCredentialError(ConfigurationError):
         )
         self.ids = sorted(ids)
 
-    def lack(self) -> Lacking:
+    def lack(self) -> MissingPart:
         """Return the missing credentials, for other workers."""
         return _missing_credentials(self.ids, str(self))
 
@@ -67,14 +67,14 @@ class CredentialError(Exception):
         self.id = id
         self.is_late = is_late
 
-    def lack(self) -> Lacking:
+    def lack(self) -> MissingPart:
         """Return the missing credential, for other workers."""
         return _missing_credentials([self.id], str(self))
 
 
-def _missing_credentials(ids: Collection[str], text: str) -> Lacking:
+def _missing_credentials(ids: Collection[str], text: str) -> MissingPart:
     what = [f"credential {id!r}" for id in ids]
-    return Lacking(
+    return MissingPart(
         what=what, kind=CONFIGURATION_ERROR, text=text, task_queue=activity.info().task_queue
     )
 

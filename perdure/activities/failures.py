@@ -32,7 +32,7 @@ from ..loop.failed_calls import may_pass
 from ..payloads.failures import text_of
 from ..protocol import activities
 from ..protocol.activities import NOT_HERE, SUSPECT_WAITS, WORKER_SHUTDOWN, Offer
-from ..protocol.inventory import Lacking
+from ..protocol.inventory import MissingPart
 from ..redaction import get_logger, redact, redacted_excerpt
 from ..text import bounded_text, one_line
 from ..tool_calls import progress_of
@@ -126,7 +126,7 @@ FIRST_WAIT, LONGEST_WAIT, GROWTH = 0.05, 5.0, 0.2
 offers in a minute."""
 
 
-def refusal(lacking: Lacking, offer: Offer | None) -> ApplicationError:
+def refusal(lacking: MissingPart, offer: Offer | None) -> ApplicationError:
     """Return the error of an activity whose worker lacks something.
 
     The error is final if the activity is not offered to other workers, or its time for offers has
@@ -188,7 +188,7 @@ async def cancelled_while_late() -> bool:
     return False
 
 
-class LookBack(NamedTuple):
+class PreviousAttempt(NamedTuple):
     """The findings of a later attempt, or of a late one, before it begins."""
 
     is_cancelled: bool = False
@@ -199,7 +199,7 @@ class LookBack(NamedTuple):
     """Whether its worker was lost."""
 
 
-async def look_back() -> LookBack:
+async def inspect_previous_attempt() -> PreviousAttempt:
     """Return the fate of the run and of the previous attempt. A cancelled run starts nothing more.
 
     Sends the server one request on a later or late attempt, otherwise none. The workflow would
@@ -208,7 +208,7 @@ async def look_back() -> LookBack:
     info = activity.info()
     is_cancelled = await cancelled_while_late()
     if info.attempt == 1:
-        return LookBack(is_cancelled)
+        return PreviousAttempt(is_cancelled)
     assert info.workflow_id is not None
     about = {"run": info.workflow_id, "attempt": info.attempt}
     handle = activity.client().get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
@@ -229,10 +229,10 @@ async def look_back() -> LookBack:
         )
     is_cancelled = description.raw_description.workflow_extended_info.cancel_requested
     if failure is None:
-        return LookBack(is_cancelled)
+        return PreviousAttempt(is_cancelled)
     is_killed = failure.timeout_failure_info.timeout_type == TimeoutType.TIMEOUT_TYPE_HEARTBEAT
     was_lost = is_killed or failure.application_failure_info.type in (WORKER_SHUTDOWN, HEART_FAILED)
-    return LookBack(is_cancelled, was_lost, is_killed)
+    return PreviousAttempt(is_cancelled, was_lost, is_killed)
 
 
 def _last_failure(described: WorkflowExecutionDescription) -> Failure | None:
@@ -255,16 +255,16 @@ async def _why(failure: Failure | None) -> str:
 
 
 def asked_from_anywhere() -> Callable[[], Awaitable[bool]]:
-    """Return the current activity's `handed_on`, callable from any thread, task or callback."""
+    """Return the current activity's `superseded`, callable from any thread, task or callback."""
     context = copy_context()
 
     async def ask() -> bool:
-        return await asyncio.get_running_loop().create_task(handed_on(), context=context)
+        return await asyncio.get_running_loop().create_task(superseded(), context=context)
 
     return ask
 
 
-async def handed_on() -> bool:
+async def superseded() -> bool:
     """Return whether this activity was cancelled because another attempt continues it, not because
     its run is over.
 
@@ -356,7 +356,7 @@ SUSPECT_SECONDS = 30.0
 with many calls."""
 
 
-class Suspects:
+class PoisonCalls:
     """The calls on one worker that were lost with another worker, any of which may have ended that
     worker.
     """

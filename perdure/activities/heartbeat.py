@@ -18,7 +18,7 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
 
-from ..options import OWN_CADENCE
+from ..options import OWN_SERVER_INTERVALS
 from ..protocol.activities import StreamedText, readers_queue
 from ..redaction import get_logger, redactor
 from .pollers import ACTIVITIES, quota_of
@@ -187,7 +187,7 @@ def _call(callbacks: Mapping[Callable[[], None], str], run: str) -> None:
 @asynccontextmanager
 async def heartbeats(
     details: Sequence[object] = (), readers: Readers | None = None
-) -> AsyncIterator[Heart]:
+) -> AsyncIterator[Heartbeat]:
     """Send heartbeats while the block runs, with these details until `tell` changes them; sooner
     for `readers`.
 
@@ -198,7 +198,7 @@ async def heartbeats(
     `ApplicationError` that says so: without heartbeats, the server would time the activity out in
     the middle of its work.
     """
-    heart = Heart(details, readers)
+    heart = Heartbeat(details, readers)
     heart.start()
     _heartbeat_from_anywhere(heart)
     try:
@@ -217,7 +217,7 @@ async def heartbeats(
         await heart.stop()
 
 
-def _heartbeat_from_anywhere(heart: Heart) -> None:
+def _heartbeat_from_anywhere(heart: Heartbeat) -> None:
     """Let user code call `temporalio.activity.heartbeat` in this activity on any event loop and
     thread.
 
@@ -247,7 +247,7 @@ def _seconds_between_beats(info: activity.Info) -> float:
     begin together.
     """
     timeout = info.heartbeat_timeout
-    seconds = timeout.total_seconds() if timeout else OWN_CADENCE.lost_worker_seconds
+    seconds = timeout.total_seconds() if timeout else OWN_SERVER_INTERVALS.lost_worker_seconds
     return beat_seconds(seconds, random.uniform(*BEAT_SHARES))
 
 
@@ -263,7 +263,7 @@ def beat_seconds(timeout: float, share: float) -> float:
     return max(min(timeout * share, timeout - SPARE_SECONDS), timeout / 2)
 
 
-class Heart:
+class Heartbeat:
     """Sends heartbeats after most of the activity's time-out, and sooner while a reader is attached
     and there is news.
 
@@ -287,7 +287,7 @@ class Heart:
         self._is_told = False
         self._on_first_words = on_first_words.get()
         self._send: Callable[..., None] | None = None
-        self.stream_seconds = OWN_CADENCE.stream_seconds
+        self.stream_seconds = OWN_SERVER_INTERVALS.stream_seconds
         """Seconds between heartbeats for readers, if the time-out allows it."""
         self.on_own_beat: Callable[..., None] = self.keep
         """Receives the details of heartbeats that user code sends itself."""

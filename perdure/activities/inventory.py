@@ -19,7 +19,7 @@ from ..errors import ConfigurationError, ToolNotRegisteredError
 from ..guardrails import Compactor, GuardrailPoint
 from ..options import RunOptions
 from ..protocol.activities import CONFIGURATION_ERROR, TOOL_PREFIX
-from ..protocol.inventory import Inventory, Lacking, UnavailableTool
+from ..protocol.inventory import Inventory, MissingPart, UnavailableTool
 from ..protocol.names import (
     IS_POLLED,
     PERMIT,
@@ -31,12 +31,12 @@ from ..providers.rates import rate_name, require_rates
 from ..providers.registry import require_provider
 from ..redaction import get_logger, redacted_excerpt, redactor
 from ..settings.mocks import mock_responses
+from ..signatures import UNDECIDABLE, vouch_keys
 from ..text import one_line
 from ..tool_calls import ToolSpec, agents_in
 from ..tools.dispatch import ToolBox
 from ..tools.inventory import OfferProblem
 from ..tools.kind import Asking
-from ..vouching import UNDECIDABLE, vouch_keys
 from .credentials import CredentialError, Credentials, UnknownCredentialError
 from .hooks import Hooks
 from .model import PRICE_SECONDS
@@ -99,7 +99,7 @@ _log = get_logger("perdure.worker")
 
 
 @dataclass
-class Stock:
+class WorkerInventory:
     """A worker's inventory: its tools, hooks, prices and credentials."""
 
     toolbox: ToolBox
@@ -259,7 +259,7 @@ def _undecidable(tools: Sequence[ToolSpec]) -> list[str]:
     """Return the tools with calls that nobody could decide about, because this worker has no key of
     gateways.
     """
-    names = ", ".join(tool.name for tool in tools if tool.deciders and tool.deciders.needs_vouch)
+    names = ", ".join(tool.name for tool in tools if tool.approvers and tool.approvers.needs_vouch)
     return [UNDECIDABLE.format(f"of {names}")] if names and not vouch_keys().keys else []
 
 
@@ -288,9 +288,9 @@ def _unavailable(found: Mapping[str, str], agent: Agent) -> list[UnavailableTool
     ]
 
 
-def _lacking_offers(problems: Sequence[OfferProblem]) -> Lacking:
+def _lacking_offers(problems: Sequence[OfferProblem]) -> MissingPart:
     """Return the tools that could not be listed: another worker may be able to."""
-    return Lacking(
+    return MissingPart(
         what=[_untried_tool(problem) for problem in problems],
         kind=CONFIGURATION_ERROR,
         text="\n".join(redacted_excerpt(str(problem)) for problem in problems),
@@ -303,16 +303,16 @@ def _untried_tool(problem: OfferProblem) -> str:
     return f"{problem.title}, which the first worker could not offer: {why}"
 
 
-def lacking_tool(name: str, error: ToolNotRegisteredError, toolbox: ToolBox) -> Lacking:
+def lacking_tool(name: str, error: ToolNotRegisteredError, toolbox: ToolBox) -> MissingPart:
     """Return the tool that `ToolBox.resolve` did not find."""
     return _lacking_tools({name: ""}, toolbox.names, str(error))
 
 
-def changed_tool(name: str, change: str) -> Lacking:
+def changed_tool(name: str, change: str) -> MissingPart:
     """Return a tool whose function takes other arguments than the run has recorded
     (`ToolBox.signature_change`).
     """
-    return Lacking(
+    return MissingPart(
         what=[f"tool {name} with the arguments that it took when the run began"],
         kind=ToolNotRegisteredError.kind,
         text=f"{change}. Start a worker with a function that takes those arguments",
@@ -320,7 +320,9 @@ def changed_tool(name: str, change: str) -> Lacking:
     )
 
 
-def lacking_guardrail(hooks: Hooks, options: RunOptions, point: GuardrailPoint) -> Lacking | None:
+def lacking_guardrail(
+    hooks: Hooks, options: RunOptions, point: GuardrailPoint
+) -> MissingPart | None:
     """Return the guardrail that this worker lacks although the run's first worker had it."""
     asked = _asking_for("guardrails", options)
     if lacking := lacking_hooks(hooks, asked):
@@ -333,7 +335,7 @@ def lacking_guardrail(hooks: Hooks, options: RunOptions, point: GuardrailPoint) 
     )
 
 
-def lacking_compactor(hooks: Hooks, options: RunOptions) -> Lacking | None:
+def lacking_compactor(hooks: Hooks, options: RunOptions) -> MissingPart | None:
     """Return the compactor that this worker lacks although the run's first worker had it."""
     return lacking_hooks(hooks, _asking_for("compactor", options))
 
@@ -344,7 +346,7 @@ def _asking_for(hook: str, options: RunOptions) -> RunOptions:
     return options.model_copy(update=dict.fromkeys(others))
 
 
-def lacking_mocks() -> Lacking:
+def lacking_mocks() -> MissingPart:
     """Return the lack of a worker that ignores mock answers, for a run that has some."""
     text = (
         "the run has mock answers in place of its model's, and this worker was not started to "
@@ -354,21 +356,21 @@ def lacking_mocks() -> Lacking:
     return _lacking_configuration(["mock answers"], text)
 
 
-def lacking_hooks(hooks: Hooks, options: RunOptions) -> Lacking | None:
+def lacking_hooks(hooks: Hooks, options: RunOptions) -> MissingPart | None:
     """Return the guardrails and the compactor of the options that this worker lacks."""
     missing = hooks.missing_names(options)
     return _lacking_configuration(list(missing), "; ".join(missing.values())) if missing else None
 
 
-def _lacking_configuration(what: list[str], text: str) -> Lacking:
-    return Lacking(
+def _lacking_configuration(what: list[str], text: str) -> MissingPart:
+    return MissingPart(
         what=what, kind=CONFIGURATION_ERROR, text=text, task_queue=activity.info().task_queue
     )
 
 
 def _lacking_tools(
     missing: Mapping[str, str], registered: Sequence[str], text: str = ""
-) -> Lacking:
+) -> MissingPart:
     """Return the missing tools; `missing` maps names to kinds, "" for an undeclared tool."""
     known = ", ".join(registered) or "none"
     tools = [f"{name} (kind: {kind})" if kind else name for name, kind in missing.items()]
@@ -387,7 +389,7 @@ def _lacking_tools(
         for kind in dict.fromkeys(missing.values())
         if kind not in ("", "function")
     ]
-    return Lacking(
+    return MissingPart(
         what=[f"tool {tool}" for tool in tools],
         kind=ToolNotRegisteredError.kind,
         text=f"{text}. This worker's tools: {known}. {'. '.join(advice)}",

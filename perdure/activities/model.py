@@ -32,7 +32,7 @@ from ..text import bounded_text, excerpt, valid_json, valid_text
 from ..tools.user_loop import UserLoop
 from .credentials import CredentialError, Credentials, UnknownCredentialError
 from .failures import refusal
-from .heartbeat import Heart
+from .heartbeat import Heartbeat
 from .model_attempt import ModelAttempt
 from .run_cache import KnownRun
 
@@ -48,7 +48,7 @@ async def ask_model(
     agent: Agent,
     messages: Sequence[Message],
     options: RunOptions,
-    heart: Heart,
+    heart: Heartbeat,
     *,
     with_tools: bool = True,
     loop: UserLoop | None = None,
@@ -93,7 +93,7 @@ async def _ask(
     agent: Agent,
     messages: Sequence[Message],
     options: RunOptions,
-    heart: Heart,
+    heart: Heartbeat,
     loop: UserLoop | None,
     attempt: ModelAttempt | None,
     series: CallSeries,

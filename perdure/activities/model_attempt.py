@@ -24,8 +24,8 @@ from ..providers.base import BackgroundRecord
 from ..redaction import get_logger
 from ..text import one_line
 from ..trimming import estimate_chars
-from .failures import LookBack, handed_on
-from .heartbeat import Heart
+from .failures import PreviousAttempt, superseded
+from .heartbeat import Heartbeat
 
 _log = get_logger("perdure.runs")
 
@@ -41,7 +41,7 @@ class ModelAttempt(BackgroundRecord):
     it.
     """
 
-    def __init__(self, heart: Heart, input: ModelInput) -> None:
+    def __init__(self, heart: Heartbeat, input: ModelInput) -> None:
         self._heart = heart
         self._input = input
         self._told = _last_text(activity.info().heartbeat_details)
@@ -83,7 +83,7 @@ class ModelAttempt(BackgroundRecord):
     def _left(self) -> CallSoFar | None:
         return self.so_far if self.response or self.so_far.lost else None
 
-    def begin(self, seen: LookBack, *, speaks: bool) -> None:
+    def begin(self, seen: PreviousAttempt, *, speaks: bool) -> None:
         """Begin the model call once the fate of the previous attempt is known; `speaks` if the
         output is streamed.
         """
@@ -234,7 +234,7 @@ class ModelAttempt(BackgroundRecord):
 
 
 async def _is_handed_on() -> bool:
-    return activity.cancellation_details() is None or await handed_on()
+    return activity.cancellation_details() is None or await superseded()
 
 
 async def response_under_way() -> CallSoFar | None:

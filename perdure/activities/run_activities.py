@@ -44,12 +44,12 @@ from ..tools.dispatch import ToolBox
 from ..tools.user_loop import UserLoop
 from .compaction import Compacting
 from .credentials import Credentials
-from .failures import look_back, refusal, typed_failures
+from .failures import inspect_previous_attempt, refusal, typed_failures
 from .finishing import finish_call
-from .heartbeat import Heart, Readers, heartbeats
+from .heartbeat import Heartbeat, Readers, heartbeats
 from .hooks import Hooks
 from .inventory import (
-    Stock,
+    WorkerInventory,
     is_polled,
     lacking_compactor,
     lacking_guardrail,
@@ -78,7 +78,7 @@ async def ask_prompted(
     agent: Agent,
     messages: Sequence[Message],
     options: RunOptions,
-    heart: Heart,
+    heart: Heartbeat,
     **more: Any,
 ) -> ModelReply:
     """Return the model's reply, with the tool calls in its text; `more` is as for `ask_model`.
@@ -167,7 +167,9 @@ class RunActivities:
         readers: Readers | None = None,
     ) -> None:
         self._readers = readers or Readers()
-        self.stock = Stock(toolbox, hooks, prices, credentials, prompt_root, rates or {}, mock=mock)
+        self.stock = WorkerInventory(
+            toolbox, hooks, prices, credentials, prompt_root, rates or {}, mock=mock
+        )
         self.tools = ToolActivities(toolbox, runs, credentials, self._readers)
         self._credentials = credentials
         self._compacting = Compacting(hooks, credentials, loop)
@@ -237,9 +239,9 @@ class RunActivities:
                     return await self._call_model(input, heart, attempt)
 
     async def _call_model(
-        self, input: ModelInput, heart: Heart, attempt: ModelAttempt
+        self, input: ModelInput, heart: Heartbeat, attempt: ModelAttempt
     ) -> ModelReply:
-        seen = await look_back()
+        seen = await inspect_previous_attempt()
         if seen.is_cancelled:
             if attempt.response:
                 await end_response(self._credentials, await self._runs.current(), attempt.so_far)

@@ -21,7 +21,7 @@ from ..declared_tools import Tool
 from ..guardrails import UNSEEN
 from ..history.link import read_beginning, read_link
 from ..messages import Message
-from ..options import RunOptions, cadence_of
+from ..options import RunOptions, heartbeat_intervals
 from ..prompty.portable import credentials_in, resolve_environment
 from ..protocol.activities import Beginning
 from ..protocol.inventory import Inventory
@@ -114,7 +114,7 @@ class KnownRun:
         self.deps = begun.deps
         """The deps of the run's functions, as JSON."""
         self.options: RunOptions = begun.options
-        self.stream_seconds = cadence_of(begun.options).stream_seconds
+        self.stream_seconds = heartbeat_intervals(begun.options).stream_seconds
         """Seconds between updates for readers of streamed output."""
         self.agents = dict(begun.agents)
         """The agents of other files that the run has recorded, by path."""

@@ -32,18 +32,18 @@ from ..unknown_outcomes import Reconciled
 from .call_secrets import call_secret
 from .credentials import CredentialError, Credentials
 from .failures import (
-    LookBack,
-    Suspects,
+    PoisonCalls,
+    PreviousAttempt,
     asked_from_anywhere,
     cancelled_while_late,
+    inspect_previous_attempt,
     known_starts,
     last_heartbeat,
-    look_back,
     record_starts,
     refusal,
     typed_failures,
 )
-from .heartbeat import Heart, Readers, heartbeats
+from .heartbeat import Heartbeat, Readers, heartbeats
 from .inventory import changed_tool, lacking_tool
 from .model import agent_for_tool
 from .run_cache import KnownRun, LinkKey, RunCache, current_link, link_of
@@ -114,14 +114,14 @@ def _length(result: ToolResult) -> int:
 _log = get_logger("perdure.runs")
 
 
-class Telling:
+class ToolHeartbeat:
     """The details of an activity's heartbeats: the count of its starts, the tool's own details, and
     its progress.
 
     `starts`, the count, is None if nothing counts them.
     """
 
-    def __init__(self, heart: Heart, starts: object | None) -> None:
+    def __init__(self, heart: Heartbeat, starts: object | None) -> None:
         self._heart = heart
         self._starts = () if starts is None else (starts,)
         self._details = last_heartbeat()
@@ -204,7 +204,7 @@ class ToolActivities:
         self._runs = runs
         self._credentials = credentials
         self._readers = readers
-        self._suspects = Suspects()
+        self._poison_calls = PoisonCalls()
 
     @property
     def all(self) -> Sequence[Callable[..., Any]]:
@@ -257,7 +257,7 @@ class ToolActivities:
 
     async def _run_tool(self, input: activities.ToolInput, info: activity.Info) -> ToolResult:
         async with heartbeats(info.heartbeat_details, self._readers) as heart:
-            before = await look_back() if info.attempt > 1 else LookBack()
+            before = await inspect_previous_attempt() if info.attempt > 1 else PreviousAttempt()
             if before.is_cancelled:
                 return await self._abandon(input)
             run = await self._runs.current()
@@ -274,7 +274,7 @@ class ToolActivities:
                     extra={"run": info.workflow_id},
                 )
                 return activities.lost_tool(input.request.name)
-            async with self._suspects.alone(starts):
+            async with self._poison_calls.alone(starts):
                 if await cancelled_while_late():
                     return await self._abandon(input)
                 starts = replace(starts, starts=starts.starts + 1, attempt=info.attempt)
@@ -282,7 +282,7 @@ class ToolActivities:
                 if counted is not None:
                     heart.begin_with(counted, *last_heartbeat())
                 return await self._execute_heard(
-                    run, agent, input, starts.starts, Telling(heart, counted)
+                    run, agent, input, starts.starts, ToolHeartbeat(heart, counted)
                 )
 
     async def check_approval(self, input: activities.JudgeInput) -> GuardrailResult:
@@ -380,15 +380,15 @@ class ToolActivities:
         agent: Agent,
         input: activities.ToolInput,
         attempt: int,
-        telling: Telling,
+        tool_heartbeat: ToolHeartbeat,
     ) -> ToolResult:
         cancellation = Cancellation()
         context = _context(
             run,
             input,
             attempt,
-            heartbeat=telling.heartbeat,
-            report=telling.report,
+            heartbeat=tool_heartbeat.heartbeat,
+            report=tool_heartbeat.report,
             is_cancelled=cancellation.is_cancelled,
         )
         try:
@@ -429,7 +429,7 @@ def _context(run: KnownRun, input: activities.ToolInput, attempt: int, **heard: 
         answered=request.answered,
         traceparent=ids.child_traceparent(request.iteration, request.index),
         last_heartbeat=last_heartbeat(),
-        handed_on=asked_from_anywhere(),
+        superseded=asked_from_anywhere(),
         kept_results=run_results(link),
         max_result=run.options.max_result,
         secret=partial(call_secret, *link, request.iteration, request.index, input.earlier),

@@ -146,9 +146,8 @@ class PlainCommand(TyperCommand):
         except Exception as problem:
             # Click's own class for an unknown option, which typer does not export.
             if (option := getattr(problem, "option_name", None)) in _OF_PERDURE:
-                problem.message = (
-                    f"{option} goes before the command: perdure {option} … {self.name}"  # type: ignore[attr-defined]
-                )
+                place = f"{option} goes before the command: perdure {option} … {self.name}"
+                problem.message = place  # type: ignore[attr-defined]
             raise
 
 

@@ -96,9 +96,9 @@ def times(pending: JsonView) -> str:
 
 
 def _who_decides(pending: JsonView) -> str:
-    if not pending.get("deciders"):
+    if not pending.get("approvers"):
         return ""
-    policy = ApprovalPolicy.model_validate(pending["deciders"])
+    policy = ApprovalPolicy.model_validate(pending["approvers"])
     votes = ", ".join(one_line(vote["name"]) for vote in pending.get("votes") or ())
     approved = f", approved by {votes}" if votes else ""
     escalated = (

@@ -120,7 +120,7 @@ async def _need(client: Client, run: WorkflowExecution) -> Need | Break | None:
         return Break(run.id, "unread", f"it can't be read here: {one_line(str(error), 200)}")
     tools = inventory.tools if inventory else []
     signatures = {tool.name: tool.signature for tool in tools if tool.signature}
-    restricted = tuple(tool.name for tool in tools if tool.deciders and tool.deciders.needs_vouch)
+    restricted = tuple(tool.name for tool in tools if tool.approvers and tool.approvers.needs_vouch)
     is_mocked = bool(inventory and inventory.mock_responses is not None)
     return Need(
         run.id,

@@ -85,7 +85,7 @@ def first_request(
 
 def _specs(agent: Agent, found: ToolInventory) -> list[JsonObject]:
     known = {spec.name for spec in found.tools}
-    fields = {"name", *ToolPolicy.model_fields, "needs_approval", "approval_check", "deciders"}
+    fields = {"name", *ToolPolicy.model_fields, "needs_approval", "approval_check", "approvers"}
     specs = [spec.model_dump(include=fields) for spec in found.tools]
     for tool in agent.tools or []:
         if tool.name in known or not (tool.name in found.missing or tool.name in found.unasked):

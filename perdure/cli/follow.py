@@ -253,7 +253,7 @@ async def _show_events(
             shown.show(event)
             if event.type != "permission_requested":
                 continue
-            if asker and not needs_gateway(event.data.get("deciders")):
+            if asker and not needs_gateway(event.data.get("approvers")):
                 asker.ask(event)
             elif await _still_waits(handle, event):
                 shown.show_request(event)

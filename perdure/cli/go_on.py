@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from ..client import RunHandle
-from ..client.brakes import release_run
 from ..client.fork import other_model
+from ..client.pauses import release_run
 from ..commands import command_line
 from ..errors import GoOnError
 from ..json_types import JsonView

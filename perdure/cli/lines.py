@@ -159,11 +159,11 @@ def request_lines(event: RunEvent, run_id: str) -> Iterator[Line]:
     """
     data, kind = event.data, event.data.get("kind", "approval")
     reason = f" ({one_line(data['reason'])})" if data.get("reason") else ""
-    call, deciders = describe_call(data["name"], data.get("arguments")), data.get("deciders")
+    call, approvers = describe_call(data["name"], data.get("arguments")), data.get("approvers")
     what = f"  {call} waits for {'an answer' if kind == 'question' else 'approval'}{reason}."
-    restricted = needs_gateway(deciders)
+    restricted = needs_gateway(approvers)
     who = (
-        f"May decide: {one_line(ApprovalPolicy.model_validate(deciders).in_words(), 300)}"
+        f"May decide: {one_line(ApprovalPolicy.model_validate(approvers).in_words(), 300)}"
         if restricted
         else ""
     )

@@ -227,7 +227,7 @@ def _line(row: JsonObject, pending: JsonObject, how: str) -> str:
 def _ways(row: JsonObject, pending: JsonObject) -> tuple[str, ...]:
     named = (row["id"], pending["call_id"], pending["digest"])
     return ways_to_decide(
-        *named, kind=pending["kind"], needs_gateway=needs_gateway(pending.get("deciders"))
+        *named, kind=pending["kind"], needs_gateway=needs_gateway(pending.get("approvers"))
     )
 
 

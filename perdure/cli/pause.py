@@ -13,11 +13,11 @@ import typer
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from ..client.brakes import brakes_in_force, pause_runs, release_run, release_runs
+from ..client.pauses import pause_runs, pauses_in_force, release_run, release_runs
 from ..commands import command_line, shell_word
 from ..json_types import JsonObject
-from ..protocol.brakes import Brake, Scope
 from ..protocol.names import GO_ON
+from ..protocol.pauses import Pause, Scope
 from ..protocol.run import GoOn
 from ..text import count_of
 from . import shared_options as options
@@ -39,7 +39,7 @@ from .problems import UsageProblem
 from .server_connection import ServerConnection, connect_to_server
 
 LOOK_SECONDS = 2.0
-"""After so long, the server lists a run that was held when its brake was taken off."""
+"""After so long, the server lists a run that was held when its pause was taken off."""
 MAX_LOOKS = 10
 
 
@@ -66,7 +66,7 @@ def pause(
 
 async def _list(as_json: bool) -> None:
     async with connect_to_server() as server:
-        found = await brakes_in_force(server.client)
+        found = await pauses_in_force(server.client)
         place = server.place
     if as_json:
         answer([each.model_dump(mode="json") for each in found])
@@ -88,21 +88,21 @@ async def _pause(selection: RunSelection, reason: str, by: str | None, as_json: 
             return show_report("pause", "Paused", Report(), as_json)
         chosen = scope or Scope(runs=ids)
         try:
-            brake = await pause_runs(server.client, **_arguments(chosen), reason=reason, by=by)
+            pause = await pause_runs(server.client, **_arguments(chosen), reason=reason, by=by)
         except ValueError as error:
             raise UsageProblem(str(error)) from error
     if as_json:
         answer(
             {
                 "action": "pause",
-                "brake": brake.model_dump(mode="json"),
+                "pause": pause.model_dump(mode="json"),
                 "count": len(ids),
                 "isLasting": bool(scope),
             }
         )
     later = "; runs that start later are paused, too" if scope else ""
     say(
-        f"Paused: {brake.scope} ({count_of(len(ids), 'open run')}{later}). Let them go on: "
+        f"Paused: {pause.scope} ({count_of(len(ids), 'open run')}{later}). Let them go on: "
         f"{_how(chosen)}"
     )
     return 0
@@ -142,7 +142,7 @@ def _how(scope: Scope) -> str:
 async def go_on_many(selection: RunSelection, go_on: GoOn, *, as_json: bool = False) -> int:
     """Let all held runs go on that are selected, paused ones too; return the exit code.
 
-    The brakes of these runs are taken off: for all runs, where the filters mean all of a brake's,
+    The pauses of these runs are taken off: for all runs, where the filters mean all of a pause's,
     else for those that are found. Raises as `selected_ids` does.
     """
     async with connect_to_server() as server:
@@ -152,17 +152,17 @@ async def go_on_many(selection: RunSelection, go_on: GoOn, *, as_json: bool = Fa
         scope = lasting_scope(filters) if not selection.ids else None
         released = [
             each
-            for each in await brakes_in_force(client)
+            for each in await pauses_in_force(client)
             if scope is not None and is_within(each.scope, scope)
         ]
         await release_runs(client, [each.id for each in released], by=go_on.by)
         report = await _let_go_on(server, selection, go_on)
-        _say_of_brakes(released, [] if released or report.done else await brakes_in_force(client))
+        _print_pauses(released, [] if released or report.done else await pauses_in_force(client))
     return show_report("go-on", "Go on", report, as_json, released=[each.id for each in released])
 
 
-def _say_of_brakes(released: Iterable[Brake], left: Sequence[Brake]) -> None:
-    """Say which brakes were taken off, and where nothing was let go on, which ones are in force."""
+def _print_pauses(released: Iterable[Pause], left: Sequence[Pause]) -> None:
+    """Say which pauses were taken off, and where nothing was let go on, which ones are in force."""
     for each in released:
         say(f"No longer: {each}", "strong")
     if left:

@@ -79,7 +79,7 @@ def _head(run: JsonView) -> Iterator[str]:
     for pending in run["pending_approvals"]:
         call = describe_call(pending["name"], pending["arguments"])
         named = (pending.get("run_id") or run["id"], pending["call_id"], pending["digest"])
-        may_only = needs_gateway(pending.get("deciders"))
+        may_only = needs_gateway(pending.get("approvers"))
         how, *others = ways_to_decide(*named, kind=pending["kind"], needs_gateway=may_only)
         yield f"waits    {visible(call)} {times(pending)}: {visible(how)}"
         yield from (f"         or {visible(other)}" for other in others)

@@ -28,9 +28,9 @@ from ..prompty.shorthands import map_strings, maps_in
 from ..providers.dialects import dialect_problem
 from ..providers.registry import id_problem, media_problem, model_problem
 from ..settings.delegates import REMOTE, with_delegates
+from ..signatures import UNDECIDABLE, vouch_keys
 from ..text import did_you_mean, nearest
 from ..tools.kind import BUILT_IN, Kinds, ToolKind, get_tool
-from ..vouching import UNDECIDABLE, vouch_keys
 from ..webhooks import Webhook, secret_problem
 from ..worker_limits import WorkerLimits
 
@@ -49,7 +49,7 @@ def further_checks(
     return [
         *([_model] if has_model else []),
         tools,
-        *([] if elsewhere else [_deciders, _webhooks]),
+        *([] if elsewhere else [_approvers, _webhooks]),
         _delegates,
         called,
     ]
@@ -167,7 +167,7 @@ def _tools(
             yield from _problems_of(found, tool, place, folder, elsewhere=elsewhere)
 
 
-def _deciders(asset: JsonView, folder: Path) -> Iterator[Finding]:
+def _approvers(asset: JsonView, folder: Path) -> Iterator[Finding]:
     """Warn of tools about whose calls nobody can decide, for want of a key."""
     try:
         has_keys = bool(vouch_keys().keys)

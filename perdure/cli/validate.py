@@ -147,7 +147,7 @@ def _in_words(spec: JsonView) -> str:
 
 
 def _needed_approval(spec: JsonView) -> str:
-    policy = spec.get("deciders")
+    policy = spec.get("approvers")
     return (
         f"needs an approval ({ApprovalPolicy.model_validate(policy).in_words()})"
         if policy

@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from ..protocol.outcome import RunResult as RunResult
     from ..protocol.outcome import RunStatus as RunStatus
     from ..tool_calls import PendingApproval as PendingApproval
-    from .brakes import brakes_in_force as brakes_in_force
-    from .brakes import pause_runs as pause_runs
-    from .brakes import release_runs as release_runs
     from .completing import complete_call as complete_call
     from .connection import connect as connect
     from .deletion import Deletion as Deletion
@@ -25,6 +22,9 @@ if TYPE_CHECKING:
     from .handle import RunHandle as RunHandle
     from .listing import RunSummary as RunSummary
     from .listing import list_runs as list_runs
+    from .pauses import pause_runs as pause_runs
+    from .pauses import pauses_in_force as pauses_in_force
+    from .pauses import release_runs as release_runs
     from .reading.actions import RunActions as RunActions
     from .runs import get_run as get_run
     from .runs import start_run as start_run
@@ -43,7 +43,7 @@ else:
             "..options": "RunOptions",
             "..protocol.outcome": "RunResult RunStatus",
             "..tool_calls": "PendingApproval",
-            ".brakes": "brakes_in_force pause_runs release_runs",
+            ".pauses": "pauses_in_force pause_runs release_runs",
             ".completing": "complete_call",
             ".connection": "connect",
             ".deletion": "Deletion TenantDeletion delete_run delete_tenant",

@@ -31,12 +31,12 @@ from ..protocol.names import STEER
 from ..protocol.outcome import ForkOf, RunOutput, RunResult, RunStatus
 from ..protocol.run import SteeringMessage
 from ..redaction import redactor
+from ..signatures import Voucher
 from ..text import bounded_text, valid_text
-from ..vouching import Voucher
-from .brakes import pause_runs, release_run
 from .export import export_lines
 from .fork import Changes, fork_of, fork_origin, other_model
 from .output_type import OutputType
+from .pauses import pause_runs, release_run
 from .reading.children import events_with_children, status_with_children, stream_with_children
 from .reading.events import Cursor
 from .reading.log import RunLog
@@ -49,7 +49,7 @@ from .reading.results import (
     whole_result,
 )
 from .reading.status import StatusReader
-from .reading.watch import Patience, ask_again, watch
+from .reading.watch import ServerRetry, ask_again, watch
 from .starting import StartOptions, start_workflow
 from .updates import GoOnRequest, send_decision
 
@@ -286,7 +286,7 @@ class RunHandle(Controls, Generic[T]):
         self._chain = chain or Chain(client, id, origin, is_of_run=True)
         self._log = RunLog(self._chain)
         self._status = StatusReader(self._chain)
-        self._patience = Patience(client)
+        self._retry = ServerRetry(client)
 
     async def result(self) -> RunResult[T]:
         """Wait for the run's end and return its result; with `output_type`, its output has that
@@ -297,13 +297,13 @@ class RunHandle(Controls, Generic[T]):
         """
         with run_not_found(self._chain):
             try:
-                output = await self._patience(self._output)
+                output = await self._retry(self._output)
             except WorkflowFailureError as failure:
                 cause = failure.cause
-                raise await self._patience(
+                raise await self._retry(
                     lambda: error_of_end(self._chain, self._status, cause)
                 ) from failure
-            result = await self._patience(lambda: complete_result(self._chain, output))
+            result = await self._retry(lambda: complete_result(self._chain, output))
         return typed_result(result, output, **self._types)
 
     async def _output(self) -> RunOutput:
@@ -331,7 +331,7 @@ class RunHandle(Controls, Generic[T]):
             return await events_with_children(self, after)
         cursor = Cursor(after)
         with run_not_found(self._chain):
-            await self._patience(self._log.refresh)
+            await self._retry(self._log.refresh)
         return [
             seen
             for event in self._log.events_after(cursor.seq)
@@ -355,7 +355,7 @@ class RunHandle(Controls, Generic[T]):
             source = (
                 stream_with_children(self, after)
                 if children
-                else watch(self._chain, self._log, self._patience, after)
+                else watch(self._chain, self._log, self._retry, after)
             )
             async with aclosing(source) as events:
                 async for event in events:
@@ -445,27 +445,25 @@ class RunHandle(Controls, Generic[T]):
 
         shown = captures_content() if content is None else content
         with run_not_found(self._chain):
-            return await self._patience(
-                lambda: rebuild(self._chain, content=shown, children=children)
-            )
+            return await self._retry(lambda: rebuild(self._chain, content=shown, children=children))
 
     async def agent_name(self) -> str:
         """Return the name of the running agent, as Temporal shows it."""
         with run_not_found(self._chain):
-            memo = await (await self._patience(self._chain.describe)).memo()
+            memo = await (await self._retry(self._chain.describe)).memo()
         return str(memo.get("agent", ""))
 
     async def messages(self) -> list[Message]:
         """Return the complete conversation, including messages trimmed from the model's view."""
         with run_not_found(self._chain):
-            return await self._patience(lambda: complete_messages(self._chain, self._log))
+            return await self._retry(lambda: complete_messages(self._chain, self._log))
 
     async def iteration_usage(self) -> list[Usage]:
         """Return the usage of each model call so far, in order: it is in the histories; the result
         has only the sum.
         """
         with run_not_found(self._chain):
-            return await usage_of_calls(self._client, await self._patience(self._chain.last))
+            return await usage_of_calls(self._client, await self._retry(self._chain.last))
 
     async def actions(self) -> RunActions:
         """Return the run's Actions on Temporal Cloud so far, counted in its histories (`perdure
@@ -485,7 +483,7 @@ class RunHandle(Controls, Generic[T]):
         no result of it yet.
         """
         with run_not_found(self._chain):
-            return await self._patience(
+            return await self._retry(
                 lambda: whole_result(self._chain, self._log, call_id, iteration)
             )
 

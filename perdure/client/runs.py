@@ -17,7 +17,7 @@ from ..messages import Message
 from ..model_choice import AS_WRITTEN, model_choice
 from ..options import RunOptions
 from ..payloads.converter import with_converter
-from ..vouching import Voucher
+from ..signatures import Voucher
 from .handle import RunHandle
 from .output_type import OutputType
 from .run_input import loaded_agent

@@ -37,8 +37,8 @@ from ..protocol.search_attributes import AGENT, COST, DIRECT, ORIGIN, STATUS, TE
 from ..providers.registry import require_media, require_model
 from ..redaction import Redactor, redactor
 from ..settings.agent_file import with_cadence
+from ..signatures import Voucher
 from ..trace_ids import traceparent
-from ..vouching import Voucher
 from ..workflows.policies import WORKFLOW_TASK_TIMEOUT
 from .output_type import with_output_type
 from .run_input import new_run

@@ -36,8 +36,8 @@ from ..protocol.names import (
 from ..protocol.outcome import RunStatus
 from ..protocol.run import CallApproval, GoOn, OtherModel
 from ..redaction import redactor
+from ..signatures import Voucher
 from ..text import valid_json, valid_text
-from ..vouching import Voucher
 from .listing import listed_status
 from .reading.log import ask
 
@@ -76,7 +76,7 @@ class NoAnswer(Exception):
 class Update(ABC, Generic[T]):
     """One update, with an id: sending it again changes nothing."""
 
-    _patience = PATIENCE_SECONDS
+    _retry = PATIENCE_SECONDS
     _obstacle = ""
     """The server's reason for not having delivered the update, the last time that it gave one."""
     is_crowded = False
@@ -88,7 +88,7 @@ class Update(ABC, Generic[T]):
         Raises the error of a refusal, that of an unconfirmed update after `patience` seconds, and
         `RPCError`.
         """
-        self._patience = patience
+        self._retry = patience
         try:
             async with asyncio.timeout(patience):
                 return await self._send_until_answered()
@@ -158,11 +158,9 @@ class Update(ABC, Generic[T]):
 
     def _silence(self, task_queue: str) -> str:
         if self.is_crowded:
-            return (
-                f"for {self._patience:g} s there was too much else to read, which others have sent"
-            )
+            return f"for {self._retry:g} s there was too much else to read, which others have sent"
         silence = (
-            f"no worker of the task queue {task_queue!r} has answered within {self._patience:g} s"
+            f"no worker of the task queue {task_queue!r} has answered within {self._retry:g} s"
         )
         return f"{silence} ({self._obstacle})" if self._obstacle else silence
 

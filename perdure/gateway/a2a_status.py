@@ -20,7 +20,7 @@ from ..protocol.outcome import Held
 from ..tool_calls import PendingApproval
 from .gateway import FoundRun, session_of
 from .held import held_text
-from .words import CUT_SHORT, output_text, with_deciders
+from .words import CUT_SHORT, output_text, with_approvers
 
 ANSWER = "answer"
 """The name of the artifact with a run's output."""
@@ -80,9 +80,9 @@ def waiting_status(found: FoundRun, pending: Sequence[PendingApproval]) -> TaskS
     """
     first = pending[0]
     if first.question:
-        text = with_deciders(first.question, first)
+        text = with_approvers(first.question, first)
     else:
-        asked = with_deciders(
+        asked = with_approvers(
             f"May {first.name} be called with {output_text(first.arguments)}?", first
         )
         data = f'{{"digest": "{first.digest}", "approved": true}}'

@@ -16,11 +16,11 @@ from ..events import RunEvent
 from ..json_types import JsonObject
 from ..messages import Message, Usage
 from ..tool_calls import PendingApproval
-from .chats import Chat, ToldText, WaitsForPerson, follow, waiting_id
+from .chats import Chat, TextCursor, WaitsForPerson, follow, waiting_id
 from .gateway import FoundRun
 from .operations import problem_of_request
 from .sse import frame
-from .words import output_text, with_deciders
+from .words import output_text, with_approvers
 
 OURS = "perdure"
 """The key of perdure's own data in states, metadata and forwarded properties."""
@@ -120,7 +120,7 @@ class ThreadStream:
         """Whether the client is 1.0 or newer: older ones fail at unknown outcomes."""
         session, _, self._turn = found.id.rpartition("/")
         self._thread = _Thread(session, found.id)
-        self._shown = ToldText()
+        self._shown = TextCursor()
         self._position = "0"
         self._open: tuple[str, str] | None = None
         """Kind and id of the open message."""
@@ -176,7 +176,7 @@ class ThreadStream:
         conversations = [place for place, event in enumerate(recorded) if _tells_messages(event)]
         cursor = self._cursor()
         if cursor:
-            self._position, self._shown = ToldText.at(cursor)
+            self._position, self._shown = TextCursor.at(cursor)
             later = await self._found.handle.events(self._position, children=True)
             conversations = conversations[: len(conversations) - sum(map(_tells_messages, later))]
             begun = (
@@ -372,7 +372,7 @@ def _interrupt(found: FoundRun, pending: PendingApproval, call: str) -> core.Int
     return core.Interrupt(
         id=waiting_id(found, run, pending.digest),
         reason="input_required" if pending.question else "tool_call",
-        message=with_deciders(
+        message=with_approvers(
             pending.question or pending.reason or f"{pending.name} waits for an approval", pending
         ),
         tool_call_id=call,

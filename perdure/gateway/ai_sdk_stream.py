@@ -16,13 +16,13 @@ from starlette.types import Receive, Scope, Send
 from ..events import RunEvent
 from ..json_types import JsonObject
 from ..messages import Usage
-from .chats import ToldText, WaitsForPerson, follow, said_in, waiting_id
+from .chats import TextCursor, WaitsForPerson, follow, said_in, waiting_id
 from .ending import GatewayEnds
 from .gateway import FoundRun, Gateway
 from .operations import problem_of_request
 from .problems import HttpProblem, run_headers
 from .sse import HEADERS, frame, with_keepalives
-from .words import FINISHES, with_deciders
+from .words import FINISHES, with_approvers
 
 STREAM_HEADERS = {**HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
 Chunk = JsonObject
@@ -67,7 +67,7 @@ class MessageStream:
         request: Request,
         gateway: Gateway,
         after: str = "0",
-        shown: ToldText | None = None,
+        shown: TextCursor | None = None,
     ) -> None:
         self._found = found
         self._request = request
@@ -220,7 +220,7 @@ class MessageStream:
         return {**told, "type": "tool-output-available", "output": event.data["result"]}
 
     def _decision_of(self, event: RunEvent) -> Iterator[Chunk]:
-        """Yield a decision, of any decider."""
+        """Yield a decision, of any approver."""
         if event.data["answer"] is not None:
             return  # A question: its answer is the call's result.
         id = waiting_id(self._found, event.run_id, event.data["digest"])
@@ -286,7 +286,7 @@ class MessageStream:
                     "schema": each.parameters,
                 }
                 request["approvalDescriptor"] = {"digest": each.digest, **more}
-                reason = with_deciders(each.reason or "", each)
+                reason = with_approvers(each.reason or "", each)
                 request |= {"reason": reason} if reason else {}
             yield request
         if not self._stays:

@@ -229,7 +229,7 @@ async def follow(
     gateway: Gateway,
     found: FoundRun,
     after: int | str = 0,
-    shown: ToldText | None = None,
+    shown: TextCursor | None = None,
     *,
     stays: bool = False,
 ) -> AsyncGenerator[RunEvent | WaitsForPerson, None]:
@@ -238,7 +238,7 @@ async def follow(
     With `stays`, the stream continues after a decision. Texts are complete: `token` events also
     carry the model's text before tool calls. Raises `HttpProblem` if the run is held.
     """
-    shown, waiting = shown or ToldText(), _Waiting(found)
+    shown, waiting = shown or TextCursor(), _Waiting(found)
     if waits := await waiting.behind(str(after)):
         yield waits
         if not stays:
@@ -326,7 +326,7 @@ _CURSOR = re.compile(
 _UNCHECKED = "0" * 8
 
 
-class ToldText:
+class TextCursor:
     """Tracks how much of an iteration's text a reader has, and adds text that no separate event
     carries.
 
@@ -342,7 +342,7 @@ class ToldText:
         """Length and digest of the text that a reader with a cursor already has."""
 
     @classmethod
-    def at(cls, cursor: str) -> tuple[str, ToldText]:
+    def at(cls, cursor: str) -> tuple[str, TextCursor]:
         """Read a cursor: the position in the run, and the text shown there."""
         shown = cls()
         if (match := _CURSOR.fullmatch(cursor)) is None:

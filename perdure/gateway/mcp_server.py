@@ -39,7 +39,7 @@ from .identity import Identity
 from .operations import JsonRpcEntrance, json_rpc_refusal, problem_of_request
 from .own_types import moment
 from .problems import HttpProblem
-from .words import CUT_SHORT, output_text, with_deciders
+from .words import CUT_SHORT, output_text, with_approvers
 
 ORIGIN_NAME = "gateway:mcp"
 """The `PerdureOrigin` of runs started here."""
@@ -194,7 +194,7 @@ class _AgentServer:
         """Return the run's result or, after that many seconds, the way to get it; report progress
         meanwhile.
         """
-        telling = asyncio.create_task(self._report(ctx, found))
+        tool_heartbeat = asyncio.create_task(self._report(ctx, found))
         try:
             async with self._gateway.ending.waits.limit(), asyncio.timeout(seconds):
                 return await _result_of(found)
@@ -203,10 +203,10 @@ class _AgentServer:
         except TimeoutError:
             status = await found.handle.status()
         finally:
-            telling.cancel()
-            await asyncio.wait([telling])
+            tool_heartbeat.cancel()
+            await asyncio.wait([tool_heartbeat])
         waiting = (
-            [with_deciders(_call_text(each), each) for each in status.pending_approvals]
+            [with_approvers(_call_text(each), each) for each in status.pending_approvals]
             if status
             else []
         )
@@ -403,13 +403,13 @@ def _request_for(pending: PendingApproval) -> JsonObject:
         fields: JsonObject = {"answer": {"type": "string", "title": "Answer"}}
         if pending.choices and not pending.allow_other:
             fields["answer"]["enum"] = pending.choices
-        return _form(with_deciders(pending.question, pending), fields, "answer")
+        return _form(with_approvers(pending.question, pending), fields, "answer")
     fields = {
         "approved": {"type": "boolean", "title": "Approve"},
         "reason": {"type": "string", "title": "Why not"},
     }
     return _form(
-        with_deciders(f"Let the agent call {_call_text(pending)}?", pending), fields, "approved"
+        with_approvers(f"Let the agent call {_call_text(pending)}?", pending), fields, "approved"
     )
 
 

@@ -56,9 +56,9 @@ def media_part(source: str, media_type: str, filename: str | None = None) -> Par
     return FilePart(source=source, mediaType=told, filename=filename)
 
 
-def with_deciders(text: str, pending: PendingApproval) -> str:
-    """Return the question to a person, with its deciders and the approvals so far, where given."""
-    if (policy := pending.deciders) is None:
+def with_approvers(text: str, pending: PendingApproval) -> str:
+    """Return the question to a person, with its approvers and the approvals so far, where given."""
+    if (policy := pending.approvers) is None:
         return text
     parts = [text, f"May decide: {policy.in_words()}."]
     if pending.votes:

@@ -108,8 +108,8 @@ class HumanDecisions:
             schema=spec.parameters,
             digest=request.digest,
         )
-        if spec.deciders is not None:
-            requested["deciders"] = spec.deciders.as_json
+        if spec.approvers is not None:
+            requested["approvers"] = spec.approvers.as_json
         self._emit("permission_requested", requested, request)
         approval = await self.effects.approve(request, asked)
         is_edited = approval.approved and approval.arguments != request.arguments
@@ -122,8 +122,8 @@ class HumanDecisions:
             answer=approval.answer,
             digest=request.digest,
         )
-        if isinstance(approval, Decided) and approval.deciders:
-            completed["vouched"] = [each.model_dump(mode="json") for each in approval.deciders]
+        if isinstance(approval, Decided) and approval.approvers:
+            completed["vouched"] = [each.model_dump(mode="json") for each in approval.approvers]
         self._emit("permission_completed", completed, request)
         return approval
 

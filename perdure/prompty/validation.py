@@ -36,7 +36,7 @@ _LOST_POLICY = {
     "idempotent": "a call that was lost with its worker could be executed again",
 }
 """The effect on a tool if this part of its policy is in the wrong place."""
-_ELSEWHERE = {"needsApproval": ("approval", "always"), "deciders": ("approval", "{by: [ROLE]}")}
+_ELSEWHERE = {"needsApproval": ("approval", "always"), "approvers": ("approval", "{by: [ROLE]}")}
 """Names for a part of the policy in Python code → the file's key, and its value."""
 
 

@@ -13,8 +13,8 @@ from ..guardrails import GuardrailPoint
 from ..later import Completion
 from ..messages import Exchanged, JsonObject, Message, ToolResult, Usage, unless_empty, unless_none
 from ..tool_calls import ToolRequest
-from .brakes import PAUSED
 from .outcome import HeldUp
+from .pauses import PAUSED
 from .run import Lineage, RecordedOptions, TurnOf
 
 INVENTORY = "perdure.inventory"
@@ -44,7 +44,7 @@ INTERNAL_ERROR = "internal"
 
 NOT_HERE = "ToolNotHere"
 """Error type: this worker lacks a tool, guardrail or compactor that another one may have. The
-details are a `Lacking`."""
+details are a `MissingPart`."""
 
 JUDGE_SECONDS = 60.0
 """A guardrail that takes longer denies."""

@@ -13,7 +13,7 @@ from ..tool_calls import RecordedSignature, ToolSpec
 from ..webhooks import Webhook
 
 
-class Lacking(Exchanged):
+class MissingPart(Exchanged):
     """Things that a run needs and the asked worker does not have."""
 
     what: list[str]
@@ -50,7 +50,7 @@ class Inventory(Exchanged):
     async."""
     offered: list[Tool] = unless_empty([])
     """The declarations that functions complete, as the model is offered them."""
-    lacking: Lacking | None = unless_empty(None)
+    lacking: MissingPart | None = unless_empty(None)
     """Set if the asked worker can't take the run; another worker's answer follows."""
     on_failure: Literal["fail", "hold"] | None = unless_none()
     """The worker owner's default for runs whose options leave it open."""

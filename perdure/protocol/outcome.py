@@ -13,8 +13,8 @@ from ..conversation import ConversationRef
 from ..event_data import HoldReason
 from ..later import AwaitedCall
 from ..messages import CutShort, Exchanged, Message, Usage, unless_empty, unless_none
+from ..signatures import Requesters
 from ..tool_calls import PendingApproval
-from ..vouching import Requesters
 from ..webhooks import PushTarget
 from .inventory import Missing
 

@@ -15,9 +15,9 @@ from ..later import CompletedCall
 from ..loop.state import LoopState
 from ..messages import Exchanged, JsonObject, Message, unless_empty, unless_none
 from ..options import RunOptions
+from ..signatures import Requesters, SignedIdentity, content_of
 from ..text import valid_text
 from ..tool_calls import Approval
-from ..vouching import Requesters, Vouch, content_of
 from ..webhooks import PushTarget
 from .inventory import Inventory
 
@@ -55,8 +55,8 @@ class CallApproval(Approval):
     that id."""
     id: str = ""
     """Identifies the decision, so that a duplicate counts once; "" for none."""
-    vouch: Vouch | None = unless_none()
-    """The decider, signed by a gateway; without it, `by` is a claim."""
+    vouch: SignedIdentity | None = unless_none()
+    """The approver, signed by a gateway; without it, `by` is a claim."""
 
     def subject(self, run: str) -> list[Any]:
         """Return the content that a gateway signs, for the run whose first link has that id."""

@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 from ..agents import Agent
 from ..argument_types import options_of
 from ..errors import ConfigurationError, LoadError
-from ..options import CLOUD_CADENCE, MAX_SECONDS, MIN_SECONDS, RunOptions
+from ..options import CLOUD_INTERVALS, MAX_SECONDS, MIN_SECONDS, RunOptions
 from ..webhooks import distinct_webhooks
 from .foreign import SYSTEMS, TOOLS_IN_TEXT, system_of
 from .values import MAX_NAME, Place, SettingProblem, Settings, read_map, require_set, unknown
@@ -118,12 +118,12 @@ def with_cadence(
     """Return the options of a run on the server at `target`, with the cadence filled in if they
     leave it open.
 
-    The environment's variables set it, else on Temporal Cloud `CLOUD_CADENCE`; elsewhere it is not
-    recorded, which stands for `OWN_CADENCE`. Raises ConfigurationError for a variable that is not
-    such a number of seconds.
+    The environment's variables set it, else on Temporal Cloud `CLOUD_INTERVALS`; elsewhere it is
+    not recorded, which stands for `OWN_SERVER_INTERVALS`. Raises ConfigurationError for a variable
+    that is not such a number of seconds.
     """
     given = os.environ if environment is None else environment
-    usual = CLOUD_CADENCE._asdict() if is_cloud(target) else {}
+    usual = CLOUD_INTERVALS._asdict() if is_cloud(target) else {}
     said = {
         name: given[variable] for name, variable in CADENCE_VARIABLES.items() if given.get(variable)
     }

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from ..activities.heartbeat import Heart
+from ..activities.heartbeat import Heartbeat
 from ..activities.model import ask_model, price_reply
 from ..agents import Agent, others_of, with_others
 from ..conversation import Conversation
@@ -109,10 +109,10 @@ class RecordEffects(DirectEffects):
         messages, agent = list(conversation.messages), self.agent.with_fallback(calling.fallback)
         if call := prompted_call(agent, calling, self.options):
             return call.read(
-                await ask_model(call.agent, call.messages(messages), self.options, Heart())
+                await ask_model(call.agent, call.messages(messages), self.options, Heartbeat())
             )
         return await ask_model(
-            agent, messages, self.options, Heart(), with_tools=calling.with_tools
+            agent, messages, self.options, Heartbeat(), with_tools=calling.with_tools
         )
 
     async def _with_cost(self, reply: ModelReply) -> ModelReply:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, cast
 from typing_extensions import TypeVar
 
 from ..json_types import JsonObject
-from ..later import Later
+from ..later import CompletionToken
 from ..messages import Answered, Message
 from ..options import MAX_SECONDS
 from ..redaction import get_logger, redact
@@ -40,7 +40,7 @@ def _not_cancelled() -> bool:
     return False
 
 
-async def _not_handed_on() -> bool:
+async def _not_superseded() -> bool:
     """Outside a worker, the call has only one attempt."""
     return False
 
@@ -95,7 +95,7 @@ class ToolContext(Generic[D]):
     any thread."""
     last_heartbeat: tuple[Any, ...] = ()
     """Heartbeat details of the previous attempt, in their JSON form; () without any."""
-    handed_on: Callable[[], Awaitable[bool]] = _not_handed_on
+    superseded: Callable[[], Awaitable[bool]] = _not_superseded
     """After a cancellation: whether another attempt continues the call, because this worker stops
     or was considered lost. If not, the run was cancelled or the call's time is over: then end the
     work begun elsewhere.
@@ -139,7 +139,7 @@ class ToolContext(Generic[D]):
         opened: T = found
         return opened
 
-    def later(self, timeout: float | None = None) -> Later:
+    def later(self, timeout: float | None = None) -> CompletionToken:
         """Return the token with which another system finishes this call. Return it from the tool,
         and the call waits.
 
@@ -157,7 +157,7 @@ class ToolContext(Generic[D]):
                 "context.later() needs a run on a Temporal server: here, no system could finish "
                 "this call"
             )
-        return Later.of(self.run_id, self.secret(), timeout)
+        return CompletionToken.of(self.run_id, self.secret(), timeout)
 
     @property
     def logger(self) -> _Adapter:

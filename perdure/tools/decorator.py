@@ -87,20 +87,20 @@ def _check_reconcile(name: str, reconcile: Any, idempotent: bool | None) -> None
         raise ConfigurationError(f"tool {name!r}: idempotent=True contradicts reconcile: {text}")
 
 
-def read_deciders(name: str, deciders: ApprovalPolicy | JsonView | None) -> ApprovalPolicy | None:
-    """Return the policy in `@tool(deciders=…)`. Raises ConfigurationError for a value that is not a
-    policy.
+def read_approvers(name: str, approvers: ApprovalPolicy | JsonView | None) -> ApprovalPolicy | None:
+    """Return the policy in `@tool(approvers=…)`. Raises ConfigurationError for a value that is not
+    a policy.
     """
-    if deciders is None or isinstance(deciders, ApprovalPolicy):
-        return deciders
+    if approvers is None or isinstance(approvers, ApprovalPolicy):
+        return approvers
     try:
         known = {*ApprovalPolicy.model_fields, *ApprovalPolicy.file_keys()}
-        if unknown := [key for key in deciders if key not in known]:
+        if unknown := [key for key in approvers if key not in known]:
             raise ValueError(
                 f"{unknown[0]!r} is unknown, expected some of "
                 f"{', '.join(ApprovalPolicy.file_keys())}"
             )
-        return ApprovalPolicy.model_validate(deciders)
+        return ApprovalPolicy.model_validate(approvers)
     except (ValueError, TypeError) as error:
         problem = (
             fault_text(dict(error.errors()[0]))
@@ -108,7 +108,7 @@ def read_deciders(name: str, deciders: ApprovalPolicy | JsonView | None) -> Appr
             else str(error)
         )
         raise ConfigurationError(
-            f"tool {name!r}: deciders is {deciders!r:.200}: {problem}"
+            f"tool {name!r}: approvers is {approvers!r:.200}: {problem}"
         ) from error
 
 
@@ -171,7 +171,7 @@ def tool(
     parallel_safe: bool = True,
     needs_approval: bool = False,
     approval: Literal["always", "never"] | Check | None = None,
-    deciders: ApprovalPolicy | JsonView | None = None,
+    approvers: ApprovalPolicy | JsonView | None = None,
     approval_timeout: float | None = None,
     local: bool = False,
     isolated: bool = False,
@@ -191,7 +191,7 @@ def tool(
     parallel_safe: bool = True,
     needs_approval: bool = False,
     approval: Literal["always", "never"] | Check | None = None,
-    deciders: ApprovalPolicy | JsonView | None = None,
+    approvers: ApprovalPolicy | JsonView | None = None,
     approval_timeout: float | None = None,
     local: bool = False,
     isolated: bool = False,
@@ -228,7 +228,7 @@ def tool(
             as a dict, and a `ToolContext` if it has a parameter of that type. True asks a person,
             as does a text, which is the reason shown; False does not. A function that raises also
             asks a person.
-        deciders: Who may decide, as in `approval` of the agent's file: `{"by": ["finance"],
+        approvers: Who may decide, as in `approval` of the agent's file: `{"by": ["finance"],
         "count": 2}`. Without an
             `approval` option, a person must approve each execution.
         approval_timeout: Seconds until an undecided call is denied; None for never. local: True for
@@ -248,7 +248,7 @@ def tool(
 
     def declare(function: Function) -> Function:
         tool_name = name or function.__name__
-        policy = read_deciders(tool_name, deciders)
+        policy = read_approvers(tool_name, approvers)
         _check_reconcile(tool_name, reconcile, idempotent)
         asks = read_approval(
             tool_name, approval, needs_approval or (policy is not None and approval is None)
@@ -266,7 +266,7 @@ def tool(
             parallel_safe=parallel_safe,
             needs_approval=asks.always,
             approval_check=asks.kind,
-            deciders=policy,
+            approvers=policy,
             approval_timeout=approval_timeout,
             local=local,
             isolated=isolated,

@@ -33,7 +33,7 @@ from .results import describe, log_raised, log_timeout, to_result, with_advice
 from .signature import InvalidArguments, is_async, signature_of
 from .signature_change import signature_change
 from .threads import Ended
-from .user_loop import ThisLoop, Unheard, UserLoop, execution_context, unheard_in
+from .user_loop import BlockedLoop, ThisLoop, UserLoop, blocked_loop_in, execution_context
 
 _log = get_logger("perdure.tools")
 
@@ -325,7 +325,7 @@ class ToolBox:
             )
         except TimeoutError as error:
             log_timeout(name, timeout or 0, context)
-            unheard = unheard_in(error.__cause__)
+            unheard = blocked_loop_in(error.__cause__)
             why = f": {unheard.text}" if unheard else ""
             text = f"Error: Tool '{name}' failed: timed out after {timeout:g} seconds{why}"
             has_begun = unheard is None or unheard.has_begun
@@ -372,7 +372,9 @@ class ToolBox:
             opened = await self._resources.values(call.needs, context.deps) if call.needs else None
         except asyncio.CancelledError:
             text = "it never started: a resource that it needs was not open yet"
-            raise asyncio.CancelledError(Unheard(text, is_blocker=False, has_begun=False)) from None
+            raise asyncio.CancelledError(
+                BlockedLoop(text, is_blocker=False, has_begun=False)
+            ) from None
         with execution_context(context, tool=name, resources=opened or context.resources) as given:
             bound = call.with_context(given)
             return await self._loop.end_of(bound, title, is_async=call.is_async, finish=finish)

@@ -45,7 +45,7 @@ def with_policy(spec: ToolSpec, policy: ToolPolicy | None, *, is_function: bool)
             "context": policy.context or 0,
             "approval_timeout": _smallest(spec.approval_timeout, policy.approval_timeout),
             "needs_approval": spec.needs_approval or policy.approval not in (None, "never"),
-            "deciders": _deciders(spec, policy),
+            "approvers": _approvers(spec, policy),
             "retries": spec.retries if policy.retries is None else policy.retries,
             "local": spec.local if policy.local is None else policy.local,
             "idempotent": _stricter(spec.idempotent, policy.idempotent, is_function=is_function),
@@ -80,11 +80,11 @@ def with_policy(spec: ToolSpec, policy: ToolPolicy | None, *, is_function: bool)
     return spec
 
 
-def _deciders(spec: ToolSpec, policy: ToolPolicy) -> ApprovalPolicy | None:
+def _approvers(spec: ToolSpec, policy: ToolPolicy) -> ApprovalPolicy | None:
     if not isinstance(policy.approval, ApprovalPolicy):
-        return spec.deciders
+        return spec.approvers
     try:
-        return policy.approval.with_stricter(spec.deciders)
+        return policy.approval.with_stricter(spec.approvers)
     except ValueError as error:
         raise ConfigurationError(
             f"tool {spec.name!r}: {error}: the file and the function must name one role"

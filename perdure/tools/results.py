@@ -21,7 +21,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from ..later import Later
+from ..later import CompletionToken
 from ..messages import AudioPart, FilePart, ImagePart, Part, TextPart, ToolResult
 from ..redaction import get_logger
 from ..text import cut_middle, utf8_bytes, valid_text
@@ -54,7 +54,7 @@ def to_result(value: Any, limits: SizeLimits) -> ToolResult:
     """
     if isinstance(value, PreparedRun):
         return value
-    if isinstance(value, Later):
+    if isinstance(value, CompletionToken):
         # The text is for a workflow that does not know such calls.
         text = "Error: another system was to finish this call, for which this run can't wait"
         return ToolResult(parts=[TextPart(value=text)], later=value.record)

@@ -36,7 +36,7 @@ Finish = Callable[[Any], Any] | None
 USER_CODE = "the event loop of tools and guardrails"
 
 
-class Unheard(NamedTuple):
+class BlockedLoop(NamedTuple):
     """Why a cancelled call continues, or never began: its event loop is blocked."""
 
     text: str
@@ -97,7 +97,7 @@ class UserLoop:
         try:
             return await end_on(loop, call, title)
         except asyncio.CancelledError as cancelled:
-            if unheard := unheard_in(cancelled):
+            if unheard := blocked_loop_in(cancelled):
                 self._leave_blocked_loop(loop, is_blocker=unheard.is_blocker)
             raise
 
@@ -186,7 +186,7 @@ async def end_on(loop: asyncio.AbstractEventLoop, call: Callable[[], Any], title
     context variables.
 
     When the caller is cancelled, so is the task. If the task does not end within `CLEANUP_SECONDS`,
-    or ends by cancellation, this raises CancelledError; otherwise its end counts. `unheard_in`
+    or ends by cancellation, this raises CancelledError; otherwise its end counts. `blocked_loop_in`
     returns, from the error, whether a blocked loop kept the cancellation from the task.
     """
     execution = _Execution(call, title, loop)
@@ -204,12 +204,12 @@ async def end_on(loop: asyncio.AbstractEventLoop, call: Callable[[], Any], title
         return ended
 
 
-def unheard_in(cancelled: BaseException | None) -> Unheard | None:
+def blocked_loop_in(cancelled: BaseException | None) -> BlockedLoop | None:
     """Return why a cancellation did not reach its call; None if nothing blocks the call's event
     loop.
     """
     first = cancelled.args[0] if cancelled is not None and cancelled.args else None
-    return first if isinstance(first, Unheard) else None
+    return first if isinstance(first, BlockedLoop) else None
 
 
 class _Mailbox:
@@ -287,14 +287,14 @@ class _Execution:
         await asyncio.wait([self.done], timeout=seconds)
         return self.done.result() if self.done.done() else None
 
-    def unheard(self, blocker: Blocker) -> Unheard:
+    def unheard(self, blocker: Blocker) -> BlockedLoop:
         """Describe the call, which the cancellation did not reach."""
         if self._task is not None and asyncio.current_task(self._loop) is self._task:
-            return Unheard(f"it blocks the event loop{blocker.at}", is_blocker=True)
+            return BlockedLoop(f"it blocks the event loop{blocker.at}", is_blocker=True)
         # Not the run: it may be another user's.
         what = f"the event loop is blocked by {blocker.task.partition(' of run ')[0]}{blocker.at}"
         begun = self._has_begun
-        return Unheard(
+        return BlockedLoop(
             what if begun else f"it never started: {what}", is_blocker=False, has_begun=begun
         )
 

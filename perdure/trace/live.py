@@ -47,7 +47,7 @@ from temporalio.worker import (
 from temporalio.workflow import ContinueAsNewError
 
 from .._version import __version__
-from ..activities.failures import handed_on, known_starts
+from ..activities.failures import known_starts, superseded
 from ..activities.run_cache import KnownRun, RunCache
 from ..conversation import ConversationRef, DigestMismatchError
 from ..errors import ConfigurationError
@@ -243,7 +243,7 @@ class TracedActivities(ActivityInboundInterceptor):
         details = activity.cancellation_details()
         is_error = isinstance(end, BaseException)
         if details is not None and (is_error or not details.cancel_requested):
-            if await handed_on():
+            if await superseded():
                 return
             end = asyncio.CancelledError()  # in any case, the run has not waited for it
         elif is_error and (not _is_final(end) or described_error(end)[0] in activities.REFUSED):

@@ -24,13 +24,15 @@ from ..payloads.storage import VARIABLE
 from ..protocol.inventory import RecordedTool, WorkerAccount, WorkerQuestion
 from ..protocol.names import WORKER_ACCOUNT, own_queue
 from ..providers.sdks import PROVIDER_KEYS
+from ..signatures import vouch_keys
 from ..tools.dispatch import ToolBox
-from ..vouching import vouch_keys
 from .ending import bound_end
 
 
 @asynccontextmanager
-async def telling(worker: Worker, settings: JsonView, toolbox: ToolBox) -> AsyncIterator[None]:
+async def tool_heartbeat(
+    worker: Worker, settings: JsonView, toolbox: ToolBox
+) -> AsyncIterator[None]:
     """While the block runs, answer on the worker's own unversioned queue; `settings` are the
     plugin's.
     """

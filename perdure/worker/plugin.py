@@ -30,7 +30,7 @@ from ..agents import Agent
 from ..argument_types import require, require_each, require_tools
 from ..errors import ConfigurationError
 from ..guardrails import Compactor, Guardrails, Instruct, PrepareTools, validators_of
-from ..options import CLOUD_CADENCE, OWN_CADENCE
+from ..options import CLOUD_INTERVALS, OWN_SERVER_INTERVALS
 from ..payloads.converter import converter_from_environment, require_encrypting
 from ..payloads.storage import close_storage
 from ..protocol.names import tool_queue
@@ -50,13 +50,13 @@ from ..workflows.interceptors import RunLogInterceptor
 from ..workflows.notices import Notice
 from ..workflows.runner import OwnWorkflowRunner
 from ..workflows.session.session import Session
-from .account import telling
-from .brakes import BrakeInterceptor, BrakeWatch
+from .account import tool_heartbeat
 from .ending import bound_end, surely_over
 from .first_imports import import_providers, warming_up
 from .logs import log_while
 from .memory import DEFAULT_WORKFLOW_BYTES, WorkflowMemory
 from .metrics import measure, meter_of, queue_measured
+from .pauses import PauseInterceptor, PauseWatch
 from .slots import with_slots
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ WORKER_DEFAULTS: dict[str, Any] = {
     "sticky_queue_schedule_to_start_timeout": timedelta(seconds=2),
     # Also the delay of streamed text for readers, and of a cancellation for an activity (60 s by
     # default).
-    "max_heartbeat_throttle_interval": timedelta(seconds=OWN_CADENCE.stream_seconds),
+    "max_heartbeat_throttle_interval": timedelta(seconds=OWN_SERVER_INTERVALS.stream_seconds),
     "graceful_shutdown_timeout": timedelta(seconds=30),
     "max_cached_workflows": 500,
 }
@@ -273,7 +273,7 @@ class PerdurePlugin(SimplePlugin):
             mock,
             readers,
         )
-        self.brakes = BrakeWatch(self.runs)
+        self.pauses = PauseWatch(self.runs)
         self.activities_of_runs.stock.on_failure = on_failure
         self.tracing = _live_tracing(tracer_provider, self.runs)
         super().__init__(
@@ -282,7 +282,7 @@ class PerdurePlugin(SimplePlugin):
             workflows=[AgentRun, Session, Notice],
             activities=self._with_activities,
             interceptors=[
-                BrakeInterceptor(self.brakes),
+                PauseInterceptor(self.pauses),
                 self.workflows_held,
                 RunLogInterceptor(readers.note, readers.warn),
                 *([self.tracing] if self.tracing else []),
@@ -327,12 +327,12 @@ class PerdurePlugin(SimplePlugin):
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
         bound_end(worker)
         held, permits = self.workflows_held.watch_while(worker), giving_permits(worker, self.rates)
-        account = telling(worker, self.settings, self.toolbox)
+        account = tool_heartbeat(worker, self.settings, self.toolbox)
         limited = polling_tool_queues(worker, self.toolbox, self.activities_of_runs.tools)
-        brakes = self.brakes.watching(worker.client)
+        pauses = self.pauses.watching(worker.client)
         before = (
             log_while(worker),
-            brakes,
+            pauses,
             held,
             self.user_loop.hold(),
             permits,
@@ -365,7 +365,7 @@ class PerdurePlugin(SimplePlugin):
         runs.stock.takes_any_tool = not _has_dynamic(own)
         return [
             *own,
-            self.brakes.brake_on_run,
+            self.pauses.pause_on_run,
             *runs.all,
             *([runs.tools.any_tool] if runs.stock.takes_any_tool else []),
         ]
@@ -387,7 +387,7 @@ def _defaults_for(config: WorkerConfig) -> dict[str, Any]:
     defaults = dict(WORKER_DEFAULTS)
     if is_cloud(config["client"].service_client.config.target_host):
         defaults["max_heartbeat_throttle_interval"] = timedelta(
-            seconds=CLOUD_CADENCE.stream_seconds
+            seconds=CLOUD_INTERVALS.stream_seconds
         )
     return {
         name: value for name, value in defaults.items() if config.get(name) is options[name].default

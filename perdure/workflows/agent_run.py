@@ -27,10 +27,10 @@ from ..protocol.run import CallApproval, GoOn, RunInput, SteeringMessage
 from ..text import MAX_TEXT_BYTES, bounded_text
 from ..webhooks import PushChange
 from .approvals import DECISIONS, Approvals, dropped_if_refused
-from .awaited import COMPLETIONS
+from .approvers import require_entitled
 from .continue_as_new import ContinueAsNew
-from .deciders import require_entitled
 from .effects import TemporalEffects
+from .external_calls import COMPLETIONS
 from .holding import REQUESTS
 from .instructions import instruct
 from .locks import require_as_locked
@@ -46,7 +46,7 @@ from .policies import BUGS, describe_failure
 from .received import Received, is_recorded, run_update
 from .recording import load_beginning
 from .run_state import MAX_UPDATES, RunState
-from .turn_result import HandOver
+from .turn_result import TurnResult
 from .ui import next_model_call, show_end, show_status, show_waiting
 from .waiting import now
 
@@ -71,7 +71,7 @@ class Ending:
     """Makes the last command of a run."""
 
     state: RunState
-    turn: HandOver | None = None
+    turn: TurnResult | None = None
     """Hands the additions of a session's turn over to the session."""
 
     def output(self, outcome: Outcome) -> RunOutput:
@@ -172,7 +172,7 @@ class AgentRun:
       loop asks for them.
     - updates: an approval, which the worker accepts at once or refuses with a reason (`Approvals`);
       `go_on`, also a signal, which releases a held run (`Holds`); `complete`, which finishes a tool
-      call (`AwaitedCalls`).
+      call (`ExternalCalls`).
     - cancellation: sets a flag in the `RunState`, which the loop checks.
     - continue-as-new: between iterations (`ContinueAsNew`).
     - queries: the run's status, and its events.
@@ -192,7 +192,7 @@ class AgentRun:
         self._received = Received()
         self._signed = 0
         """The number of signed decisions that arrived as signals."""
-        self._turn = HandOver(self.state, input.session) if input.session else None
+        self._turn = TurnResult(self.state, input.session) if input.session else None
         self._ending = Ending(self.state, self._turn)
         self._notices = Notices(self.state)
         self.state.approvals.listen(self._show_waiting)

@@ -18,19 +18,19 @@ from ..loop.verdicts import checked_verdict
 from ..payloads.failures import size_of
 from ..protocol.names import REFUSED
 from ..protocol.run import CallApproval, DecidedCall
+from ..signatures import SignedIdentity
 from ..text import one_line
 from ..tool_calls import (
     Approval,
+    Approver,
     Asked,
     Decided,
-    Decider,
     PendingApproval,
     ToolRequest,
     ToolSpec,
     Vote,
     misfit,
 )
-from ..vouching import Vouch
 from .history_size import MAX_HISTORY_BYTES
 from .policies import describe_failure
 from .received import Door
@@ -68,16 +68,16 @@ class OpenApproval:
             deadline=asked.deadline,
             reason=asked.reason,
             iteration=request.iteration,
-            deciders=spec.deciders,
+            approvers=spec.approvers,
             **(dict(question) if question else {}),
         )
         self._asked = asked
         self.approval: Approval | None = None
         self.on_vote: Callable[[Vote, int], None] = lambda vote, votes: None
-        """Called when one of several deciders approves, with the number that have approved the same
-        so far."""
+        """Called when one of several approvers approves, with the number that have approved the
+        same so far."""
         self._marks: dict[str, str] = {}
-        """The mark of each decider's approval (`Approval.mark`), by name."""
+        """The mark of each approver's approval (`Approval.mark`), by name."""
         self._ids: set[str] = set()
         """Ids of the accepted decisions where several must agree: a repeated one changes
         nothing."""
@@ -88,7 +88,7 @@ class OpenApproval:
 
     def require_vouch(self, decision: CallApproval) -> None:
         """Raise a refusal where a decision needs a gateway's signature and has none."""
-        policy = self.pending.deciders
+        policy = self.pending.approvers
         if policy is None or not policy.needs_vouch:
             return
         if decision.vouch is None:
@@ -110,18 +110,20 @@ class OpenApproval:
 
     def count(self, decision: CallApproval, judged: CallApproval) -> bool:
         """Count an accepted decision, and return whether the decisions so far settle the call."""
-        vouch, policy = decision.vouch, self.pending.deciders
+        vouch, policy = decision.vouch, self.pending.approvers
         if vouch is None:
             self.approval = judged
             return True
         if policy is None or policy.count == 1 or not decision.approved:
-            self.approval = _settled_decision(judged, [decider_of(vouch)])
+            self.approval = _settled_decision(judged, [approver_of(vouch)])
             return True
         self._ids.add(decision.id)
         if self._marks.get(vouch.name) == decision.mark:
             return False
         self._marks[vouch.name] = decision.mark
-        vote = Vote(**dict(decider_of(vouch)), arguments=decision.arguments, answer=decision.answer)
+        vote = Vote(
+            **dict(approver_of(vouch)), arguments=decision.arguments, answer=decision.answer
+        )
         others = [each for each in self.pending.votes if each.name != vouch.name]
         votes = [*others, vote]
         agreeing = [each for each in votes if self._marks[each.name] == decision.mark]
@@ -189,21 +191,22 @@ class OpenApproval:
         )
 
 
-def decider_of(vouch: Vouch) -> Decider:
-    """Return the decider of a decision with a valid signature."""
+def approver_of(vouch: SignedIdentity) -> Approver:
+    """Return the approver of a decision with a valid signature."""
     said = {
         "name": vouch.name,
         "tenant": vouch.tenant,
         "roles": vouch.roles,
         "key_id": vouch.key_id,
     }
-    return Decider(**said, at=workflow.time())
+    return Approver(**said, at=workflow.time())
 
 
-def _settled_decision(judged: CallApproval, deciders: Sequence[Decider]) -> Decided:
-    names = ", ".join(each.name for each in deciders)
+def _settled_decision(judged: CallApproval, approvers: Sequence[Approver]) -> Decided:
+    names = ", ".join(each.name for each in approvers)
     known = [
-        Decider(**{name: getattr(each, name) for name in Decider.model_fields}) for each in deciders
+        Approver(**{name: getattr(each, name) for name in Approver.model_fields})
+        for each in approvers
     ]
     return Decided(
         approved=judged.approved,
@@ -211,7 +214,7 @@ def _settled_decision(judged: CallApproval, deciders: Sequence[Decider]) -> Deci
         arguments=judged.arguments,
         by=names,
         answer=judged.answer,
-        deciders=known,
+        approvers=known,
     )
 
 

@@ -35,7 +35,7 @@ from ..protocol.search_attributes import AGENT, ORIGIN, SESSION, STATUS, TENANT,
 from ..settings.child_agents import agents_for
 from ..tool_calls import ChildRun, PreparedRun, ToolRequest, ToolSpec
 from ..trace_ids import TraceIds
-from .deciders import passed_on
+from .approvers import passed_on
 from .policies import WORKFLOW_TASK_TIMEOUT
 from .recording import CERTAIN_BYTES, uncompressed_bytes
 from .run_state import DelegatedCall, RunState

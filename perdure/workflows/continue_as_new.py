@@ -13,7 +13,7 @@ from ..errors import PayloadTooLargeError
 from ..payloads.failures import MAX_PAYLOAD_BYTES
 from ..protocol.run import Carried, CarriedConversation, RunInput
 from ..settings.agent_file import options_after_handoff
-from .deciders import link_content, passed_on
+from .approvers import link_content, passed_on
 from .history_size import HistorySize, go_on_in_new_link, is_behind
 from .recording import CERTAIN_BYTES, PIECE_BYTES, encoded_bytes, record_all, uncompressed_bytes
 from .run_state import RunState

@@ -29,11 +29,11 @@ from ..text import count_of, one_line
 from ..tool_calls import CHECK_FAILED, Approval, Asked, ToolRequest, ToolSpec
 from ..trace_ids import idempotency_key
 from ..unknown_outcomes import Reconciled, UnknownCall
-from .brakes import unbegun_attempt, until_it_may_begin
-from .deciders import wait_for_deciders
+from .approvers import wait_for_approvers
 from .logging import goes_on, person_waited_for, tries_again, waits, workers_were_lost
 from .offers import Offers
 from .pacing import Pacing
+from .pauses import await_permission, unbegun_attempt
 from .policies import (
     COMPACTION_RETRIES,
     LOST_WORKER_RETRIES,
@@ -191,7 +191,7 @@ class TemporalEffects:
                 return reply
             except ActivityError as error:
                 if unbegun := unbegun_attempt(error):
-                    await until_it_may_begin(self._state, unbegun)
+                    await await_permission(self._state, unbegun)
                     continue
                 if not worker_was_lost(error):
                     raise
@@ -404,10 +404,10 @@ class TemporalEffects:
         def is_over() -> bool:
             return state.cancelled or opened.approval is not None
 
-        if spec.deciders:
+        if spec.approvers:
             why = about_call("asks others if not decided", request.name, request.arguments)
             emit = partial(state.emit, call_id=request.call_id)
-            await wait_for_deciders(opened, emit, is_over, min(ends, default=None), why)
+            await wait_for_approvers(opened, emit, is_over, min(ends, default=None), why)
         why = about_call("denied if not decided", request.name, request.arguments)
         await wait_until(is_over, max(0.0, min(ends) - now()) if ends else None, why)
         approvals.close(opened)

@@ -10,7 +10,7 @@ from temporalio.exceptions import ActivityError
 
 from ..commands import command_line
 from ..errors import ModelError
-from ..protocol.inventory import Lacking
+from ..protocol.inventory import MissingPart
 from ..protocol.outcome import Held
 from ..protocol.run import GoOn
 from ..redaction import get_logger
@@ -34,7 +34,7 @@ def log(level: int, text: str, *values: object, **about: object) -> None:
         _log.log(level, f"Run %s {text}", run, *values, extra={"run": run, **about})
 
 
-def lacks(lacking: Lacking, seconds: float) -> None:
+def lacks(lacking: MissingPart, seconds: float) -> None:
     """Log that this worker lacks something, and offers the run to other workers."""
     text = "is offered to other workers of the task queue %r for %g s: this one lacks %s. %s"
     log(logging.WARNING, text, lacking.task_queue, seconds, ", ".join(lacking.what), lacking.text)

@@ -26,9 +26,9 @@ from ..protocol.activities import (
     InventoryInput,
     Offer,
 )
-from ..protocol.inventory import Inventory, Lacking, Missing
+from ..protocol.inventory import Inventory, Missing, MissingPart
 from . import logging as log_lines
-from .brakes import unbegun_attempt, until_it_may_begin
+from .pauses import await_permission, unbegun_attempt
 from .policies import LOST_WORKER_RETRIES, MARGIN, OFFERED_RETRIES, describe_failure
 from .run_state import RunState
 from .waiting import wait_until_done
@@ -37,7 +37,7 @@ Result = TypeVar("Result")
 SECONDS_AFTER_A_HOLD = 10.0
 """After a hold, the missing thing is offered to all workers of the queue for at least this long."""
 NOBODY_ELSE = (
-    "Calls of {} cannot be approved: the decider must not be a requester of the run "
+    "Calls of {} cannot be approved: the approver must not be a requester of the run "
     "(notRequester), and no gateway has "
     "verified its requesters. Start the run through a gateway"
 )
@@ -77,7 +77,7 @@ class Offers:
             except FailureError as error:
                 if (unbegun := unbegun_attempt(error)) is None:
                     raise
-            await until_it_may_begin(self._state, unbegun)
+            await await_permission(self._state, unbegun)
 
     async def run_elsewhere(
         self, error: FailureError, start: Start[Result], *, starts: int = 1
@@ -89,7 +89,7 @@ class Offers:
             raise error
         return await self.offer(lacking, start, starts=starts)
 
-    async def offer(self, lacking: Lacking, start: Start[Result], *, starts: int = 1) -> Result:
+    async def offer(self, lacking: MissingPart, start: Start[Result], *, starts: int = 1) -> Result:
         """Return the same after the first worker was asked. Raises as `run` does, and `Cancelled`
         while the run is held for the missing thing.
         """
@@ -102,7 +102,7 @@ class Offers:
                 await self._state.hold(error, "tool")
                 self._seconds = max(self._seconds, SECONDS_AFTER_A_HOLD)
 
-    async def _offer(self, lacking: Lacking, start: Start[Result], starts: int) -> Result:
+    async def _offer(self, lacking: MissingPart, start: Start[Result], starts: int) -> Result:
         if not self._seconds:
             raise _error(lacking, lacking.text)
         with self._search(lacking):
@@ -119,7 +119,7 @@ class Offers:
                 raise _error(lacking, f"{still_lacking.text}. {text}") from error
 
     @contextmanager
-    def _search(self, lacking: Lacking) -> Iterator[None]:
+    def _search(self, lacking: MissingPart) -> Iterator[None]:
         # Not `workflow.info().task_queue`, which differs when a reader replays the run.
         queue = lacking.task_queue
         search = Missing(what=lacking.what, task_queue=queue, since=workflow.time())
@@ -248,7 +248,9 @@ def report_unavailable(state: RunState) -> None:
         f"The model is not offered {tool.name}: {tool.why}" for tool in state.inventory.unavailable
     ]
     restricted = [
-        tool.name for tool in state.inventory.tools if tool.deciders and tool.deciders.not_requester
+        tool.name
+        for tool in state.inventory.tools
+        if tool.approvers and tool.approvers.not_requester
     ]
     is_unknown = restricted and state.requests is None
     undecidable = [NOBODY_ELSE.format(", ".join(restricted))] if is_unknown else []
@@ -260,22 +262,22 @@ _UNREAD = (EncryptionError.__name__, ConfigurationError.__name__)
 """Types of the causes when the SDK cannot decode an activity's input."""
 
 
-def _lack_in(error: FailureError) -> Lacking | None:
+def _lack_in(error: FailureError) -> MissingPart | None:
     """Return the thing that the activity's worker lacks; None if it failed for another reason."""
     cause = (
         error.cause if isinstance(error, ActivityError) else error
     )  # A local activity's error arrives unwrapped.
     if isinstance(cause, ApplicationError) and cause.type == NOT_HERE and cause.details:
-        return Lacking.model_validate(cause.details[0])
+        return MissingPart.model_validate(cause.details[0])
     unread = cause.cause if isinstance(cause, ApplicationError) and not cause.type else None
     if isinstance(unread, ApplicationError) and unread.type in _UNREAD:
         # Nothing was executed: the worker could not read its input.
         what, queue = ["the key, codec or storage of the run's values"], workflow.info().task_queue
-        return Lacking(what=what, kind="configuration", text=unread.message, task_queue=queue)
+        return MissingPart(what=what, kind="configuration", text=unread.message, task_queue=queue)
     return None
 
 
-def _error(lacking: Lacking, text: str) -> RunError:
+def _error(lacking: MissingPart, text: str) -> RunError:
     return RUN_ERRORS.get(lacking.kind, RunError)(text, kind=lacking.kind)
 
 

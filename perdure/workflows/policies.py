@@ -12,7 +12,7 @@ from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 
 from ..errors import ConfigurationError, ModelError, ModelErrorKind
 from ..messages import ToolResult
-from ..options import OWN_CADENCE
+from ..options import OWN_SERVER_INTERVALS
 from ..payloads.storage.files import NOT_STORED
 from ..protocol.activities import (
     CONFIGURATION_ERROR,
@@ -27,7 +27,7 @@ from ..protocol.activities import (
     lost_tool,
 )
 
-HEARTBEAT_TIMEOUT = timedelta(seconds=OWN_CADENCE.lost_worker_seconds)
+HEARTBEAT_TIMEOUT = timedelta(seconds=OWN_SERVER_INTERVALS.lost_worker_seconds)
 """Temporal notices a lost worker this long after the last heartbeat of a short activity that costs
 nothing."""
 WORKFLOW_TASK_TIMEOUT = timedelta(seconds=8)

@@ -31,20 +31,20 @@ from ..loop.limits import ChildEnd, deadline
 from ..loop.state import LoopState
 from ..messages import Message, ToolResult
 from ..model_choice import ModelChoice, with_other_model
-from ..options import cadence_of
+from ..options import heartbeat_intervals
 from ..protocol.activities import Freshness, StaleAttempt
-from ..protocol.brakes import RunFacts
 from ..protocol.descriptions import shown_name
 from ..protocol.inventory import Inventory, Missing
 from ..protocol.outcome import HeldUp, RunStatus
+from ..protocol.pauses import RunFacts
 from ..protocol.run import GoOn, RunInput, SteeringMessage, paced_with
+from ..signatures import with_request
 from ..text import duration_text
 from ..tool_calls import ToolRequest, ToolSpec
-from ..vouching import with_request
 from ..webhooks import Webhook
 from .approvals import Approvals
-from .awaited import AwaitedCalls
-from .deciders import initial_requests, request_received
+from .approvers import initial_requests, request_received
+from .external_calls import ExternalCalls
 from .holding import Holds
 from .logging import has_slept, is_held, is_let_go_on
 from .waiting import now, wait_until
@@ -94,7 +94,9 @@ class RunState:
         carried = input.carried
         self.input = input
         self.options = input.options
-        self.heartbeat_timeout = timedelta(seconds=cadence_of(input.options).lost_worker_seconds)
+        self.heartbeat_timeout = timedelta(
+            seconds=heartbeat_intervals(input.options).lost_worker_seconds
+        )
         """The time after an activity's last heartbeat at which its worker counts as lost."""
         self.loop = carried.loop if carried else LoopState(started_at=now())
         self.inventory = carried.inventory if carried else Inventory()
@@ -109,7 +111,7 @@ class RunState:
         """The number of steering messages in the conversation that no model call has carried
         yet."""
         self.approvals = Approvals(carried.decided if carried else (), max_updates=max_updates)
-        self.awaited = AwaitedCalls(carried.completed if carried else ())
+        self.awaited = ExternalCalls(carried.completed if carried else ())
         """The tool calls that other systems finish."""
         self.push = {target.id: target for target in carried.push} if carried else {}
         """The push targets of A2A clients, by the clients' ids."""
@@ -124,11 +126,11 @@ class RunState:
         self._unbegun_after = 0.0
         """Seconds that the last call waited, if it was not begun."""
         self.holds = Holds(self.options, self.loop)
-        self.may_be_braked: Callable[[], bool] = bool
+        self.may_be_paused: Callable[[], bool] = bool
         """Whether the executing worker knows of a pause of the run; always false for readers."""
         self.hand_off: Callable[[str], Awaitable[None]]
         """Continues as the agent of that path, in a new link; set at the start of the loop."""
-        self.looks_at_brakes = 0
+        self.looks_at_pauses = 0
         """The number of times that the run has checked for a pause."""
         self.other_model: Model | None = None
         """The model that replaces the input's model in this link, since the run was released with

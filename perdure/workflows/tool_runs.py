@@ -29,10 +29,10 @@ from ..tool_calls import (
 )
 from ..unknown_outcomes import Reconciled, UnknownCall
 from . import logging as log_lines
-from .brakes import look_at_brakes
 from .child_runs import ChildRuns
 from .foreign import ForeignCall
 from .offers import Offers
+from .pauses import look_at_pauses
 from .policies import (
     LOST_WORKER_RETRIES,
     MARGIN,
@@ -138,7 +138,7 @@ class ToolRuns:
     async def _run_delegated(
         self, request: ToolRequest, execution: Awaitable[ToolResult]
     ) -> ToolResult:
-        await look_at_brakes(self._state)
+        await look_at_pauses(self._state)
         call = DelegatedCall(request, now())
         self._state.delegated.append(call)
         return await call.wait_for(execution)
@@ -224,7 +224,7 @@ class ToolRuns:
 
         latest = 0.0
         if spec.local:
-            await look_at_brakes(self._state)
+            await look_at_pauses(self._state)
 
         def start(offer: activities.Offer | None) -> Awaitable[ToolResult]:
             left = spec.retries - earlier

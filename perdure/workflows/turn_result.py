@@ -13,8 +13,8 @@ from ..protocol import names
 from ..protocol.run import TurnOf
 from ..protocol.session import HandedOver
 from ..session_conversation import handed_over, let_through
-from ..vouching import Requesters
-from .deciders import part_content, passed_on
+from ..signatures import Requesters
+from .approvers import part_content, passed_on
 from .logging import log
 from .recording import PIECE_BYTES
 from .run_state import RunState
@@ -23,7 +23,7 @@ MAX_RESULT_BYTES = 256 * 1024
 """Limit of the conversation in a turn's result; a larger part goes to the session by signals."""
 
 
-class HandOver:
+class TurnResult:
     """Hands over by the run's result, or by signals where the additions do not fit into the
     result.
     """

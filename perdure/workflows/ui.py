@@ -233,9 +233,9 @@ def _approval_line(pending: PendingApproval, run_id: str) -> str:
 
 
 def _way(pending: PendingApproval, how: str) -> str:
-    if pending.deciders is None or not pending.deciders.needs_vouch:
+    if pending.approvers is None or not pending.approvers.needs_vouch:
         return f"Type {how}"
-    return f"{code(pending.deciders.in_words(), 200)} may decide, {how}"
+    return f"{code(pending.approvers.in_words(), 200)} may decide, {how}"
 
 
 def _since(time: float) -> str:

@@ -12,7 +12,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 from temporalio.testing import ActivityEnvironment
 
-from perdure.activities.failures import Starts, Suspects, known_starts, last_heartbeat
+from perdure.activities.failures import PoisonCalls, Starts, known_starts, last_heartbeat
 from perdure.protocol.activities import Offer
 
 
@@ -26,7 +26,7 @@ async def test_only_one_suspect_is_executed_and_others_beside_it(client: Client)
     suspect = Starts(1, lost=1, since=time.time())
 
     async def work() -> None:
-        suspects = Suspects()
+        suspects = PoisonCalls()
         late = replace(suspect, since=1.0)
         async with (
             suspects.alone(Starts()),

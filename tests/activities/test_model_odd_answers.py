@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from perdure.activities.heartbeat import Heart
+from perdure.activities.heartbeat import Heartbeat
 from perdure.activities.model import ask_model
 from perdure.errors import ExecuteError, ModelError
 from perdure.messages import Message, ModelReply
@@ -71,7 +71,7 @@ def ask() -> Iterator[Callable[[Recorded, str, bool], ModelReply]]:
 
         async def asked(sent: Recorded, api: str, streams: bool) -> ModelReply:
             server.answers(sent)
-            heart = Heart()
+            heart = Heartbeat()
             heart.speak(1, 1)
             agent = asking(server, api, outputs=[{"name": "a"}])
             options = RunOptions(stream=streams, raw=True, llm_timeout=5)

@@ -12,7 +12,7 @@ from temporalio.testing import ActivityEnvironment
 
 from perdure.activities.failures import Starts, last_heartbeat
 from perdure.activities.heartbeat import Readers, heartbeats
-from perdure.activities.tool_activities import Telling
+from perdure.activities.tool_activities import ToolHeartbeat
 from perdure.payloads.converter import perdure_data_converter
 from perdure.tool_calls import ToolProgress
 
@@ -33,10 +33,10 @@ async def test_progress_takes_no_detail_s_place(client: Client, starts: object) 
     async def work() -> tuple[Any, ...]:
         before = last_heartbeat()
         async with heartbeats(readers=readers) as heart:
-            telling = Telling(heart, starts)
-            telling.report(PROGRESS)
+            tool_heartbeat = ToolHeartbeat(heart, starts)
+            tool_heartbeat.report(PROGRESS)
             await asyncio.sleep(0.15)
-            telling.heartbeat({"row": 8})
+            tool_heartbeat.heartbeat({"row": 8})
             await asyncio.sleep(0.15)
         return before
 

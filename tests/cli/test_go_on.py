@@ -51,8 +51,8 @@ async def test_a_held_run_is_shown_and_let_go_on(cli: Cli) -> None:
     assert (finished.code, finished.stdout) == (0, "paid 7\n")
 
 
-async def test_brakes_that_are_taken_off_and_those_that_stay_are_told(cli: Cli) -> None:
-    name = f"braked-{uuid.uuid4()}"
+async def test_go_on_lists_released_pauses_and_those_still_in_force(cli: Cli) -> None:
+    name = f"paused-{uuid.uuid4()}"
     assert (await cli("pause", "--agent", name, "--reason", "sends wrong mails")).code == 0
     mistyped = await cli("go-on", "--agent", f"{name}x")
     assert mistyped.code == 0

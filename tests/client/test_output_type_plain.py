@@ -52,7 +52,7 @@ class Place:
     city: str
 
 
-class Stock(TypedDict):
+class WorkerInventory(TypedDict):
     counts: dict[str, int]
 
 
@@ -78,7 +78,7 @@ REFUND = '{"kind": "refund", "euros": 5, "note": null}'
         (list[Refund], f"[{REFUND}]", [Refund(euros=5)]),
         (dict[str, int], '{"answer": [{"key": "a", "value": 1}]}', {"a": 1}),
         (dict[str, Place], '{"answer": {"a": {"city": "Oslo"}}}', {"a": Place("Oslo")}),
-        (Stock, '{"counts": [{"key": "nuts", "value": 3}]}', {"counts": {"nuts": 3}}),
+        (WorkerInventory, '{"counts": [{"key": "nuts", "value": 3}]}', {"counts": {"nuts": 3}}),
         (int, '{"answer": 7}', 7),
         (Annotated[int, Field(le=9)], '{"answer": 7}', 7),
         (float, '{"answer": 0.5}', 0.5),
@@ -135,7 +135,8 @@ def test_the_model_is_told_what_is_wrong(output_type: Any, text: str, told: str)
 
 
 @pytest.mark.parametrize(
-    "output_type", [Refund | Question, Told, list[Refund], dict[str, Refund], int, Mood, Stock]
+    "output_type",
+    [Refund | Question, Told, list[Refund], dict[str, Refund], int, Mood, WorkerInventory],
 )
 def test_the_schema_is_one_that_strict_apis_take(output_type: Any) -> None:
     schema = answer_schema(outputs_of(output_type), STRICT_ANSWER)

@@ -144,7 +144,7 @@ async def test_those_that_are_deleted_meanwhile_are_left_out(
 
 
 UNKNOWN = TypedSearchAttributes(
-    [SearchAttributePair(SearchAttributeKey.for_keyword("Unheard"), "x")]
+    [SearchAttributePair(SearchAttributeKey.for_keyword("BlockedLoop"), "x")]
 )
 
 

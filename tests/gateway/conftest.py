@@ -23,8 +23,8 @@ from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
+from ..support.approvers import POLICY, Waits, declared, tokens_of_people, waiting_run
 from ..support.chat_clients import ChatClients, chat_clients
-from ..support.deciders import POLICY, Waits, declared, tokens_of_people, waiting_run
 from ..support.stage import Stage
 
 TOKENS = """

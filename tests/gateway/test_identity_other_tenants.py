@@ -14,7 +14,7 @@ from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script, ScriptedRequest
 
 from ..support.agents import scripted_agent
-from ..support.deciders import waiting_call
+from ..support.approvers import waiting_call
 from .conftest import Serve
 from .test_own import PAY, pay
 

@@ -19,7 +19,7 @@ from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
-from ..support.deciders import waiting_call
+from ..support.approvers import waiting_call
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 from .conftest import Serve, Served

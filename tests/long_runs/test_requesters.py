@@ -19,10 +19,10 @@ from perdure.errors import RunCancelled
 from perdure.protocol.names import HAND_OVER, NOT_TAKEN, SEND, SESSION_WORKFLOW, STEER, WORKFLOW
 from perdure.protocol.run import RunInput
 from perdure.protocol.session import HandedOver, SessionInput, SessionMessage, Taken
+from perdure.signatures import Voucher
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool
-from perdure.vouching import Voucher
 
 from ..support.agents import scripted_agent
 from ..support.stage import Stage

@@ -26,7 +26,7 @@ class Record(BackgroundRecord):
         self._response, self._after = response, after
         self.text = ""
         self.lost = 0
-        self.handed_on = True
+        self.superseded = True
 
     @property
     def response(self) -> str:
@@ -50,7 +50,7 @@ class Record(BackgroundRecord):
         self._response, self._after = "", None
 
     async def is_handed_on(self) -> bool:
-        return self.handed_on
+        return self.superseded
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ async def test_another_attempt_streams_on_from_where_the_text_was(server: Backgr
 
 async def test_a_call_that_nobody_goes_on_with_is_ended(server: BackgroundServer) -> None:
     record = Record()
-    record.handed_on = False
+    record.superseded = False
     task = await begun(server, record, 5)
     task.cancel()
     await asyncio.wait([task])

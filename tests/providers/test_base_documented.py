@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from perdure.activities.heartbeat import Heart
+from perdure.activities.heartbeat import Heartbeat
 from perdure.activities.model import ask_model
 from perdure.client import start_run
 from perdure.errors import ModelError
@@ -60,7 +60,7 @@ def install(folder: Path, module: str, key: str = "acme") -> None:
 async def ask(url: str) -> str:
     asked = agent(("acme", "chat"), connection={"kind": "key", "endpoint": url, "apiKey": "k"})
     messages = [Message.system("Be brief."), Message.user("Who are you?")]
-    reply = await ask_model(asked, messages, RunOptions(llm_timeout=5), Heart())
+    reply = await ask_model(asked, messages, RunOptions(llm_timeout=5), Heartbeat())
     return reply.message.text
 
 

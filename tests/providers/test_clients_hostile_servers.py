@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from perdure.activities.heartbeat import Heart
+from perdure.activities.heartbeat import Heartbeat
 from perdure.activities.model import ask_model
 from perdure.errors import ModelError
 from perdure.messages import Message, ModelReply
@@ -62,7 +62,7 @@ async def ask(
     assert agent.model is not None
     assert agent.model.connection is not None
     agent.model.connection.kind, agent.model.connection.api_key = "key", KEY
-    heart = Heart()
+    heart = Heartbeat()
     heart.speak(1, 1)
     return await ask_model(agent, [Message.user("?")], RunOptions(stream=streams, **more), heart)
 

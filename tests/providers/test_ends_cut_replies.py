@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterable
 
 import pytest
 
-from perdure.activities.heartbeat import Heart
+from perdure.activities.heartbeat import Heartbeat
 from perdure.activities.model import ask_model
 from perdure.agents import Agent
 from perdure.messages import Message, ModelReply, ToolResult
@@ -68,7 +68,7 @@ async def play(
     async def model(agent: Agent, messages: list[Message]) -> ModelReply:
         if not case.left(message.text for message in messages):
             return ModelReply(message=Message.assistant(DONE))
-        heart = Heart()
+        heart = Heartbeat()
         heart.speak(1, 1)
         return await ask_model(agent, messages, options, heart)
 

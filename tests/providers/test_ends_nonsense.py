@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from perdure.activities.heartbeat import Heart
+from perdure.activities.heartbeat import Heartbeat
 from perdure.activities.model import ask_model
 from perdure.agents import Agent
 from perdure.client import RunHandle
@@ -90,7 +90,7 @@ async def outcome(nonsense: NonsenseServer, api: str, kind: str, *, streams: boo
     failures: list[ModelError] = []
 
     async def model(agent: Agent, messages: list[Message]) -> ModelReply:
-        heart = Heart()
+        heart = Heartbeat()
         heart.speak(1, 1)
         try:
             return await ask_model(agent, messages, options, heart)

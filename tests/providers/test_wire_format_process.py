@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perdure.activities.heartbeat import Heart
+from perdure.activities.heartbeat import Heartbeat
 from perdure.activities.model import ask_model
 from perdure.errors import ModelError
 from perdure.messages import Message, ToolCall, ToolResult, Usage
@@ -210,7 +210,7 @@ async def test_limits_count_at_least_input_and_output(
     usage = {"prompt_tokens": 10, "completion_tokens": 20, **told}
     recorded.answers(Recorded.of_json({**saying(CHAT, "Hi"), "usage": usage}))
     asked = agent(CHAT, connection={"kind": "key", "endpoint": recorded.url, "apiKey": "k"})
-    reply = await ask_model(asked, [Message.user("Hi")], RunOptions(llm_timeout=5), Heart())
+    reply = await ask_model(asked, [Message.user("Hi")], RunOptions(llm_timeout=5), Heartbeat())
     assert reply.usage == Usage(input_tokens=10, output_tokens=20, total_tokens=total)
 
 

@@ -244,7 +244,12 @@ MEASURES = (
     Measure(
         "word-what", 0.0060, words("what"), "name the thing: the usual noun instead of a clause"
     ),
-    Measure("words-of-telling", 0.0010, words("told|said|says|tells"), "use the verb of the field"),
+    Measure(
+        "words-of-tool_heartbeat",
+        0.0010,
+        words("told|said|says|tells"),
+        "use the verb of the field",
+    ),
     Measure(
         "words-is-no", 0.0002, words("(?<!there )(?:is|are) no(?! longer)"), "write `is not a`"
     ),

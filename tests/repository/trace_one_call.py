@@ -14,7 +14,7 @@ sockets. What is done:
 
 The first time has imported everything and opened the connections, so that neither counts; the
 largest import comes before it, since nothing traces it then. `perdure.testing` does not count
-either, nor do the worker's looks at its memory, at its event loops and at the record of brakes,
+either, nor do the worker's looks at its memory, at its event loops and at the record of pauses,
 which come again and again, whatever is being done, nor the slots that it gives to its polls, nor
 what it imports ahead.
 """
@@ -46,9 +46,9 @@ from perdure.loop.model_calls import ModelCalls
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.tools.threads import Watchdog
 from perdure.worker import create_worker
-from perdure.worker.brakes import BrakeWatch
 from perdure.worker.first_imports import _warm_up, import_likely
 from perdure.worker.memory import WorkflowMemory
+from perdure.worker.pauses import PauseWatch
 from perdure.worker.slots import ActivitySlots, _wake
 from perdure.workflows.approvals import OpenApproval
 
@@ -88,7 +88,7 @@ STEPS: dict[str, tuple[CodeType, CodeType]] = {
 """The step of the loop that makes a call, and what follows it."""
 TIMERS: frozenset[CodeType] = frozenset(
     {
-        *(WorkflowMemory._watch.__code__, Watchdog._look.__code__, BrakeWatch._watch.__code__),
+        *(WorkflowMemory._watch.__code__, Watchdog._look.__code__, PauseWatch._watch.__code__),
         *(_warm_up.__code__, import_likely.__code__),
         *(ActivitySlots.reserve_slot.__code__, ActivitySlots.mark_slot_used.__code__),
         *(ActivitySlots.try_reserve_slot.__code__, ActivitySlots.release_slot.__code__),

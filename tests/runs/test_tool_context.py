@@ -105,7 +105,7 @@ async def test_what_is_told_first_from_elsewhere_is_heard(
 
         def tell() -> None:
             context.progress(1, 3, "step 1")
-            question = context.handed_on()
+            question = context.superseded()
             asyncio.run_coroutine_threadsafe(question, loop).add_done_callback(
                 lambda answer: loop.call_soon_threadsafe(asked.set_result, answer.result())
             )

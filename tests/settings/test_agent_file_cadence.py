@@ -7,7 +7,12 @@ from __future__ import annotations
 import pytest
 
 from perdure import ConfigurationError, RunOptions
-from perdure.options import CLOUD_CADENCE, OWN_CADENCE, Cadence, cadence_of
+from perdure.options import (
+    CLOUD_INTERVALS,
+    OWN_SERVER_INTERVALS,
+    HeartbeatIntervals,
+    heartbeat_intervals,
+)
 from perdure.settings.agent_file import with_cadence
 
 OWN, CLOUD = "localhost:7233", "shop.a1b2c.tmprl.cloud:7233"
@@ -17,25 +22,27 @@ BY_REGION = "eu-central-1.aws.api.temporal.io:7233"
 @pytest.mark.parametrize(
     ("target", "cadence"),
     [
-        (OWN, OWN_CADENCE),
-        (CLOUD, CLOUD_CADENCE),
-        (BY_REGION, CLOUD_CADENCE),
-        ("tmprl.cloud.example:1", OWN_CADENCE),
+        (OWN, OWN_SERVER_INTERVALS),
+        (CLOUD, CLOUD_INTERVALS),
+        (BY_REGION, CLOUD_INTERVALS),
+        ("tmprl.cloud.example:1", OWN_SERVER_INTERVALS),
     ],
 )
-def test_the_address_decides_what_nothing_else_says(target: str, cadence: Cadence) -> None:
-    assert cadence_of(with_cadence(RunOptions(), target, {})) == cadence
+def test_the_address_decides_what_nothing_else_says(
+    target: str, cadence: HeartbeatIntervals
+) -> None:
+    assert heartbeat_intervals(with_cadence(RunOptions(), target, {})) == cadence
 
 
 def test_options_come_before_variables_and_those_before_the_address() -> None:
     variables = {"PERDURE_LOST_WORKER_SECONDS": "60", "PERDURE_STREAM_SECONDS": "2"}
     options = with_cadence(RunOptions(stream_seconds=0.5), CLOUD, variables)
-    assert cadence_of(options) == (60, 0.5)
+    assert heartbeat_intervals(options) == (60, 0.5)
 
 
 def test_nothing_is_recorded_of_a_run_on_a_server_of_ones_own() -> None:
     assert "seconds" not in with_cadence(RunOptions(), OWN, {}).model_dump_json(
-        include={*Cadence._fields}
+        include={*HeartbeatIntervals._fields}
     )
 
 

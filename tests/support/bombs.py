@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from perdure.activities.heartbeat import Heart
+from perdure.activities.heartbeat import Heartbeat
 from perdure.activities.model import ask_model
 from perdure.errors import ModelError
 from perdure.messages import Message
@@ -86,7 +86,7 @@ async def main(size: int, *names: str) -> None:
 
         async def ask(sent: Recorded, api: str = "chat") -> str:
             server.answers(sent)
-            heart = Heart()
+            heart = Heartbeat()
             heart.speak(1, 1)
             options = RunOptions(stream=sent.content_type == "text/event-stream", llm_timeout=60)
             try:

@@ -85,7 +85,7 @@ def reply(request: ScriptedRequest) -> ScriptedReply:
     return says(f"It is {request.body['messages'][-1]['content']}.", delay=MODEL_SECONDS)
 
 
-class Desk:
+class MessageQueue:
     """Where tasks are given to the agent of a gateway that comes and goes."""
 
     def __init__(self, url: str, name: str) -> None:
@@ -151,7 +151,7 @@ async def tasks_over_kills(
             Ground(cli, nursery, job, agent, victims=victims),
             asyncio.Semaphore(at_once),
         )
-        desk = Desk(f"http://127.0.0.1:{ground.ports[0]}/mcp/", queue)
+        desk = MessageQueue(f"http://127.0.0.1:{ground.ports[0]}/mcp/", queue)
 
         async def play(number: int) -> str:
             async with places:

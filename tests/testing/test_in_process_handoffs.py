@@ -336,13 +336,15 @@ def test_two_agents_of_one_name_are_refused() -> None:
 
 def test_a_name_that_models_do_not_take_is_made_into_one(tmp_path: Path) -> None:
     billing = perdure.agent(
-        "openai/b", name="Billing Agent", handoffs=["Triage Desk"], base_dir=tmp_path
+        "openai/b", name="Billing Agent", handoffs=["Triage MessageQueue"], base_dir=tmp_path
     )
-    triage = perdure.agent("openai/t", name="Triage Desk", handoffs=[billing], base_dir=tmp_path)
+    triage = perdure.agent(
+        "openai/t", name="Triage MessageQueue", handoffs=[billing], base_dir=tmp_path
+    )
     model = Told(
         asks(transfer(to="Billing_Agent")), asks(transfer("call_2", "Triage_Desk")), says("Done.")
     )
-    assert run_in_process(triage, inputs="?", model=model).agent == "Triage Desk"
+    assert run_in_process(triage, inputs="?", model=model).agent == "Triage MessageQueue"
 
 
 def test_deps_that_a_later_agents_tool_does_not_expect_are_refused_at_the_start() -> None:

@@ -215,7 +215,7 @@ def _undecidable(state: QueueState) -> Iterator[Finding]:
             f"nobody can decide about calls of {count_of(len(ids), 'open run')} on the task queue "
             f"{state.name!r}"
         )
-        why = "deciders are restricted, and its workers have no key to verify them"
+        why = "approvers are restricted, and its workers have no key to verify them"
         do = "give the workers and the gateways the same PERDURE_VOUCH_KEY (perdure docs approvals)"
         yield Finding("no-vouch-key", "error", f"{text}, {why}: {examples(ids)}", do, {"runs": ids})
 

@@ -80,7 +80,7 @@ class LocalServer:
         The ports are by default 7233 and 8233, or any free ones when those are taken. `patience` is
         how many seconds to wait for another process that is starting the server.
         """
-        self._patience = patience
+        self._retry = patience
         self._folder = Path(folder) if folder else None
         self.was_started_here = False
         """Whether this process has started the server, which then ends with it, unless another one
@@ -154,7 +154,7 @@ class LocalServer:
 
     async def _start_in_turn(self, use: FileLock) -> None:
         starting = FileLock(self.folder / "start.lock")
-        await starting.acquire("exclusive", timeout=self._patience)
+        await starting.acquire("exclusive", timeout=self._retry)
         try:
             await use.acquire("shared", timeout=_START_SECONDS)
             self._state = await self._running_state()

@@ -13,7 +13,7 @@ from temporalio.api.history.v1 import HistoryEvent, WorkflowExecutionStartedEven
 from ...activities.heartbeat import BEAT_SHARES, beat_seconds
 from ...history.chain import Chain
 from ...history.link import RecordedLink
-from ...options import OWN_CADENCE, cadence_of
+from ...options import OWN_SERVER_INTERVALS, heartbeat_intervals
 from ...protocol.activities import CALL_MODEL
 
 FIRED_BY_A_SCHEDULE = "TemporalScheduledById"
@@ -97,7 +97,10 @@ def _estimate(actions: RunActions, link: RecordedLink) -> None:
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
         for task in [event.activity_task_scheduled_event_attributes]
     }
-    pause, own = cadence_of(link.input.options).stream_seconds, OWN_CADENCE.stream_seconds
+    pause, own = (
+        heartbeat_intervals(link.input.options).stream_seconds,
+        OWN_SERVER_INTERVALS.stream_seconds,
+    )
     for each in link.work.activities:
         timeout = timeouts.get(each.event_id)
         if not timeout or each.ended is None:

@@ -47,11 +47,11 @@ async def listen(chain: Chain, run_id: str) -> LiveState:
     """Ask the server for what is under way in this link. Raises `RPCError` when the server can't be
     asked.
     """
-    telling = list(filter(_is_telling, await chain.pending_activities(run_id)))
+    tool_heartbeat = list(filter(_is_telling, await chain.pending_activities(run_id)))
     speaking = next(
-        (each for each in telling if each.activity_type.name == activities.CALL_MODEL), None
+        (each for each in tool_heartbeat if each.activity_type.name == activities.CALL_MODEL), None
     )
-    working = [each for each in telling if each.activity_type.name.startswith(_TOOLS)]
+    working = [each for each in tool_heartbeat if each.activity_type.name.startswith(_TOOLS)]
     told = [await _progress(chain, each) for each in working]
     return LiveState(
         await _speech(chain, speaking) if speaking else None, tuple(filter(None, told))

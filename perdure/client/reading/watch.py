@@ -23,7 +23,7 @@ from ...events import RunEvent
 from ...history.chain import Chain
 from ...history.events import CLOSING_EVENTS
 from ...history.link import RecordedLink
-from ...options import OWN_CADENCE, cadence_of
+from ...options import OWN_SERVER_INTERVALS, heartbeat_intervals
 from ...protocol.activities import readers_queue
 from .events import Cursor, LiveState, listen
 from .log import Growth, RunLog
@@ -76,7 +76,7 @@ class _Away(Exception):
     """Nobody answered."""
 
 
-class Patience:
+class ServerRetry:
     """Asks a server until it answers, for as long as that takes."""
 
     def __init__(self, client: Client) -> None:
@@ -187,7 +187,7 @@ they miss it."""
 
 
 async def watch(
-    chain: Chain, log: RunLog, patience: Patience, after: int | str
+    chain: Chain, log: RunLog, patience: ServerRetry, after: int | str
 ) -> AsyncGenerator[RunEvent, None]:
     """Yield the events after `after`, as they come; ends with the run. Waits for a server that is
     away.
@@ -207,16 +207,16 @@ async def watch(
 class _Watcher:
     """One reader of a run: what it was given, and what it waits with."""
 
-    def __init__(self, chain: Chain, log: RunLog, patience: Patience, cursor: Cursor) -> None:
+    def __init__(self, chain: Chain, log: RunLog, patience: ServerRetry, cursor: Cursor) -> None:
         self._chain = chain
         self._log = log
-        self._patience = patience
+        self._retry = patience
         self._cursor = cursor
-        self._bell: Doorbell | None = None
+        self._watcher: HistoryWatcher | None = None
         self._presence: asyncio.Task[None] | None = None
         self._has_rung = True
         self._read_at = 0.0
-        self._seconds = OWN_CADENCE.stream_seconds
+        self._seconds = OWN_SERVER_INTERVALS.stream_seconds
         self._hears = False
 
     @property
@@ -226,11 +226,11 @@ class _Watcher:
 
     async def next_events(self) -> list[RunEvent]:
         """Wait until there may be news, and return them."""
-        heard = await self._patience(self._wait)
+        heard = await self._retry(self._wait)
         # The log is read afterwards: it says which call of the model is the last one that has
         # begun, and which tools.
         if self._is_news(heard) and self._rest() <= 0:
-            await self._patience(self._read)
+            await self._retry(self._read)
         log, cursor = self._log, self._cursor
         events = [
             seen for event in log.events_after(cursor.seq) for seen in cursor.recorded_news(event)
@@ -260,16 +260,16 @@ class _Watcher:
         """Return how much later than on a server of one's own, where it costs nothing to ask, news
         may come.
         """
-        return max(self._seconds - OWN_CADENCE.stream_seconds, 0.0)
+        return max(self._seconds - OWN_SERVER_INTERVALS.stream_seconds, 0.0)
 
     def _rest(self) -> float:
         """Return in how many seconds the log may be read again; no more than 0 for at once."""
-        if self._bell is None or self._bell.has_ended:
+        if self._watcher is None or self._watcher.has_ended:
             return 0.0
         return self._read_at + max(self._spare, REST * self._log.replay_seconds) - time.monotonic()
 
     async def _read(self) -> None:
-        growth = self._bell.growth if self._bell else None
+        growth = self._watcher.growth if self._watcher else None
         await self._log.refresh(growth, within=LONGEST_REPLAY if self._spare else 0.0)
         self._has_rung, self._read_at = False, time.monotonic()
 
@@ -279,31 +279,31 @@ class _Watcher:
             self._has_rung = True
             return LiveState()
         link = self._log.link
-        if self._bell is None or self._bell.run_id != link.run_id:
+        if self._watcher is None or self._watcher.run_id != link.run_id:
             # The history may have grown before it was listened to: the caller looks once more, then
             # waits.
             await self.close()
-            self._bell, self._has_rung, self._read_at = (
-                Doorbell(self._chain, link.run_id),
+            self._watcher, self._has_rung, self._read_at = (
+                HistoryWatcher(self._chain, link.run_id),
                 True,
                 0.0,
             )
             self._presence = asyncio.create_task(show_presence(self._chain, link))
-            self._seconds = cadence_of(link.input.options).stream_seconds
-            await self._bell.wait(CHECK_SECONDS)
+            self._seconds = heartbeat_intervals(link.input.options).stream_seconds
+            await self._watcher.wait(CHECK_SECONDS)
             return LiveState()
         if link.input.options.stream:
             pause = self._seconds if self._hears else min(self._seconds, FIRST_LOOK)
-            self._has_rung |= await self._bell.wait(
+            self._has_rung |= await self._watcher.wait(
                 min(pause, self._rest()) if self._has_rung else pause
             )
             return await listen(self._chain, link.run_id)
-        heard = LiveState() if self._has_rung else await self._wait_beside_tools(self._bell)
-        await self._bell.wait_for_end(self._rest())
+        heard = LiveState() if self._has_rung else await self._wait_beside_tools(self._watcher)
+        await self._watcher.wait_for_end(self._rest())
         self._has_rung = True
         return heard
 
-    async def _wait_beside_tools(self, bell: Doorbell) -> LiveState:
+    async def _wait_beside_tools(self, bell: HistoryWatcher) -> LiveState:
         """Wait for the bell; while tools are under way, look now and then whether they tell how far
         they are.
         """
@@ -322,8 +322,8 @@ class _Watcher:
         if self._presence:
             self._presence.cancel()
             await asyncio.wait([self._presence])
-        if self._bell:
-            await self._bell.close()
+        if self._watcher:
+            await self._watcher.close()
 
 
 async def show_presence(chain: Chain, link: RecordedLink) -> None:
@@ -352,7 +352,7 @@ async def poll_as_reader(client: Client, task_queue: str, run: str) -> None:
     )
 
 
-class Doorbell:
+class HistoryWatcher:
     """Rings when a link's history grows by something that may have made events."""
 
     def __init__(self, chain: Chain, run_id: str) -> None:

@@ -35,7 +35,7 @@ from ..handle import RunHandle
 from ..listing import listed_status
 from ..reading.events import Cursor
 from ..reading.log import ask
-from ..reading.watch import RETRY_SECONDS, Patience, is_away
+from ..reading.watch import RETRY_SECONDS, ServerRetry, is_away
 
 SEPARATOR = "/"
 """Between the id of a session and the number of its turn: together, the id of the turn's run."""
@@ -357,7 +357,7 @@ class Reader:
         none.
         """
         number, position = _parse_position(after)
-        ask = Patience(self._client)
+        ask = ServerRetry(self._client)
         while (described := await ask(self._find)) is None:
             await asyncio.sleep(RETRY_SECONDS)
         before: RunHandle | None = None

@@ -34,7 +34,7 @@ from ...protocol.search_attributes import MAX_KEYWORD_CHARS, SESSION
 from ...protocol.search_attributes import STATUS as STATUS_ATTRIBUTE
 from ...protocol.session import SessionInput, SessionMessage, SessionStatus, Taken, WhileBusy
 from ...redaction import Redactor
-from ...vouching import Voucher
+from ...signatures import Voucher
 from ...workflows.policies import WORKFLOW_TASK_TIMEOUT
 from ...workflows.session.messages import MAX_ID_CHARS
 from ...workflows.session.turns import read_message

@@ -39,8 +39,8 @@ from ...protocol.session import (
 from ...providers.registry import require_media, require_model
 from ...redaction import redactor
 from ...settings.agent_file import SessionSettings, session_settings, with_cadence, with_on_failure
+from ...signatures import Voucher
 from ...text import valid_json, valid_text
-from ...vouching import Voucher
 from ..handle import RunHandle
 from ..output_type import OutputType, with_output_type
 from ..run_input import loaded_agent, new_run
@@ -242,7 +242,7 @@ class Session(Generic[T]):
         self._client = client
         self._arguments = arguments
         self._output_type = output_type
-        self._patience = patience
+        self._retry = patience
         self._reader = Reader(client, id)
         self._places = asyncio.Semaphore(PLACES)
 
@@ -294,7 +294,7 @@ class Session(Generic[T]):
         message = redactor(agent).value(message)
         delivery = await self._delivery(message, agent, settings)
         async with place_for(self._client, self.id, message), self._places:
-            answer = await delivery.deliver(self._patience)
+            answer = await delivery.deliver(self._retry)
         taken: Taken = answer.value
         if taken.first_run_id:
             return self._handle(taken.run_id, origin=taken.first_run_id)
@@ -407,7 +407,7 @@ class Session(Generic[T]):
         described = await self._reader.describe()
         if described.status != WorkflowExecutionStatus.RUNNING:
             return
-        await Close(self._client, self.id).send(self._patience)
+        await Close(self._client, self.id).send(self._retry)
 
     async def cancel(self, reason: str = "") -> None:
         """Cancel the run under way, and end the session; what is queued is not read. An ended one

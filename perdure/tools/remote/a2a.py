@@ -142,7 +142,7 @@ class RemoteCall:
             while not self._news.is_over:
                 await self._follow()
         except asyncio.CancelledError:
-            if not await self._call.context.handed_on():
+            if not await self._call.context.superseded():
                 await self.cancel()
             raise
         try:

@@ -17,8 +17,8 @@ from ...messages import Message, TextPart
 from ...protocol.run import CarriedConversation
 from ...protocol.session import CarriedSession, QueuedMessage, SessionInput, SessionMessage, Taken
 from ...session_conversation import SessionConversation
+from ..approvers import link_content, signed_requesters
 from ..continue_as_new import MAX_START_BYTES
-from ..deciders import link_content, signed_requesters
 from ..history_size import MAX_HISTORY_BYTES
 from ..recording import CERTAIN_BYTES, PIECE_BYTES, uncompressed_bytes
 from .turns import TakenMessages, Turns, not_taken
@@ -105,7 +105,7 @@ MARGIN_BYTES = 128 * 1024
 """For what else a turn begins with."""
 
 
-class Desk:
+class MessageQueue:
     """Takes one message after the other, in the order in which they have come."""
 
     def __init__(

@@ -21,16 +21,16 @@ from ...protocol.run import CarriedConversation
 from ...protocol.session import SessionInput, SessionNote, SessionStatus, Taken
 from ...session_conversation import SessionConversation
 from ...text import code, count_of, link
-from ..brakes import Misfit, unbegun_attempt
-from ..deciders import signature_fault
+from ..approvers import signature_fault
 from ..history_size import HistorySize, go_on_in_new_link, is_behind
 from ..iterations import moment, run_path
 from ..offers import require_version
+from ..pauses import Misfit, unbegun_attempt
 from ..policies import BUGS
 from ..received import Received
 from ..recording import load_messages
 from ..waiting import wait_until
-from .messages import MAX_UPDATES, Desk, next_input
+from .messages import MAX_UPDATES, MessageQueue, next_input
 from .turns import Turns, not_taken, read_message
 
 
@@ -118,7 +118,7 @@ class Session:
         self._conversation = SessionConversation(_conversation(input))
         self._conversation.unchecked = carried.unchecked if carried else 0
         self._turns = Turns(self._conversation, input, self._received)
-        self._desk = Desk(input, self._turns, self._conversation)
+        self._queue = MessageQueue(input, self._turns, self._conversation)
         self._idle = IdleTime(input.idle_timeout or 0.0, lambda: self._turns.current is not None)
         self._history: HistorySize | None = None
         self._has_ended = False
@@ -141,18 +141,18 @@ class Session:
             except asyncio.CancelledError:
                 if work.done():
                     raise
-                self._desk.is_cancelled = self._desk.is_closing = True
+                self._queue.is_cancelled = self._queue.is_closing = True
 
     async def _work(self) -> SessionStatus:
         await self._load()
         timer = asyncio.create_task(self._close_when_idle()) if self._input.idle_timeout else None
         while not self._is_over():
-            await self._desk.advance(waits=self._should_continue())
+            await self._queue.advance(waits=self._should_continue())
             self._idle.touch()
             self._show()
-            if self._desk.is_cancelled:
+            if self._queue.is_cancelled:
                 await self._turns.cancel()
-            if self._should_continue() and self._desk.rests:
+            if self._should_continue() and self._queue.rests:
                 await self._continue_as_new()
             await workflow.wait_condition(self._has_news)
         if timer is not None:
@@ -162,20 +162,20 @@ class Session:
 
     async def _close_when_idle(self) -> None:
         await self._idle.over()
-        self._desk.is_closing = True
+        self._queue.is_closing = True
 
     async def _load(self) -> None:
         carried = self._input.carried
         if carried is not None and carried.conversation.ends:
             self._conversation.conversation.load(await self._messages_of(carried.conversation))
         self._history = HistorySize()
-        self._desk.is_open = True
+        self._queue.is_open = True
 
     async def _messages_of(self, carried: CarriedConversation) -> list[Message]:
         """Load them; where the history does not fit, try again until it does, or the session is
         cancelled.
         """
-        while not self._desk.is_cancelled:
+        while not self._queue.is_cancelled:
             try:
                 return await load_messages(carried)
             except ActivityError as error:
@@ -185,37 +185,39 @@ class Session:
                     "the session's conversation can't be loaded: %s", error.cause
                 )
             await wait_until(
-                lambda: self._desk.is_cancelled, MISFIT_SECONDS, "its history does not fit together"
+                lambda: self._queue.is_cancelled,
+                MISFIT_SECONDS,
+                "its history does not fit together",
             )
         return []
 
     def _is_over(self) -> bool:
         return (
-            self._desk.is_closing
-            and self._desk.rests
-            and (self._desk.is_cancelled or not self._desk.queued)
+            self._queue.is_closing
+            and self._queue.rests
+            and (self._queue.is_cancelled or not self._queue.queued)
         )
 
     def _has_news(self) -> bool:
         turn = self._turns.current
         if turn is not None:
-            return turn.has_ended or (self._desk.is_cancelled and not turn.is_asked_to_end)
-        return self._desk.rests and bool(
-            self._is_over() or self._desk.queued or self._should_continue()
+            return turn.has_ended or (self._queue.is_cancelled and not turn.is_asked_to_end)
+        return self._queue.rests and bool(
+            self._is_over() or self._queue.queued or self._should_continue()
         )
 
     def _should_continue(self) -> bool:
-        if self._history is None or self._desk.is_closing:
+        if self._history is None or self._queue.is_closing:
             return False
-        if self._desk.updates >= MAX_UPDATES or (self._desk.updates and is_behind()):
+        if self._queue.updates >= MAX_UPDATES or (self._queue.updates and is_behind()):
             return True
         return self._history.suggests_continuing(self._conversation.conversation.recorded_bytes)
 
     async def _continue_as_new(self) -> None:
         """Go on in a new link; returns only if something has come in between."""
         await workflow.wait_condition(workflow.all_handlers_finished)
-        if self._desk.rests and self._should_continue():
-            desk = self._desk
+        if self._queue.rests and self._should_continue():
+            desk = self._queue
             go_on_in_new_link(
                 next_input(
                     self._input, self._turns, self._conversation, desk.taken.known, desk.queued
@@ -225,7 +227,7 @@ class Session:
     def _end(self) -> SessionStatus:
         self._has_ended = True
         self._show()
-        if self._desk.is_cancelled:
+        if self._queue.is_cancelled:
             raise asyncio.CancelledError
         return self.status()
 
@@ -254,7 +256,7 @@ class Session:
     )
     async def send(self, *arguments: Any) -> Taken:
         message = read_message(arguments, self._received)
-        taken = await self._desk.take(message)
+        taken = await self._queue.take(message)
         self._idle.touch()
         self._show()
         return taken
@@ -262,7 +264,7 @@ class Session:
     @send.validator
     def _require_message(self, *arguments: Any) -> None:
         message = read_message(arguments, self._received)
-        self._desk.require_takeable(message)
+        self._queue.require_takeable(message)
         if message.requested_by is not None and (
             fault := signature_fault(message, message.requested_by)
         ):
@@ -272,8 +274,8 @@ class Session:
         name=names.CLOSE, description="Take no more messages, and end after those that were taken."
     )
     async def close(self, *arguments: Any) -> SessionStatus:
-        self._desk.updates += 1
-        self._desk.is_closing = True
+        self._queue.updates += 1
+        self._queue.is_closing = True
         self._show()
         return self.status()
 
@@ -287,7 +289,7 @@ class Session:
 
     @workflow.query(name=names.STATUS, description="The status of the session.")
     def status(self) -> SessionStatus:
-        turn, desk = self._turns.current, self._desk
+        turn, desk = self._turns.current, self._queue
         rests = desk.rests and not desk.queued
         status: Stands = "ended" if self._has_ended else "waiting" if rests else "running"
         return SessionStatus(

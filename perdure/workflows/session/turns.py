@@ -31,10 +31,10 @@ from ...protocol.session import (
     used_before,
 )
 from ...session_conversation import SessionConversation
+from ...signatures import MAX_REQUESTS
 from ...text import valid_text
-from ...vouching import MAX_REQUESTS
+from ..approvers import handed_over_by, initial_requesters, signed_requesters
 from ..child_runs import attributes_for, request_cancel
-from ..deciders import handed_over_by, initial_requesters, signed_requesters
 from ..policies import WORKFLOW_TASK_TIMEOUT
 from ..received import Door, Received
 from ..recording import CERTAIN_BYTES, PIECE_BYTES, encoded_bytes, uncompressed_bytes

@@ -9,7 +9,7 @@ from temporalio.api.enums.v1 import EventType, ResourceExhaustedCause
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.service import RPCError, RPCStatusCode
 
-from perdure.client.reading.watch import Doorbell, ask_again, is_away
+from perdure.client.reading.watch import HistoryWatcher, ask_again, is_away
 from perdure.history.chain import Chain
 from tests.activities.test_pollers import refused
 
@@ -45,7 +45,7 @@ class RefusedOnce:
 
 
 async def test_a_refused_page_of_the_history_is_asked_for_again() -> None:
-    bell = Doorbell(cast(Chain, RefusedOnce()), "run")
+    bell = HistoryWatcher(cast(Chain, RefusedOnce()), "run")
     assert await bell.wait(5)
     await bell.wait_for_end(5)
     assert await bell.wait(5)

@@ -13,7 +13,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.client import RunEvent, RunHandle, connect, get_run
-from perdure.client.reading.watch import Patience
+from perdure.client.reading.watch import ServerRetry
 from perdure.errors import ConfigurationError
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
@@ -144,10 +144,10 @@ async def test_one_lost_answer_is_no_server_that_is_away(
 
     with caplog.at_level(logging.WARNING, "perdure.waiting"):
         lost.pop()
-        assert await Patience(client)(ask) == "done"
+        assert await ServerRetry(client)(ask) == "done"
         assert caplog.messages == []
         lost += [RPCError("transport error", RPCStatusCode.UNAVAILABLE, b"")] * 2
-        assert await Patience(client)(ask) == "done"
+        assert await ServerRetry(client)(ask) == "done"
     assert [text.partition(" at ")[0] for text in caplog.messages] == ["the server"] * 2
 
 

@@ -103,7 +103,7 @@ def test_a_misspelt_key_of_a_tools_policy_is_an_error(file: Path, key: str, know
         ("approvalTimeout", 60, r"perdure: \{approvalTimeout: 60\}"),
         ("idempotent", False, r"perdure: \{idempotent: false\}\. As it stands, a call"),
         ("needs_approval", True, r"perdure: \{approval: always\}"),
-        ("deciders", ["ops"], r"perdure: \{approval: \{by: \[ROLE\]\}\}"),
+        ("approvers", ["ops"], r"perdure: \{approval: \{by: \[ROLE\]\}\}"),
         ("perdue", {"approval": "always"}, r"unknown key 'perdue' \(did you mean 'perdure'\?\)"),
         ("Perdure", {"approval": "always"}, r"unknown key 'Perdure' \(did you mean 'perdure'\?\)"),
     ],

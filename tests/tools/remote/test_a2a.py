@@ -120,7 +120,7 @@ async def test_the_next_attempt_follows_the_same_task(streams: bool) -> None:
     async with remote.served() as url:
         agent = agent_with(url)
         offering = await offered(agent)
-        beats = Beats(handed_on=yes)
+        beats = Beats(superseded=yes)
         first = asyncio.create_task(called(agent, offering, beats.context, message="hold"))
         await beats.task_id()
         await stop(first)

@@ -1,6 +1,6 @@
-"""The brakes of a namespace: the runs that are paused before their next call.
+"""The pauses of a namespace: the runs that are paused before their next call.
 
-All brakes live in one record: a workflow that is never executed, whose signals are its lines. One
+All pauses live in one record: a workflow that is never executed, whose signals are its lines. One
 request therefore writes a line, and also begins the record; a worker that waits for the next event
 sees the line at once.
 """
@@ -13,28 +13,28 @@ from typing import Any
 from ..messages import Exchanged, unless_empty
 from ..text import count_of
 
-RECORD = "perdure-brakes"
+RECORD = "perdure-pauses"
 """The record's workflow id, and its task queue, which no worker polls."""
-RECORD_TYPE = "perdure.Brakes"
+RECORD_TYPE = "perdure.Pauses"
 PAUSE = "pause"
-"""A signal to the record, whose argument is a `Brake`."""
+"""A signal to the record, whose argument is a `Pause`."""
 RELEASE = "release"
 """A signal to the record, whose argument is a `Release`."""
-BRAKE_ON_RUN = "perdure.brake_on_run"
-"""The local activity that rereads the record: it returns the `Brake` on the calling run, or
+PAUSE_ON_RUN = "perdure.pause_on_run"
+"""The local activity that rereads the record: it returns the `Pause` on the calling run, or
 None."""
 PAUSED = "Paused"
-"""Error type of an activity that was not begun because a brake is on its run. The details are a
+"""Error type of an activity that was not begun because a pause is on its run. The details are a
 `PausedAttempt`."""
-PATCH = "perdure-braked-call-{}"
-"""The patch by which a run records that it checks for a brake before this call, which is not an
+PATCH = "perdure-paused-call-{}"
+"""The patch by which a run records that it checks for a pause before this call, which is not an
 activity's."""
 MAX_RUNS = 10_000
-"""The number of run ids that one brake may name."""
+"""The number of run ids that one pause may name."""
 
 
 class RunFacts(Exchanged):
-    """The facts about a run that a brake's scope is compared with."""
+    """The facts about a run that a pause's scope is compared with."""
 
     id: str
     agent: str
@@ -43,7 +43,7 @@ class RunFacts(Exchanged):
 
 
 class Scope(Exchanged):
-    """The runs that a brake is on: those that match every field that is set; all runs if none
+    """The runs that a pause is on: those that match every field that is set; all runs if none
     is.
     """
 
@@ -83,7 +83,7 @@ def is_among(id: str, ids: Sequence[str]) -> bool:
     return not {"/".join(parts[: end + 1]) for end in range(len(parts))}.isdisjoint(ids)
 
 
-class Brake(Exchanged):
+class Pause(Exchanged):
     """A line of the record: these runs make no further model calls and no further tool calls."""
 
     id: str
@@ -97,7 +97,7 @@ class Brake(Exchanged):
     """The runs of the scope that are released; set by readers."""
 
     def is_on(self, run: RunFacts) -> bool:
-        """Return whether the brake keeps this run from making calls."""
+        """Return whether the pause keeps this run from making calls."""
         return self.scope.covers(run) and not (self.released and is_among(run.id, self.released))
 
     def __str__(self) -> str:
@@ -106,52 +106,52 @@ class Brake(Exchanged):
 
 
 class Release(Exchanged):
-    """A line of the record that releases brakes, for all their runs or for some."""
+    """A line of the record that releases pauses, for all their runs or for some."""
 
-    brakes: list[str]
-    """Brake ids."""
+    pauses: list[str]
+    """Pause ids."""
     runs: list[str] = unless_empty([])
-    """The runs that are released; [] for all of the brakes' scopes."""
+    """The runs that are released; [] for all of the pauses' scopes."""
     by: str | None = unless_empty(None)
 
 
-class Brakes:
-    """The brakes that the lines of the record put in force."""
+class Pauses:
+    """The pauses that the lines of the record put in force."""
 
     def __init__(self) -> None:
-        self.in_force: dict[str, Brake] = {}
+        self.in_force: dict[str, Pause] = {}
         """By id, oldest first."""
 
-    def take(self, line: Brake | Release, time: float) -> None:
+    def take(self, line: Pause | Release, time: float) -> None:
         """Apply a line, which the server received at that time."""
-        if isinstance(line, Brake):
+        if isinstance(line, Pause):
             self.in_force[line.id] = line.model_copy(update={"since": time, "released": []})
             return
-        for id in line.brakes:
-            if (brake := self.in_force.get(id)) is None:
+        for id in line.pauses:
+            if (pause := self.in_force.get(id)) is None:
                 continue
-            released = [*brake.released, *line.runs]
-            is_empty = bool(brake.scope.runs) and set(brake.scope.runs) <= set(released)
+            released = [*pause.released, *line.runs]
+            is_empty = bool(pause.scope.runs) and set(pause.scope.runs) <= set(released)
             if not line.runs or is_empty:
                 del self.in_force[id]
             else:
-                self.in_force[id] = brake.model_copy(update={"released": released})
+                self.in_force[id] = pause.model_copy(update={"released": released})
 
-    def snapshot(self) -> Brakes:
+    def snapshot(self) -> Pauses:
         """Return a copy that later lines do not change."""
-        taken = Brakes()
+        taken = Pauses()
         taken.in_force = dict(self.in_force)
         return taken
 
-    def on(self, run: RunFacts) -> Brake | None:
-        """Return the oldest brake on the run; None for a run that may go on."""
-        return next((brake for brake in self.in_force.values() if brake.is_on(run)), None)
+    def on(self, run: RunFacts) -> Pause | None:
+        """Return the oldest pause on the run; None for a run that may go on."""
+        return next((pause for pause in self.in_force.values() if pause.is_on(run)), None)
 
 
 class PausedAttempt(Exchanged):
-    """The details of an activity attempt that a brake refused."""
+    """The details of an activity attempt that a pause refused."""
 
-    brake: Brake
+    pause: Pause
     attempt: int
     """The attempt of the activity."""
     told: Any = None

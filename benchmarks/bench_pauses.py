@@ -1,4 +1,4 @@
-"""How soon a brake is on many runs, and that nothing is lost: python -m benchmarks.bench_brakes
+"""How soon a pause is on many runs, and that nothing is lost: python -m benchmarks.bench_pauses
 [RUNS].
 
 The runs are paused in the middle of their calls. Then the server and the worker are killed and
@@ -29,7 +29,7 @@ from perdure.cli.completion import Filters
 from perdure.cli.many import RunSelection
 from perdure.cli.pause import go_on_many
 from perdure.client import start_run
-from perdure.client.brakes import pause_runs
+from perdure.client.pauses import pause_runs
 from perdure.protocol.run import GoOn
 from perdure.worker import create_worker
 from tests.support.dev_server import DevServer
@@ -37,7 +37,7 @@ from tests.support.waiting import wait_for
 
 from .model_server import Handler
 
-NAME, ROUNDS, LATER = "braked", 2, 3
+NAME, ROUNDS, LATER = "paused", 2, 3
 AT_ONCE = 50
 ADDRESS = "TEMPORAL_ADDRESS"
 

@@ -1,4 +1,4 @@
-"""Signatures of a gateway: it identifies deciders and requesters with a key that the workers
+"""Signatures of a gateway: it identifies approvers and requesters with a key that the workers
 share.
 """
 
@@ -38,8 +38,8 @@ KEY_ID_FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MAKE_ONE = "`perdure encryption-key` prints one"
 
 
-class Vouch(Exchanged):
-    """Identifies the decider of one decision, signed by a gateway."""
+class SignedIdentity(Exchanged):
+    """Identifies the approver of one decision, signed by a gateway."""
 
     name: str = Field(min_length=1)
     tenant: str | None = None
@@ -145,9 +145,9 @@ class VouchKeys:
 
     def decision(
         self, name: str, tenant: str | None, roles: Collection[str], subject: Sequence[Any]
-    ) -> Vouch:
+    ) -> SignedIdentity:
         """Return the signature of a decision made now; there must be a key."""
-        vouch = Vouch(
+        vouch = SignedIdentity(
             name=name,
             tenant=tenant,
             roles=sorted(roles),
@@ -169,7 +169,7 @@ class VouchKeys:
             update={"signature": self._signature("request", requesters, [place, content])}
         )
 
-    def fault_in(self, vouch: Vouch, subject: Sequence[Any], now: float) -> str | None:
+    def fault_in(self, vouch: SignedIdentity, subject: Sequence[Any], now: float) -> str | None:
         """Return why the signature of a decision is invalid, and the remedy; None if it is
         valid.
         """
@@ -203,13 +203,17 @@ class VouchKeys:
     def _first(self) -> str:
         return next(iter(self.keys))
 
-    def _holds(self, purpose: str, said: Vouch | Requesters, subject: Sequence[Any]) -> bool:
+    def _holds(
+        self, purpose: str, said: SignedIdentity | Requesters, subject: Sequence[Any]
+    ) -> bool:
         if said.key_id not in self.keys:
             return False
         given = said.signature.encode(errors="replace")
         return hmac.compare_digest(self._signature(purpose, said, subject).encode(), given)
 
-    def _signature(self, purpose: str, said: Vouch | Requesters, subject: Sequence[Any]) -> str:
+    def _signature(
+        self, purpose: str, said: SignedIdentity | Requesters, subject: Sequence[Any]
+    ) -> str:
         text = json.dumps(["perdure", 1, purpose, said.signed_values, subject], sort_keys=True)
         return hmac.new(self.keys[said.key_id], text.encode(), hashlib.sha256).hexdigest()
 
@@ -290,7 +294,7 @@ class Voucher:
     keys: VouchKeys = field(default_factory=lambda: _require_keys(), repr=False)
     """At least one key."""
 
-    def decision(self, subject: Sequence[Any]) -> Vouch:
+    def decision(self, subject: Sequence[Any]) -> SignedIdentity:
         """Return the signature of a decision; `subject` is its call and its content."""
         return self.keys.decision(self.name, self.tenant, self.roles, subject)
 

@@ -1,4 +1,4 @@
-"""Reads a namespace's record of brakes."""
+"""Reads a namespace's record of pauses."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from ..protocol.brakes import PAUSE, RECORD, RELEASE, Brake, Brakes, Release
+from ..protocol.pauses import PAUSE, RECORD, RELEASE, Pause, Pauses, Release
 from ..redaction import get_logger
 
-LINES: dict[str, type[Brake | Release]] = {PAUSE: Brake, RELEASE: Release}
+LINES: dict[str, type[Pause | Release]] = {PAUSE: Pause, RELEASE: Release}
 """Signal name → type of its argument."""
 
 _log = get_logger("perdure.worker")
 
 
-class BrakeRecord:
+class PauseRecord:
     """A reader of the record, with the state up to the last event read."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self.brakes = Brakes()
-        self.lines = Brakes()
+        self.pauses = Pauses()
+        self.lines = Pauses()
         """The sum of all lines, also after the record has ended."""
         self.events = 0
         """Number of events read."""
         self.run_id = ""
         """The run id of the workflow that holds the record; "" without a record."""
 
-    async def read(self) -> Brakes:
-        """Return the brakes in force now. Raises RPCError."""
+    async def read(self) -> Pauses:
+        """Return the pauses in force now. Raises RPCError."""
         await self.follow(wait=False)
-        return self.brakes
+        return self.pauses
 
     async def follow(
         self,
@@ -46,19 +46,19 @@ class BrakeRecord:
         """Read the record from its beginning and, with `wait`, follow it until it ends. Raises
         RPCError.
 
-        Without a record, and after its end, no brake is in force.
+        Without a record, and after its end, no pause is in force.
         """
         pages = self._client.get_workflow_handle(RECORD, run_id=run_id).fetch_history_events(
             wait_new_event=wait
         )
-        brakes, events = Brakes(), 0
+        pauses, events = Pauses(), 0
         while True:
             try:
                 await pages.fetch_next_page()
             except RPCError as error:
                 if error.status is not RPCStatusCode.NOT_FOUND:
                     raise
-                self.brakes, self.lines, self.events, self.run_id = Brakes(), Brakes(), 0, ""
+                self.pauses, self.lines, self.events, self.run_id = Pauses(), Pauses(), 0, ""
                 on_page()
                 return
             has_ended = False
@@ -70,14 +70,14 @@ class BrakeRecord:
                         event.workflow_execution_started_event_attributes.original_execution_run_id
                     )
                 elif (line := await self._line(event)) is not None:
-                    brakes.take(line, event.event_time.ToNanoseconds() / 1e9)
-            self.lines, self.events = brakes.snapshot(), events
-            self.brakes = Brakes() if has_ended else self.lines
+                    pauses.take(line, event.event_time.ToNanoseconds() / 1e9)
+            self.lines, self.events = pauses.snapshot(), events
+            self.pauses = Pauses() if has_ended else self.lines
             on_page()
             if not pages.next_page_token:
                 return
 
-    async def _line(self, event: HistoryEvent) -> Brake | Release | None:
+    async def _line(self, event: HistoryEvent) -> Pause | Release | None:
         """Return the line that a signal carries; None, with a warning in the log, for an unreadable
         one.
         """
@@ -93,11 +93,11 @@ class BrakeRecord:
             )
         except Exception as error:  # A stranger's bytes can raise anything.
             _log.warning(
-                "A line of the brakes' record can't be read, and does not count: %s",
+                "A line of the pauses' record can't be read, and does not count: %s",
                 str(error)[:200],
             )
             return None
-        assert isinstance(line, Brake | Release)
+        assert isinstance(line, Pause | Release)
         return line
 
 

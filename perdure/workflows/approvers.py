@@ -12,20 +12,20 @@ from ..event_data import EventType, LoggedData, PermissionEscalatedData, Permiss
 from ..protocol.run import CallApproval, RunInput
 from ..protocol.search_attributes import TENANT
 from ..protocol.session import SessionInput, SessionMessage
-from ..text import one_line
-from ..tool_calls import Vote
-from ..vouching import (
+from ..signatures import (
     NO_KEYS,
     VALID_SECONDS,
     VARIABLE,
     Request,
     Requesters,
     Requests,
-    Vouch,
+    SignedIdentity,
     VouchKeys,
     content_of,
     vouch_keys,
 )
+from ..text import one_line
+from ..tool_calls import Vote
 from .approvals import OpenApproval, refusal
 from .waiting import wait_until
 
@@ -33,7 +33,7 @@ from .waiting import wait_until
 def require_entitled(
     decision: CallApproval, opened: OpenApproval | None, requests: Requests
 ) -> None:
-    """Raise a refusal for a decider who is not entitled, and for an invalid signature.
+    """Raise a refusal for a approver who is not entitled, and for an invalid signature.
 
     The answer depends on this worker's keys and on the time, so callers record it. `opened` is None
     for a decision that changes nothing.
@@ -61,15 +61,15 @@ def _keys() -> VouchKeys:
         raise refusal("vouch", f"this worker can't say who decides: {error}") from error
 
 
-def _require_tenant(vouch: Vouch) -> None:
+def _require_tenant(vouch: SignedIdentity) -> None:
     info = workflow.info()
     tenant = info.typed_search_attributes.get(TENANT) or info.priority.fairness_key
     if vouch.tenant is not None and vouch.tenant != tenant:
         raise refusal("not_entitled", f"{_name_of(vouch)} is of another tenant than the run")
 
 
-def _require_role(vouch: Vouch, opened: OpenApproval) -> None:
-    policy = opened.pending.deciders
+def _require_role(vouch: SignedIdentity, opened: OpenApproval) -> None:
+    policy = opened.pending.approvers
     if policy is None or not policy.by:
         return
     escalated = [policy.to] if policy.to and opened.pending.escalated else []
@@ -84,8 +84,8 @@ def _require_role(vouch: Vouch, opened: OpenApproval) -> None:
         )
 
 
-def _require_other(vouch: Vouch, opened: OpenApproval, requests: Requests) -> None:
-    policy = opened.pending.deciders
+def _require_other(vouch: SignedIdentity, opened: OpenApproval, requests: Requests) -> None:
+    policy = opened.pending.approvers
     if policy is None or not policy.not_requester:
         return
     names = _keys().requesters(requests)
@@ -94,7 +94,7 @@ def _require_other(vouch: Vouch, opened: OpenApproval, requests: Requests) -> No
             "not_entitled",
             f"no decision about tool {opened.pending.name!r} is possible: the requesters of this "
             "run could not be "
-            "verified, and the decider must not be one of them (notRequester)",
+            "verified, and the approver must not be one of them (notRequester)",
         )
     if vouch.name in names:
         raise refusal(
@@ -104,22 +104,22 @@ def _require_other(vouch: Vouch, opened: OpenApproval, requests: Requests) -> No
         )
 
 
-def _name_of(vouch: Vouch) -> str:
+def _name_of(vouch: SignedIdentity) -> str:
     return repr(one_line(vouch.name))
 
 
 Emit = Callable[[EventType, LoggedData], None]
 
 
-async def wait_for_deciders(
+async def wait_for_approvers(
     opened: OpenApproval, emit: Emit, is_over: Callable[[], bool], end: float | None, why: str
 ) -> None:
-    """Report votes, and wait out the time of the tool's own deciders where others are asked after
+    """Report votes, and wait out the time of the tool's own approvers where others are asked after
     it.
 
     `end` is the time at which the call is denied, in seconds since the epoch.
     """
-    pending, policy = opened.pending, opened.pending.deciders
+    pending, policy = opened.pending, opened.pending.approvers
     assert policy is not None
 
     def tell(vote: Vote, votes: int) -> None:

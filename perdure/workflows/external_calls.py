@@ -50,7 +50,7 @@ class OpenCall:
         self.completion: Completion | None = None
 
 
-class AwaitedCalls:
+class ExternalCalls:
     """The calls that tools open and updates finish, each once."""
 
     def __init__(self, completed: Sequence[CompletedCall] = ()) -> None:

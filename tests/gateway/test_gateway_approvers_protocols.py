@@ -24,8 +24,8 @@ from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
+from ..support.approvers import POLICY, Waits, declared, token, waiting_call
 from ..support.chat_clients import ChatClients
-from ..support.deciders import POLICY, Waits, declared, token, waiting_call
 from ..support.mcp_tasks import Tasks, ask
 from ..support.stage import Stage, replay_runs
 from .conftest import Serve, Served

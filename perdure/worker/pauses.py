@@ -1,4 +1,4 @@
-"""A worker's view of the namespace's brakes, and its refusal of calls whose run is braked or that
+"""A worker's view of the namespace's pauses, and its refusal of calls whose run is paused or that
 have waited too long for a worker.
 """
 
@@ -25,14 +25,14 @@ from temporalio.worker import (
     WorkflowInterceptorClassInput,
 )
 
-from ..activities.brakes import BrakeRecord
 from ..activities.failures import known_starts, typed_failures
+from ..activities.pauses import PauseRecord
 from ..activities.run_cache import RunCache
 from ..json_types import JsonObject
 from ..messages import ModelReply, ToolResult
 from ..protocol import activities
-from ..protocol.brakes import BRAKE_ON_RUN, PAUSED, Brake, Brakes, PausedAttempt, RunFacts
 from ..protocol.descriptions import shown_name
+from ..protocol.pauses import PAUSE_ON_RUN, PAUSED, Pause, PausedAttempt, Pauses, RunFacts
 from ..redaction import get_logger
 from ..workflows.agent_run import AgentRun
 
@@ -51,7 +51,7 @@ CALLS = (
 _log = get_logger("perdure.worker")
 
 
-class BrakeWatch:
+class PauseWatch:
     """Follows the record for a worker. Its state is at most `LOOK_SECONDS` old while the server
     answers.
     """
@@ -59,13 +59,13 @@ class BrakeWatch:
     def __init__(self, runs: RunCache) -> None:
         self._runs = runs
         self._client: Client | None = None
-        self._brakes = Brakes()
+        self._pauses = Pauses()
         self._has_looked = asyncio.Event()
-        self._reading: asyncio.Future[Brakes] | None = None
+        self._reading: asyncio.Future[Pauses] | None = None
 
     @asynccontextmanager
     async def watching(self, client: Client) -> AsyncIterator[None]:
-        """Keep the brakes in force up to date while the block runs."""
+        """Keep the pauses in force up to date while the block runs."""
         self._client = client
         task = asyncio.create_task(self._watch(client))
         try:
@@ -77,10 +77,10 @@ class BrakeWatch:
     async def _watch(self, client: Client) -> None:
         is_told = False
         while True:
-            record = BrakeRecord(client)
+            record = PauseRecord(client)
 
-            def take(record: BrakeRecord = record) -> None:
-                self._take(record.brakes)
+            def take(record: PauseRecord = record) -> None:
+                self._take(record.pauses)
 
             try:
                 await record.follow(on_page=take)
@@ -95,38 +95,38 @@ class BrakeWatch:
                 is_told = True
             await asyncio.sleep(LOOK_SECONDS)
 
-    def _take(self, brakes: Brakes) -> None:
-        for id in brakes.in_force.keys() - self._brakes.in_force.keys():
-            _log.warning("A brake is on: %s", brakes.in_force[id])
-        for id in self._brakes.in_force.keys() - brakes.in_force.keys():
-            _log.warning("A brake is off: %s", self._brakes.in_force[id].scope)
-        self._brakes = brakes
+    def _take(self, pauses: Pauses) -> None:
+        for id in pauses.in_force.keys() - self._pauses.in_force.keys():
+            _log.warning("A pause is on: %s", pauses.in_force[id])
+        for id in self._pauses.in_force.keys() - pauses.in_force.keys():
+            _log.warning("A pause is off: %s", self._pauses.in_force[id].scope)
+        self._pauses = pauses
         self._has_looked.set()
 
     def may_be_on(self, run: RunFacts) -> bool:
-        """Return whether a brake is on the run, by this worker's current state."""
-        return self._brakes.on(run) is not None
+        """Return whether a pause is on the run, by this worker's current state."""
+        return self._pauses.on(run) is not None
 
-    async def current_brake(self) -> Brake | None:
-        """Return the brake on the run of the current activity; the record is read again before a
-        brake is returned.
+    async def current_pause(self) -> Pause | None:
+        """Return the pause on the run of the current activity; the record is read again before a
+        pause is returned.
 
         Raises RPCError, and as `RunCache.current` does.
         """
         run = await self._facts()
         return (await self._read_now()).on(run) if self.may_be_on(run) else None
 
-    async def has_brakes(self) -> bool:
-        """Return whether any brake is in force, by this worker's state after its first look."""
+    async def has_pauses(self) -> bool:
+        """Return whether any pause is in force, by this worker's state after its first look."""
         if not self._has_looked.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(WAIT_SECONDS):
                     await self._has_looked.wait()
-        return bool(self._brakes.in_force)
+        return bool(self._pauses.in_force)
 
     async def _facts(self) -> RunFacts:
         info = activity.info()
-        by_agent = any(brake.scope.agent is not None for brake in self._brakes.in_force.values())
+        by_agent = any(pause.scope.agent is not None for pause in self._pauses.in_force.values())
         agent = shown_name((await self._runs.current()).recorded_agent) if by_agent else ""
         return RunFacts(
             id=info.workflow_id or "",
@@ -135,39 +135,39 @@ class BrakeWatch:
             task_queue=info.task_queue,
         )
 
-    async def _read_now(self) -> Brakes:
+    async def _read_now(self) -> Pauses:
         """Read the record, once for all concurrent callers."""
         if self._reading is None:
             assert self._client is not None
-            self._reading = asyncio.ensure_future(BrakeRecord(self._client).read())
+            self._reading = asyncio.ensure_future(PauseRecord(self._client).read())
             self._reading.add_done_callback(self._forget_reading)
         return await asyncio.shield(self._reading)
 
-    def _forget_reading(self, reading: asyncio.Future[Brakes]) -> None:
+    def _forget_reading(self, reading: asyncio.Future[Pauses]) -> None:
         # The result is for the callers so far. The follower may already know of later lines.
         self._reading = None
         if not reading.cancelled():
             reading.exception()
 
-    @activity.defn(name=BRAKE_ON_RUN)
-    async def brake_on_run(self, run: RunFacts) -> Brake | None:
-        """Return the brake on the calling run; None if the run may continue. Raises RPCError."""
+    @activity.defn(name=PAUSE_ON_RUN)
+    async def pause_on_run(self, run: RunFacts) -> Pause | None:
+        """Return the pause on the calling run; None if the run may continue. Raises RPCError."""
         return (await self._read_now()).on(run)
 
 
-class BrakeInterceptor(Interceptor):
-    """Refuses calls that may not begin now: their run is braked, or they have waited too long for a
+class PauseInterceptor(Interceptor):
+    """Refuses calls that may not begin now: their run is paused, or they have waited too long for a
     worker.
 
     Also gives runs the worker's state.
     """
 
-    def __init__(self, watch: BrakeWatch) -> None:
+    def __init__(self, watch: PauseWatch) -> None:
         self._watch = watch
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
         """Called by the worker."""
-        return _BrakedActivities(next, self._watch)
+        return _PausedActivities(next, self._watch)
 
     def workflow_interceptor_class(
         self, input: WorkflowInterceptorClassInput
@@ -179,14 +179,14 @@ class BrakeInterceptor(Interceptor):
             async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
                 run = workflow.instance()
                 if isinstance(run, AgentRun):
-                    run.state.may_be_braked = partial(watch.may_be_on, run.state.facts)
+                    run.state.may_be_paused = partial(watch.may_be_on, run.state.facts)
                 return await super().execute_workflow(input)
 
         return Inbound
 
 
-class _BrakedActivities(ActivityInboundInterceptor):
-    def __init__(self, next: ActivityInboundInterceptor, watch: BrakeWatch) -> None:
+class _PausedActivities(ActivityInboundInterceptor):
+    def __init__(self, next: ActivityInboundInterceptor, watch: PauseWatch) -> None:
         super().__init__(next)
         self._watch = watch
 
@@ -211,12 +211,12 @@ class _BrakedActivities(ActivityInboundInterceptor):
     async def _require_permission(self, call: activities.CallInput) -> None:
         """Raises the error of an attempt that may not begin now."""
         _require_fresh(call)
-        if not await self._watch.has_brakes():
+        if not await self._watch.has_pauses():
             return
         with typed_failures():
-            if brake := await self._watch.current_brake():
+            if pause := await self._watch.current_pause():
                 raise _refusal(
-                    f"Not begun: {brake}", PAUSED, PausedAttempt(brake=brake, **_attempt())
+                    f"Not begun: {pause}", PAUSED, PausedAttempt(pause=pause, **_attempt())
                 )
 
 

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from temporalio.client import Client, WorkflowExecution
 from temporalio.service import RPCError, RPCStatusCode
 
-from ..activities.brakes import BrakeRecord
+from ..activities.pauses import PauseRecord
 from ..payloads.converter import with_converter
-from ..protocol.brakes import (
+from ..protocol.pauses import (
     MAX_RUNS,
     PAUSE,
     RECORD,
     RECORD_TYPE,
     RELEASE,
-    Brake,
+    Pause,
     Release,
     RunFacts,
     Scope,
@@ -26,7 +26,7 @@ from ..redaction import redactor
 from ..text import bounded_text
 
 MAX_EVENTS = 2_000
-"""The workflow that keeps the record starts afresh after this many events, once no brake is in
+"""The workflow that keeps the record starts afresh after this many events, once no pause is in
 force."""
 SUMMARY = (
     "Which runs of perdure are paused. Nobody executes this workflow: its signals are what workers "
@@ -34,9 +34,9 @@ SUMMARY = (
 )
 
 
-async def brakes_in_force(client: Client) -> list[Brake]:
-    """Return the brakes in force, oldest first. Raises RPCError."""
-    return list((await BrakeRecord(with_converter(client)).read()).in_force.values())
+async def pauses_in_force(client: Client) -> list[Pause]:
+    """Return the pauses in force, oldest first. Raises RPCError."""
+    return list((await PauseRecord(with_converter(client)).read()).in_force.values())
 
 
 async def pause_runs(
@@ -48,7 +48,7 @@ async def pause_runs(
     runs: Sequence[str] = (),
     reason: str = "",
     by: str | None = None,
-) -> Brake:
+) -> Pause:
     """Pause runs before their next model or tool call, until `release_runs`; runs that start later
     are paused too.
 
@@ -66,43 +66,43 @@ async def pause_runs(
         )
     client = with_converter(client)
     scope = Scope(agent=agent, tenant=tenant, task_queue=task_queue, runs=list(runs))
-    record = BrakeRecord(client)
-    for brake in (await record.read()).in_force.values():
-        if brake.scope == scope and not brake.released:
-            return brake
-    if record.events > MAX_EVENTS and not record.brakes.in_force:
+    record = PauseRecord(client)
+    for pause in (await record.read()).in_force.values():
+        if pause.scope == scope and not pause.released:
+            return pause
+    if record.events > MAX_EVENTS and not record.pauses.in_force:
         await _begin_anew(client, record)
-    brake = Brake(id=secrets.token_hex(4), scope=scope, by=by, reason=bounded_text(reason))
-    await _write(client, PAUSE, redactor().value(brake))
-    return (await record.read()).in_force.get(brake.id, brake)
+    pause = Pause(id=secrets.token_hex(4), scope=scope, by=by, reason=bounded_text(reason))
+    await _write(client, PAUSE, redactor().value(pause))
+    return (await record.read()).in_force.get(pause.id, pause)
 
 
 async def release_runs(
-    client: Client, brakes: Sequence[str], *, runs: Sequence[str] = (), by: str | None = None
+    client: Client, pauses: Sequence[str], *, runs: Sequence[str] = (), by: str | None = None
 ) -> None:
-    """Release brakes by id; with `runs`, only for these runs. Raises RPCError.
+    """Release pauses by id; with `runs`, only for these runs. Raises RPCError.
 
     Runs that are already held need `RunHandle.go_on`.
     """
-    if brakes:
+    if pauses:
         await _write(
-            with_converter(client), RELEASE, Release(brakes=list(brakes), runs=list(runs), by=by)
+            with_converter(client), RELEASE, Release(pauses=list(pauses), runs=list(runs), by=by)
         )
 
 
 async def release_run(client: Client, id: str, *, by: str | None = None) -> bool:
-    """Release one run from all brakes and return whether it had any. Raises RPCError."""
+    """Release one run from all pauses and return whether it had any. Raises RPCError."""
     client = with_converter(client)
-    if not (brakes := await brakes_in_force(client)):
+    if not (pauses := await pauses_in_force(client)):
         return False
     facts = facts_of(await client.get_workflow_handle(id).describe())
-    found = [brake.id for brake in brakes if brake.is_on(facts)]
+    found = [pause.id for pause in pauses if pause.is_on(facts)]
     await release_runs(client, found, runs=[id], by=by)
     return bool(found)
 
 
 def facts_of(run: WorkflowExecution) -> RunFacts:
-    """Return the facts, read from the run's search attributes, that decide whether a brake applies
+    """Return the facts, read from the run's search attributes, that decide whether a pause applies
     to it.
     """
     attributes = run.typed_search_attributes
@@ -110,7 +110,7 @@ def facts_of(run: WorkflowExecution) -> RunFacts:
     return RunFacts(id=run.id, agent=agent, tenant=tenant, task_queue=run.task_queue)
 
 
-async def _write(client: Client, signal: str, line: Brake | Release) -> None:
+async def _write(client: Client, signal: str, line: Pause | Release) -> None:
     """Append a line to the record; create the record with it if there is none."""
     await client.start_workflow(
         RECORD_TYPE,
@@ -122,7 +122,7 @@ async def _write(client: Client, signal: str, line: Brake | Release) -> None:
     )
 
 
-async def _begin_anew(client: Client, record: BrakeRecord) -> None:
+async def _begin_anew(client: Client, record: PauseRecord) -> None:
     """End a long record and start the next one with the lines that arrived in between."""
     try:
         await client.get_workflow_handle(RECORD, run_id=record.run_id).terminate(
@@ -133,7 +133,7 @@ async def _begin_anew(client: Client, record: BrakeRecord) -> None:
             raise
         return
     await record.follow(record.run_id, wait=False)
-    for brake in record.lines.in_force.values():
-        await _write(client, PAUSE, brake)
-        if brake.released:
-            await _write(client, RELEASE, Release(brakes=[brake.id], runs=brake.released))
+    for pause in record.lines.in_force.values():
+        await _write(client, PAUSE, pause)
+        if pause.released:
+            await _write(client, RELEASE, Release(pauses=[pause.id], runs=pause.released))

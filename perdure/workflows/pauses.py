@@ -13,7 +13,7 @@ from ..conversation import DigestMismatchError
 from ..errors import RunError
 from ..loop.effects import Cancelled
 from ..protocol.activities import STALE, StaleAttempt
-from ..protocol.brakes import BRAKE_ON_RUN, PATCH, PAUSED, Brake, PausedAttempt
+from ..protocol.pauses import PATCH, PAUSE_ON_RUN, PAUSED, Pause, PausedAttempt
 from .policies import LOST_WORKER_RETRIES, MARGIN
 from .received import is_recorded
 from .run_state import RunState
@@ -50,12 +50,12 @@ def unbegun_attempt(error: FailureError) -> Unbegun | None:
     return kinds[cause.type].model_validate(cause.details[0]) if cause.type in kinds else None
 
 
-async def until_it_may_begin(state: RunState, attempt: Unbegun) -> None:
+async def await_permission(state: RunState, attempt: Unbegun) -> None:
     """Resolve the worker's reason for not beginning the attempt. Raises `Cancelled`, and as
     `RunState.wake` does.
     """
     if isinstance(attempt, PausedAttempt):
-        await wait_for_release(state, attempt.brake)
+        await wait_for_release(state, attempt.pause)
     elif isinstance(attempt, Misfit):  # Each attempt has read the history again.
         await state.hold(RunError(attempt.text, kind="history"), "server")
     else:
@@ -65,34 +65,34 @@ async def until_it_may_begin(state: RunState, attempt: Unbegun) -> None:
             raise Cancelled
 
 
-async def wait_for_release(state: RunState, brake: Brake | None = None) -> None:
-    """Hold the run if it is still paused: the pause may have ended since `brake` was seen. Raises
+async def wait_for_release(state: RunState, pause: Pause | None = None) -> None:
+    """Hold the run if it is still paused: the pause may have ended since `pause` was seen. Raises
     `Cancelled`.
     """
     if state.cancelled:
         raise Cancelled
     try:
-        brake = await workflow.execute_local_activity(
-            BRAKE_ON_RUN,
+        pause = await workflow.execute_local_activity(
+            PAUSE_ON_RUN,
             state.facts,
-            result_type=Brake | None,  # type: ignore[arg-type]
+            result_type=Pause | None,  # type: ignore[arg-type]
             start_to_close_timeout=MARGIN,
             retry_policy=LOST_WORKER_RETRIES,
         )
     except FailureError as error:
-        workflow.logger.warning("whether a brake is on can't be found out: %s", error)
-    if brake is not None:
-        await state.hold(RunError(str(brake), kind="paused"), "paused")
+        workflow.logger.warning("whether a pause is on can't be found out: %s", error)
+    if pause is not None:
+        await state.hold(RunError(str(pause), kind="paused"), "paused")
 
 
-async def look_at_brakes(state: RunState) -> None:
+async def look_at_pauses(state: RunState) -> None:
     """Wait while the run is paused, before a call that no activity of perdure's workers begins.
     Raises `Cancelled`.
     """
-    while _may_be_braked(state):
+    while _may_be_paused(state):
         await wait_for_release(state)
 
 
-def _may_be_braked(state: RunState) -> bool:
-    state.looks_at_brakes += 1
-    return is_recorded(PATCH.format(state.looks_at_brakes), state.may_be_braked)
+def _may_be_paused(state: RunState) -> bool:
+    state.looks_at_pauses += 1
+    return is_recorded(PATCH.format(state.looks_at_pauses), state.may_be_paused)

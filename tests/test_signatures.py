@@ -17,10 +17,10 @@ from perdure.messages import FilePart, ImagePart, Message
 from perdure.prompty.check.check import check
 from perdure.protocol.run import CarriedConversation, RunInput, TurnOf
 from perdure.protocol.session import SessionInput, SessionMessage, SessionSetup
+from perdure.signatures import NO_KEYS, Request, VouchKeys, vouch_keys, with_request
 from perdure.tool_calls import ToolSpec
 from perdure.tools import tool
 from perdure.tools.inventory import with_policy
-from perdure.vouching import NO_KEYS, Request, VouchKeys, vouch_keys, with_request
 
 KEY = "A" * 43 + "="
 KEYS = VouchKeys.parse(f"new:{KEY}, old:{'B' * 43}=  # the one before")
@@ -113,7 +113,7 @@ def test_keys_of_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def test_the_stricter_of_file_and_function_counts() -> None:
-    @tool(deciders={"by": ["finance", "board"], "escalateAfter": 60, "to": "ceo"})
+    @tool(approvers={"by": ["finance", "board"], "escalateAfter": 60, "to": "ceo"})
     def pay(euros: int) -> None:
         """Pay."""
 
@@ -122,7 +122,7 @@ def test_the_stricter_of_file_and_function_counts() -> None:
     policy = ToolPolicy.model_validate(
         {"approval": {"by": ["board"], "count": 2, "notRequester": True}}
     )
-    both = with_policy(spec, policy, is_function=True).deciders
+    both = with_policy(spec, policy, is_function=True).approvers
     assert both is not None
     assert both.as_json == {
         "by": ["board"],
@@ -137,12 +137,12 @@ def test_the_stricter_of_file_and_function_counts() -> None:
     ):
         with_policy(spec, ToolPolicy(approval=ApprovalPolicy(by=["it"])), is_function=True)
     kept = with_policy(spec, ToolPolicy(approval="never"), is_function=True)
-    assert kept.deciders == spec.deciders
+    assert kept.approvers == spec.approvers
     assert kept.needs_approval
 
 
 @pytest.mark.parametrize(
-    "deciders",
+    "approvers",
     [
         {"role": "x"},
         {"by": []},
@@ -154,9 +154,9 @@ def test_the_stricter_of_file_and_function_counts() -> None:
         5,
     ],
 )
-def test_deciders_that_are_none(deciders: Any) -> None:
-    with pytest.raises(ConfigurationError, match="tool 'pay': deciders is"):
-        tool(name="pay", deciders=deciders)(lambda: None)
+def test_approvers_that_are_not_valid(approvers: Any) -> None:
+    with pytest.raises(ConfigurationError, match="tool 'pay': approvers is"):
+        tool(name="pay", approvers=approvers)(lambda: None)
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,12 @@ from perdure.prompty.load import load
 from perdure.protocol.names import APPROVAL, STEER, WORKFLOW
 from perdure.protocol.run import CallApproval, RunInput
 from perdure.protocol.search_attributes import TENANT
+from perdure.signatures import SignedIdentity, VouchKeys
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
-from perdure.vouching import Vouch, VouchKeys
 
 from ..support.agents import scripted_agent
-from ..support.deciders import POLICY, Waits, declared, token, waiting_call, waiting_run
+from ..support.approvers import POLICY, Waits, declared, token, waiting_call, waiting_run
 from ..support.families import calls, family_script, write_agent
 from ..support.stage import Stage, replay_runs
 from .conftest import Serve
@@ -76,7 +76,9 @@ class Forged:
         )
 
 
-def aged(keys: VouchKeys, vouch: Vouch, decision: CallApproval, run: str, seconds: float) -> Vouch:
+def aged(
+    keys: VouchKeys, vouch: SignedIdentity, decision: CallApproval, run: str, seconds: float
+) -> SignedIdentity:
     older = vouch.model_copy(update={"at": time.time() - seconds})
     return older.model_copy(
         update={"signature": keys._signature("decision", older, decision.subject(run))}
@@ -136,7 +138,7 @@ BY_HAND: list[Forged] = [
 CLAIMS: list[dict[str, Any]] = [
     {"by": "fay"},
     {"by": "fay", "vouch": None},
-    {"by": "fay", "vouched_by": [{"name": "gus"}], "deciders": [{"name": "gus"}]},
+    {"by": "fay", "vouched_by": [{"name": "gus"}], "approvers": [{"name": "gus"}]},
     {"by": "fay", "digest": None},
     {"approved": False, "reason": "x", "by": "fay"},
     {"arguments": {"euros": 1}, "by": "fay"},

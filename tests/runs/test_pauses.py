@@ -1,4 +1,4 @@
-"""A brake on runs: they make no further call, new ones neither, until it is taken off; nothing is
+"""A pause on runs: they make no further call, new ones neither, until it is taken off; nothing is
 lost or repeated.
 """
 
@@ -17,15 +17,15 @@ from temporalio.client import (
 )
 from temporalio.client import Interceptor as ClientInterceptor
 
-from benchmarks.bench_brakes import measure
+from benchmarks.bench_pauses import measure
 from perdure.activities.run_cache import RunCache
 from perdure.client import RunHandle
-from perdure.client.brakes import brakes_in_force, pause_runs, release_runs
-from perdure.protocol.brakes import RECORD, Brake, Brakes, Release, RunFacts, Scope
+from perdure.client.pauses import pause_runs, pauses_in_force, release_runs
 from perdure.protocol.outcome import RunStatus
+from perdure.protocol.pauses import RECORD, Pause, Pauses, Release, RunFacts, Scope
 from perdure.testing import ScriptedModel, asks, says
 from perdure.testing.script import Script
-from perdure.worker.brakes import BrakeWatch
+from perdure.worker.pauses import PauseWatch
 
 from ..support.agents import scripted_agent
 from ..support.stage import Stage
@@ -56,13 +56,13 @@ async def test_what_is_under_way_ends_and_nothing_more_begins(
     async with stage.worker([look]):
         run = await stage.start(scripted_agent(model, ["look"]))
         await begun.wait()
-        brake = await pause_runs(
+        pause = await pause_runs(
             stage.client, task_queue=stage.task_queue, reason="too dear", by="ann"
         )
-        assert await pause_runs(stage.client, task_queue=stage.task_queue) == brake
+        assert await pause_runs(stage.client, task_queue=stage.task_queue) == pause
 
         async def is_known() -> bool:
-            return f"A brake is on: {brake}" in caplog.text
+            return f"A pause is on: {pause}" in caplog.text
 
         await wait_for(is_known)
         may_end.set()
@@ -74,29 +74,29 @@ async def test_what_is_under_way_ends_and_nothing_more_begins(
         later = await stage.start(scripted_agent(scripted([says("late")])))
         await until_paused(later)
     async with stage.worker([look]):
-        await release_runs(stage.client, [brake.id])
-        assert brake.id not in [each.id for each in await brakes_in_force(stage.client)]
+        await release_runs(stage.client, [pause.id])
+        assert pause.id not in [each.id for each in await pauses_in_force(stage.client)]
         for each in (run, later):
             await each.go_on(by="ann")
         assert ((await run.result()).output, (await later.result()).output) == ("done", "late")
     await stage.replay()
 
 
-async def test_a_worker_logs_each_brake(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_worker_logs_each_pause(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     async with stage.worker():
         for number in range(3):
-            brake = await pause_runs(stage.client, task_queue=f"{stage.task_queue}-{number}")
+            pause = await pause_runs(stage.client, task_queue=f"{stage.task_queue}-{number}")
 
             async def is_told(what: str) -> bool:
                 return what in caplog.text
 
-            await wait_for(lambda: is_told(f"A brake is on: {brake}"))  # noqa: B023
-            await release_runs(stage.client, [brake.id])
-            await wait_for(lambda: is_told(f"A brake is off: {brake.scope}"))  # noqa: B023
+            await wait_for(lambda: is_told(f"A pause is on: {pause}"))  # noqa: B023
+            await release_runs(stage.client, [pause.id])
+            await wait_for(lambda: is_told(f"A pause is off: {pause.scope}"))  # noqa: B023
 
 
 class SlowReading(ClientInterceptor):
-    """A client whose looks at the brakes' record take long to come back; what follows the record is
+    """A client whose looks at the pauses' record take long to come back; what follows the record is
     as quick as ever.
 
     `is_read` is set while an answer is on its way, until `may_come` is.
@@ -129,7 +129,7 @@ class SlowReading(ClientInterceptor):
         return pages
 
 
-async def test_a_look_at_the_record_that_comes_late_takes_no_newer_brake_off(
+async def test_a_late_reading_of_the_record_releases_no_newer_pause(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     slow = SlowReading()
@@ -138,15 +138,15 @@ async def test_a_look_at_the_record_that_comes_late_takes_no_newer_brake_off(
         data_converter=stage.client.data_converter,
         interceptors=[slow],
     )
-    watch, older, newer = BrakeWatch(RunCache()), f"{stage.task_queue}-1", f"{stage.task_queue}-2"
+    watch, older, newer = PauseWatch(RunCache()), f"{stage.task_queue}-1", f"{stage.task_queue}-2"
 
-    async def is_told(brake: Brake) -> bool:
-        return f"A brake is on: {brake}" in caplog.text
+    async def is_told(pause: Pause) -> bool:
+        return f"A pause is on: {pause}" in caplog.text
 
     async with watch.watching(client):
         first = await pause_runs(stage.client, runs=[older])
         await wait_for(lambda: is_told(first))
-        looking = asyncio.create_task(watch.brake_on_run(facts(id=older)))
+        looking = asyncio.create_task(watch.pause_on_run(facts(id=older)))
         await slow.is_read.wait()
         second = await pause_runs(stage.client, runs=[newer])
         await wait_for(lambda: is_told(second))
@@ -154,7 +154,7 @@ async def test_a_look_at_the_record_that_comes_late_takes_no_newer_brake_off(
         assert await looking == first
         assert watch.may_be_on(facts(id=newer))
     await release_runs(stage.client, [first.id, second.id])
-    assert "A brake is off" not in caplog.text
+    assert "A pause is off" not in caplog.text
 
 
 async def test_many_are_paused_and_go_on_over_a_restart_of_everything() -> None:
@@ -196,12 +196,12 @@ def test_a_scope(
 
 
 def test_the_lines_of_the_record() -> None:
-    brakes = Brakes()
-    brakes.take(Brake(id="1", scope=Scope(agent="a")), 1.0)
-    brakes.take(Brake(id="2", scope=Scope(runs=["x", "y"])), 2.0)
-    brakes.take(Release(brakes=["1", "2"], runs=["r", "x"]), 3.0)
-    assert brakes.on(facts()) is None
-    assert (brakes.on(facts(id="z")) or Brake(id="", scope=Scope())).id == "1"
-    brakes.take(Release(brakes=["2"], runs=["y"]), 4.0)
-    brakes.take(Release(brakes=["1"]), 5.0)
-    assert brakes.in_force == {}
+    pauses = Pauses()
+    pauses.take(Pause(id="1", scope=Scope(agent="a")), 1.0)
+    pauses.take(Pause(id="2", scope=Scope(runs=["x", "y"])), 2.0)
+    pauses.take(Release(pauses=["1", "2"], runs=["r", "x"]), 3.0)
+    assert pauses.on(facts()) is None
+    assert (pauses.on(facts(id="z")) or Pause(id="", scope=Scope())).id == "1"
+    pauses.take(Release(pauses=["2"], runs=["y"]), 4.0)
+    pauses.take(Release(pauses=["1"]), 5.0)
+    assert pauses.in_force == {}
