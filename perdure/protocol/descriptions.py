@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from ..agents import Agent
 from ..messages import Message
@@ -13,6 +14,11 @@ from .run import RunInput
 def shown_name(agent: Agent) -> str:
     """Return the agent's name, or a placeholder."""
     return agent.name or "agent"
+
+
+def moment(time: float) -> str:
+    """Return a time, given in seconds since the epoch, in readable form."""
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def summary_of(input: RunInput) -> str:

@@ -12,11 +12,11 @@ from ..arguments import deeper_than
 from ..later import AwaitedCall, CompletedCall, Completion, mark_of
 from ..messages import Postponed
 from ..payloads.failures import size_of
+from ..protocol.descriptions import moment
 from ..protocol.names import COMPLETION_REFUSED
 from ..text import one_line
 from ..tool_calls import ToolRequest
 from .history_size import MAX_HISTORY_BYTES
-from .iterations import moment
 from .received import Door
 
 REMEMBERED = 50

@@ -25,7 +25,7 @@ from ..event_data import (
     StatusData,
     WentOnData,
 )
-from ..events import TERMINAL_EVENTS, EventLog, LogEntry
+from ..events import EventLog
 from ..loop.effects import Cancelled
 from ..loop.limits import ChildEnd, deadline
 from ..loop.state import LoopState
@@ -209,12 +209,6 @@ class RunState:
         """The label of an iteration, preceded by the conversation's turn if it has a number."""
         turn = self.options.turn
         return f"{'' if turn is None else f'turn {turn}, '}iteration {iteration}"
-
-    @property
-    def end(self) -> LogEntry | None:
-        """Emit the terminal event."""
-        last = self.events.entries(self.events.last_seq - 1)
-        return last[0] if last and last[0].type in TERMINAL_EVENTS else None
 
     @property
     def missing(self) -> Missing | None:

@@ -1,12 +1,12 @@
-"""A run in Temporal's UI: its current details, its search attribute, a line for each activity and
-timer.
+"""A run in Temporal's UI: its current details, its search attributes, the summary of each activity
+and timer.
 """
 
 from __future__ import annotations
 
-import shlex
-from collections import Counter
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
+from reprlib import Repr
 from typing import Any
 
 from temporalio import workflow
@@ -15,16 +15,35 @@ from temporalio.common import SearchAttributeUpdate
 from ..commands import command_line, ways_to_settle
 from ..events import LogEntry
 from ..json_types import JsonObject
-from ..protocol.descriptions import shown_name
+from ..protocol.descriptions import moment, shown_name
 from ..protocol.search_attributes import COST, STATUS
-from ..text import code, count_of, format_usd, inert, link, one_line, utf8, utf8_bytes
+from ..text import (
+    code,
+    count_of,
+    excerpt,
+    format_usd,
+    inert,
+    link,
+    one_line,
+    url_part,
+    utf8,
+    utf8_bytes,
+    visible,
+)
 from ..tool_calls import PendingApproval, ToolRequest
-from .iterations import Iteration, call_text, iterations_of, lines_of, moment, run_path
 from .run_state import RunState, ShownStatus
 
 MAX_SUMMARY_BYTES = 200
-MAX_LOOKED_AT = 300
-"""The number of events searched for the tool calls of the last iteration."""
+MAX_SHOWN = 5
+"""The number of waiting calls, of an iteration's tool calls, and of other agents' runs that are
+shown."""
+MAX_ITERATIONS = 4
+MAX_ARGUMENTS = 2000
+"""Arguments up to this many characters are parsed; longer ones show their raw beginning."""
+
+_repr = Repr()
+_repr.maxstring = _repr.maxother = 80
+_repr.maxlist = _repr.maxdict = 8
 
 
 def bounded_summary(text: str) -> str:
@@ -37,35 +56,37 @@ def bounded_summary(text: str) -> str:
     return utf8(shown)[: MAX_SUMMARY_BYTES - 3].decode(errors="ignore") + "…"
 
 
+def call_text(name: str, arguments: JsonObject | str) -> str:
+    """Return a tool call on one line, as `name(key=value)`; other arguments than a JSON object are
+    shown unparsed.
+    """
+    if isinstance(arguments, str):
+        arguments = _parsed_arguments(arguments)
+    if isinstance(arguments, str):
+        shown = one_line(arguments[:MAX_ARGUMENTS], 200)
+    else:
+        given = [f"{key}={_short(value)}" for key, value in list(arguments.items())[:20]]
+        shown = one_line(", ".join(given), 400)
+    return visible(f"{one_line(name[:200])}({shown})")
+
+
+def _parsed_arguments(arguments: str) -> JsonObject | str:
+    if len(arguments) > MAX_ARGUMENTS:
+        return arguments
+    try:
+        value = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        return arguments
+    return value if isinstance(value, dict) else arguments
+
+
+def _short(value: Any) -> str:
+    return repr(excerpt(value, 80)) if isinstance(value, str) else _repr.repr(value)
+
+
 def call_summary(request: ToolRequest) -> str:
     """Return a tool call, as `get_weather(city='Paris')`."""
     return bounded_summary(call_text(request.name, request.arguments))
-
-
-def model_call_summary(label: str, model: str, tokens: int, tools: Sequence[str]) -> str:
-    """Return a model call: iteration, model, the run's usage so far, and the tools that have just
-    answered.
-    """
-    parts = [label, model, f"{tokens:,} tokens so far" if tokens else ""]
-    if tools:
-        parts.append(f"after {_names(tools)}")
-    return bounded_summary(" · ".join(filter(None, parts)))
-
-
-def next_model_call(state: RunState) -> str:
-    """Return the model calls of the iteration that is about to begin."""
-    model, label, loop = (
-        state.input.agent.model,
-        state.label_of(state.loop.iteration + 1),
-        state.loop,
-    )
-    recent: Any = state.events.entries(state.events.last_seq - MAX_LOOKED_AT)
-    names = [
-        each.data["name"]
-        for each in recent
-        if (each.type, each.iteration) == ("tool_call_start", loop.iteration)
-    ]
-    return model_call_summary(label, (model and model.id) or "", loop.usage.total_tokens, names)
 
 
 def about_call(what: str, name: str, arguments: JsonObject) -> str:
@@ -75,23 +96,27 @@ def about_call(what: str, name: str, arguments: JsonObject) -> str:
     return bounded_summary(f"{what} · {call_text(name, arguments)}")
 
 
+def next_model_call(state: RunState) -> str:
+    """Return the summary of the model calls of the iteration that is about to begin."""
+    model, tokens = state.input.agent.model, state.loop.usage.total_tokens
+    parts = [
+        state.label_of(state.loop.iteration + 1),
+        (model and model.id) or "",
+        f"{tokens:,} tokens so far" if tokens else "",
+    ]
+    return bounded_summary(" · ".join(filter(None, parts)))
+
+
 def held_up_summary(label: str, why: str, kind: str, seconds: float) -> str:
     """Return the summary of a wait before the next attempt at a model call."""
-    return bounded_summary(
-        f"{label} · {why} in {seconds:.3g} s" + (f", after {kind}" if kind else "")
-    )
+    after = f", after {kind}" if kind else ""
+    return bounded_summary(f"{label} · {why} in {seconds:.3g} s{after}")
 
 
-def _names(tools: Sequence[str]) -> str:
-    """Return the names as `get_weather, 3 × search`, in the order of their first call."""
-    times = Counter(tools)
-    shown = [f"{count} × {name}" if count > 1 else name for name, count in list(times.items())[:4]]
-    more = len(times) - len(shown)
-    return ", ".join([*shown, *([f"{count_of(more, 'other tool')}"] if more else [])])
-
-
-MAX_SHOWN = 5
-"""The number of waiting calls, and of other agents' runs, that are shown."""
+def run_link(run_id: str) -> str:
+    """Return a link to a run's page in Temporal's UI."""
+    namespace = workflow.info().namespace
+    return link(run_id, f"/namespaces/{url_part(namespace)}/workflows/{url_part(run_id)}")
 
 
 def show_status(state: RunState, status: ShownStatus) -> None:
@@ -120,11 +145,8 @@ def show_end(state: RunState, status: ShownStatus) -> None:
 
 def _status_updates(state: RunState, status: ShownStatus) -> list[SearchAttributeUpdate[Any]]:
     is_new, state.shown_status = status != state.shown_status, status
-    return (
-        [STATUS.value_set(status)]
-        if is_new and STATUS.name in state.input.search_attributes
-        else []
-    )
+    is_set = STATUS.name in state.input.search_attributes
+    return [STATUS.value_set(status)] if is_new and is_set else []
 
 
 def _upsert(updates: Sequence[SearchAttributeUpdate[Any]]) -> None:
@@ -138,114 +160,110 @@ def details(state: RunState) -> str:
 
     They show the run's progress, its waits and its last iterations; "" before the first.
     """
-    if state.begun is None and state.missing is None and state.end is None:
+    if state.begun is None and state.missing is None and state.ended is None:
         return ""
-    recent = iterations_of(state.events.entries(0))
-    parts = [_head(state), *_state_lines(state, recent)], lines_of(recent), _totals(state)
-    return "\n\n".join(filter(None, ("\n".join(part) for part in parts)))
+    title = f"{code(shown_name(state.input.agent))} · {' · '.join(state.label.split(', '))}"
+    parts = (
+        [f"{title} of at most {state.options.max_iterations:,}", *_standing(state)],
+        iteration_lines(state.events.entries(0)),
+        _totals(state),
+    )
+    return "\n\n".join("\n".join(f"- {line}" for line in part) for part in parts if part)
 
 
-def _head(state: RunState) -> str:
-    title = " · ".join([code(shown_name(state.input.agent)), *state.label.split(", ")])
-    return f"- {title} of at most {state.options.max_iterations:,}"
+def _standing(state: RunState) -> list[str]:
+    """Return the end of the run, its waits with the commands to type, or its current step."""
+    if state.ended is not None and (last := state.events.entries(state.events.last_seq - 1)):
+        data: Any = last[0].data
+        why = f": {code(data['kind'])} {code(data['message'], 300)}" if data.get("kind") else ""
+        return [f"**{state.ended}** at {moment(last[0].time)}{why}"]
+    since = moment(state.begun or state.loop.started_at)
+    return list(_waits(state)) or [f"**calls the model or tools** since {since}"]
 
 
-def _state_lines(state: RunState, recent: Sequence[Iteration]) -> list[str]:
-    """Return the run's activity or wait, with the command to type if it waits for a person."""
+def _waits(state: RunState) -> Iterator[str]:
     run_id = workflow.info().workflow_id
-    if state.end is not None:
-        return [_end_line(state.end)]
-    pending = state.approvals.pending_approvals
-    lines = [_approval_line(each, run_id) for each in pending[:MAX_SHOWN]]
-    if len(pending) > MAX_SHOWN:
-        lines.append(
-            f"- and {len(pending) - MAX_SHOWN} more: `perdure status {shlex.quote(run_id)}`"
-        )
+    for pending in state.approvals.pending_approvals[:MAX_SHOWN]:
+        yield _approval_line(pending, run_id)
     if missing := state.missing:
-        what = ", ".join(map(code, missing.what[:MAX_SHOWN]))
-        queue = code(missing.task_queue)
-        lines.append(
-            f"- **waits for a worker** of the task queue {queue} that has {what}, "
-            f"{_since(missing.since)}"
-        )
+        what, queue = ", ".join(map(code, missing.what[:MAX_SHOWN])), code(missing.task_queue)
+        yield f"**waits for a worker** of the task queue {queue} that has {what}"
     for call in state.awaited.open_calls[:MAX_SHOWN]:
         shown = code(call_text(call.name, call.arguments), 200)
         until = "" if call.deadline is None else f", until {moment(call.deadline)}"
-        lines.append(f"- **another system finishes** {shown}, awaited {_since(call.since)}{until}")
+        yield f"**another system finishes** {shown}, awaited since {moment(call.since)}{until}"
     for held in state.holds.held[:MAX_SHOWN]:
-        how = code(command_line("go-on", run_id), 400)
-        lines.append(
-            f"- **is held** ({held.reason}) {_since(held.since)}: {code(held.why, 300)}. Type {how}"
-        )
+        how, why = code(command_line("go-on", run_id), 400), code(held.why, 300)
+        yield f"**is held** ({held.reason}) since {moment(held.since)}: {why}. Type {how}"
     if state.cancelled:
-        lines.append("- **is being cancelled**: running calls have their grace period")
+        yield "**is being cancelled**: running calls have their grace period"
     if state.waits_for_rate:
-        lines.append(f"- **waits for a permit**: calls of {code(state.waits_for_rate)} have a rate")
+        yield f"**waits for a permit**: calls of {code(state.waits_for_rate)} have a rate"
     if retry := state.held_up:
-        why = (
-            f"model retry, after {code(retry.kind)} {code(retry.why, 200)}, until "
-            f"{moment(retry.until)}"
-        )
-        lines.append(f"- **is held up**: {why}")
-    return lines or [f"- {_current_step(state, recent)}"]
+        why = f"{code(retry.kind)} {code(retry.why, 200)}, until {moment(retry.until)}"
+        yield f"**is held up**: model retry, after {why}"
 
 
-def _current_step(state: RunState, recent: Sequence[Iteration]) -> str:
-    if recent and (running := list(recent[-1].running.values())):
-        names = ", ".join(code(one_line(call.data["name"][:200])) for call in running)
-        return f"**runs** {names} {_since(running[0].time)}"
-    return f"**calls the model** {_since(state.begun or state.loop.started_at)}"
+def _approval_line(pending: PendingApproval, run_id: str) -> str:
+    ways, approvers = ways_to_settle(run_id, pending), pending.approvers
+    how, shown = code(ways[0], 400), code(call_text(pending.name, pending.arguments), 200)
+    if pending.kind == "question":
+        text = f"**asks** {code(pending.question or '', 300)}"
+    else:
+        why = f" ({code(pending.reason, 200)})" if pending.reason else ""
+        text = f"**waits for approval** of {shown}{why}"
+    until = "" if pending.deadline is None else f", until {moment(pending.deadline)}"
+    way = f"Type {how}"
+    if approvers is not None and approvers.needs_vouch:
+        way = f"{code(approvers.in_words(), 200)} may decide, {how}"
+    more = ", or `perdure deny`" if ways[1:] else ""
+    return f"{text} since {moment(pending.since)}{until}. {way}{more}"
+
+
+def iteration_lines(entries: Sequence[LogEntry]) -> list[str]:
+    """Return the last iterations of these events, a line of Markdown each: tokens, cost, and the
+    last tool calls with their outcome.
+    """
+    heads: dict[int, str] = {}
+    calls: dict[int, dict[str, str]] = {}
+    failed: set[str] = set()
+    for entry in entries:
+        data: Any = entry.data
+        id = f"{entry.iteration} {entry.call_id}"
+        match entry.type:
+            case "llm_complete":
+                heads[entry.iteration] = _model_line(data)
+            case "tool_call_start":
+                shown = code(call_text(data["name"], data["arguments"]), 60)
+                calls.setdefault(entry.iteration, {})[id] = f"▶ {shown}"
+            case "error":
+                failed.add(id)
+            case "tool_result" if id in (known := calls.get(entry.iteration, {})):
+                is_bad = id in failed or data.get("isDenied") or data.get("isCancelled")
+                known[id] = f"{'✗' if is_bad else '✓'}{known[id][1:]}"
+    return [
+        " · ".join([str(number), head, *list(calls.get(number, {}).values())[-MAX_SHOWN:]])
+        for number, head in list(heads.items())[-MAX_ITERATIONS:]
+    ]
+
+
+def _model_line(data: Any) -> str:
+    usage = data["usage"]
+    tokens = f"{usage['input_tokens']:,} → {usage['output_tokens']:,} tokens"
+    parts = (code(data.get("model", ""), 40), tokens, format_usd(data.get("costUsd")))
+    return " · ".join(filter(None, parts))
 
 
 def _totals(state: RunState) -> list[str]:
     loop, usage = state.loop, state.loop.usage
-    cached = f" ({usage.cached_input_tokens:,} cached)" if usage.cached_input_tokens else ""
+    counts = f"{count_of(loop.iterations, 'model call')}, {count_of(loop.tool_calls, 'tool call')}"
+    cost = format_usd(loop.cost_usd, unpriced=loop.unpriced_calls)
     lines = [
-        f"- {count_of(loop.iterations, 'model call')}, {count_of(loop.tool_calls, 'tool call')}",
-        f"- tokens: {usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out",
+        counts,
+        f"tokens: {usage.input_tokens:,} in, {usage.output_tokens:,} out",
+        *([f"cost: {cost}"] if cost else []),
     ]
-    if usage.lost_tokens:
-        lines.append(
-            f"- of these about {usage.lost_tokens:,} in attempts that were lost and made again"
-        )
-    if cost := format_usd(loop.cost_usd, unpriced=loop.unpriced_calls):
-        lines.append(f"- cost: {cost}")
-    if state.children and state.end is None:
-        links = [
-            link(each, run_path(workflow.info().namespace, each))
-            for each in state.children[:MAX_SHOWN]
-        ]
-        lines.append(f"- runs of other agents under way: {', '.join(links)}")
+    if state.children and state.ended is None:
+        links = map(run_link, state.children[:MAX_SHOWN])
+        lines.append(f"runs of other agents under way: {', '.join(links)}")
     return lines
-
-
-def _approval_line(pending: PendingApproval, run_id: str) -> str:
-    until = "" if pending.deadline is None else f", until {moment(pending.deadline)}"
-    shown = code(call_text(pending.name, pending.arguments), 200)
-    ways = ways_to_settle(run_id, pending)
-    how = code(ways[0], 400)
-    if pending.kind == "question":
-        text = f"**asks** {code(pending.question or '', 300)} {_since(pending.since)}{until}"
-        return f"- {text}. {_way(pending, how)}"
-    why = f" ({code(pending.reason, 200)})" if pending.reason else ""
-    text = f"**waits for approval** of {shown}{why} {_since(pending.since)}{until}"
-    return f"- {text}. {_way(pending, how)}{', or `perdure deny`' if ways[1:] else ''}"
-
-
-def _way(pending: PendingApproval, how: str) -> str:
-    if pending.approvers is None or not pending.approvers.needs_vouch:
-        return f"Type {how}"
-    return f"{code(pending.approvers.in_words(), 200)} may decide, {how}"
-
-
-def _since(time: float) -> str:
-    return f"since {moment(time)}"
-
-
-def _end_line(end: LogEntry) -> str:
-    data: Any = end.data
-    if end.type == "failed":
-        return (
-            f"- **failed** at {moment(end.time)}: {code(data['kind'])} {code(data['message'], 300)}"
-        )
-    return f"- **{'is done' if end.type == 'done' else 'was cancelled'}** at {moment(end.time)}"

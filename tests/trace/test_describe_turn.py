@@ -38,7 +38,7 @@ async def test_the_turn_is_in_summaries_details_and_events(
     ] * 2
     first, tool, second = await summaries(stage, run.id)
     assert (first, tool) == ("turn 3, iteration 1 · scripted", "look()")
-    assert re.fullmatch(r"turn 3, iteration 2 · scripted · \d+ tokens so far · after look", second)
+    assert re.fullmatch(r"turn 3, iteration 2 · scripted · \d+ tokens so far", second)
 
 
 async def summaries(stage: Stage, run_id: str) -> list[str]:

@@ -107,7 +107,6 @@ async def test_an_encrypted_run_that_waits(
         for text in (
             "look(at='sky')",
             "look(at='sun')",
-            "ValueError: too bright",
             "pay(amount=7)",
             "waits for approval",
         ):
@@ -118,7 +117,7 @@ async def test_an_encrypted_run_that_waits(
         history = page.locator("#content")
         await history.get_by_text("look(at='sky')").first.wait_for()
         await history.get_by_text('"tested"').first.wait_for()
-        await history.get_by_text("tokens so far · after 3 × look").first.wait_for()
+        await history.get_by_text("tokens so far").first.wait_for()
         await run.approve("call_pay")
         assert (await run.result()).output == "done"
     assert not [url for url in requested if ":9/" in url.partition("?")[0]]

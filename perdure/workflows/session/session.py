@@ -16,19 +16,19 @@ from ...loop.state import LOOP_VERSION
 from ...messages import Message
 from ...payloads.unpacking import CHECKED_BYTES
 from ...protocol import names
-from ...protocol.descriptions import shown_name
+from ...protocol.descriptions import moment, shown_name
 from ...protocol.run import CarriedConversation
 from ...protocol.session import SessionInput, SessionNote, SessionStatus, Taken
 from ...session_conversation import SessionConversation
-from ...text import code, count_of, link
+from ...text import code, count_of
 from ..approvers import signature_fault
 from ..history_size import HistorySize, go_on_in_new_link, is_behind
-from ..iterations import moment, run_path
 from ..offers import require_version
 from ..pauses import Misfit, unbegun_attempt
 from ..policies import BUGS
 from ..received import Received
 from ..recording import load_messages
+from ..ui import run_link
 from ..waiting import wait_until
 from .messages import MAX_UPDATES, MessageQueue, next_input
 from .turns import Turns, not_taken, read_message
@@ -54,7 +54,7 @@ def _does(turns: Turns, status: SessionStatus) -> str:
     if status.status == "ended":
         return f"**closed** {moment(workflow.time())}"
     if (turn := turns.current) is not None:
-        run = link(turn.run_id, run_path(workflow.info().namespace, turn.run_id))
+        run = run_link(turn.run_id)
         return f"**runs** {run} since {moment(turn.since)}"
     return f"**waits for a message** since {moment(workflow.time())}"
 
