@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, Literal, TypeVar
@@ -85,10 +85,22 @@ UNSEEN = "unseen"
 def with_validator(
     guardrails: Guardrails | None, validator: Callable[..., Any] | None
 ) -> Guardrails | None:
-    """Return the guardrails, with the agent's own validator if they have none."""
+    """Return the guardrails, with the agent's own validator if they have none. Raises TypeError for
+    anything but guardrails.
+    """
+    require_guardrails({} if guardrails is None else {"guardrails": guardrails})
     if validator is None or (guardrails and guardrails.validator):
         return guardrails
     return replace(guardrails or Guardrails(), validator=validator)
+
+
+def require_guardrails(given: Mapping[str, Any]) -> None:
+    """Raise TypeError for a value that is not a `Guardrails`, such as a function."""
+    for name, value in given.items():
+        if not isinstance(value, Guardrails):
+            raise TypeError(
+                f"{name}: expected Guardrails(input=…, output=…, tool=…), got {value!r:.80}"
+            )
 
 
 def validators_of(tools: Any) -> dict[str, Guardrails]:

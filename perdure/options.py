@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from pydantic import (
@@ -186,6 +187,11 @@ class RunOptions(BaseModel):
                 "years)",
                 {"value": f"{value!r:.80}", "least": least, "most": MAX_SECONDS},
             ) from None
+
+
+def options_of(given: RunOptions | Mapping[str, Any] | None) -> RunOptions:
+    """Return the options; a mapping has some of their fields. Raises ValidationError."""
+    return RunOptions.model_validate(given or {})
 
 
 _MAY_BE_ZERO = frozenset({"retry_base_seconds", "rate_limit_seconds", "cancel_grace"})

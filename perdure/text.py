@@ -187,6 +187,16 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     return plain[near[0]] if near else None
 
 
+def require_known(call: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise TypeError for the first name that is not an argument of the function."""
+    names = list(known)
+    for name in given:
+        if name not in names:
+            raise TypeError(
+                f"{call}() got an unexpected keyword argument {name!r}{did_you_mean(name, names)}"
+            )
+
+
 def _plain_word(word: str) -> str:
     return re.sub(r"[\W_]", "", word).lower() or word
 

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ..agents import Agent
-from ..argument_types import require_each
 from ..commands import shell_word
 from ..errors import ConfigurationError, LoadError
-from ..guardrails import Compactor
+from ..guardrails import Compactor, require_guardrails
 from ..json_types import JsonObject
 from ..loading import load_objects, names_in
 from ..settings.mocks import VARIABLE, is_set
@@ -104,7 +103,7 @@ def _load_guardrails(sources: Sequence[str]) -> JsonObject:
     """
     loaded = load_named("--guardrails", sources)
     try:
-        require_each("guardrails", loaded, "guardrails")
+        require_guardrails(loaded)
     except TypeError as error:
         raise UsageProblem(
             f"--guardrails: {error}. Write, for example, NAME = Guardrails(tool=function), and "

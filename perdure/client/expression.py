@@ -10,7 +10,6 @@ from pathlib import PurePath
 from typing import Any
 
 from ..agents import Agent, LoadedAgent, loaded_from, others_of, split_model, with_others
-from ..argument_types import Expected, is_list, of_type, require_tools, require_type
 from ..errors import ConfigurationError
 from ..guardrails import Instruct, PrepareTools
 from ..prompty.jinja import parse_jinja, used_variables
@@ -74,16 +73,10 @@ def agent(
     `base_dir`, and names of agents in the `handoffs` of those, such as this one's own. Each needs a
     unique name.
 
-    Raises TypeError for an argument of another type, LoadError for a wrong declaration, RenderError
-    for a template that can't be read, and ConfigurationError for two tools of one name and for an
-    `output_type` that models can't be asked for.
+    Raises LoadError for a wrong declaration, RenderError for a template that can't be read, and
+    ConfigurationError for two tools of one name and for an `output_type` that models can't be
+    asked for.
     """
-    require_type(
-        "model", model, of_type("a text such as 'openai/gpt-5', or a mapping", str, Mapping)
-    )
-    if isinstance(tools, Mapping) or not is_list(tools):
-        require_tools(tools)
-    require_type("instructions", instructions, of_type("a text", str))
     given, by = toolset_of(tools), _functions_by(instructions_by)
     own = dict((metadata or {}).get("perdure") or {})
     if output_validator is not None:
@@ -138,23 +131,17 @@ def agent(
 def with_handoffs(agent: Agent, handoffs: Sequence[Agent | str | PathLike[str]]) -> Agent:
     """Return the agent with a handoff tool for each of the other agents.
 
-    Raises TypeError for an entry that is not an agent, ConfigurationError for two agents or tools
+    Raises ConfigurationError for two agents or tools
     of one name, and the errors of `load`.
     """
     if not handoffs:
         return agent
-    require_type(
-        "handoffs", handoffs, Expected("a list of agents, of paths and names of such", is_list)
-    )
     tools, others, known = (
         list(agent.tools or ()),
         dict(others_of(agent)),
         dict(loaded_from(agent).handoffs),
     )
     for each in handoffs:
-        require_type(
-            "a handoff", each, of_type("an Agent, or a path or name of one", Agent, str, PathLike)
-        )
         if isinstance(each, Agent):
             path, description = loaded_from(each).path or f"{each.name}{SUFFIX}", each.description
             _add_agents(others, path, each)
@@ -215,11 +202,6 @@ def _functions_by(instructions_by: Any) -> dict[str, Instruct | None]:
         return {}
     if isinstance(instructions_by, str):
         return {instructions_by: None}
-    expected = Expected(
-        "a function, or the name of one",
-        lambda value: callable(value) and hasattr(value, "__name__"),
-    )
-    require_type("instructions_by", instructions_by, expected)
     return {instructions_by.__name__: instructions_by}
 
 

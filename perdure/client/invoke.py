@@ -23,7 +23,6 @@ from typing_extensions import TypeVar
 
 from ..activities.credentials import CredentialSource
 from ..agents import Agent, loaded_from, with_others
-from ..argument_types import of_type, require, require_known, require_tools, require_type
 from ..errors import ConfigurationError
 from ..events import RunEvent
 from ..guardrails import Compactor, Guardrails, Instruct, validators_of, with_validator
@@ -34,6 +33,7 @@ from ..payloads.converter import with_converter
 from ..providers.prices import PriceSource
 from ..settings.child_agents import handoffs_of
 from ..settings.delegates import with_delegates
+from ..text import require_known
 from ..tools.declaration import agent_with_tools
 from ..tools.files import agents_of_run, record_tools
 from ..tools.handlers import instructions_of, toolset_of
@@ -232,31 +232,10 @@ async def invoke_agent_async(
     question. With None, or without a function, the call keeps waiting for another person, and the
     log has the command to type.
 
-    Raises TypeError for an unknown argument or one of another type; the errors of `start_run` and
+    Raises TypeError for an unknown argument; the errors of `start_run` and
     `RunHandle.result`; and `ConfigurationError` when no server can be reached or started.
     """
     require_known("invoke_agent", more, [*_signature_names(), *MoreOptions.__annotations__])
-    require(
-        agent=path_or_agent,
-        inputs=inputs,
-        messages=messages,
-        on_event=on_event,
-        guardrails=guardrails,
-        id=id,
-    )
-    require(
-        compactor=compactor,
-        resources=resources,
-        tool_kinds=tool_kinds,
-        approve=approve,
-        answer=answer,
-    )
-    require_tools(tools)
-    for name, value, kind in (
-        ("cancel", cancel, CancellationToken),
-        ("steering", steering, Steering),
-    ):
-        require_type(name, value, of_type(f"a {kind.__name__}", kind))
     agent, functions = _agent_with_tools(
         path_or_agent, tools or (), model_choice(model, provider, endpoint)
     )

@@ -14,13 +14,12 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from temporalio import workflow
 
 from ..agents import Agent
-from ..argument_types import options_of, require
 from ..declared_tools import Property
 from ..errors import ConfigurationError, RenderError
 from ..loop.state import LOOP_VERSION
 from ..messages import Message
 from ..model_choice import AS_WRITTEN, ModelChoice, with_other_model
-from ..options import RunOptions
+from ..options import RunOptions, options_of
 from ..prompty.load import load
 from ..prompty.portable import portable
 from ..prompty.prepare import instructions_by_path, prepare
@@ -71,7 +70,6 @@ def new_run(
     """Return the same as a model; `handoffs` are in another run's recorded form. Raises like
     `run_input`.
     """
-    require(agent=agent, inputs=inputs, messages=messages)
     environment = {} if workflow.in_workflow() else os.environ
     loaded = as_started(loaded_agent(agent), environment)
     given = {
@@ -79,7 +77,7 @@ def new_run(
     }
     require_kinds(loaded, given)
     known = redactor(loaded)
-    asked = options_of(options) or RunOptions()
+    asked = options_of(options)
     chosen = options_for(loaded, asked, environment)
     first = (
         prepare(loaded, given) if messages is None else [_message(message) for message in messages]

@@ -11,13 +11,13 @@ from temporalio.client import Client
 from typing_extensions import TypeVar
 
 from ..agents import Agent, loaded_from, types_by_path
-from ..argument_types import require, require_known
 from ..json_types import JsonView
 from ..messages import Message
 from ..model_choice import AS_WRITTEN, model_choice
 from ..options import RunOptions
 from ..payloads.converter import with_converter
 from ..signatures import Voucher
+from ..text import require_known
 from .handle import RunHandle
 from .output_type import OutputType
 from .run_input import loaded_agent
@@ -49,15 +49,14 @@ async def start_run(
     replaces `outputs` if the agent has none. `model` (an id, or `PROVIDER/ID`), `provider` and
     `endpoint` override the agent's file. `start` are the fields of `StartOptions`.
 
-    Raises TypeError for an unknown argument or one of another type, the errors of `load` and
-    `prepare`, `InvokerError` for a provider that is not installed here, `LoadError` for an API that
-    no agent can use, `ConfigurationError` for a literal secret in the agent, a secret in a
+    Raises TypeError for an unknown argument, the errors of `load` and `prepare`, `InvokerError`
+    for a provider that is not installed here, `LoadError` for an API that no agent can use,
+    `ConfigurationError` for a literal secret in the agent, a secret in a
     searchable field (id, task queue, tenant, search attributes) and an `output_type` that models
     can't be asked for or that contradicts the agent's `outputs`, `ValueError` for an invalid
     priority or tenant, `PayloadTooLargeError`, and `WorkflowAlreadyStartedError` when a run of that
     id is open.
     """
-    require(agent=agent, inputs=inputs, messages=messages, id=id, task_queue=task_queue)
     require_known(
         "start_run",
         start,
@@ -99,7 +98,5 @@ def get_run(
 
     A `voucher` signs the decisions and steering messages of this handle, for the person it names.
     The handle's first call shows whether the run exists; this function does not contact the server.
-    Raises TypeError for an invalid id.
     """
-    require(run=id)
     return RunHandle(with_converter(client), id, output_type=output_type, voucher=voucher)

@@ -34,11 +34,10 @@ from temporalio.common import TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..agents import Agent
-from ..argument_types import options_of
 from ..errors import ConfigurationError
 from ..json_types import JsonView
 from ..messages import Message
-from ..options import RunOptions
+from ..options import RunOptions, options_of
 from ..payloads.converter import with_converter
 from ..payloads.encryption import EncryptionError
 from ..protocol.names import WORKFLOW
@@ -203,7 +202,7 @@ async def create_schedule(
     spec = _spec(cron, every, timezone)
     start["origin"] = f"schedule:{name}"
     loaded = loaded_agent(agent)
-    chosen = with_on_failure(loaded, options_of(options) or RunOptions(), "hold")
+    chosen = with_on_failure(loaded, options_of(options), "hold")
     input = new_run(loaded, inputs, chosen, messages, start.get("deps"))
     request = await start_request(
         client, input, start, task_queue=task_queue, id=name, output_type=output_type

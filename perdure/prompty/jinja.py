@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
@@ -256,13 +256,6 @@ def parse_jinja(source: str, environment: Sandbox | None = None) -> nodes.Templa
         raise _syntax_error(error) from None
     except RecursionError:
         raise RenderError("Template syntax error: nested too deeply") from None
-
-
-def lex_jinja(source: str) -> Iterator[tuple[int, str, str]]:
-    """Yield the template's tokens: line, sort and text of each. Raises TemplateSyntaxError where it
-    can't be read on.
-    """
-    return iter(_environment("").lex(source))
 
 
 def used_variables(tree: nodes.Template) -> dict[str, int]:

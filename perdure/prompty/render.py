@@ -135,7 +135,7 @@ def join_pieces(literals: Sequence[str], values: Sequence[str]) -> str:
 
 
 FORMATS = ("jinja2", "nunjucks")
-"""Kinds of `template.format`. Nunjucks is rendered as Jinja2; `check` reports the differences."""
+"""Kinds of `template.format`. Jinja2 renders Nunjucks, too; `check` warns of that."""
 
 
 def render(agent: Agent, inputs: JsonView) -> Rendered:

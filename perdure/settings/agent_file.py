@@ -13,9 +13,8 @@ from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
 from ..agents import Agent
-from ..argument_types import options_of
 from ..errors import ConfigurationError, LoadError
-from ..options import CLOUD_INTERVALS, MAX_SECONDS, MIN_SECONDS, RunOptions
+from ..options import CLOUD_INTERVALS, MAX_SECONDS, MIN_SECONDS, RunOptions, options_of
 from ..webhooks import distinct_webhooks
 from .foreign import SYSTEMS, TOOLS_IN_TEXT, system_of
 from .values import MAX_NAME, Place, SettingProblem, Settings, read_map, require_set, unknown
@@ -78,7 +77,7 @@ def options_for(
     that system's defaults. Raises LoadError for a wrong setting, ConfigurationError for an
     environment variable, and the errors of `options_of`.
     """
-    options = options_of(options) or RunOptions()
+    options = options_of(options)
     settings = settings_of(agent)
     found = {**settings.usual, **_environment(settings, environment), **settings.chosen}
     new = {name: value for name, value in found.items() if name not in options.model_fields_set}

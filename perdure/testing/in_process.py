@@ -15,7 +15,6 @@ from typing_extensions import TypeVar
 
 from ..activities.hooks import POINTS, Hooks
 from ..agents import Agent, LoadedFrom, loaded_from, others_of, with_others
-from ..argument_types import options_of, require, require_tools
 from ..client.callers import wait_for_result
 from ..client.output_type import OutputType, typed_output, with_output_type
 from ..client.run_input import loaded_agent, recorded_deps
@@ -36,7 +35,7 @@ from ..loop.limits import Allowance, ChildEnd
 from ..loop.loop import AgentLoop
 from ..loop.state import LoopState, Outcome
 from ..messages import Message
-from ..options import RunOptions
+from ..options import RunOptions, options_of
 from ..prompty.prepare import instructions_by_path, prepare
 from ..prompty.rich_values import with_media_read
 from ..protocol.activities import CONFIGURATION_ERROR
@@ -114,21 +113,6 @@ class InProcessRun(Generic[T]):
         output_type: OutputType[T] | None = None,
         prices: PriceSource | None = None,
     ) -> None:
-        require(
-            agent=agent,
-            messages=messages,
-            inputs=inputs,
-            guardrails=guardrails,
-            compactor=compactor,
-        )
-        require(
-            tool_kinds=tool_kinds,
-            resources=resources,
-            approve=approve,
-            answer=answer,
-            on_event=on_event,
-        )
-        require_tools(tools)
         given = loaded_agent(agent)
         loaded = with_delegates(given, os.environ)
         loaded, others = record_tools(loaded, Kinds(tool_kinds))
@@ -164,7 +148,7 @@ class InProcessRun(Generic[T]):
             call_agent=self._call_agent,
             deps=recorded_deps(deps, redactor(loaded)),
         )
-        self._given = (options_of(options) or RunOptions()).model_fields_set
+        self._given = (options_of(options)).model_fields_set
         self._depth = 0
         self._state = LoopState()
         self._threads = threads

@@ -27,9 +27,15 @@ from ..activities.run_activities import RunActivities
 from ..activities.run_cache import DEFAULT_CACHE_BYTES, RunCache
 from ..activities.tool_activities import ToolActivities
 from ..agents import Agent
-from ..argument_types import require, require_each, require_tools
 from ..errors import ConfigurationError
-from ..guardrails import Compactor, Guardrails, Instruct, PrepareTools, validators_of
+from ..guardrails import (
+    Compactor,
+    Guardrails,
+    Instruct,
+    PrepareTools,
+    require_guardrails,
+    validators_of,
+)
 from ..options import CLOUD_INTERVALS, OWN_SERVER_INTERVALS
 from ..payloads.converter import converter_from_environment, require_encrypting
 from ..payloads.storage import close_storage
@@ -233,12 +239,7 @@ class PerdurePlugin(SimplePlugin):
         self.settings = {
             name: value for name, value in locals().items() if name not in ("self", "__class__")
         }
-        require_tools(tools)
-        require_each("guardrails", guardrails, "guardrails")
-        require_each("compactors", compactors, "compactor")
-        require_each("prepare_tools", prepare_tools, "on_event")
-        require_each("instructions", instructions, "on_event")
-        require(tool_kinds=tool_kinds, resources=resources)
+        require_guardrails(guardrails or {})
         self.rates = checked_rates(model_rate)
         self._by_tenant = metrics_by_tenant
         allowed = limits or WorkerLimits.from_environment()

@@ -131,19 +131,6 @@ def test_the_class_makes_the_same_agent() -> None:
         perdure.Agent(tools=[look])
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"model": 5}, "model=5: expected a text such as 'openai/gpt-5'"),
-        ({"tools": look}, r"expected a list of functions, such as \[f\]"),
-        ({"instructions": ["a"]}, "expected a text, got list"),
-    ],
-)
-def test_arguments_of_another_type_are_named(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(TypeError, match=said):
-        perdure.agent(**{"model": "m", **given})
-
-
 @pytest.mark.parametrize("model", ["", " ", "openai/", "anthropic/", {"provider": "openai"}])
 def test_a_model_without_an_id_is_refused(model: Any) -> None:
     with pytest.raises(

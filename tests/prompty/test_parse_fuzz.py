@@ -271,17 +271,6 @@ WORDS += [".length", ".items", "dump", "(", ")", "[1:2]", "'a'", "not", "==", "e
 expressions = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
 
 
-@quick
-@given(body=expressions)
-def test_check_takes_any_nunjucks(tmp_path: Path, body: str) -> None:
-    file = tmp_path / "agent.prompty"
-    file.write_text(
-        f"---\nmodel: m\ntemplate: {{format: nunjucks}}\ninputs: {{x: [], y: "
-        f"a}}\n---\nuser:\n{body}"
-    )
-    check(file)
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of properties of the first format
 @quick
 @given(data=st.dictionaries(keys, values, max_size=6), body=templates)

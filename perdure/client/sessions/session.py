@@ -16,13 +16,12 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from typing_extensions import TypeVar
 
 from ...agents import Agent, loaded_from, types_by_path
-from ...argument_types import options_of, require
 from ...errors import RenderError, RunNotFound
 from ...events import RunEvent
 from ...history.chain import Chain
 from ...loop.state import LOOP_VERSION
 from ...messages import Message, Part
-from ...options import MAX_SECONDS, RunOptions
+from ...options import MAX_SECONDS, RunOptions, options_of
 from ...payloads.converter import with_converter
 from ...payloads.encryption.codec import sealed_text
 from ...payloads.failures import require_sendable
@@ -75,7 +74,7 @@ def setup_of(
     given = {
         name: valid_json(value) for name, value in with_media_read(agent, inputs or {}).items()
     }
-    chosen = with_on_failure(agent, options_of(options) or RunOptions(), "hold")
+    chosen = with_on_failure(agent, options_of(options), "hold")
     run = new_run(agent, given, chosen, instructions(agent, given), deps)
     require_model(run.agent)
     return SessionSetup(
@@ -178,14 +177,11 @@ def session(
     seconds a message may wait for a worker's answer. The output of each run is of the
     `output_type`, as `start_run` has it. `voucher` vouches for who speaks: a gateway has one.
 
-    Raises TypeError for an argument of another type, and ValueError for what can't be an id: it has
+    Raises ValueError for what can't be an id: it has
     1 to 200 printable characters, without '/'; for an `idle_timeout` that is not above 0; and for
     another `while_busy`.
     """
     require_session_id(id)
-    if agent is not None:
-        require(agent=agent)
-    require(inputs=inputs, task_queue=task_queue)
     options_of(options)
     require_while_busy(while_busy)
     if idle_timeout is not None and not 0 < idle_timeout <= MAX_SECONDS:
@@ -276,7 +272,6 @@ class Session(Generic[T]):
         without a value; `PayloadTooLargeError`; ValueError for a `message_id` that is not 1 to 200
         printable characters, and for another `while_busy`.
         """
-        require(message=text, parts=parts)
         require_while_busy(while_busy)
         if message_id is not None:
             require_id(message_id, "message_id")

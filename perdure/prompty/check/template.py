@@ -1,239 +1,23 @@
-"""Checks an asset's template: its syntax, variables and roles, and its differences between Jinja2
-and Nunjucks.
-"""
+"""Checks an asset's template: its syntax, variables and roles."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
-
-from jinja2 import TemplateSyntaxError, nodes
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ...errors import RenderError
 from ...json_types import JsonView
 from ...text import did_you_mean
-from ..jinja import lex_jinja, parse_jinja, used_variables
+from ..jinja import parse_jinja, used_variables
 from ..render import FORMATS, ROLES, find_markers
 from ..shorthands import maps_in
 from .findings import Finding, bindings_of, names_of, unknown_properties, warning
 
-Kinds = Mapping[str, str]
-"""The kind of each declared input."""
-
-
-class Difference(NamedTuple):
-    """A construct that the two engines treat differently."""
-
-    line: int
-    """Of the template, counted from 1."""
-    text: str
-
-
-_TAGS = {
-    "elseif": "elif",
-    "verbatim": "raw",
-    "switch": "if` and `elif",
-    "asyncEach": "for",
-    "asyncAll": "for",
-    "ifAsync": "if",
-}
-_FILTERS = {"dump": ": write `tojson`", "nl2br": ": write `replace('\\n', '<br />')`"}
-_METHODS = {
-    "toUpperCase": "{}|upper",
-    "toLowerCase": "{}|lower",
-    "toString": "{}|string",
-    "trim": "{}|trim",
-    "join": "{}|join",
-    "includes": "… in {}",
-    "startsWith": "{}.startswith(…)",
-    "endsWith": "{}.endswith(…)",
-    "reverse": "{}|reverse",
-    "sort": "{}|sort",
-    "map": "{}|map",
-    "filter": "{}|select",
-    "concat": "{} + …",
-    "toFixed": "'%.2f'|format({})",
-    "slice": "{}[…:…]",
-    "substring": "{}[…:…]",
-    "substr": "{}[…:…]",
-    "charAt": "{}[…]",
-    "hasOwnProperty": "… in {}",
-}
-_FURTHER_METHODS = frozenset(
-    ("indexOf", "lastIndexOf", "push", "forEach", "reduce", "some", "every", "find", "flat")
+_NUNJUCKS = (
+    "Jinja2 renders this template: it prints lists and maps as JSON, treats empty ones as false, "
+    "and has no JavaScript methods (perdure docs prompty-files)"
 )
-_FURTHER_METHODS |= {
-    "padStart",
-    "padEnd",
-    "repeat",
-    "match",
-    "replaceAll",
-    "trimStart",
-    "trimEnd",
-    "splice",
-    "shift",
-}
-_PYTHON_NAMES = frozenset(
-    name for kind in (dict, list, str) for name in dir(kind) if not name.startswith("_")
-)
-_LISTS = frozenset({"array", "thread"})
-_CONTAINERS = frozenset({*_LISTS, "object"})
-
-
-def word_differences(source: str) -> list[Difference]:
-    """Return the syntax that Nunjucks can read and Jinja2 can't; [] if the source ends before
-    any.
-    """
-    found: list[Difference] = []
-    before: tuple[str, str] = ("", "")
-    try:
-        for line, token, value in lex_jinja(source):
-            if (
-                before[0] == "operator"
-                and before[1] in ("==", "!=")
-                and (token, value) == ("operator", "=")
-            ):
-                found.append(
-                    Difference(line, f"`{before[1]}=` is not known here: write `{before[1]}`")
-                )
-            if before[0] == "block_begin" and token == "name" and value in _TAGS:
-                found.append(
-                    Difference(line, f"`{value}` is Nunjucks' own: write `{_TAGS[value]}`")
-                )
-            if before == ("operator", "|") and token == "name" and value in _FILTERS:
-                found.append(
-                    Difference(line, f"the filter `{value}` is Nunjucks' own{_FILTERS[value]}")
-                )
-            if token != "whitespace":
-                before = (token, value)
-    except TemplateSyntaxError:
-        pass
-    return found
-
-
-def differences(tree: nodes.Template, kinds: Kinds) -> Iterator[Difference]:
-    """Yield the constructs that Jinja2 reads, but treats differently."""
-    called = {id(call.node) for call in tree.find_all(nodes.Call)}
-    for node_type, find in _FINDERS.items():
-        for node in tree.find_all(node_type):
-            parts = node.nodes if isinstance(node, nodes.Output) else [node]
-            for part in parts:
-                if not (isinstance(part, nodes.Getattr) and id(part) in called):
-                    yield from (Difference(part.lineno, text) for text in find(part, kinds))
-
-
-def _printing_findings(node: Any, kinds: Kinds) -> Iterator[str]:
-    kind, name = _kind_of_node(node, kinds), _name(node)
-    if kind == "array":
-        yield (
-            f"a list is printed as JSON here, as `a,b` by Nunjucks: write `{name}|join(',')` or `"
-            f"{name}|tojson`"
-        )
-    elif kind == "object":
-        yield (
-            "a map is printed as JSON here, as `[object Object]` by Nunjucks: write `"
-            f"{name}|tojson`"
-        )
-
-
-def _condition(node: Any, kinds: Kinds) -> Iterator[str]:
-    tested = node.node if isinstance(node, nodes.Not) else node.test
-    if _kind_of_node(tested, kinds) in _CONTAINERS:
-        yield (
-            f"an empty list or map is false here, true for Nunjucks: write `{_name(tested)}|length`"
-        )
-
-
-def _concat(node: Any, kinds: Kinds) -> Iterator[str]:
-    if any(_kind_of_node(child, kinds) != "string" for child in node.nodes):
-        yield (
-            "`~` joins the text of none, true, lists and maps as Python writes it: print each "
-            "value by itself"
-        )
-
-
-def _attribute(node: Any, kinds: Kinds) -> Iterator[str]:
-    owner = _name(node.node)
-    if node.attr == "length":
-        yield f"`.length` is a property in Nunjucks only: write `{owner}|length`"
-    elif node.attr in _PYTHON_NAMES and owner != "loop":
-        yield f"`.{node.attr}` is a method here: write `{owner}['{node.attr}']`"
-
-
-def _call(node: Any, kinds: Kinds) -> Iterator[str]:
-    if not isinstance(node.node, nodes.Getattr):
-        return
-    method = node.node.attr
-    if method in _METHODS:
-        yield (
-            f"`.{method}()` is JavaScript: write `{_METHODS[method].format(_name(node.node.node))}`"
-        )
-    elif method in _FURTHER_METHODS:
-        yield (
-            f"`.{method}()` is JavaScript, and unknown here: use filters "
-            "(jinja.palletsprojects.com)"
-        )
-
-
-def _loop(node: Any, kinds: Kinds) -> Iterator[str]:
-    if isinstance(node.target, nodes.Tuple) and not isinstance(
-        node.iter, nodes.Call | nodes.Filter
-    ):
-        name = _name(node.iter)
-        yield (
-            f"two names take the parts of each item here; where {name} is a map, write `"
-            f"{name}.items()`"
-        )
-
-
-def _comparison(node: Any, kinds: Kinds) -> Iterator[str]:
-    sides = [node.expr, *(operand.expr for operand in node.ops)]
-    if any(isinstance(side, nodes.Const) and side.value is None for side in sides):
-        yield "a missing value equals none in Nunjucks only: add `is defined`"
-
-
-def _slice(node: Any, kinds: Kinds) -> Iterator[str]:
-    if isinstance(node.arg, nodes.Slice) and _kind_of_node(node.node, kinds) not in _LISTS:
-        yield "a slice of a text is a text here, a list of characters for Nunjucks"
-
-
-_FINDERS: dict[type[nodes.Node], Callable[[Any, Kinds], Iterator[str]]] = {
-    nodes.Output: _printing_findings,
-    nodes.If: _condition,
-    nodes.CondExpr: _condition,
-    nodes.Not: _condition,
-    nodes.Concat: _concat,
-    nodes.Getattr: _attribute,
-    nodes.Call: _call,
-    nodes.For: _loop,
-    nodes.Compare: _comparison,
-    nodes.Getitem: _slice,
-}
-
-
-def _kind_of_node(node: Any, kinds: Kinds) -> str | None:
-    """Return the kind of an expression's value, if the template and the declared inputs determine
-    it.
-    """
-    if isinstance(node, nodes.Name):
-        return kinds.get(node.name)
-    if isinstance(node, nodes.List | nodes.Tuple):
-        return "array"
-    if isinstance(node, nodes.Dict):
-        return "object"
-    return "string" if isinstance(node, nodes.Const) and isinstance(node.value, str) else None
-
-
-def _name(node: Any) -> str:
-    """Return the name of an expression for messages: its source if that is short, else `x`."""
-    if isinstance(node, nodes.Name):
-        return str(node.name)
-    if isinstance(node, nodes.Getattr):
-        return f"{_name(node.node)}.{node.attr}"
-    return "x"
-
-
 _MUSTACHE = re.compile(r"\{\{[#^/]")
 _MUSTACHE_HINT = ". It looks like Mustache, which is not rendered here: write it in Jinja2"
 _HISTORY_ROLE = r"-?\s*+\w++(?:\.role|\[['\"]role['\"]\])\s*+-?\}\}"
@@ -265,9 +49,9 @@ def template_findings(asset: JsonView, first_line: int) -> Iterator[Finding]:
         yield warning((), "no instructions: the body is empty")
         return
     if kind in FORMATS:
-        words = word_differences(text) if kind == "nunjucks" else []
-        yield from (Finding((), word.text, line=first_line + word.line - 1) for word in words)
-        yield from _variables(asset, text, first_line, kind, may_fail=bool(words))
+        if kind == "nunjucks":
+            yield warning(("template", "format", "kind"), _NUNJUCKS)
+        yield from _variables(asset, text, first_line)
     yield from _roles(asset, text, first_line)
 
 
@@ -281,29 +65,14 @@ def _setting(asset: JsonView, part: str, key: str, default: Any) -> Any:
     return config.get(key, default) if isinstance(config, Mapping) else default
 
 
-def _variables(
-    asset: JsonView, text: str, first_line: int, kind: str, *, may_fail: bool
-) -> Iterator[Finding]:
-    """Yield the findings about variables; with `may_fail`, the template's error has been reported
-    already.
-    """
+def _variables(asset: JsonView, text: str, first_line: int) -> Iterator[Finding]:
     try:
-        tree = parse_jinja(text)
-        used = used_variables(tree)
+        used = used_variables(parse_jinja(text))
     except RenderError as error:
-        line = first_line + (error.line or 1) - 1
-        if not may_fail:
-            hint = _MUSTACHE_HINT if _MUSTACHE.search(text) else ""
-            yield Finding((), re.sub(r" \(line \d+\)$", "", str(error)) + hint, line=line)
+        hint = _MUSTACHE_HINT if _MUSTACHE.search(text) else ""
+        message = re.sub(r" \(line \d+\)$", "", str(error)) + hint
+        yield Finding((), message, line=first_line + (error.line or 1) - 1)
         return
-    if kind == "nunjucks":
-        kinds = {
-            str(item.get("name")): str(item.get("kind")) for _, item in maps_in(asset.get("inputs"))
-        }
-        for difference in differences(tree, kinds):
-            yield warning(
-                (), f"Nunjucks differs: {difference.text}", first_line + difference.line - 1
-            )
     yield from undeclared_variables(asset, used, first_line)
     yield from _unused_inputs(asset, used)
 
