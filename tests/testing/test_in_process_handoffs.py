@@ -338,9 +338,7 @@ def test_a_name_that_models_do_not_take_is_made_into_one(tmp_path: Path) -> None
     billing = perdure.agent(
         "openai/b", name="Billing Agent", handoffs=["Triage Desk"], base_dir=tmp_path
     )
-    triage = perdure.agent(
-        "openai/t", name="Triage Desk", handoffs=[billing], base_dir=tmp_path
-    )
+    triage = perdure.agent("openai/t", name="Triage Desk", handoffs=[billing], base_dir=tmp_path)
     model = Told(
         asks(transfer(to="Billing_Agent")), asks(transfer("call_2", "Triage_Desk")), says("Done.")
     )

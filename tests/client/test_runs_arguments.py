@@ -30,7 +30,7 @@ async def test_guardrails_are_not_a_function(client: Client) -> None:
     for make in (
         lambda: create_worker(client, guardrails={"strict": ANY or function}),  # type: ignore[dict-item]
         lambda: run_in_process(
-            perdure.agent("openai/m", "Hi.", name="a"),
+            perdure.agent("openai/m", instructions="Hi.", name="a"),
             model=[says("")],
             guardrails=function,  # type: ignore[arg-type]
         ),
@@ -40,7 +40,7 @@ async def test_guardrails_are_not_a_function(client: Client) -> None:
 
 
 def test_options_may_be_a_mapping() -> None:
-    agent = perdure.agent("openai/m", "Hi.", name="a")
+    agent = perdure.agent("openai/m", instructions="Hi.", name="a")
     assert perdure.run_input(agent, options={"max_iterations": 3})["options"]["max_iterations"] == 3
     assert run_in_process(agent, model=[says("Hello.")], options={}).output == "Hello."
     with pytest.raises(ValidationError, match="max_iteration"):
