@@ -96,13 +96,8 @@ def _time(run: JsonView) -> str:
 
 
 def _actions(actions: JsonView) -> str:
-    beats = (
-        f", and about {count_of(actions['heartbeats'], 'heartbeat')}"
-        if actions["heartbeats"]
-        else ""
-    )
     called = f"; not in it: {', '.join(actions['called'])}" if actions["called"] else ""
-    return f"{actions['total']:,} on Temporal Cloud{beats}{visible(called)}"
+    return f"{actions['total']:,} on Temporal Cloud{visible(called)}"
 
 
 def _relations(run: JsonView) -> Iterator[str]:

@@ -16,10 +16,10 @@ from ..history.events import RecordedWork, decode
 from ..later import Completion, read_token
 from ..payloads.converter import with_converter
 from ..payloads.failures import require_sendable
-from ..protocol.names import COMPLETE, COMPLETION_REFUSED
+from ..protocol.names import COMPLETE
 from ..redaction import redactor
 from ..text import one_line, valid_json, valid_text
-from .updates import MAX_LEVELS, Link, NoAnswer, RunUpdate, refusal_kind, refusal_text
+from .updates import MAX_LEVELS, Refused, send
 
 EARLY_SECONDS = 0.5
 """Pause before resending a completion that arrived before its tool returned."""
@@ -64,58 +64,35 @@ async def complete_call(
     completion = redactor().value(completion)
     client = with_converter(client)
     await require_sendable(client, completion, "The result of the tool call", lambda: "Give less")
-    chain = Chain(client, run_id, is_of_run=True)
+    chain, early = Chain(client, run_id, is_of_run=True), False
+
+    async def is_passing(kind: str) -> bool:
+        nonlocal early
+        if early := kind == "early":
+            await asyncio.sleep(EARLY_SECONDS)
+        return early
+
     try:
-        await _CallCompletion(chain, completion).send()
+        await send(chain, COMPLETE, completion, uuid.uuid4().hex, is_passing=is_passing)
     except RunNotFound:
         raise CompletionError(UNKNOWN, kind="unknown") from None
     except RPCError as problem:
         if problem.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):
             raise
         raise CompletionError(UNKNOWN, kind="unknown") from None
-    except _HasEnded as ended:
-        await _require_completed(chain, completion, str(ended))
-
-
-class _HasEnded(Exception):
-    """The run has ended."""
-
-
-class _CallCompletion(RunUpdate):
-    """One completion. `send` raises `CompletionError`, and `_HasEnded` for a run that has ended."""
-
-    def __init__(self, chain: Chain, completion: Completion) -> None:
-        super().__init__(chain)
-        self._completion = completion
-        self._id = uuid.uuid4().hex
-        self._early = ""
-
-    async def _request(self, link: Link) -> None:
-        await link.execute_update(COMPLETE, self._completion, id=self._id)
-
-    async def _read_refusal(self, cause: BaseException, link: Link) -> None:
-        kind, text = refusal_kind(cause, COMPLETION_REFUSED) or "unreadable", refusal_text(cause)
-        if kind == "repeated":
+    except Refused as refusal:
+        kind, text = refusal.kind or "unreadable", str(refusal)
+        if kind == "ended":
+            await _require_completed(chain, completion, text)
             return
-        if kind == "early":
-            self._early = text
-            await asyncio.sleep(EARLY_SECONDS)
-            raise NoAnswer from cause
-        raise CompletionError(text, kind=kind) from cause
-
-    def _ended_error(self, text: str) -> Exception:
-        return _HasEnded(text)
-
-    async def _unconfirmed_error(self) -> CompletionError:
-        if self._early:
-            return CompletionError(self._early, kind="early")
-        silence = self._silence((await self._chain.describe()).task_queue)
-        return CompletionError(
-            f"that the tool call is finished is unconfirmed, because {silence}. The server may "
-            "still deliver it: start "
-            "a worker, and send the same completion again",
-            kind="unconfirmed",
-        )
+        if kind == "unconfirmed" and early:
+            kind, text = "early", "the tool that gave this token has not returned yet"
+        elif kind == "unconfirmed":
+            text = (
+                f"the completion of the tool call is unconfirmed, because {text}. The server may "
+                "still deliver it: start a worker, and send the same completion again"
+            )
+        raise CompletionError(text, kind=kind) from refusal
 
 
 async def _require_completed(chain: Chain, completion: Completion, ended: str) -> None:

@@ -51,7 +51,7 @@ from .reading.results import (
 from .reading.status import StatusReader
 from .reading.watch import ServerRetry, ask_again, watch
 from .starting import StartOptions, start_workflow
-from .updates import GoOnRequest, send_decision
+from .updates import send_decision, send_go_on
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -202,7 +202,7 @@ class Controls:
         with run_not_found(self._chain):
             is_released = await release_run(self._client, self.id, by=by)
             try:
-                await GoOnRequest(self._chain, options or {}, other, by).send()
+                await send_go_on(self._chain, options or {}, other, by)
             except GoOnError as error:
                 if not (is_released and error.kind == "not_held"):
                     raise
@@ -483,9 +483,7 @@ class RunHandle(Controls, Generic[T]):
         no result of it yet.
         """
         with run_not_found(self._chain):
-            return await self._retry(
-                lambda: whole_result(self._chain, self._log, call_id, iteration)
-            )
+            return await self._retry(lambda: whole_result(self._chain, call_id, iteration))
 
     async def status(self) -> RunStatus:
         """Return the status from the workflow itself or, when no worker answers, from the history.

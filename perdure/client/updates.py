@@ -1,15 +1,12 @@
-"""Sends an update to a run or a session until it is answered, whatever happens on the way; it
-counts once.
-"""
+"""Sends an update to a run or a session until a workflow answers it; it counts once."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import uuid
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from temporalio.client import (
     WorkflowHandle,
@@ -42,149 +39,159 @@ from .listing import listed_status
 from .reading.log import ask
 
 PATIENCE_SECONDS = 10.0
-"""An update that no worker has answered within these seconds is unconfirmed."""
+"""An update without an answer after these seconds is unconfirmed."""
 ATTEMPT_SECONDS = 1.0
-"""After these it is sent again: one that comes as its link ends may never be answered. Then after
-twice, …"""
+"""The pause before the first repetition, which then doubles: an update that arrives as its link
+ends may never be answered."""
 PAUSE_SECONDS = 0.1
-"""Before an update is sent again that found its workflow between two links, or too busy."""
+"""The pause after a link that has ended, or had too much to read."""
 MAX_LEVELS = 100
-"""Of nesting, in edited arguments: JSON that is twice as deep can't be recorded."""
+"""The levels of nesting in edited arguments; Temporal can't record JSON that is twice as deep."""
 
 _PASSING = (
+    RPCStatusCode.NOT_FOUND,  # The request raises `Refused` where no other link follows.
     RPCStatusCode.RESOURCE_EXHAUSTED,
     RPCStatusCode.UNAVAILABLE,
     RPCStatusCode.DEADLINE_EXCEEDED,
     RPCStatusCode.CANCELLED,
     RPCStatusCode.ABORTED,
-    # Such as "Workflow Task in failed state": passes when a worker comes that can replay the
-    # workflow.
-    RPCStatusCode.FAILED_PRECONDITION,
+    RPCStatusCode.FAILED_PRECONDITION,  # A worker that can replay the workflow ends this.
 )
 _BETWEEN_LINKS = "AcceptedUpdateCompletedWorkflow"
 """The SDK's error type for an update whose history has ended before the update did."""
-
 _REFUSALS = (REFUSED, NOT_TAKEN, GO_ON_REFUSED, COMPLETION_REFUSED)
+
 T = TypeVar("T")
 Link = WorkflowHandle[Any, Any]
+IsPassing = Callable[[str], Awaitable[bool]]
+"""Returns whether a refusal of this kind may not be repeated when the update is sent again."""
 
 
-class NoAnswer(Exception):
-    """An attempt has brought no answer; another one may."""
+class Refused(Exception):
+    """An update was refused.
+
+    `kind` is the workflow's word, "" for an error that is not a refusal; `ended` for a run that is
+    over, `crowded` and `unconfirmed` after the patience.
+    """
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
-class Update(ABC, Generic[T]):
-    """One update, with an id: sending it again changes nothing."""
+def refusal_of(cause: BaseException) -> Refused:
+    """Return the refusal that an update's error stands for."""
+    if not isinstance(cause, ApplicationError):
+        return Refused("", str(cause))
+    is_known = cause.type in _REFUSALS and cause.details
+    return Refused(str(cause.details[0].get("kind", "")) if is_known else "", cause.message)
 
-    _retry = PATIENCE_SECONDS
-    _obstacle = ""
-    """The server's reason for not having delivered the update, the last time that it gave one."""
-    is_crowded = False
-    """Whether the last answer was that there is too much else to read."""
 
-    async def send(self, patience: float = PATIENCE_SECONDS) -> T:
-        """Return the workflow's answer, after as many attempts as that takes.
+async def until_answered(
+    request: Callable[[], Awaitable[T]],
+    task_queue: Callable[[], Awaitable[str]],
+    *,
+    is_passing: IsPassing,
+    patience: float,
+) -> T:
+    """Call `request`, which sends an update by one id, until the workflow answers; return the
+    answer.
 
-        Raises the error of a refusal, that of an unconfirmed update after `patience` seconds, and
-        `RPCError`.
-        """
-        self._retry = patience
-        try:
-            async with asyncio.timeout(patience):
-                return await self._send_until_answered()
-        except TimeoutError:
-            raise await self._unconfirmed_error() from None
-
-    async def _send_until_answered(self) -> T:
-        seconds = ATTEMPT_SECONDS
-        while True:
-            try:
-                return await self._attempt(await self._link(), seconds)
-            except NoAnswer:
+    Raises `Refused` and `RPCError`.
+    """
+    seconds, obstacle, is_crowded = ATTEMPT_SECONDS, "", False
+    try:
+        async with asyncio.timeout(patience):
+            while True:
+                try:
+                    return await _attempt(request, seconds)
+                except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError):
+                    pass
+                except WorkflowUpdateFailedError as error:
+                    refusal = refusal_of(error.cause)
+                    is_crowded = refusal.kind == "crowded"
+                    is_between = getattr(error.cause, "type", "") == _BETWEEN_LINKS
+                    if not (is_crowded or is_between or await is_passing(refusal.kind)):
+                        raise refusal from error.cause
+                except RPCError as error:
+                    if error.status not in _PASSING:
+                        raise
+                    obstacle = f" ({error.message})"
                 await asyncio.sleep(PAUSE_SECONDS * (1 + random.random()))
                 seconds *= 2
+    except TimeoutError:
+        if is_crowded:
+            text = f"for {patience:g} s there was too much else to read, sent by others"
+            raise Refused("crowded", text) from None
+        silence = f"no worker of the task queue {await task_queue()!r} has answered within"
+        raise Refused("unconfirmed", f"{silence} {patience:g} s{obstacle}") from None
 
-    async def _attempt(self, link: Link, seconds: float) -> T:
-        """Send it to that link. Raises `NoAnswer` when it is to be sent once more."""
-        attempt = asyncio.ensure_future(self._request(link))
-        attempt.add_done_callback(
-            lambda done: done.cancelled() or done.exception()
-        )  # It may end unheard.
+
+async def _attempt(request: Callable[[], Awaitable[T]], seconds: float) -> T:
+    """Return the answer of one request. Raises TimeoutError after the seconds."""
+    # Not `asyncio.timeout`: the SDK answers a cancellation with an error of its own.
+    attempt = asyncio.ensure_future(request())
+    attempt.add_done_callback(lambda done: done.cancelled() or done.exception())
+    try:
+        await asyncio.wait([attempt], timeout=seconds)
+        if not attempt.done():
+            raise TimeoutError
+        return attempt.result()
+    finally:
+        attempt.cancel()
+
+
+async def send(
+    chain: Chain,
+    name: str,
+    value: Any,
+    id: str,
+    *,
+    is_passing: IsPassing,
+    patience: float = PATIENCE_SECONDS,
+) -> None:
+    """Send an update to a run, whichever link it is at; a repeated one succeeds.
+
+    Raises `Refused`, and `RPCError` when there is no such run.
+    """
+    is_repeated = False
+
+    async def request() -> None:
+        nonlocal is_repeated
+        now = (await chain.describe()).run_id if is_repeated else await chain.known_run_id()
+        is_repeated = True
         try:
-            await asyncio.wait([attempt], timeout=seconds)
-            if not attempt.done():
-                raise NoAnswer
-            return attempt.result()
-        except WorkflowUpdateRPCTimeoutOrCancelledError:
-            raise NoAnswer from None
-        except WorkflowUpdateFailedError as error:
-            if isinstance(error.cause, ApplicationError) and error.cause.type == _BETWEEN_LINKS:
-                raise NoAnswer from error
-            self.is_crowded = any(
-                refusal_kind(error.cause, type) == "crowded" for type in _REFUSALS
-            )
-            if self.is_crowded:
-                raise NoAnswer from error
-            return await self._read_refusal(error.cause, link)
+            await chain.handle(now).execute_update(name, value, id=id)
         except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND:
-                await self._require_successor(link, error)
-            elif error.status not in _PASSING:
+            if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
-            self._obstacle = error.message
-            raise NoAnswer from error
-        finally:
-            attempt.cancel()
+            if (last := await chain.describe()).run_id != now:
+                raise
+            word = listed_status(last).replace("_", " ")
+            raise Refused("ended", f"run {chain.workflow_id!r} is {word}") from error
 
-    @abstractmethod
-    async def _link(self) -> Link:
-        """Return the link to which the next attempt goes."""
+    async def task_queue() -> str:
+        return (await chain.describe()).task_queue
 
-    @abstractmethod
-    async def _request(self, link: Link) -> T:
-        """Send the update once, and return the answer."""
-
-    @abstractmethod
-    async def _read_refusal(self, cause: BaseException, link: Link) -> T:
-        """Return the answer that a refusal amounts to. Raises its error, or `NoAnswer`."""
-
-    @abstractmethod
-    async def _require_successor(self, link: Link, error: RPCError) -> None:
-        """Raises an error where no other link follows the one that was not found."""
-
-    @abstractmethod
-    async def _unconfirmed_error(self) -> Exception:
-        """Return the error of an update without an answer, which says what stands in the way."""
-
-    def _silence(self, task_queue: str) -> str:
-        if self.is_crowded:
-            return f"for {self._retry:g} s there was too much else to read, which others have sent"
-        silence = (
-            f"no worker of the task queue {task_queue!r} has answered within {self._retry:g} s"
-        )
-        return f"{silence} ({self._obstacle})" if self._obstacle else silence
+    try:
+        await until_answered(request, task_queue, is_passing=is_passing, patience=patience)
+    except Refused as refusal:
+        if refusal.kind != "repeated":
+            raise
 
 
-def refusal_kind(cause: BaseException, error_type: str) -> str:
-    """Return the kind of a refusal that has this error type; "" for another error."""
-    if isinstance(cause, ApplicationError) and cause.type == error_type and cause.details:
-        return str(cause.details[0].get("kind", ""))
-    return ""
-
-
-def refusal_text(cause: BaseException) -> str:
-    """Return the reason of a refusal."""
-    return cause.message if isinstance(cause, ApplicationError) else str(cause)
+async def _status(chain: Chain) -> RunStatus | None:
+    """Return the workflow's own answer; None when no worker gives one."""
+    return await ask(chain.handle(await chain.known_run_id()), STATUS, answer=RunStatus)
 
 
 async def send_decision(chain: Chain, decision: JsonView, voucher: Voucher | None = None) -> None:
     """Send a decision with these fields of `CallApproval`, made valid and without secrets, signed
     by the voucher.
 
-    One that has an `id` is taken once.
-
-    Raises as `Decision` does, `ApprovalError` for arguments that are nested too deeply, and
-    `PayloadTooLargeError` for a decision that does not fit into a message to Temporal.
+    A decision with an `id` counts once. Raises as `decide` does, `ApprovalError` for arguments that
+    are nested too deeply, and `PayloadTooLargeError` for a decision that does not fit into one
+    message to Temporal.
     """
     if deeper_than(decision.get("arguments"), MAX_LEVELS):
         text = (
@@ -197,144 +204,82 @@ async def send_decision(chain: Chain, decision: JsonView, voucher: Voucher | Non
     approval = approval.model_copy(update={"id": approval.id or uuid.uuid4().hex})
     if voucher:
         approval.vouch = voucher.decision(approval.subject(await chain.origin()))
-    await Decision(chain, approval).send()
+    await decide(chain, approval)
 
 
-class RunUpdate(Update[None]):
-    """An update to one run, whichever link it is at. `send` raises `RPCError` when there is no such
-    run.
+async def decide(
+    chain: Chain, approval: CallApproval, *, patience: float = PATIENCE_SECONDS
+) -> None:
+    """Send a decision until the run has accepted it.
+
+    Raises `ApprovalError` when the run refuses it or is over, and when no worker answers;
+    `RPCError` when there is no such run.
     """
 
-    def __init__(self, chain: Chain) -> None:
-        self._chain = chain
-        self._is_sent = False
+    async def is_passing(kind: str) -> bool:
+        if kind == "full":
+            # A signal has room; the next attempt finds the decision accepted, or is refused again.
+            await chain.at_current(lambda link: link.signal(APPROVAL, approval))
+            return True
+        if kind != "unknown":
+            return False
+        # A reader without a worker may know the call before the workflow does.
+        status = await _status(chain)
+        waiting = status.pending_approvals if status else ()
+        return status is None or any(each.call_id == approval.call_id for each in waiting)
 
-    async def _link(self) -> Link:
-        run_id = (
-            (await self._chain.describe()).run_id
-            if self._is_sent
-            else await self._chain.known_run_id()
-        )
-        self._is_sent = True
-        return self._chain.handle(run_id)
-
-    async def _require_successor(self, link: Link, error: RPCError) -> None:
-        now = await self._chain.describe()
-        if now.run_id == link.run_id:
-            word = listed_status(now).replace("_", " ")
-            raise self._ended_error(f"run {self._chain.workflow_id!r} is {word}") from error
-
-    async def _came_too_soon(self, shows: Callable[[RunStatus], bool]) -> bool:
-        """Return whether the run, which has refused the update, shows by now what the update is
-        about.
-
-        A reader without a worker finds in the history what the workflow has not taken up yet. It
-        takes an update first that comes together with that.
-        """
-        status = await self._status()
-        return status is None or shows(status)
-
-    async def _status(self) -> RunStatus | None:
-        """Return the workflow's own answer; None when no worker gives one."""
-        return await ask(
-            self._chain.handle(await self._chain.known_run_id()), STATUS, answer=RunStatus
-        )
-
-    @abstractmethod
-    def _ended_error(self, text: str) -> Exception:
-        """Return the error of an update to a run that is over, as the text says."""
-
-
-class GoOnRequest(RunUpdate):
-    """Lets one held run go on. `send` raises `GoOnError` when it does not, and when no worker
-    answers.
-    """
-
-    def __init__(
-        self, chain: Chain, options: JsonView, model: OtherModel | None, by: str | None
-    ) -> None:
-        """What is given is made valid, and has no secrets."""
-        super().__init__(chain)
-        go_on = redactor().value(
-            GoOn(options=valid_json(dict(options)), model=model, by=by and valid_text(by))
-        )
-        self._go_on = go_on.model_copy(update={"id": uuid.uuid4().hex})
-
-    async def _request(self, link: Link) -> None:
-        await link.execute_update(GO_ON, self._go_on, id=self._go_on.id)
-
-    async def _read_refusal(self, cause: BaseException, link: Link) -> None:
-        text = f"run {self._chain.workflow_id!r}: {refusal_text(cause)}"
-        kind = refusal_kind(cause, GO_ON_REFUSED) or "unreadable"
-        if kind == "not_held" and await self._came_too_soon(lambda status: bool(status.held)):
-            raise NoAnswer from cause
-        raise GoOnError(text, kind=kind) from cause
-
-    def _ended_error(self, text: str) -> GoOnError:
-        return GoOnError(f"{text}: nothing of it can go on", kind="ended")
-
-    async def _unconfirmed_error(self) -> GoOnError:
-        silence = self._silence((await self._chain.describe()).task_queue)
-        return GoOnError(
-            f"run {self._chain.workflow_id!r}: that it goes on is unconfirmed, because {silence}. "
-            "The server may still "
-            "deliver it: start a worker and look at the run's status",
-            kind="unconfirmed",
-        )
-
-
-class Decision(RunUpdate):
-    """One decision about a call of one run.
-
-    `send` returns when the run has accepted it. Raises `ApprovalError` when the run refuses it or
-    is over, and when no worker answers; `RPCError` when there is no such run.
-    """
-
-    def __init__(self, chain: Chain, approval: CallApproval) -> None:
-        super().__init__(chain)
-        self._approval = approval
-
-    async def _request(self, link: Link) -> None:
-        await link.execute_update(APPROVAL, self._approval, id=self._approval.id)
-
-    async def _read_refusal(self, cause: BaseException, link: Link) -> None:
-        match kind := refusal_kind(cause, REFUSED) or "unreadable":
-            case "repeated":
-                return
-            case "full":
-                # The next attempt finds it accepted, or is refused again: nobody answers a signal.
-                await link.signal(APPROVAL, self._approval)
-                raise NoAnswer
-        if kind == "unknown" and await self._came_too_soon(self._is_awaited):
-            raise NoAnswer from cause
-        text = f"run {self._chain.workflow_id!r}: {refusal_text(cause)}"
-        status = await self._status()
-        raise ApprovalError(
-            text, kind=kind, pending=status.pending_approvals if status else ()
-        ) from cause
-
-    def _is_awaited(self, status: RunStatus) -> bool:
-        return any(each.call_id == self._approval.call_id for each in status.pending_approvals)
-
-    def _ended_error(self, text: str) -> ApprovalError:
-        return ApprovalError(f"{text}: no tool call waits for approval any longer", kind="ended")
-
-    async def _unconfirmed_error(self) -> ApprovalError:
-        return ApprovalError(
-            f"run {self._chain.workflow_id!r}: the decision about tool call "
-            f"{self._approval.call_id!r} is unconfirmed, "
-            f"because {await self._hindrance()}. The server may still deliver it: start a worker "
-            "and look at the run's "
-            "status, or send the same decision again",
-            kind="unconfirmed",
-        )
-
-    async def _hindrance(self) -> str:
-        status = await self._status()
-        if status and status.missing:
-            missing = ", ".join(status.missing.what)
-            return (
-                f"the run still waits for a worker of the task queue {status.missing.task_queue!r} "
-                f"that has {missing}"
+    try:
+        await send(chain, APPROVAL, approval, approval.id, is_passing=is_passing, patience=patience)
+    except Refused as refusal:
+        kind = refusal.kind or "unreadable"
+        status = None if kind == "ended" else await _status(chain)
+        pending = status.pending_approvals if status else ()
+        text = f"run {chain.workflow_id!r}: {refusal}"
+        if kind == "ended":
+            text = f"{refusal}: no tool call waits for approval any longer"
+        elif kind in ("unconfirmed", "crowded"):
+            kind, why = "unconfirmed", str(refusal)
+            if status and (missing := status.missing):
+                why = (
+                    f"the run still waits for a worker of the task queue {missing.task_queue!r} "
+                    f"that has {', '.join(missing.what)}"
+                )
+            text = (
+                f"run {chain.workflow_id!r}: the decision about tool call {approval.call_id!r} is "
+                f"unconfirmed, because {why}. The server may still deliver it: start a worker and "
+                "look at the run's status, or send the same decision again"
             )
-        return self._silence((await self._chain.describe()).task_queue)
+        raise ApprovalError(text, kind=kind, pending=pending) from refusal
+
+
+async def send_go_on(
+    chain: Chain, options: JsonView, model: OtherModel | None, by: str | None
+) -> None:
+    """Resume a held run, with these options changed. Raises `GoOnError`, and `RPCError` when there
+    is no such run.
+    """
+    go_on = redactor().value(
+        GoOn(options=valid_json(dict(options)), model=model, by=by and valid_text(by))
+    )
+    go_on = go_on.model_copy(update={"id": uuid.uuid4().hex})
+
+    async def is_passing(kind: str) -> bool:
+        if kind != "not_held":
+            return False
+        # A reader without a worker may know of the hold before the workflow does.
+        status = await _status(chain)
+        return status is None or bool(status.held)
+
+    try:
+        await send(chain, GO_ON, go_on, go_on.id, is_passing=is_passing)
+    except Refused as refusal:
+        text = f"run {chain.workflow_id!r}: {refusal}"
+        if refusal.kind == "ended":
+            text = f"{refusal}: it can't go on"
+        elif refusal.kind == "unconfirmed":
+            text = (
+                f"run {chain.workflow_id!r}: going on is unconfirmed, because {refusal}. "
+                "The server may still deliver the request: start a worker and look at the run's "
+                "status"
+            )
+        raise GoOnError(text, kind=refusal.kind or "unreadable") from refusal

@@ -90,7 +90,6 @@ async def test_exported_played_and_forked(stage: Stage, scripted: Scripted, tmp_
         played = RecordedRun(recording_of(lines, "lines"))
         again = await asyncio.to_thread(played)
         assert portable(again.messages) == portable(result.messages)
-        assert (await played.on_server(stage.client)).output == "Ships float."
         assert len(model.requests) == requests
 
         fork = await get_run(stage.client, clerk).fork(2, steer="Short.", model="another")

@@ -15,7 +15,7 @@ from temporalio.api.sdk.v1 import WorkflowMetadata
 import perdure
 from perdure import ApprovalError, GuardrailResult, Guardrails
 from perdure.client import RunHandle
-from perdure.client.updates import Decision
+from perdure.client.updates import decide
 from perdure.history.chain import Chain
 from perdure.protocol.run import CallApproval
 from perdure.protocol.search_attributes import STATUS
@@ -290,13 +290,12 @@ async def test_without_a_worker_a_decision_is_unconfirmed(stage: Stage, scripted
     async with stage.worker([pay]):
         run = await stage.start(scripted_agent(model, [PAY]))
         await waiting(run)
-    decision = Decision(
-        Chain(stage.client, run.id), CallApproval(call_id="call_pay", approved=True, id="once")
-    )
-    text = await refused(decision.send(patience=0.5), "unconfirmed")
+    chain = Chain(stage.client, run.id)
+    decision = CallApproval(call_id="call_pay", approved=True, id="once")
+    text = await refused(decide(chain, decision, patience=0.5), "unconfirmed")
     assert stage.task_queue in text
     async with stage.worker([pay]):
-        await decision.send()
+        await decide(chain, decision)
         await run.result()
     assert paid == [7]
 

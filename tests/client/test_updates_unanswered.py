@@ -12,7 +12,7 @@ from temporalio import workflow
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from perdure import ApprovalError, GuardrailResult, Guardrails
-from perdure.client.updates import Decision
+from perdure.client.updates import decide
 from perdure.history.chain import Chain
 from perdure.protocol.names import APPROVAL, WORKFLOW
 from perdure.protocol.run import CallApproval
@@ -87,15 +87,15 @@ async def test_an_unconfirmed_decision_says_what_the_run_waits_for(
     async with stage.worker([pay], guardrails=hooks):
         run = await stage.start(scripted_agent(model, [PAY]), guardrails="cap")
         await waiting(run)
-    decision = Decision(Chain(stage.client, run.id), EDITED)
+    chain = Chain(stage.client, run.id)
     async with stage.worker([pay]):
-        text = await refused(decision.send(patience=1), "unconfirmed")
+        text = await refused(decide(chain, EDITED, patience=1), "unconfirmed")
         assert (
             f"still waits for a worker of the task queue {stage.task_queue!r} that has guardrails "
             "'cap'" in text
         )
         async with stage.another_worker([pay], guardrails=hooks):
-            await decision.send()
+            await decide(chain, EDITED)
             await run.result()
     assert paid == [5]
 
@@ -107,9 +107,8 @@ async def test_a_run_whose_workflow_task_fails(stage: Stage, scripted: Scripted)
         run = await stage.start(scripted_agent(model, [PAY]))
         await waiting(run)
     handle = stage.client.get_workflow_handle(run.id)
-    decision = Decision(
-        Chain(stage.client, run.id), CallApproval(call_id="call_pay", approved=True, id="once")
-    )
+    chain = Chain(stage.client, run.id)
+    decision = CallApproval(call_id="call_pay", approved=True, id="once")
 
     async def fails_on() -> bool:
         return (await handle.describe()).raw_description.pending_workflow_task.attempt > 2
@@ -124,5 +123,5 @@ async def test_a_run_whose_workflow_task_fails(stage: Stage, scripted: Scripted)
         await handle.signal("anything")
         await wait_for(fails_on)
         with pytest.raises(ApprovalError, match="Workflow Task in failed state") as refusal:
-            await decision.send(patience=0.5)
+            await decide(chain, decision, patience=0.5)
     assert refusal.value.kind == "unconfirmed"

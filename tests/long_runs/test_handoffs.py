@@ -203,8 +203,6 @@ async def test_a_run_that_was_handed_over_is_exported_and_made_again(
     ]
     again = RecordedRun(read_recording(file))
     assert (await asyncio.to_thread(again)).agent == "triage"
-    played = await again.on_server(stage.client)
-    assert (played.agent, played.iterations, played.output) == ("triage", 4, "Triage says hello.")
 
 
 class Sorted(BaseModel):

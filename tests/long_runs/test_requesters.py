@@ -11,12 +11,11 @@ from temporalio.client import Client, WorkflowUpdateFailedError
 
 import perdure
 from perdure import ApprovalError
-from perdure.client import RunHandle, get_run, session, start_run
+from perdure.client import RunHandle, get_run, session, start_run, updates
 from perdure.client.sessions.session import setup_of
-from perdure.client.updates import refusal_kind
 from perdure.conversation import ConversationRef
 from perdure.errors import RunCancelled
-from perdure.protocol.names import HAND_OVER, NOT_TAKEN, SEND, SESSION_WORKFLOW, STEER, WORKFLOW
+from perdure.protocol.names import HAND_OVER, SEND, SESSION_WORKFLOW, STEER, WORKFLOW
 from perdure.protocol.run import RunInput
 from perdure.protocol.session import HandedOver, SessionInput, SessionMessage, Taken
 from perdure.signatures import Voucher
@@ -185,7 +184,7 @@ async def test_a_session_that_somebody_else_has_started(
                 SEND, message, id=update, result_type=Taken
             )
         except WorkflowUpdateFailedError as error:
-            return refusal_kind(error.cause, NOT_TAKEN)
+            return updates.refusal_of(error.cause).kind
         return ""
 
     async def decided(who: str, run: RunHandle) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from perdure.client import RunHandle, get_run
-from perdure.client.updates import Decision
+from perdure.client.updates import decide
 from perdure.errors import (
     LimitExceededError,
     MaxIterationsError,
@@ -195,22 +195,23 @@ async def test_a_decision_that_comes_again_in_a_later_history_counts_once(
         [asks(call("delete", "c", text=str(number))), asks(call("shout", "s"))]
         for number in range(5)
     ]
-    sent: list[Decision] = []
+    sent: list[CallApproval] = []
     async with stage.worker([shout, delete]):
         model = scripted([*itertools.chain(*rounds), says("done")])
         run = await stage.start(scripted_agent(model, ["shout", "delete"]), max_iterations=30)
+        chain = Chain(stage.client, run.id)
         async for event in run.stream():
             if event.type != "permission_requested":
                 continue
             for earlier in sent:
-                await earlier.send()
+                await decide(chain, earlier)
             [pending] = (await run.status()).pending_approvals
             assert pending.digest == event.data["digest"]
             approval = CallApproval(
                 call_id=pending.call_id, approved=True, id=f"decision {len(sent)}"
             )
-            sent.append(Decision(Chain(stage.client, run.id), approval))
-            await sent[-1].send()
+            sent.append(approval)
+            await decide(chain, approval)
         await run.result()
     assert len(await links(stage.client, run.id)) >= 3
 

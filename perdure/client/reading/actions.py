@@ -1,40 +1,32 @@
-"""The Actions of a run, as Temporal Cloud bills them: counted in its histories, estimated where
-those say nothing.
-"""
+"""Counts the Actions of a run in its histories, as Temporal Cloud bills them."""
 
 from __future__ import annotations
-
-from statistics import mean
 
 from pydantic import BaseModel, Field, computed_field
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent, WorkflowExecutionStartedEventAttributes
 
-from ...activities.heartbeat import BEAT_SHARES, beat_seconds
 from ...history.chain import Chain
 from ...history.link import RecordedLink
-from ...options import OWN_SERVER_INTERVALS, heartbeat_intervals
-from ...protocol.activities import CALL_MODEL
 
 FIRED_BY_A_SCHEDULE = "TemporalScheduledById"
 """The search attribute of a workflow that a schedule has started."""
 
 
 class RunActions(BaseModel):
-    """The Actions of one run on Temporal Cloud; a server of one's own bills nothing.
+    """The Actions of one run on Temporal Cloud; a server of your own bills nothing.
 
-    Counted in the histories of its links, as far as the namespace keeps them. Nothing records
-    heartbeats and queries: `heartbeats` and `watched` are estimates, and not in the total. The runs
-    that this one has called (`called`) have Actions of their own.
+    Counted in the histories that the namespace keeps, which record no heartbeats and queries. The
+    runs in `called` have Actions of their own.
     """
 
     starts: int = 0
     """1 for the run, or 3 if a schedule has started it, and 1 for each further link; a called run,
     and a turn of a session, is started by its caller (`children`)."""
     activities: int = 0
-    """Model calls, executions of tools, and what else workers were given to do."""
+    """Model calls, executions of tools, and other activities."""
     retries: int = 0
-    """Further attempts of those that have ended."""
+    """Further attempts of ended activities."""
     local_activities: int = 0
     """Workflow tasks with local tools, plain guardrails, or both."""
     timers: int = 0
@@ -44,18 +36,13 @@ class RunActions(BaseModel):
     """How often they were changed after the start."""
     children: int = 0
     """2 for the start of each workflow that the run has called."""
-    heartbeats: int = 0
-    """Estimate for calls that have ended, from the time that they took, while nobody reads the
-    run."""
-    watched: int = 0
-    """Estimate of what readers add, together, that follow the run from its start to its end."""
     called: list[str] = Field(default_factory=list)
     """Ids of the workflows that the run has called."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def total(self) -> int:
-        """What the histories show, without the estimates."""
+        """The sum."""
         calls = self.activities + self.retries + self.local_activities + self.timers + self.children
         return self.starts + calls + self.messages + self.search_attributes
 
@@ -87,31 +74,6 @@ def count_actions(actions: RunActions, link: RecordedLink) -> None:
     actions.retries += sum(
         max(each.attempts - 1, 0) for each in link.work.activities if not each.is_local
     )
-    _estimate(actions, link)
-
-
-def _estimate(actions: RunActions, link: RecordedLink) -> None:
-    timeouts = {
-        event.event_id: task.heartbeat_timeout.ToNanoseconds() / 1e9
-        for event in link.history
-        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
-        for task in [event.activity_task_scheduled_event_attributes]
-    }
-    pause, own = (
-        heartbeat_intervals(link.input.options).stream_seconds,
-        OWN_SERVER_INTERVALS.stream_seconds,
-    )
-    for each in link.work.activities:
-        timeout = timeouts.get(each.event_id)
-        if not timeout or each.ended is None:
-            continue
-        since = each.started if each.attempts == 1 else each.scheduled
-        took = (each.ended - (since or each.scheduled)) / 1e9
-        beats = int(took / beat_seconds(timeout, mean(BEAT_SHARES)))
-        actions.heartbeats += beats
-        if each.type == CALL_MODEL and link.input.options.stream:
-            actions.watched += max(int(took / pause) - beats, 0)
-        actions.watched += pause <= own  # There, a reader asks a worker for what has happened.
 
 
 def _starts(started: WorkflowExecutionStartedEventAttributes) -> int:

@@ -5,8 +5,8 @@ calls.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -23,9 +23,7 @@ from ...errors import (
     RunCancelled,
     RunError,
     RunNotFound,
-    UnknownCallError,
 )
-from ...events import RunEvent
 from ...history.chain import Chain, cancel_reason, closing_tail
 from ...history.link import RecordedLink
 from ...history.results import read_result
@@ -34,7 +32,7 @@ from ...messages import Message, ToolResult
 from ...payloads.encryption.keys import ENCRYPTION_ERROR
 from ...payloads.storage.files import STORAGE_ERROR
 from ...protocol.outcome import RunFailure, RunOutput, RunResult
-from ...tool_results import STORED, CallPlace, choose
+from ...tool_results import STORED
 from ...tools.results import to_result
 from ...trace.replay import NOT_REPLAYED
 from ..output_type import typed_output
@@ -188,59 +186,19 @@ def _kind_of(cause: BaseException) -> str:
     return next((kind for type_, kind in kinds.items() if isinstance(cause, type_)), "failed")
 
 
-async def whole_result(
-    chain: Chain, log: RunLog, call_id: str, iteration: int | None
-) -> ToolResult:
-    """Result that the call's execution has left in the history; for a call without one, what the
-    model was told.
-
-    No execution was it that refused a call, and a lost worker has left none. Raises
-    `UnknownCallError`, and what `RunLog.refresh` and `read_result` raise.
+async def whole_result(chain: Chain, call_id: str, iteration: int | None) -> ToolResult:
+    """Return the whole result of a tool call. Raises `UnknownCallError`, and like `read_result` and
+    `replay`.
     """
-    await log.refresh()
-    told = dict(_results(log.events))
-    try:
-        place = choose(told, call_id, iteration)
-    except UnknownCallError as unknown:
-        # Where a value can't be read, the events end there: then this raises what says so.
-        with suppress(UnknownCallError):
-            return await _result_in_history(chain, call_id, iteration)
-        raise unknown from None
-    try:
-        return await _result_in_history(chain, call_id, place.iteration)
-    except UnknownCallError:
-        return _result_in_events(log.events, told[place])
-
-
-async def _result_in_history(chain: Chain, call_id: str, iteration: int | None) -> ToolResult:
-    link = await chain.describe()
-    as_result = partial(to_result, limits=STORED)
     return await read_result(
         chain.client,
         chain.workflow_id,
-        link.run_id,
+        (await chain.describe()).run_id,
         call_id,
         iteration=iteration,
-        to_result=as_result,
+        to_result=partial(to_result, limits=STORED),
+        last_operations=partial(_last_operations, chain),
     )
-
-
-def _result_in_events(events: Iterable[RunEvent], told: RunEvent) -> ToolResult:
-    text, call = told.data["result"], (told.iteration, told.call_id)
-    unknown = bool(told.data.get("outcomeUnknown"))
-    if told.data.get("isCancelled"):
-        return ToolResult.failure(
-            text, kind="cancelled", status="cancelled", outcome_unknown=unknown
-        )
-    if any(event.type == "error" and (event.iteration, event.call_id) == call for event in events):
-        return ToolResult.failure(text, kind="error", outcome_unknown=unknown)
-    return ToolResult.of_text(text)
-
-
-def _results(events: Iterable[RunEvent]) -> Iterable[tuple[CallPlace, RunEvent]]:
-    for event in events:
-        if event.type == "tool_result" and event.call_id is not None:
-            yield CallPlace(event.iteration, event.seq, event.call_id, event.data["name"]), event
 
 
 _HAS_ENDED = "already completed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from abc import abstractmethod
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -28,17 +28,16 @@ from ...history.chain import Chain
 from ...json_types import JsonObject, JsonView
 from ...payloads.failures import require_sendable, size_of
 from ...protocol.descriptions import details_of, shown_name
-from ...protocol.names import CLOSE, NOT_TAKEN, SEND, SESSION_WORKFLOW, STATUS
+from ...protocol.names import CLOSE, SEND, SESSION_WORKFLOW
 from ...protocol.run import RunInput
 from ...protocol.search_attributes import MAX_KEYWORD_CHARS, SESSION
 from ...protocol.search_attributes import STATUS as STATUS_ATTRIBUTE
-from ...protocol.session import SessionInput, SessionMessage, SessionStatus, Taken, WhileBusy
+from ...protocol.session import SessionInput, SessionMessage, Taken, WhileBusy
 from ...redaction import Redactor
 from ...signatures import Voucher
 from ...workflows.policies import WORKFLOW_TASK_TIMEOUT
 from ...workflows.session.messages import MAX_ID_CHARS
 from ...workflows.session.turns import read_message
-from ..reading.log import ask
 from ..starting import (
     StartOptions,
     own_attributes,
@@ -46,7 +45,7 @@ from ..starting import (
     send_with_attributes,
     start_arguments,
 )
-from ..updates import PAUSE_SECONDS, Link, Update, refusal_kind, refusal_text
+from ..updates import PAUSE_SECONDS, Link, Refused, until_answered
 from .reading import SEPARATOR
 
 
@@ -200,106 +199,81 @@ def require_readable(message: SessionMessage) -> None:
         ) from error
 
 
-class SessionUpdate(Update[SessionAnswer]):
-    """One update of a session. `send` raises `SessionError`, `RunNotFound` and `RPCError`."""
+async def send_update(
+    client: Client,
+    session: str,
+    start: Callable[[Link], Awaitable[WorkflowUpdateHandle[Any]]],
+    *,
+    patience: float,
+    message_id: str = "",
+) -> SessionAnswer:
+    """Call `start`, which sends an update of the session, until the update is answered.
 
-    def __init__(
-        self, client: Client, session: str, message_id: str = "", *, starts_session: bool = False
-    ) -> None:
-        """With `starts_session`, the update starts the session where there is none."""
-        self._client = client
-        self._session = session
-        self._message_id = message_id
-        self._starts_session = starts_session
+    Raises `SessionError`, `RunNotFound` where `start` begins no session and there is none, and
+    `RPCError`.
+    """
+    link = client.get_workflow_handle(session)
 
-    @abstractmethod
-    async def _start(self, link: Link) -> WorkflowUpdateHandle[Any]:
-        """Send the update once, and return the handle on its answer."""
-
-    async def _link(self) -> Link:
-        return self._client.get_workflow_handle(self._session)
-
-    async def _request(self, link: Link) -> SessionAnswer:
-        update = await self._start(link)
+    async def request() -> SessionAnswer:
+        update = await start(link)
         return SessionAnswer(await update.result(), update.workflow_run_id or "")
 
-    async def _require_successor(self, link: Link, error: RPCError) -> None:
-        if not self._starts_session:
-            raise RunNotFound(
-                f"there is no open session {self._session!r} in the namespace "
-                f"{self._client.namespace!r}: "
-                "give the agent that it is to begin with, session(client, agent, "
-                f"{self._session!r})"
-            ) from error
-
-    async def _read_refusal(self, cause: BaseException, link: Link) -> SessionAnswer:
-        kind, text = refusal_kind(cause, NOT_TAKEN), refusal_text(cause)
-        if not kind and (described := await link.describe()).workflow_type != SESSION_WORKFLOW:
-            text = f"that is the id of a {described.workflow_type}, not of a session"
-        raise self._error(text, kind or "refused") from cause
-
-    async def _unconfirmed_error(self) -> SessionError:
-        if self.is_crowded:
-            return self._error(f"it takes no message now, because {self._silence('')}", "busy")
-        again = (
-            ", and send it again with the same message_id: it counts once"
-            if self._message_id
-            else ""
-        )
-        reason = await self._hindrance()
-        text = (
-            f"this is unconfirmed, because {reason}. The server may still deliver it: start a "
-            f"worker{again}"
-        )
-        return self._error(text, "unconfirmed", reason)
-
-    def _error(self, text: str, kind: str, reason: str = "") -> SessionError:
-        message = f"session {self._session!r}: {text}"
-        return SessionError(message, kind=kind, message_id=self._message_id, reason=reason)
-
-    async def _hindrance(self) -> str:
+    async def task_queue() -> str:
         try:
-            described = await (await self._link()).describe()
-        except RPCError as error:
-            return f"the server has not started the session: {self._obstacle or error.message}"
-        return await self._taken_id() or self._silence(described.task_queue)
+            return (await link.describe()).task_queue
+        except RPCError:  # The server has not started the session.
+            return ""
 
-    async def _taken_id(self) -> str | None:
-        """Return why the session's next run can't begin, if another workflow is under way by its
-        id.
-        """
-        status = await ask(await self._link(), STATUS, answer=SessionStatus)
-        id = f"{self._session}/{status.turn + 1}" if status else ""
-        try:
-            other = (
-                await self._client.get_workflow_handle(id).describe()
-                if status and not status.run_id
-                else None
+    async def is_passing(kind: str) -> bool:
+        return False
+
+    try:
+        return await until_answered(request, task_queue, is_passing=is_passing, patience=patience)
+    except Refused as refusal:
+        kind, text, reason = refusal.kind or "refused", str(refusal), ""
+        if kind == "crowded":
+            kind, reason, text = "busy", text, f"it takes no message now, because {text}"
+        elif kind == "unconfirmed":
+            again = ", and send it again with the same message_id: it counts once"
+            reason = text
+            text = (
+                f"this is unconfirmed, because {text}. The server may still deliver it: start a "
+                f"worker{again if message_id else ''}"
             )
-        except RPCError:
-            return None
-        if other is None or other.close_time is not None or other.parent_id == self._session:
-            return None
-        return (
-            f"the id of its next run, {id!r}, is that of a workflow under way, of the type "
-            f"{other.workflow_type!r}, "
-            "which is not a run of the session: end that workflow, or wait; after a minute, the "
-            "run takes the next "
-            "number"
-        )
+        elif not refusal.kind and not await _is_session(link):
+            text = "that is the id of another workflow, not of a session"
+        raise SessionError(
+            f"session {session!r}: {text}", kind=kind, message_id=message_id, reason=reason
+        ) from refusal
 
 
-class Close(SessionUpdate):
-    """The request to take no more messages."""
+async def _is_session(link: Link) -> bool:
+    return (await link.describe()).workflow_type == SESSION_WORKFLOW
 
-    def __init__(self, client: Client, session: str) -> None:
-        super().__init__(client, session)
-        self._id = uuid.uuid4().hex
 
-    async def _start(self, link: Link) -> WorkflowUpdateHandle[Any]:
-        return await link.start_update(
-            CLOSE, id=self._id, wait_for_stage=WorkflowUpdateStage.ACCEPTED
-        )
+def no_session(client: Client, session: str) -> RunNotFound:
+    """Return the error for a session that is not open."""
+    return RunNotFound(
+        f"there is no open session {session!r} in the namespace {client.namespace!r}: give the "
+        f"agent that it is to begin with, session(client, agent, {session!r})"
+    )
+
+
+async def close_session(client: Client, session: str, patience: float) -> None:
+    """Ask the session to take no more messages. Raises as `send_update` does."""
+    id = uuid.uuid4().hex
+
+    async def start(link: Link) -> WorkflowUpdateHandle[Any]:
+        try:
+            return await link.start_update(
+                CLOSE, id=id, wait_for_stage=WorkflowUpdateStage.ACCEPTED
+            )
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            raise no_session(client, session) from error
+
+    await send_update(client, session, start, patience=patience)
 
 
 LARGE_BYTES = 256 * 1024
@@ -322,65 +296,70 @@ def place_for(
     return turns.setdefault((client.namespace, session), asyncio.Lock())
 
 
-class Delivery(SessionUpdate):
+@dataclass
+class Delivery:
     """One message to a session."""
 
-    def __init__(
-        self,
-        client: Client,
-        session: str,
-        message: SessionMessage,
-        request: SessionRequest | None,
-        voucher: Voucher | None = None,
-    ) -> None:
-        """`request` starts the session where there is none, and its setup is sent where the session
-        has another one.
+    client: Client
+    session: str
+    message: SessionMessage
+    request: SessionRequest | None
+    """Starts the session where there is none; its setup is sent where the session has another one.
+    None for a message that must not start a session."""
+    voucher: Voucher | None = None
+    """Signs the message."""
 
-        It is None for a message that must not start a session. `voucher` signs the message.
-        """
-        super().__init__(client, session, message.id, starts_session=request is not None)
-        self._message = message
-        self._session_request = request
-        self._voucher = voucher
-        self._update_id = message.id
+    def __post_init__(self) -> None:
+        self._update_id = self.message.id
         self._since = time.time()
 
     async def deliver(self, patience: float) -> SessionAnswer:
         """Send the message until it is answered; the answer's value is a `Taken`.
 
-        A refusal is asked for twice, since a link always answers the update of one id as it did the
-        first time. Raises `SessionError`, `RunNotFound` for a session that this message may not
-        begin, and `RPCError`.
+        A refused message is sent once more under another update id: a link answers each id only
+        once. Raises `SessionError`, `RunNotFound` for a session that this message may not begin,
+        and `RPCError`.
         """
         since = time.monotonic()
         while True:
             try:
-                return self._require_same(await self.send(patience))
+                answer = await send_update(
+                    self.client,
+                    self.session,
+                    self._start,
+                    patience=patience,
+                    message_id=self.message.id,
+                )
+                return self._require_same(answer)
             except SessionError as error:
-                if error.kind == "setup" and self._session_request and not self._message.setup:
-                    self._message = self._message.model_copy(
-                        update={"setup": self._session_request.input.setup}
-                    )
+                if error.kind == "setup" and self.request and not self.message.setup:
+                    setup = self.request.input.setup
+                    self.message = self.message.model_copy(update={"setup": setup})
                 elif (
-                    self._update_id == self._message_id
+                    self._update_id == self.message.id
                     and error.kind in PASSING_KINDS
-                    and not self.is_crowded
+                    and not error.reason
                 ):
                     self._update_id = uuid.uuid4().hex
                 elif (
                     error.kind == "closing"
-                    and self._session_request
+                    and self.request
                     and time.monotonic() - since < CLOSING_SECONDS
                 ):
                     await asyncio.sleep(PAUSE_SECONDS)
                 else:
                     raise
 
+    def _error(self, text: str, kind: str) -> SessionError:
+        return SessionError(
+            f"session {self.session!r}: {text}", kind=kind, message_id=self.message.id
+        )
+
     def _require_same(self, answer: SessionAnswer) -> SessionAnswer:
         digest = answer.value.text_digest
-        if digest and digest != self._message.text_digest:
+        if digest and digest != self.message.text_digest:
             raise self._error(
-                f"another message has the id {self._message_id!r} already: send this one under an "
+                f"another message has the id {self.message.id!r} already: send this one under an "
                 "id of its own",
                 "refused",
             )
@@ -395,19 +374,21 @@ class Delivery(SessionUpdate):
         try:
             return await self._start_update(link)
         except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND or self._session_request is None:
+            if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
+            if self.request is None:
+                raise no_session(self.client, self.session) from error
             await self._require_not_flooded(link)
-            if self._voucher is None:
-                return await self._start_session(self._session_request)
-            await start_session(self._client, self._session_request)
+            if self.voucher is None:
+                return await self._start_session(self.request)
+            await start_session(self.client, self.request)
             return await self._start_update(link)
 
     async def _start_update(self, link: Link) -> WorkflowUpdateHandle[Any]:
-        message = self._message
-        if self._voucher:
-            origin = await Chain(self._client, self._session).origin()
-            by = self._voucher.request(self._session, message.content(origin))
+        message = self.message
+        if self.voucher:
+            origin = await Chain(self.client, self.session).origin()
+            by = self.voucher.request(self.session, message.content(origin))
             message = message.model_copy(update={"requested_by": by})
         return await link.start_update(
             SEND,
@@ -452,9 +433,9 @@ class Delivery(SessionUpdate):
         ) -> WorkflowUpdateHandle[Any]:
             operation = request.operation(names, attributes)
             try:
-                return await self._client.start_update_with_start_workflow(
+                return await self.client.start_update_with_start_workflow(
                     SEND,
-                    self._message,
+                    self.message,
                     id=self._update_id,
                     result_type=Taken,
                     wait_for_stage=WorkflowUpdateStage.ACCEPTED,
@@ -465,4 +446,4 @@ class Delivery(SessionUpdate):
                 with suppress(Exception):
                     await operation.workflow_handle()
 
-        return await send_with_attributes(self._client, request.attributes, request.start, start)
+        return await send_with_attributes(self.client, request.attributes, request.start, start)

@@ -47,9 +47,9 @@ from ..starting import StartOptions, current_traceparent
 from ..updates import PATIENCE_SECONDS
 from .reading import PromisedChain, Reader, SessionRun
 from .sending import (
-    Close,
     Delivery,
     SessionRequest,
+    close_session,
     place_for,
     require_id,
     require_readable,
@@ -402,7 +402,7 @@ class Session(Generic[T]):
         described = await self._reader.describe()
         if described.status != WorkflowExecutionStatus.RUNNING:
             return
-        await Close(self._client, self.id).send(self._retry)
+        await close_session(self._client, self.id, self._retry)
 
     async def cancel(self, reason: str = "") -> None:
         """Cancel the run under way, and end the session; what is queued is not read. An ended one
