@@ -19,7 +19,7 @@ from ..payloads.failures import require_sendable
 from ..protocol.names import COMPLETE
 from ..redaction import redactor
 from ..text import one_line, valid_json, valid_text
-from .updates import MAX_LEVELS, Refused, send
+from .updates import MAX_LEVELS, RefusedUpdate, send
 
 EARLY_SECONDS = 0.5
 """Pause before resending a completion that arrived before its tool returned."""
@@ -80,7 +80,7 @@ async def complete_call(
         if problem.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):
             raise
         raise CompletionError(UNKNOWN, kind="unknown") from None
-    except Refused as refusal:
+    except RefusedUpdate as refusal:
         kind, text = refusal.kind or "unreadable", str(refusal)
         if kind == "ended":
             await _require_completed(chain, completion, text)

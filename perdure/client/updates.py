@@ -49,7 +49,7 @@ MAX_LEVELS = 100
 """The levels of nesting in edited arguments; Temporal can't record JSON that is twice as deep."""
 
 _PASSING = (
-    RPCStatusCode.NOT_FOUND,  # The request raises `Refused` where no other link follows.
+    RPCStatusCode.NOT_FOUND,  # The request raises `RefusedUpdate` where no other link follows.
     RPCStatusCode.RESOURCE_EXHAUSTED,
     RPCStatusCode.UNAVAILABLE,
     RPCStatusCode.DEADLINE_EXCEEDED,
@@ -67,7 +67,7 @@ IsPassing = Callable[[str], Awaitable[bool]]
 """Returns whether a refusal of this kind may not be repeated when the update is sent again."""
 
 
-class Refused(Exception):
+class RefusedUpdate(Exception):
     """An update was refused.
 
     `kind` is the workflow's word, "" for an error that is not a refusal; `ended` for a run that is
@@ -79,12 +79,12 @@ class Refused(Exception):
         self.kind = kind
 
 
-def refusal_of(cause: BaseException) -> Refused:
+def refusal_of(cause: BaseException) -> RefusedUpdate:
     """Return the refusal that an update's error stands for."""
     if not isinstance(cause, ApplicationError):
-        return Refused("", str(cause))
+        return RefusedUpdate("", str(cause))
     is_known = cause.type in _REFUSALS and cause.details
-    return Refused(str(cause.details[0].get("kind", "")) if is_known else "", cause.message)
+    return RefusedUpdate(str(cause.details[0].get("kind", "")) if is_known else "", cause.message)
 
 
 async def until_answered(
@@ -97,7 +97,7 @@ async def until_answered(
     """Call `request`, which sends an update by one id, until the workflow answers; return the
     answer.
 
-    Raises `Refused` and `RPCError`.
+    Raises `RefusedUpdate` and `RPCError`.
     """
     seconds, obstacle, is_crowded = ATTEMPT_SECONDS, "", False
     try:
@@ -122,9 +122,9 @@ async def until_answered(
     except TimeoutError:
         if is_crowded:
             text = f"for {patience:g} s there was too much else to read, sent by others"
-            raise Refused("crowded", text) from None
+            raise RefusedUpdate("crowded", text) from None
         silence = f"no worker of the task queue {await task_queue()!r} has answered within"
-        raise Refused("unconfirmed", f"{silence} {patience:g} s{obstacle}") from None
+        raise RefusedUpdate("unconfirmed", f"{silence} {patience:g} s{obstacle}") from None
 
 
 async def _attempt(request: Callable[[], Awaitable[T]], seconds: float) -> T:
@@ -152,7 +152,7 @@ async def send(
 ) -> None:
     """Send an update to a run, whichever link it is at; a repeated one succeeds.
 
-    Raises `Refused`, and `RPCError` when there is no such run.
+    Raises `RefusedUpdate`, and `RPCError` when there is no such run.
     """
     is_repeated = False
 
@@ -168,14 +168,14 @@ async def send(
             if (last := await chain.describe()).run_id != now:
                 raise
             word = listed_status(last).replace("_", " ")
-            raise Refused("ended", f"run {chain.workflow_id!r} is {word}") from error
+            raise RefusedUpdate("ended", f"run {chain.workflow_id!r} is {word}") from error
 
     async def task_queue() -> str:
         return (await chain.describe()).task_queue
 
     try:
         await until_answered(request, task_queue, is_passing=is_passing, patience=patience)
-    except Refused as refusal:
+    except RefusedUpdate as refusal:
         if refusal.kind != "repeated":
             raise
 
@@ -230,7 +230,7 @@ async def decide(
 
     try:
         await send(chain, APPROVAL, approval, approval.id, is_passing=is_passing, patience=patience)
-    except Refused as refusal:
+    except RefusedUpdate as refusal:
         kind = refusal.kind or "unreadable"
         status = None if kind == "ended" else await _status(chain)
         pending = status.pending_approvals if status else ()
@@ -272,7 +272,7 @@ async def send_go_on(
 
     try:
         await send(chain, GO_ON, go_on, go_on.id, is_passing=is_passing)
-    except Refused as refusal:
+    except RefusedUpdate as refusal:
         text = f"run {chain.workflow_id!r}: {refusal}"
         if refusal.kind == "ended":
             text = f"{refusal}: it can't go on"

@@ -45,7 +45,7 @@ from ..starting import (
     send_with_attributes,
     start_arguments,
 )
-from ..updates import PAUSE_SECONDS, Link, Refused, until_answered
+from ..updates import PAUSE_SECONDS, Link, RefusedUpdate, until_answered
 from .reading import SEPARATOR
 
 
@@ -229,7 +229,7 @@ async def send_update(
 
     try:
         return await until_answered(request, task_queue, is_passing=is_passing, patience=patience)
-    except Refused as refusal:
+    except RefusedUpdate as refusal:
         kind, text, reason = refusal.kind or "refused", str(refusal), ""
         if kind == "crowded":
             kind, reason, text = "busy", text, f"it takes no message now, because {text}"
