@@ -1,4 +1,4 @@
-"""Calls one function in a process of its own: `python -m perdure.tools.isolated_process FD`; see
+"""Calls one function in a process of its own: `python -m perdure.tools.isolated_process`; see
 `isolated`.
 """
 
@@ -24,10 +24,10 @@ from .signature import call_by_name, signature_of
 def main() -> NoReturn:
     faulthandler.enable()
     worker = os.fdopen(os.dup(0), "rb")
-    # The function's child processes inherit stdin: they would wait there for input that the worker
-    # never writes.
-    with open(os.devnull, "rb") as nothing:
-        os.dup2(nothing.fileno(), 0)
+    answer = os.fdopen(os.dup(1), "wb")
+    # The function and its child processes inherit these: an empty stdin, and the worker's stderr.
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
     job: Job = pickle.load(worker)
     threading.Thread(target=_end_with, args=(worker,), daemon=True).start()
     try:
@@ -37,7 +37,7 @@ def main() -> NoReturn:
         text = f"Error: Tool '{job.context['tool']}' failed: {with_advice(describe(error))}"
         is_unknown = isinstance(error, OutcomeUnknown)
         result = ToolResult.failure(text, kind=type(error).__name__, outcome_unknown=is_unknown)
-    with os.fdopen(int(sys.argv[1]), "wb") as answer:
+    with answer:
         answer.write(result.model_dump_json(by_alias=True).encode() + b"\n")
     sys.stdout.flush()
     sys.stderr.flush()

@@ -30,7 +30,7 @@ from ..support.mcp_server import TEXT, make_server
 from ..support.mcp_stage import on_http
 from ..support.oauth_server import CLIENT, SECRET, Authority
 from ..support.stage import Stage
-from ..tools.mcp.test_kind_found import FORGOTTEN, Forgetful, Older
+from ..tools.mcp.test_kind_found import FORGOTTEN, Forgetful
 from .test_mcp import tool_texts
 
 Scripted = Callable[[Script], ScriptedModel]
@@ -69,12 +69,16 @@ class Week:
         self.hours, self.hour = hours, 0
         self.asked: Counter[str] = Counter()
         self.restarts: Counter[str] = Counter()
-        self.forgetful = Forgetful(FORGOTTEN["404 with JSON"])
-        self.forgetful.answer = self._note
-        self.forgetful.tools = [{"name": "write", "inputSchema": TEXT}]
-        self.older = Older()
+        self.forgetful = self._forgetful("404 with JSON", "write")
+        self.worded = self._forgetful("400 in text", "greet")
         self.stopped, self.forgets = Authority(), Authority()
         self._stack, self._port = ExitStack(), 0
+
+    def _forgetful(self, way: str, tool: str) -> Forgetful:
+        server = Forgetful(FORGOTTEN[way])
+        server.answer = self._note
+        server.tools = [{"name": tool, "inputSchema": TEXT}]
+        return server
 
     def _note(self, request: Request, message: dict[str, Any]) -> Response:
         self.write(message["params"]["arguments"]["text"])
@@ -95,7 +99,7 @@ class Week:
 
     @property
     def guarded(self) -> ASGIApp:
-        """The older server, for those alone who have the token of the hour."""
+        """The server that refuses in words, for those alone who have the token of the hour."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
             if (
@@ -103,7 +107,7 @@ class Week:
                 and Request(scope).headers.get("authorization") != f"Bearer {self.token}"
             ):
                 return await Response("no", 401)(scope, receive, send)
-            await self.older(scope, receive, send)
+            await self.worded.app(scope, receive, send)
 
         return guarded
 
@@ -120,10 +124,7 @@ class Week:
         if request.step == self.hours:
             return says("The week is over.")
         given = {name: f"{name}-{request.step}" for name in NAMES}
-        calls = [
-            call(name, f"c{request.step}{name}", **{"who" if name == "greet" else "text": each})
-            for name, each in given.items()
-        ]
+        calls = [call(name, f"c{request.step}{name}", text=each) for name, each in given.items()]
         return asks(*calls)
 
     def _begin_hour(self) -> None:
@@ -132,15 +133,15 @@ class Week:
             each.end_tokens()
         self._stack.close()
         self.serve()
-        self.forgetful.forgotten = self.forgetful.sessions
-        self.older.end_stream()
+        for server in (self.forgetful, self.worded):
+            server.forgotten = server.sessions
         for pid in self._processes():
             os.kill(pid, signal.SIGKILL)
             self.restarts["killed"] += 1
         time.sleep(
             0.3
         )  # Their ends are heard of meanwhile: a call that is under way then is another story.
-        self.restarts.update(["stopped", "forgets", "ends its stream"])
+        self.restarts.update(["stopped", "forgets", "refuses in words"])
 
     def _processes(self) -> list[int]:
         found = []
@@ -175,7 +176,7 @@ async def test_no_call_is_lost_and_none_repeated(
         serving(week.stopped.app) as week.stopped.url,
         serving(week.forgets.app) as week.forgets.url,
         serving(week.forgets.protect(week.forgetful.app)) as week.forgets.server,
-        serving(week.guarded) as older,
+        serving(week.guarded) as worded,
     ):
         week.serve()
         oauth = {"kind": "oauth", "clientId": CLIENT, "clientSecret": "${env:ROBOT_SECRET}"}
@@ -195,8 +196,8 @@ async def test_no_call_is_lost_and_none_repeated(
                 "name": "forgets",
             },
             {
-                **on_http(f"{older}/sse", connection={"apiKey": "${credential:older}"}),
-                "name": "older",
+                **on_http(f"{worded}/mcp", connection={"apiKey": "${credential:worded}"}),
+                "name": "worded",
             },
             {"name": "killed", "kind": "mcp", "options": options},
         ]
@@ -208,13 +209,13 @@ async def test_no_call_is_lost_and_none_repeated(
             result = await run.result()
     week.close()
     texts = tool_texts(result)
-    failed = [each for each in texts if each != "written" and not each.startswith("Hello, greet-")]
-    done = Counter([*week.notes.read_text().split(), *week.older.executed])
+    failed = [each for each in texts if each != "written"]
+    done = Counter(week.notes.read_text().split())
     expected = [
         f"{name}-{hour}"
         for name, hour in itertools.product(("write_it", "write", "greet", "note"), range(hours))
     ]
-    tokens = len(week.stopped.grants) + len(week.forgets.grants) + week.asked["older"]
+    tokens = len(week.stopped.grants) + len(week.forgets.grants) + week.asked["worded"]
     seconds = time.monotonic() - began
     print(
         f"{hours} h: {len(texts)} calls, {tokens} tokens, {week.restarts.total()} restarts, "

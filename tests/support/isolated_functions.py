@@ -35,12 +35,6 @@ def behave(how: str, /, place: str = "") -> str:
         case "print":
             print("to stdout")
             print("to stderr", file=sys.stderr)
-        case "long line":
-            print("x" * 1_000_000)
-        case "many lines":
-            for _ in range(100):
-                os.write(1, b"\x1b[2J\xff\n" * 20_000)
-            print("the last one")
         case "fork":
             child = os.fork()
             if not child:

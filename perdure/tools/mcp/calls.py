@@ -173,7 +173,7 @@ async def _list_with_retry(pool: Pool, target: Target, deadline: float) -> list[
 
 
 async def _list_once(pool: Pool, target: Target, deadline: float) -> list[types.Tool]:
-    connection = pool.current_connection(target.server, target.title)
+    connection = pool.connection(target.server, target.title)
     with connection.use():
         client = await connection.client(target.seconds)
         try:
@@ -305,12 +305,17 @@ async def _send(
     ):
         return await _task_result(client, call)
     state, is_listed = asking.request_state, False
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        if all(map(math.isfinite, (progress, total or 0))):
+            call.context.progress(progress, total, redact(one_line(message or "", 500)))
+
     while True:
         try:
             answer = await client.session.call_tool(
                 call.tool,
                 dict(call.arguments),
-                progress_callback=_Progress(call.context),
+                progress_callback=report,
                 input_responses=dict(asking.given) or None,
                 request_state=state,
                 allow_input_required=True,
@@ -347,17 +352,6 @@ async def _task_result(client: mcp.Client, call: McpCall) -> types.CallToolResul
         raise
 
 
-class _Progress:
-    """Passes on the server's messages about an active call: signs of life, and progress."""
-
-    def __init__(self, context: ToolContext) -> None:
-        self._context = context
-
-    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
-        if all(map(math.isfinite, (progress, total or 0))):
-            self._context.progress(progress, total, redact(one_line(message or "", 500)))
-
-
 def _is_lost(error: mcp.MCPError) -> bool:
     fault = fault_of(error)
     return (
@@ -377,8 +371,7 @@ async def _loss(connection: McpConnection, error: mcp.MCPError) -> Fault | None:
     if fault is None:
         if error.code != types.CONNECTION_CLOSED:
             return None
-        why = await connection.why_ended()
-        return Fault(f"the connection broke: {why or one_line(error.message, 200)}")
+        return Fault(f"the connection broke: {connection.report or one_line(error.message, 200)}")
     if fault.is_session_over:
         connection.retire()
     return fault

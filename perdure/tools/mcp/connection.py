@@ -6,25 +6,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    asynccontextmanager,
-    contextmanager,
-    suppress,
-)
-from functools import partial
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from threading import Lock
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import mcp
-from httpx2 import HTTPStatusError
 from mcp import types
-from mcp.client._transport import TransportStreams
-from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -34,14 +22,17 @@ from ...text import count_of, one_line
 from ..http import Fault
 from .declaration import MAX_MESSAGE_BYTES, Server
 from .http import HostClient, fault_of, forgets_session
-from .progress import SessionStreams, session_streams, with_few_reports
-from .stdio import ProgramFiles, ServerProcess
+from .progress import with_few_reports
+from .stdio import ServerProcess
 
 CLOSE_SECONDS = 4.5
 PROBE_SECONDS = 5.0
 """Seconds that a server has to show whether it still knows a session."""
-_NO_TRANSPORTS = frozenset({401, 403, 407, 408, 429})
-"""Statuses with which a server refuses a caller, regardless of the transport."""
+_NO_TRANSPORT = frozenset({400, 404, 405, 406, 415})
+"""Statuses with which a server refuses streamable HTTP, not its caller."""
+_OLD_TRANSPORT = (
+    " (a server that has only the older transport, HTTP+SSE, needs a bridge, such as mcp-proxy)"
+)
 for _name in (
     "client.streamable_http",
     "client.session",
@@ -50,9 +41,6 @@ for _name in (
 ):
     get_logger(f"mcp.{_name}")  # Removes secrets from their lines.
 get_logger("httpx2")
-logging.getLogger("mcp.client.sse").setLevel(
-    logging.CRITICAL
-)  # It logs errors that are reported here.
 
 
 class NotConnected(Exception):
@@ -79,10 +67,9 @@ class McpConnection:
         self._opened: asyncio.Future[mcp.Client] = self._loop.create_future()
         self._title = title
         self._process: ServerProcess | None = None
-        self._program = ProgramFiles(server)
         self._error: BaseException | None = None
-        self._refusal = ""
-        """Why the server does not speak streamable HTTP, if known."""
+        self._has_ended = False
+        """Whether the server has stopped sending messages."""
         self._users = 0
         self._is_retired = False
         self._used_at = self._loop.time()
@@ -96,15 +83,9 @@ class McpConnection:
         return not self._is_retired and not self._ending.is_set() and not self._owner.done()
 
     @property
-    def is_outdated(self) -> bool:
-        """Return whether the server is a process whose program has changed since."""
-        return self._program.have_changed
-
-    async def why_ended(self) -> str:
-        """Return why it broke, if that is known within a second; else ""."""
-        if self._process is not None and self._ending.is_set():
-            await asyncio.wait([self._owner], timeout=1)
-        return self._process.end if self._process else ""
+    def report(self) -> str:
+        """The last lines that the server's process has written, if any; else ""."""
+        return self._process.report if self._process else ""
 
     async def is_forgotten(self) -> bool:
         """Return whether the server refuses a basic request in this session."""
@@ -125,10 +106,8 @@ class McpConnection:
         done, _ = await asyncio.wait([self._opened], timeout=seconds)
         if not done:
             self.close()
-            report = self._process.report if self._process else self._refusal
-            raise NotConnected(
-                f"it does not answer within {count_of(seconds, 'second')}{report and f'; {report}'}"
-            )
+            wrote = self.report and f"; {self.report}"
+            raise NotConnected(f"it does not answer within {count_of(seconds, 'second')}{wrote}")
         return self._opened.result()
 
     @contextmanager
@@ -159,29 +138,18 @@ class McpConnection:
 
     async def _own(self) -> None:
         try:
-            for client in self._ways():
-                await self._serve(client())
-                if self._opened.done() or self._ending.is_set():
-                    break
+            await self._serve("auto")
+            if self._server.command and self._has_ended and not self._opened.done():
+                await self._serve("legacy")  # An old server may end when asked for its version.
         finally:
             self._ending.set()
             self._fail(self._error or NotConnected("the connection was closed"))
 
-    def _ways(self) -> Iterator[Callable[[], AbstractAsyncContextManager[mcp.Client]]]:
-        if self._server.command:
-            yield partial(self._process_client, "auto")
-            yield partial(
-                self._process_client, "legacy"
-            )  # An old server may end when asked for its version.
-        else:
-            yield self._host_client
-            self._refusal = self._why(self._error) if self._error else ""
-            yield self._old_host_client
-
-    async def _serve(self, connected: AbstractAsyncContextManager[mcp.Client]) -> None:
+    async def _serve(self, mode: str) -> None:
         """Connect, and stay until the end. Raises nothing; stores errors."""
+        self._has_ended = False
         try:
-            async with connected as client:
+            async with self._client(mode) as client:
                 # A tool's answer is for the model to judge: the SDK would drop an answer that does
                 # not fit the tool's own schema, and evaluate any patterns that the server has
                 # written there.
@@ -192,59 +160,32 @@ class McpConnection:
         except BaseException as error:
             # Also CancelledError: a connection that breaks cancels its task.
             self._error = error
-            if isinstance(error, asyncio.CancelledError) or not self._may_be_older(error):
+            if isinstance(error, asyncio.CancelledError):
                 self._fail(error)
 
-    def _may_be_older(self, error: BaseException) -> bool:
-        """Return whether a server that does not connect may speak only an older form."""
-        if self._process is not None or self._refusal:
-            return self._process is not None and self._process.is_over
-        fault = _fault_in(error)
-        return (
-            fault is not None and 400 <= fault.status < 500 and fault.status not in _NO_TRANSPORTS
-        )
-
     @asynccontextmanager
-    async def _process_client(self, mode: str) -> AsyncIterator[mcp.Client]:
-        self._process = ServerProcess(self._server, self._title, self._hear_end)
-        async with self._client(self._process.streams(), mode) as client:
-            yield client
-
-    @asynccontextmanager
-    async def _host_client(self) -> AsyncIterator[mcp.Client]:
-        async with HostClient(self._server) as http:
-            transport = streamable_http_client(
-                self._server.endpoint, http_client=http, max_sse_event_size=MAX_MESSAGE_BYTES
+    async def _client(self, mode: str) -> AsyncIterator[mcp.Client]:
+        async with AsyncExitStack() as stack:
+            if self._server.command:
+                self._process = ServerProcess(self._server, self._title)
+                transport = self._process.streams()
+            else:
+                http = await stack.enter_async_context(HostClient(self._server))
+                transport = streamable_http_client(
+                    self._server.endpoint, http_client=http, max_sse_event_size=MAX_MESSAGE_BYTES
+                )
+            few = with_few_reports(transport, self._hear_end)
+            yield await stack.enter_async_context(
+                _Client(few, mode=mode, client_info=_info(), cache=None)
             )
-            async with self._client(transport, "auto") as client:
-                yield client
-
-    @asynccontextmanager
-    async def _old_host_client(self) -> AsyncIterator[mcp.Client]:
-        streams = session_streams()
-
-        def connect(headers: Any = None, timeout: Any = None, auth: Any = None) -> HostClient:
-            return HostClient(self._server, streams[0])
-
-        transport = sse_client(self._server.endpoint, httpx_client_factory=connect)
-        async with self._client(transport, "legacy", streams) as client:
-            yield client
-
-    def _client(
-        self,
-        transport: AbstractAsyncContextManager[TransportStreams],
-        mode: str,
-        streams: SessionStreams | None = None,
-    ) -> mcp.Client:
-        few = with_few_reports(transport, *(streams or session_streams()), self._hear_end)
-        return _Client(few, mode=mode, client_info=_info(), cache=None)
 
     def _hear_end(self) -> None:
+        self._has_ended = True
         if self._opened.done():
             self._ending.set()
 
     async def _wait_until_idle(self) -> None:
-        while not self._ending.is_set() and not (self._process and self._process.is_over):
+        while not self._ending.is_set():
             left = self._used_at + self._idle_seconds - self._loop.time()
             if left <= 0 and not self._users:
                 self._ending.set()
@@ -265,21 +206,15 @@ class McpConnection:
 
     def _why(self, error: BaseException) -> str:
         error = _cause(error)
-        if self._refusal:
-            said = (
-                f"HTTP {error.response.status_code}"
-                if isinstance(error, HTTPStatusError)
-                else one_line(str(error), 200)
-            )
-            return f"{self._refusal}; nor does it speak the older transport, HTTP+SSE: {said}"
-        if self._process is not None and self._process.report:
-            return self._process.report
-        if isinstance(error, mcp.MCPError):
-            fault = fault_of(error)
-            return fault.text if fault else f"it refuses to connect: {one_line(error.message, 500)}"
         if isinstance(error, OSError):
             return f"it can't be started: {error}"
-        return one_line(f"{type(error).__name__}: {error}", 500)
+        if self._has_ended and self._process:
+            return "; ".join(filter(None, ["its process ended", self.report]))
+        if not isinstance(error, mcp.MCPError):
+            return one_line(f"{type(error).__name__}: {error}", 500)
+        if (fault := fault_of(error)) is None:
+            return f"it refuses to connect: {one_line(error.message, 500)}"
+        return fault.text + (_OLD_TRANSPORT if fault.status in _NO_TRANSPORT else "")
 
 
 def _cause(error: BaseException) -> BaseException:
@@ -345,17 +280,6 @@ class Pool:
             del connections[ended]
         connections[server] = McpConnection(server, title, self._idle_seconds)
         return connections[server]
-
-    def current_connection(self, server: Server, title: str) -> McpConnection:
-        """Return the connection to a process of the current program; calls on an older one continue
-        there.
-        """
-        known = self.connection(server, title)
-        if not known.is_outdated:
-            return known
-        with known.use():  # Nothing else may use it: it then ends with this use.
-            known.retire()
-        return self.connection(server, title)
 
     async def close(self) -> None:
         """Close all connections; those of this event loop before returning."""

@@ -17,7 +17,6 @@ from typing import Any
 
 import httpx2
 from mcp import MCPError, types
-from mcp.shared.message import SessionMessage
 from pydantic_core import from_json
 
 from ...text import UTF_8, one_line
@@ -25,7 +24,6 @@ from ...worker_limits import authorities_now
 from ..http import CONNECT_SECONDS, Fault, read_body, reason_of, was_refused
 from .declaration import MAX_MESSAGE_BYTES, Server
 from .oauth import OAuthProblem, OAuthTokens
-from .progress import UNTIL_THE_END, Incoming
 
 NOTICE_SECONDS = 2.0
 """Seconds that a server has to accept a notification: other messages wait behind it."""
@@ -68,12 +66,9 @@ def forgets_session(error: types.ErrorData) -> bool:
 class HostClient(httpx2.AsyncClient):
     """An HTTP client that does not raise for a failed request: the SDK gets an answer with an
     error.
-
-    `answers` is for the older transport, whose answers come elsewhere: refusals go there, too.
     """
 
-    def __init__(self, server: Server, answers: Incoming | None = None) -> None:
-        self._answers = answers
+    def __init__(self, server: Server) -> None:
         timeout = httpx2.Timeout(CONNECT_SECONDS, read=None)
         headers = {**dict(server.headers), "accept-encoding": "identity"}
         super().__init__(
@@ -86,16 +81,6 @@ class HostClient(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Return the response; in place of an unusable one, an answer with a JSON-RPC error."""
-        response = await self._response(request, **options)
-        if self._answers is None or request.method != "POST" or response.has_redirect_location:
-            return response
-        if response.status_code >= 400 and _request_id(request) is not None:
-            refusal = types.jsonrpc_message_adapter.validate_json(response.content, by_name=False)
-            with UNTIL_THE_END:
-                await self._answers.send(SessionMessage(refusal))
-        return httpx2.Response(202, request=request)
-
-    async def _response(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         await request.aread()  # A redirected request is read again.
         try:
             async with asyncio.timeout(None if _may_take_long(request) else NOTICE_SECONDS):
@@ -127,9 +112,6 @@ class HostClient(httpx2.AsyncClient):
             or response.status_code == 202
         ):
             return response
-        if self._answers is not None and response.is_success:
-            await response.aclose()
-            return httpx2.Response(202, request=request)
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
             return _fault_response(
@@ -151,39 +133,35 @@ class HostClient(httpx2.AsyncClient):
                 request, Fault(f"its answer has more than {MAX_MESSAGE_BYTES:,} bytes")
             )
         if not response.is_success:
-            return self._refusal_response(request, response, content)
+            return _refusal_response(request, response, content)
         if not _is_answer(content, _request_id(request)):
             return _fault_response(
                 request, Fault(f"its response does not match this request: {_excerpt(content)!r}")
             )
         return _with_content(response, content)
 
-    def _refusal_response(
-        self, request: httpx2.Request, response: httpx2.Response, content: bytes
-    ) -> httpx2.Response:
-        status = response.status_code
-        error = _error_in(content)
-        if (_SESSION in request.headers or self._answers is not None) and _forgets(
-            status, error, content
-        ):
-            return _fault_response(request, SESSION_OVER)
-        if error is not None and status != 401:
-            return _with_content(response, content)
-        reason = (
-            http.HTTPStatus(status).phrase if status in http.HTTPStatus._value2member_map_ else ""
+
+def _refusal_response(
+    request: httpx2.Request, response: httpx2.Response, content: bytes
+) -> httpx2.Response:
+    status = response.status_code
+    error = _error_in(content)
+    if _SESSION in request.headers and _forgets(status, error, content):
+        return _fault_response(request, SESSION_OVER)
+    if error is not None and status != 401:
+        return _with_content(response, content)
+    reason = http.HTTPStatus(status).phrase if status in http.HTTPStatus._value2member_map_ else ""
+    text = f"it answered HTTP {status} {reason}".rstrip()
+    if status in (401, 403):
+        text += (
+            " (check connection.apiKey or options.headers, and the variables that they refer to)"
         )
-        text = f"it answered HTTP {status} {reason}".rstrip()
-        if status in (401, 403):
-            text += (
-                " (check connection.apiKey or options.headers, and the variables that they refer "
-                "to)"
-            )
-        elif said := _excerpt(content):
-            text += f": {said}"
-        return _fault_response(
-            request,
-            Fault(text, not was_refused(status, response.headers), passing=False, status=status),
-        )
+    elif said := _excerpt(content):
+        text += f": {said}"
+    return _fault_response(
+        request,
+        Fault(text, not was_refused(status, response.headers), passing=False, status=status),
+    )
 
 
 def tls_context() -> SSLContext:

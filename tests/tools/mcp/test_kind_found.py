@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
-from mcp.server import MCPServer
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -293,121 +291,13 @@ async def test_a_cursor_that_leads_nowhere_ends_the_list(
         await tools.kind.close()
 
 
-class Older:
-    """A server that speaks only HTTP+SSE; what is posted to it may be refused."""
-
-    def __init__(self) -> None:
-        self.refusals: list[Response] = []
-        self.executed: list[str] = []
-        self.streams = 0
-        server = MCPServer("older")
-
-        @server.tool()
-        async def greet(who: str) -> str:
-            """Greets."""
-            self.executed.append(who)
-            if who == "nobody":
-                await asyncio.Event().wait()
-            return f"Hello, {who}!"
-
-        self._app = server.sse_app()
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and scope["path"].startswith("/messages/") and self.refusals:
-            return await self.refusals.pop(0)(scope, receive, send)
-        if scope["type"] != "http" or scope["method"] != "GET":
-            return await self._app(scope, receive, send)
-        self.streams += 1
-        self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
-        await self._app(scope, partial(_until, self._ended, receive), send)
-
-    def end_stream(self) -> None:
-        """As a restart would; from another thread. The SDK's server, if it is cancelled, leaves its
-        streams open.
-        """
-        self._loop.call_soon_threadsafe(self._ended.set)
-
-
-async def _until(ended: asyncio.Event, receive: Any) -> Any:
-    """Return the next message from the caller, who seems to have left once it has ended."""
-    received, end = asyncio.ensure_future(receive()), asyncio.create_task(ended.wait())
-    try:
-        await asyncio.wait([received, end], return_when=asyncio.FIRST_COMPLETED)
-        return received.result() if received.done() else {"type": "http.disconnect"}
-    finally:
-        received.cancel()
-        end.cancel()
-
-
-async def test_a_server_of_the_older_transport_is_used() -> None:
-    """It has no streamable HTTP: its answers come in one stream of events."""
-    with serving(older := Older()) as url:
-        tools = await Tools(on_http(f"{url}/sse")).ask()
-        assert tools.names == ["greet"]
-        names = ["Ada", "Bo", "Cy"]
-        results = await asyncio.gather(*(tools.call("greet", who=name) for name in names))
-        assert [result.text for result in results] == [f"Hello, {name}!" for name in names]
-        assert older.streams == 1
-        await tools.kind.close()
-
-
-@pytest.mark.parametrize(
-    ("refusal", "streams"),
-    [
-        (Response("Could not find session", 404), 2),
-        (Response("Invalid session ID", 400), 2),
-        (Response("out of order", 500), 1),
-        (Response("no such thing", 422), 1),
-    ],
-    ids=["forgotten", "forgotten, 400", "half-done", "refused"],
-)
-async def test_a_refused_message_of_the_older_transport_is_an_answer(
-    refusal: Response, streams: int
-) -> None:
-    """Of its own call alone: others go on. A forgotten session is opened anew."""
-    with serving(older := Older()) as url:
-        tools = await Tools(on_http(f"{url}/sse")).ask()
-        older.refusals = [refusal]
-        result = await asyncio.wait_for(tools.call("greet", who="Ada"), 20)
-        if streams == 2:
-            assert result.text == "Hello, Ada!"
-        else:
-            assert f"it answered HTTP {refusal.status_code}" in result.text
-            assert result.outcome_unknown == (refusal.status_code == 500)
-        assert (await tools.call("greet", who="Bo")).text == "Hello, Bo!"
-        assert older.streams == streams
-        await tools.kind.close()
-
-
-async def test_a_server_of_the_older_transport_that_starts_anew() -> None:
-    """What was under way is not known; what comes later is called on a new stream."""
-    with serving(older := Older()) as url:
-        tools = await Tools(on_http(f"{url}/sse")).ask()
-        waiting = asyncio.create_task(tools.call("greet", who="nobody"))
-        await wait_for(_that(lambda: older.executed == ["nobody"]))
-        older.end_stream()
-        lost = await asyncio.wait_for(waiting, 20)
-        assert ("the connection broke" in lost.text, lost.outcome_unknown) == (True, True)
-        await asyncio.sleep(0.3)  # It says so before it closes the stream.
-        assert (await tools.call("greet", who="Bo")).text == "Hello, Bo!"
-        assert older.executed == ["nobody", "Bo"]
-        older.end_stream()
-        await asyncio.sleep(0.3)
-        assert (await tools.call("greet", who="Cy")).text == "Hello, Cy!"
-        assert older.streams == 3
-        await tools.kind.close()
-
-
-async def test_a_server_that_has_neither_transport_is_refused_with_both_reasons() -> None:
+async def test_a_server_with_the_older_transport_alone_is_refused_with_that_sentence() -> None:
     async def refuse(request: Request) -> Response:
         return Response("Method Not Allowed", 405)
 
     with serving(Starlette(routes=[Route("/mcp", refuse, methods=["GET", "POST"])])) as url:
         tools = Tools(on_http(f"{url}/mcp"))
-        why = (
-            "HTTP 405 Method Not Allowed: .*nor does it speak the older transport, HTTP.SSE: HTTP "
-            "405"
-        )
+        why = "HTTP 405 Method Not Allowed: .*only the older transport, HTTP.SSE, needs a bridge"
         with pytest.raises(ToolOfferError, match=why):
             await tools.ask()
         await tools.kind.close()
