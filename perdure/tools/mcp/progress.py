@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
@@ -62,10 +62,11 @@ class _Passing:
     async def pass_on(self, received: ReadStream[SessionMessage | Exception]) -> None:
         """Pass on all messages until the server stops sending; then end the session's stream."""
         try:
-            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                async with received:
-                    async for item in received:
-                        await self._take(item)
+            async with received:
+                async for item in received:
+                    await self._take(item)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return  # The session or the server has ended.
         finally:
             self._on_end()
             self._to_session.close()
