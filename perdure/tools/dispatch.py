@@ -76,6 +76,10 @@ def _refusal_in(ended: Ended) -> ServerRefusal | None:
     return None
 
 
+def _call_with(opened: Any, call: Callable[[], Any]) -> Any:
+    return call()
+
+
 class NoToolAnswer(Exception):
     """A tool's own function has not answered; the text has the reason."""
 
@@ -376,7 +380,8 @@ class ToolBox:
                 BlockedLoop(text, is_blocker=False, has_begun=False)
             ) from None
         with execution_context(context, tool=name, resources=opened or context.resources) as given:
-            bound = call.with_context(given)
+            # Code that outlives its time still uses what was opened for it.
+            bound = partial(_call_with, opened, call.with_context(given))
             return await self._loop.end_of(bound, title, is_async=call.is_async, finish=finish)
 
     def _result_of_error(self, name: str, error: BaseException, context: ToolContext) -> ToolResult:

@@ -31,6 +31,9 @@ A function with a parameter gets the run's deps, as the parameter's annotated ty
 """
 IDLE_SECONDS = 60.0
 """A resource made from deps is closed after this idle time, or up to twice as much."""
+OPENING_SECONDS = 300.0
+"""The most time that the opening of a resource takes: then it fails, and the next call tries
+again."""
 MAX_IDLE = 100
 """The most resources made from deps that stay open; the one idle for longest is closed first. Those
 in use stay open, however many."""
@@ -53,11 +56,13 @@ class Resources:
         *,
         idle_seconds: float = IDLE_SECONDS,
         max_idle: int = MAX_IDLE,
+        opening_seconds: float = OPENING_SECONDS,
     ) -> None:
         self._factories = dict(factories or {})
         self._loop = loop
         self._idle_seconds = idle_seconds
         self._max_idle = max_idle
+        self._opening_seconds = opening_seconds
         self._kept: dict[Key, _Kept] = {}
         for kind, factory in self._factories.items():
             if not isinstance(kind, type) or not callable(factory):
@@ -102,7 +107,8 @@ class Resources:
         if not types:
             return {}
         opening = partial(self._open, types, deps)
-        ended = await self._loop.end_of(opening, "opening of resources", is_async=True)
+        title = " and ".join(["opening of resources", *map(_title_of, types)])
+        ended = await self._loop.end_of(opening, title, is_async=True)
         opened: dict[type, Any] = ended.result()
         return opened
 
@@ -144,7 +150,8 @@ class Resources:
         kept = self._kept.get(key)
         if kept is None or not kept.is_usable:
             self._kept = {other: each for other, each in self._kept.items() if not each.has_ended}
-            kept = self._kept[key] = _Kept(key[0], factory, idle_seconds)
+            kept = _Kept(key[0], factory, idle_seconds, self._opening_seconds)
+            self._kept[key] = kept
         if idle_seconds is not None:
             self._kept[key] = self._kept.pop(key)  # The last one is the one that was needed last.
             of_deps = [each for each in self._kept.values() if each.is_of_deps]
@@ -159,6 +166,11 @@ def _parameter_for_deps(factory: Factory) -> FunctionParameter | None:
     signature = signature_of(factory.__init__ if isinstance(factory, type) else factory)  # type: ignore[misc]
     needed = [each for each in signature.parameters.values() if each.default is MISSING]
     return needed[0] if len(needed) == 1 else None
+
+
+def _title_of(kind: type) -> str:
+    """Return the name of the task of a resource; see `UserLoop.end_of`."""
+    return f"resource {kind.__name__}"
 
 
 def _made_of(factory: Factory, parameter: FunctionParameter, deps: Any) -> Any:
@@ -176,11 +188,14 @@ class _Kept:
     task.
     """
 
-    def __init__(self, kind: type, factory: Factory, idle_seconds: float | None) -> None:
+    def __init__(
+        self, kind: type, factory: Factory, idle_seconds: float | None, opening_seconds: float
+    ) -> None:
         """`idle_seconds` is None for a resource that is kept as long as the worker."""
         self._kind = kind
         self._factory = factory
         self._idle_seconds = idle_seconds
+        self._opening_seconds = opening_seconds
         self.users: WeakSet[_Opened] = WeakSet()
         self.was_used = False
         """Whether a call has needed it since the last look."""
@@ -192,7 +207,7 @@ class _Kept:
         # In a context of its own: the resource serves all calls, so it must not inherit the
         # activity and the span of the first one.
         self._task = self._loop.create_task(
-            self._keep(), name=f"resource {kind.__name__}", context=contextvars.Context()
+            self._keep(), name=_title_of(kind), context=contextvars.Context()
         )
 
     @property
@@ -212,22 +227,26 @@ class _Kept:
         return self._idle_seconds is not None and not self.is_over
 
     def let_go(self) -> None:
-        """Have the resource closed, which no call uses."""
+        """Have the resource closed, which no call uses, or abandon its opening."""
         self.is_over = True
         self._closing.set()
+        if not self.value.done():
+            self._task.cancel()
 
     async def close(self) -> None:
         """Close the resource, or abandon its opening."""
         if self._loop is not asyncio.get_running_loop():
             return
-        self._closing.set()
-        if not self.value.done():
-            self._task.cancel()
+        self.let_go()
         await asyncio.wait([self._task])
 
     async def _keep(self) -> None:
+        seconds = self._opening_seconds
+        deadline = asyncio.timeout(seconds)
         try:
-            async with _enter(self._factory) as value:
+            async with contextlib.AsyncExitStack() as stack:
+                async with deadline:
+                    value = await stack.enter_async_context(_enter(self._factory))
                 self.value.set_result(value)
                 await self._until_unneeded()
         except asyncio.CancelledError:
@@ -239,6 +258,8 @@ class _Kept:
                     "The resource %s failed to close: %s", self._kind.__name__, describe(error)
                 )
             else:
+                if deadline.expired():
+                    error = TimeoutError(f"it was not open within {seconds:g} s")
                 self.value.set_exception(
                     error if isinstance(error, Exception) else RuntimeError(describe(error))
                 )

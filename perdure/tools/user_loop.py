@@ -50,8 +50,8 @@ class UserLoop:
     one.
 
     All user code shares one loop, so that tools can share clients, locks and queues. If a call
-    blocks perdure's own loop beyond its time, the loop is left to that call, and later calls run on
-    a new one.
+    blocks perdure's own loop beyond its time, the loop is left to that call; calls that have not
+    begun, and later ones, run on a new loop.
     """
 
     def __init__(
@@ -61,6 +61,7 @@ class UserLoop:
         self._name = name
         self._own: LoopThread | None = None
         self._left: list[LoopThread] = []
+        self._awaited: set[_Execution] = set()
         self._holders = 0
         self._lock = Lock()
 
@@ -81,7 +82,7 @@ class UserLoop:
         self, call: Call, title: str, *, is_async: bool, finish: Finish = None
     ) -> Ended:
         """Return how the call ends, and then `finish` with its value; `title` names it in thread
-        lists and logs.
+        lists and logs; the names of tasks that the call waits for follow, each after " and ".
 
         Raises the errors of `get`, and CancelledError when the caller is cancelled.
         """
@@ -93,13 +94,16 @@ class UserLoop:
         return await self._end_of_async(partial(_finish_async, call, finish), title)
 
     async def _end_of_async(self, call: Call, title: str) -> Ended:
-        loop = self.get()
-        try:
-            return await end_on(loop, call, title)
-        except asyncio.CancelledError as cancelled:
-            if unheard := blocked_loop_in(cancelled):
-                self._leave_blocked_loop(loop, is_blocker=unheard.is_blocker)
-            raise
+        ended = _NOT_BEGUN
+        while ended is _NOT_BEGUN:
+            loop = self.get()
+            try:
+                ended = await end_on(loop, call, title, self._awaited)
+            except asyncio.CancelledError as cancelled:
+                if unheard := blocked_loop_in(cancelled):
+                    self._leave_blocked_loop(loop, is_blocker=unheard.is_blocker)
+                raise
+        return ended
 
     def _leave_blocked_loop(self, loop: asyncio.AbstractEventLoop, *, is_blocker: bool) -> None:
         blocker = watchdog.what_blocks(loop)
@@ -110,6 +114,8 @@ class UserLoop:
                 return
             self._left.append(self._own)
             self._own = None
+        for execution in [*self._awaited]:
+            execution.leave(loop)
         _log.warning(
             "%s is left to %s, which blocks it%s: another one takes its place. Clients, locks and "
             "queues that were "
@@ -181,7 +187,15 @@ def _value_of(ended: Ended) -> Any:
     return ended.value
 
 
-async def end_on(loop: asyncio.AbstractEventLoop, call: Callable[[], Any], title: str) -> Ended:
+_NOT_BEGUN = Ended(raised=RuntimeError("the call has not begun, and never will"))
+
+
+async def end_on(
+    loop: asyncio.AbstractEventLoop,
+    call: Callable[[], Any],
+    title: str,
+    awaited: set[_Execution] | None = None,
+) -> Ended:
     """Return how the coroutine of `call` ends, as a task of that name on `loop`, with the caller's
     context variables.
 
@@ -190,6 +204,8 @@ async def end_on(loop: asyncio.AbstractEventLoop, call: Callable[[], Any], title
     returns, from the error, whether a blocked loop kept the cancellation from the task.
     """
     execution = _Execution(call, title, loop)
+    awaited = set() if awaited is None else awaited
+    awaited.add(execution)
     _mailbox_of(loop).put(execution.start)
     try:
         return await execution.done
@@ -199,9 +215,11 @@ async def end_on(loop: asyncio.AbstractEventLoop, call: Callable[[], Any], title
         ended = await execution.end_within(CLEANUP_SECONDS)
         if not execution.is_heard and (blocker := watchdog.what_blocks(loop)):
             cancelled.args = (execution.unheard(blocker),)
-        if ended is None or isinstance(ended.raised, asyncio.CancelledError):
+        if ended is None or ended is _NOT_BEGUN or isinstance(ended.raised, asyncio.CancelledError):
             raise
         return ended
+    finally:
+        awaited.discard(execution)
 
 
 def blocked_loop_in(cancelled: BaseException | None) -> BlockedLoop | None:
@@ -264,7 +282,8 @@ class _Execution:
         caller = asyncio.get_running_loop()
         self._caller = _mailbox_of(caller)
         self._task: asyncio.Task[None] | None = None
-        self._has_begun = False
+        self._begun = Lock()
+        """Locked for good by what comes first: the call's beginning, or `leave`."""
         self.is_heard = False
         """Whether the cancellation has reached the loop."""
         self._ended = Ended(raised=asyncio.CancelledError())
@@ -280,6 +299,12 @@ class _Execution:
         assert self._task is not None  # the loop makes calls in order
         self._task.cancel()
 
+    def leave(self, loop: asyncio.AbstractEventLoop) -> None:
+        """End the call as `_NOT_BEGUN` if it waits for that loop. Callable from any thread."""
+        if self._loop is loop and self._begun.acquire(blocking=False):
+            self._ended = _NOT_BEGUN
+            self._tell()
+
     async def end_within(self, seconds: float) -> Ended | None:
         """Return how it ends, even if `done` was cancelled; None if it takes longer."""
         if self.done.cancelled():
@@ -289,17 +314,20 @@ class _Execution:
 
     def unheard(self, blocker: Blocker) -> BlockedLoop:
         """Describe the call, which the cancellation did not reach."""
-        if self._task is not None and asyncio.current_task(self._loop) is self._task:
+        task = asyncio.current_task(self._loop)
+        waits_for = self._title.split(" and ")[1:]
+        if task is not None and (task is self._task or task.get_name() in waits_for):
             return BlockedLoop(f"it blocks the event loop{blocker.at}", is_blocker=True)
         # Not the run: it may be another user's.
         what = f"the event loop is blocked by {blocker.task.partition(' of run ')[0]}{blocker.at}"
-        begun = self._has_begun
+        begun = self._begun.locked() and self._ended is not _NOT_BEGUN
         return BlockedLoop(
             what if begun else f"it never started: {what}", is_blocker=False, has_begun=begun
         )
 
     async def _run(self) -> None:
-        self._has_begun = True
+        if not self._begun.acquire(blocking=False):
+            return
         # Nothing leaves the task: SystemExit and KeyboardInterrupt would end the loop, and a task
         # that cancels itself would count as cancelled by its caller.
         try:
@@ -310,9 +338,9 @@ class _Execution:
         # report its end.
         assert self._task is not None
         self._task.remove_done_callback(self._tell)
-        self._tell(self._task)
+        self._tell()
 
-    def _tell(self, task: asyncio.Task[None]) -> None:
+    def _tell(self, task: asyncio.Task[None] | None = None) -> None:
         with contextlib.suppress(
             RuntimeError
         ):  # The caller's loop was closed meanwhile: nothing waits any more.

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -18,7 +19,11 @@ from perdure.errors import ConfigurationError
 from perdure.tools import clear_tools
 from perdure.tools.dispatch import ToolBox
 from perdure.tools.kind import Asking
+from perdure.tools.resources import Resources
+from perdure.tools.results import ResourceError
 from perdure.tools.user_loop import UserLoop
+
+from ..support.waiting import wait_for
 
 events: list[str] = []
 CALL: contextvars.ContextVar[str] = contextvars.ContextVar("call")
@@ -244,3 +249,71 @@ async def test_a_resource_is_opened_in_no_calls_context() -> None:
     result = await box.execute(agent("find"), "find", {"name": "x"}, {})
     assert (result.text, seen) == ("row of x", ["none"])
     await box.close()
+
+
+async def test_an_opening_that_hangs_is_abandoned_and_tried_again() -> None:
+    loop, attempts = UserLoop(), list[int]()
+
+    async def hang_once() -> Database:
+        attempts.append(1)
+        await asyncio.sleep(60 if len(attempts) == 1 else 0)
+        return made()
+
+    async with loop.hold():
+        resources = Resources({Database: hang_once}, loop, opening_seconds=0.1)
+        first = (await resources.values([Database]))[Database]
+        assert isinstance(first, ResourceError)
+        assert str(first).endswith("can't be opened: TimeoutError: it was not open within 0.1 s")
+        assert isinstance((await resources.values([Database]))[Database], Database)
+
+
+async def test_a_function_that_outlives_its_time_keeps_what_was_opened_for_it() -> None:
+    loop, ended, found = UserLoop(), threading.Event(), list[str]()
+
+    def of_deps(deps: Any) -> Iterator[Database]:
+        yield from yielded()
+
+    def find_late(name: str, database: Database) -> None:
+        ended.wait(20)
+        found.extend(events)
+
+    async def is_closed() -> bool:
+        return "closed" in events
+
+    async with loop.hold():
+        box = ToolBox([find_late], loop=loop)
+        box._resources = Resources({Database: of_deps}, loop, idle_seconds=0.02)
+        context = ToolContext(deps={"tenant": "north"})
+        late = await box.execute(
+            agent("find_late"), "find_late", {"name": "a"}, {}, context, timeout=0.1
+        )
+        assert late.status == "timeout"
+        with pytest.raises(AssertionError):
+            await wait_for(is_closed, timeout=0.2)
+        ended.set()
+        await wait_for(is_closed)
+    assert found == ["opened"]
+
+
+async def test_an_opening_that_blocks_the_loop_delays_others_until_its_call_ends() -> None:
+    loop, unblock = UserLoop(), threading.Event()
+
+    async def neighbour() -> str:
+        return "answered"
+
+    def block() -> Database:
+        unblock.wait(20)
+        return made()
+
+    async with loop.hold():
+        box = ToolBox([find, neighbour], resources={Database: block}, loop=loop)
+        blocker = asyncio.create_task(
+            box.execute(agent("find"), "find", {"name": "a"}, {}, timeout=1.5)
+        )
+        async with asyncio.timeout(20):
+            while not box._resources.open_ones:
+                await asyncio.sleep(0)
+        answer = await box.execute(agent("neighbour"), "neighbour", {}, {}, timeout=10)
+        unblock.set()
+        assert (await blocker).status == "timeout"
+    assert answer.text == "answered"
