@@ -14,6 +14,7 @@ from perdure.testing import run_in_process, says
 from perdure.worker import create_worker
 
 ANY: Any = None
+ASKED = {"question": "?"}
 
 
 def function() -> None: ...
@@ -32,6 +33,7 @@ async def test_guardrails_are_not_a_function(client: Client) -> None:
         lambda: run_in_process(
             perdure.agent("openai/m", instructions="Hi.", name="a"),
             model=[says("")],
+            inputs=ASKED,
             guardrails=function,  # type: ignore[arg-type]
         ),
     ):
@@ -41,7 +43,12 @@ async def test_guardrails_are_not_a_function(client: Client) -> None:
 
 def test_options_may_be_a_mapping() -> None:
     agent = perdure.agent("openai/m", instructions="Hi.", name="a")
-    assert perdure.run_input(agent, options={"max_iterations": 3})["options"]["max_iterations"] == 3
-    assert run_in_process(agent, model=[says("Hello.")], options={}).output == "Hello."
+    assert (
+        perdure.run_input(agent, ASKED, options={"max_iterations": 3})["options"]["max_iterations"]
+        == 3
+    )
+    assert (
+        run_in_process(agent, inputs=ASKED, model=[says("Hello.")], options={}).output == "Hello."
+    )
     with pytest.raises(ValidationError, match="max_iteration"):
-        perdure.run_input(agent, options={"max_iteration": 2})
+        perdure.run_input(agent, ASKED, options={"max_iteration": 2})
