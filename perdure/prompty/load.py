@@ -17,7 +17,7 @@ from ..options import MAX_SECONDS, MIN_SECONDS
 from ..text import did_you_mean
 from ..tool_locks import SUFFIX, LockDocument, read_lock, with_lock
 from .asset_file import WrittenAsset, read_asset
-from .migration import Migration, Note, refuse_promptflow
+from .migration import Migration, Note
 from .portable import is_resolved_late
 from .references import References, is_unset, not_set
 from .shorthands import Fail, Shorthands, is_ignored, strings
@@ -263,8 +263,8 @@ def canonical(
     Errors in Octopus' names, and keys that only promptflow understands, go where the references'
     errors go.
     """
-    refuse_promptflow(written.data, references.fail, has_other_model=any(choice))
-    shorthands, migration = Shorthands(references.fail), Migration()
+    shorthands = Shorthands(references.fail)
+    migration = Migration(references.fail, has_other_model=any(choice))
     data = migration.apply(references.resolve(written.data))
     asset = with_octopus_names(shorthands.expand(data), references.fail)
     if any(choice):

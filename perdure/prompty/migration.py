@@ -2,78 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..arguments import Place, dotted_path
 from ..errors import LoadError
 from ..json_types import JsonObject, JsonView
-from .shorthands import kind_named, kind_of
-
-
-def tool_of(tool: Any) -> Any:
-    """Return the declaration of a function, from OpenAI's form of it; anything else unchanged."""
-    function = tool.get("function") if isinstance(tool, Mapping) else None
-    if not isinstance(function, Mapping):
-        return tool
-    declared = {key: function[key] for key in ("name", "description", "strict") if key in function}
-    return {"kind": "function", **declared, "parameters": _members(function.get("parameters"))}
-
-
-def described_properties(response_format: Any) -> list[JsonObject]:
-    """Return the properties of the object that a `response_format` describes; [] if there is
-    none.
-    """
-    described = response_format.get("json_schema") if isinstance(response_format, Mapping) else None
-    schema = described.get("schema") if isinstance(described, Mapping) else None
-    return _members(schema)
-
-
-def _members(schema: Any) -> list[JsonObject]:
-    members = schema.get("properties") if isinstance(schema, Mapping) else None
-    if not isinstance(members, Mapping):
-        return []
-    required = schema.get("required")
-    names = required if isinstance(required, list) else []
-    return [
-        {"name": name, **_property(member), "required": name in names}
-        for name, member in members.items()
-    ]
-
-
-def _property(schema: Any) -> JsonObject:
-    if not isinstance(schema, Mapping):
-        return {"kind": "string"}
-    kind = schema.get("type")
-    types = kind if isinstance(kind, list) else [kind]
-    named = next((each for each in types if isinstance(each, str) and each != "null"), "string")
-    described: JsonObject = {"kind": kind_named(named) or "string"}
-    if "null" in types:
-        described["nullable"] = True
-    for key, name in (
-        ("description", "description"),
-        ("enum", "enumValues"),
-        ("default", "default"),
-    ):
-        if key in schema:
-            described[name] = schema[key]
-    if isinstance(schema.get("items"), Mapping):
-        described["items"] = _property(schema["items"])
-    if members := _members(schema):
-        described["properties"] = members
-    return described
-
+from .shorthands import Fail, kind_named, kind_of
 
 _PROVIDERS = {"azure_openai": "azure", "serverless": "openai"}
-_CONNECTION = {
-    "azure_endpoint": "endpoint",
-    "endpoint": "endpoint",
-    "base_url": "endpoint",
-    "api_base": "endpoint",
-    "api_key": "apiKey",
-    "api_version": "apiVersion",
+_MODELS = ("azure_deployment", "deployment", "deployment_name", "model", "name")
+_CONFIGURATION: Mapping[str, Place] = {
+    **dict.fromkeys(_MODELS, ("id",)),
+    **dict.fromkeys(
+        ("azure_endpoint", "endpoint", "base_url", "api_base"), ("connection", "endpoint")
+    ),
+    "api_key": ("connection", "apiKey"),
+    "api_version": ("connection", "apiVersion"),
 }
-_NAMES_OF_MODELS = ("azure_deployment", "deployment", "deployment_name", "model", "name")
+"""A key of `model.configuration` → its place in the model; other keys belong to the connection."""
 _OPTIONS = {
     "max_tokens": "maxOutputTokens",
     "top_p": "topP",
@@ -83,54 +30,32 @@ _OPTIONS = {
     "temperature": "temperature",
     "seed": "seed",
 }
-_AS_WRITTEN = (
-    "name",
-    "description",
-    "default",
-    "required",
-    "title",
-    "example",
-    "items",
-    "properties",
-)
 _PROPERTY = {
-    **{name: name for name in _AS_WRITTEN},
+    "name": "name",
+    "description": "description",
+    "default": "default",
+    "required": "required",
+    "title": "title",
+    "example": "example",
+    "items": "items",
+    "properties": "properties",
     **dict.fromkeys(("enum", "enumvalues"), "enumValues"),
     **dict.fromkeys(("isrequired", "optional", "isoptional"), "required"),
     "type": "kind",
     "sample": "default",
     "ischatinput": "",
+    "ischathistory": "",
 }
 """The meaning of a property's key, without capitals and `_`; "" for none."""
-_TO_METADATA = ("authors", "tags", "version")
-
-
-def refuse_promptflow(
-    data: JsonView, fail: Callable[[LoadError, Place], object], *, has_other_model: bool
-) -> None:
-    """Report to `fail` the keys that have a meaning only in promptflow's dialect of the first
-    format.
-    """
-    model = data.get("model")
-    configuration = model.get("configuration") if isinstance(model, Mapping) else None
-    name = configuration.get("connection") if isinstance(configuration, Mapping) else None
-    if isinstance(name, str) and not has_other_model:
-        text = (
-            f"{name!r:.60} is a connection of promptflow, whose store of connections perdure can't "
-            "read: write "
-            "azure_endpoint and api_key (`${env:NAME}`), or `model.connection: {kind: reference, "
-            "name: …}`, or name "
-            "another model with the run (`--model`)"
-        )
-        fail(LoadError(text), ("model", "configuration", "connection"))
-    inputs = data.get("inputs")
-    for name, spec in inputs.items() if isinstance(inputs, Mapping) else ():
-        if isinstance(spec, Mapping) and "is_chat_history" in spec:
-            text = (
-                "a key of promptflow, for its chat window: write `kind: thread`, and give its "
-                "value with each run"
-            )
-            fail(LoadError(text), ("inputs", name, "is_chat_history"))
+_PROMPTFLOW_CONNECTION = (
+    "{!r:.60} is a connection of promptflow, whose store of connections perdure can't read: write "
+    "azure_endpoint and api_key (`${{env:NAME}}`), or `model.connection: {{kind: reference, name: "
+    "…}}`, or name another model with the run (`--model`)"
+)
+_PROMPTFLOW_HISTORY = (
+    "a key of promptflow, for its chat window: write `kind: thread`, and give its value with each "
+    "run"
+)
 
 
 class Note(NamedTuple):
@@ -149,28 +74,35 @@ class Migration:
     first format does not have stays where it is.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, fail: Fail, *, has_other_model: bool) -> None:
+        """`fail` handles the keys that only promptflow's dialect of the format has."""
         self.notes: list[Note] = []
+        self._fail = fail
+        self._has_other_model = has_other_model
         self._moved: dict[Place, Place] = {}
+        self._asset: JsonObject = {}
 
-    def apply(self, data: JsonView) -> JsonObject:
-        """Return the asset in the present format."""
-        asset = dict(data)
-        if isinstance(asset.get("model"), Mapping):
-            asset["model"] = self._model(asset["model"], asset)
+    def apply(self, asset: JsonObject) -> JsonObject:
+        """Return the asset in the present format, with changes in place."""
+        self._asset = asset
+        if isinstance(asset.get("model"), dict):
+            self._model(asset["model"])
         for key, old in (("inputs", "inputSchema"), ("outputs", "outputSchema")):
             schema = asset.get(old)
-            if asset.get(key) is None and isinstance(schema, Mapping) and "properties" in schema:
-                asset[key] = asset.pop(old)["properties"]
-                self._move((old, "properties"), (key,))
-            asset[key] = self._properties(asset.get(key), key)
-        if isinstance(asset.get("sample"), Mapping) and isinstance(
-            asset.get("inputs"), Mapping | list | None
-        ):
-            asset["inputs"] = self._sample(asset.pop("sample"), asset.get("inputs"))
-        self._metadata(asset)
-        asset["template"] = self._template(asset.get("template"))
-        return {key: value for key, value in asset.items() if value is not None or key in data}
+            if asset.get(key) is None and isinstance(schema, dict) and "properties" in schema:
+                self._move((old, "properties"), (key,), schema["properties"])
+                del asset[old]
+            if asset.get(key) is not None:
+                asset[key] = self._properties(asset[key], key)
+        if isinstance(asset.get("sample"), dict):
+            self._sample(asset.pop("sample"))
+        if self.notes or isinstance(asset.get("template"), str):
+            # Alone, unknown keys at the top are metadata (§2.2).
+            for key in ("authors", "tags", "version"):
+                if key in asset:
+                    self._move((key,), ("metadata", key), asset.pop(key))
+        self._template(asset.get("template"))
+        return asset
 
     def written_path(self, place: Place) -> Place:
         """Return the author's place for a place in the migrated asset."""
@@ -179,7 +111,18 @@ class Migration:
                 return (*self._moved[place[:end]], *place[end:])
         return place
 
-    def _move(self, old: Place, new: Place, more: str = "") -> None:
+    def _move(self, old: Place, new: Place, value: Any, more: str = "") -> None:
+        """Note that the value is now at the new place, and write it there unless there is one."""
+        holder: Any = self._asset
+        for step in new[:-1]:
+            if not isinstance(holder.get(step), dict):
+                holder[step] = {}
+            holder = holder[step]
+        if holder.get(new[-1]) is None:
+            holder[new[-1]] = value
+        self._rename(old, new, more)
+
+    def _rename(self, old: Place, new: Place, more: str = "") -> None:
         self._moved[new] = old
         self._note(old, f"is now `{dotted_path(new)}`{more}")
 
@@ -188,89 +131,61 @@ class Migration:
             Note(old, f"`{dotted_path(old)}` {text} (the first format of .prompty files)")
         )
 
-    def _model(self, model: JsonView, asset: JsonObject) -> JsonObject:
-        present = dict(model)
-        if "api" in present:
-            present.setdefault("apiType", present.pop("api"))
-            self._move(("model", "api"), ("model", "apiType"))
-        if isinstance(present.get("configuration"), Mapping):
-            self._configuration(present.pop("configuration"), present)
-        if isinstance(present.get("parameters"), Mapping):
-            self._parameters(present.pop("parameters"), present, asset)
-        if "response" in present and isinstance(asset.get("metadata"), Mapping | None):
-            self._response(present.pop("response"), asset)
-        return present
+    def _model(self, model: JsonObject) -> None:
+        if "api" in model:
+            self._move(("model", "api"), ("model", "apiType"), model.pop("api"))
+        if isinstance(model.get("configuration"), dict):
+            self._configuration(model, model.pop("configuration"))
+        if isinstance(model.get("parameters"), dict):
+            for key, value in model.pop("parameters").items():
+                self._parameter(key, value)
+        if "response" in model:
+            self._response(model.pop("response"))
 
-    def _configuration(self, configuration: JsonView, model: JsonObject) -> None:
-        old: Place = ("model", "configuration")
-        connection: JsonObject = {"kind": "key"}
+    def _configuration(self, model: JsonObject, configuration: JsonObject) -> None:
         for key, value in configuration.items():
+            old = ("model", "configuration", key)
             if key == "type" and isinstance(value, str):
                 provider = _PROVIDERS.get(value.lower().replace("-", "_"), value)
-                model.setdefault("provider", provider)
-                self._move(
-                    (*old, key), ("model", "provider"), f": {provider}" if provider != value else ""
-                )
+                more = f": {provider}" if provider != value else ""
+                self._move(old, ("model", "provider"), provider, more)
             elif key == "connection" and isinstance(value, str):
-                self._note((*old, key), "belongs to promptflow's store, and has no effect")
-            elif key in _NAMES_OF_MODELS:
-                model.setdefault("id", value)
-                self._move((*old, key), ("model", "id"))
+                if not self._has_other_model:
+                    self._fail(LoadError(_PROMPTFLOW_CONNECTION.format(value)), old)
+                self._note(old, "belongs to promptflow's store, and has no effect")
             else:
-                name = _CONNECTION.get(key, key)
-                connection.setdefault(name, value)
-                self._move((*old, key), ("model", "connection", name))
-        if "type" not in configuration and any(
-            str(key).startswith("azure_") for key in configuration
-        ):
+                new = _CONFIGURATION.get(key, ("connection", key))
+                self._move(old, ("model", *new), value)
+        if any(str(key).startswith("azure_") for key in configuration):
             model.setdefault("provider", "azure")
-        written = model.get("connection")
-        model["connection"] = {**connection, **(written if isinstance(written, Mapping) else {})}
+        model["connection"] = {"kind": "key", **(model.get("connection") or {})}
 
-    def _parameters(self, parameters: JsonView, model: JsonObject, asset: JsonObject) -> None:
-        old: Place = ("model", "parameters")
-        options: JsonObject = {}
-        others: JsonObject = {}
-        for key, value in parameters.items():
-            if key in _OPTIONS:
-                options[_OPTIONS[key]] = (
-                    [value] if key == "stop" and isinstance(value, str) else value
-                )
-                self._move((*old, key), ("model", "options", _OPTIONS[key]))
-            elif not self._moves_up(key, value, asset):
-                others[key] = value
-                self._move((*old, key), ("model", "options", "additionalProperties", key))
-        written = model.get("options")
-        more = {"additionalProperties": others} if others else {}
-        model["options"] = {**options, **more, **(written if isinstance(written, Mapping) else {})}
-
-    def _moves_up(self, key: str, value: Any, asset: JsonObject) -> bool:
-        """Return whether a parameter belongs to the whole agent: its tools, or the schema of its
+    def _parameter(self, key: str, value: Any) -> None:
+        """Move a parameter to the options, or to the whole agent: tools, and the schema of its
         answers.
         """
-        if key == "tools" and "tools" not in asset and isinstance(value, list):
-            asset["tools"] = [tool_of(tool) for tool in value]
-            self._move(("model", "parameters", key), ("tools",))
-            return True
-        if (
-            key == "response_format"
-            and "outputs" not in asset
-            and (outputs := described_properties(value))
-        ):
-            asset["outputs"] = outputs
-            self._move(("model", "parameters", key), ("outputs",))
-            return True
-        return False
+        new: Place = ("model", "options", "additionalProperties", key)
+        if key in _OPTIONS:
+            new = ("model", "options", _OPTIONS[key])
+            value = [value] if key == "stop" and isinstance(value, str) else value
+        elif key == "tools" and "tools" not in self._asset and isinstance(value, list):
+            new, value = ("tools",), [_tool(each) for each in value]
+        elif key == "response_format" and "outputs" not in self._asset:
+            outputs = _members(_in(value, "json_schema", "schema"))
+            new, value = (("outputs",), outputs) if outputs else (new, value)
+        self._move(("model", "parameters", key), new, value)
 
-    def _response(self, response: Any, asset: JsonObject) -> None:
-        asset["metadata"] = {"response": response, **(asset.get("metadata") or {})}
+    def _response(self, response: Any) -> None:
         text = "has no counterpart and is kept as metadata: the first choice is the answer"
         if response != "first":
             text += "; the whole response is given by the run option `raw`, which a file can't set"
+        metadata = self._asset.get("metadata")
+        if isinstance(metadata, dict | None):
+            self._asset["metadata"] = {"response": response, **(metadata or {})}
         self._note(("model", "response"), text)
 
     def _properties(self, value: Any, key: str) -> Any:
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             return {name: self._property(spec, (key, name)) for name, spec in value.items()}
         if isinstance(value, list):
             return [self._property(spec, (key, index)) for index, spec in enumerate(value)]
@@ -282,70 +197,61 @@ class Migration:
         present: JsonObject = {}
         for key, value in spec.items():
             name = _PROPERTY[_spelling(key)]
-            if not name:
+            if name not in (key, ""):
+                self._rename((*place, key), (*place, name))
+            if _spelling(key) == "ischathistory":
+                self._fail(LoadError(_PROMPTFLOW_HISTORY), (*place, key))
+            elif not name:
                 self._note((*place, key), "has no effect: give the value with each run")
-                continue
-            if name != key:
-                self._move((*place, key), (*place, name))
-            if name != "required":
+            elif name != "required":
                 present.setdefault(name, _value(name, value, spec))
-            elif isinstance(
-                value, bool
-            ):  # A list belongs to a schema: it names the object's members.
-                present[name] = not value if "optional" in _spelling(key) else value
+            elif isinstance(value, bool):  # A list names the required members of an object.
+                present[name] = value != ("optional" in _spelling(key))
         return present
 
-    def _sample(self, sample: JsonView, inputs: Any) -> Any:
-        """Return the inputs with the sample's values as their defaults; undeclared ones are
-        added.
-        """
-        declared = dict(enumerate(inputs) if isinstance(inputs, list) else inputs or {})
-        keys = {
-            spec.get("name") if isinstance(inputs, list) else key: key
-            for key, spec in _maps(declared)
+    def _sample(self, sample: JsonView) -> None:
+        """Make the sample's values the defaults of the inputs; declare those that are not."""
+        if self._asset.get("inputs") is None:
+            self._asset["inputs"] = {}
+        inputs = self._asset["inputs"]
+        if not isinstance(inputs, dict | list):
+            return
+        pairs = list(enumerate(inputs) if isinstance(inputs, list) else inputs.items())
+        known = {
+            spec.get("name") if isinstance(inputs, list) else key: (key, spec)
+            for key, spec in pairs
+            if isinstance(spec, dict)
         }
         for name, value in sample.items():
-            key = keys.get(name, len(declared) if isinstance(inputs, list) else name)
-            if name in keys and "kind" in declared[key]:
-                declared[key] = {"default": value, **declared[key]}
-                self._move(("sample", name), ("inputs", key, "default"))
-            elif declared.get(key) is None:
-                named = {"name": name} if isinstance(inputs, list) else {}
-                declared[key] = {**named, "kind": kind_of(value), "default": value}
-                self._move(("sample", name), ("inputs", key), ", with the value as its default")
-        return list(declared.values()) if isinstance(inputs, list) else declared
+            key, spec = known.get(name, (len(inputs) if isinstance(inputs, list) else name, None))
+            if spec is not None and "kind" in spec:
+                spec.setdefault("default", value)
+                self._rename(("sample", name), ("inputs", key, "default"))
+            elif spec is None and not (isinstance(inputs, dict) and inputs.get(name) is not None):
+                declared = {"kind": kind_of(value), "default": value}
+                if isinstance(inputs, list):
+                    inputs.append({"name": name, **declared})
+                else:
+                    inputs[name] = declared
+                more = ", with the value as its default"
+                self._rename(("sample", name), ("inputs", key), more)
 
-    def _metadata(self, asset: JsonObject) -> None:
-        """Move the keys that the first format had at the top. They alone do not prove it: unknown
-        keys are metadata (§2.2).
-        """
-        for key in _TO_METADATA if self.notes or isinstance(asset.get("template"), str) else ():
-            if key in asset and isinstance(asset.get("metadata"), Mapping | None):
-                asset["metadata"] = {key: asset.pop(key), **(asset.get("metadata") or {})}
-                self._move((key,), ("metadata", key))
-
-    def _template(self, template: Any) -> Any:
-        """Return the template; a bare string is an error (§18-2), unless the rest of the asset is
-        of the first format.
+    def _template(self, template: Any) -> None:
+        """Move the template's format; a bare string is an error (§18-2), unless the rest of the
+        asset is of the first format.
         """
         if isinstance(template, str) and self.notes:
-            self._move(("template",), ("template", "format"))
-            return {"format": template}
-        if isinstance(template, Mapping) and "type" in template:
-            self._move(("template", "type"), ("template", "format"))
-            return dict(_rename(template, {"type": "format"}))
-        return template
-
-
-def _maps(values: Mapping[Any, Any]) -> list[tuple[Any, JsonView]]:
-    return [(key, value) for key, value in values.items() if isinstance(value, Mapping)]
+            self._asset["template"] = {"format": template}
+            self._rename(("template",), ("template", "format"))
+        elif isinstance(template, dict) and "type" in template:
+            self._move(("template", "type"), ("template", "format"), template.pop("type"))
 
 
 def _is_old_property(spec: Any) -> bool:
     """Return whether a map is a property of the first format, as opposed to the default of an
     object.
     """
-    if not isinstance(spec, Mapping) or "kind" in spec:
+    if not isinstance(spec, dict) or "kind" in spec:
         return False
     keys = {_spelling(key): value for key, value in spec.items()}
     return bool(
@@ -366,18 +272,55 @@ def _value(name: str, value: Any, spec: JsonView) -> Any:
     if name == "kind":
         return kind_named(value)
     if name == "items" and _is_schema(value):
-        return _property(value)
-    is_schema = (
-        name == "properties" and isinstance(value, Mapping) and all(map(_is_schema, value.values()))
-    )
-    return _members({"properties": value, "required": spec.get("required")}) if is_schema else value
+        return _described(value)
+    is_schema = name == "properties" and isinstance(value, dict)
+    if is_schema and all(map(_is_schema, value.values())):
+        return _members({"properties": value, "required": spec.get("required")})
+    return value
 
 
 def _is_schema(value: Any) -> bool:
-    return isinstance(value, Mapping) and "kind" not in value and "type" in value
+    return isinstance(value, dict) and "kind" not in value and "type" in value
 
 
-def _rename(value: JsonView, names: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
-    for key, child in value.items():
-        if names.get(key, key) == key or names[key] not in value:
-            yield names.get(key, key), child
+def _tool(tool: Any) -> Any:
+    """Return the declaration of a function, from OpenAI's form of it; anything else unchanged."""
+    function = _in(tool, "function")
+    if not isinstance(function, dict):
+        return tool
+    declared = {key: function[key] for key in ("name", "description", "strict") if key in function}
+    return {"kind": "function", **declared, "parameters": _members(function.get("parameters"))}
+
+
+def _in(value: Any, *keys: str) -> Any:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _members(schema: Any) -> list[JsonObject]:
+    """Return the properties of the object that a JSON Schema describes; [] for any other value."""
+    members, required = _in(schema, "properties"), _in(schema, "required")
+    names = required if isinstance(required, list) else []
+    return [
+        {"name": name, **_described(member), "required": name in names}
+        for name, member in (members.items() if isinstance(members, dict) else ())
+    ]
+
+
+def _described(schema: Any) -> JsonObject:
+    schema = schema if isinstance(schema, dict) else {}
+    kind = schema.get("type")
+    types = kind if isinstance(kind, list) else [kind]
+    named = next((each for each in types if isinstance(each, str) and each != "null"), "string")
+    described: JsonObject = {"kind": kind_named(named) or "string"}
+    if "null" in types:
+        described["nullable"] = True
+    for key in ("description", "enum", "default"):
+        if key in schema:
+            described[_PROPERTY[key]] = schema[key]
+    if isinstance(schema.get("items"), dict):
+        described["items"] = _described(schema["items"])
+    if members := _members(schema):
+        described["properties"] = members
+    return described
