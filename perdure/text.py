@@ -166,11 +166,6 @@ class TextPieces:
         self._half = text[-1] if "\ud800" <= text[-1:] <= "\udbff" else ""
         return valid_text(text[:-1] if self._half else text)
 
-    @property
-    def holds_half(self) -> bool:
-        """Return whether the text up to now ends with half of a character."""
-        return bool(self._half)
-
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a hint to append to a message, with the known word most similar to `word`; "" if there

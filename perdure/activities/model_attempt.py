@@ -93,26 +93,19 @@ class ModelAttempt(BackgroundRecord):
             self._go_on(so_far, told)
             return
         if self.unwanted:
-            so_far = so_far.with_lost(1, so_far.text)
+            so_far = so_far.with_lost(1, told.chars if told else 0)
         elif seen.was_lost:
             since = attempt - so_far.attempt if self._input.offer is None else 1
             so_far = so_far.with_lost(since, told.chars if told else 0)
         self._begin_anew(so_far, speaks=speaks)
 
     def _go_on(self, so_far: CallSoFar, told: StreamedText | None) -> None:
-        """Continue where the previous attempt stopped reading, or from the first event if its text
-        did not arrive.
-        """
-        told = told or StreamedText(
-            iteration=self._input.iteration, attempt=activity.info().attempt
-        )
-        text, thinking = told.text[: so_far.text], told.thinking[: so_far.thinking]
-        if len(text) < so_far.text or len(thinking) < so_far.thinking:
-            so_far = so_far.model_copy(update={"after": None, "text": 0, "thinking": 0})
-            text = thinking = ""
-        self._heart.go_on(told.model_copy(update={"text": text, "thinking": thinking}))
-        self._keep(so_far.model_copy(update={"attempt": activity.info().attempt}))
-        self.thoughts[:] = [thinking]
+        """Continue with the response and the text of the previous attempt."""
+        attempt = activity.info().attempt
+        told = told or StreamedText(iteration=self._input.iteration, attempt=attempt)
+        self._heart.go_on(told)
+        self._keep(so_far.model_copy(update={"attempt": attempt}))
+        self.thoughts[:] = [told.thinking]
 
     def _begin_anew(self, so_far: CallSoFar, *, speaks: bool) -> None:
         attempt = activity.info().attempt
@@ -138,10 +131,6 @@ class ModelAttempt(BackgroundRecord):
     def response(self) -> str:
         return self.so_far.response
 
-    @property
-    def after(self) -> int | None:
-        return self.so_far.after
-
     async def record(self, response: str) -> None:
         await self._at_home(self._record, response)
 
@@ -157,18 +146,6 @@ class ModelAttempt(BackgroundRecord):
                 error,
             )
 
-    def advance(self, after: int) -> None:
-        if asyncio.get_running_loop() is self._loop:
-            self._advance(after)
-        else:
-            self._loop.call_soon_threadsafe(self._advance, after)
-
-    def _advance(self, after: int) -> None:
-        said = self._heart.streamed
-        if said is not None and not self._heart.is_full:
-            so_far = self.so_far
-            so_far.after, so_far.text, so_far.thinking = after, len(said.text), len(said.thinking)
-
     async def forget(self) -> None:
         await self._at_home(self._forget)
 
@@ -180,9 +157,7 @@ class ModelAttempt(BackgroundRecord):
         await self._at_home(self._end)
 
     async def _end(self) -> None:
-        self._keep(
-            self.so_far.model_copy(update={"response": "", "after": None, "text": 0, "thinking": 0})
-        )
+        self._keep(self.so_far.model_copy(update={"response": ""}))
 
     async def wait_for_server(self, kind: str, why: str, until: float) -> None:
         """Record and stream that the call waits, with others, until the provider answers again."""

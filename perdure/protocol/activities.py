@@ -155,12 +155,6 @@ class CallSoFar(Exchanged):
     """The model that is called (`ModelInput.fallback`)."""
     response: str = ""
     """The provider's id of the background response; "" for none."""
-    after: int | None = None
-    """The number of the last event read from the response."""
-    text: int = 0
-    """The characters of text received up to then."""
-    thinking: int = 0
-    """The characters of thinking received up to then."""
 
     def with_lost(self, attempts: int, chars: int) -> CallSoFar:
         """Return a copy that counts further lost attempts and the characters that came in them."""

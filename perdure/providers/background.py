@@ -1,5 +1,4 @@
-"""Background responses of a provider: read to their end, also by a later attempt that continues an
-earlier one's.
+"""Background responses of a provider: a later attempt takes the response that an earlier one began.
 
 https://platform.openai.com/docs/guides/background
 """
@@ -27,14 +26,13 @@ _log = get_logger("perdure.runs")
 END_SECONDS = 5.0
 """The time limit for a request to end a response."""
 FAILURES = 8
-"""The number of failures in a row, without an event between them, that fail the call; a retry
-resumes the response."""
+"""More failures in a row than this fail the call; a retry resumes the response."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
 """Seconds before a response is requested again, doubled each time."""
 
 SILENT_SHARE, LONGEST_SILENCE = 0.1, 60.0
-"""A share of the call's timeout, and seconds: after this much silence, a stream is read on over
-another connection."""
+"""A share of the call's timeout, and seconds: after this much silence, a stream counts as
+lost."""
 
 BEGINNINGS = 3
 """The most times that the model is called if the provider does not know the response it began."""
@@ -57,9 +55,7 @@ class NoBackgroundError(Exception):
 
 
 class _Reader(StreamReader):
-    """Reads a stream; records the id of its response before it reads on, and then the number of
-    each event.
-    """
+    """Reads the stream of a response; records its id before it reads on."""
 
     def __init__(
         self,
@@ -70,8 +66,6 @@ class _Reader(StreamReader):
         super().__init__(assembler, on_delta, response.call.max_bytes)
         self._response = response
         self._silence = asyncio.timeout(None)
-        self.has_skipped = False
-        """Whether earlier pieces came again."""
 
     async def read(self, response: Any) -> None:
         """Read to the end, or until the stream is silent for too long, as after a connection was
@@ -79,26 +73,14 @@ class _Reader(StreamReader):
         """
         try:
             async with asyncio.timeout(None) as self._silence:
-                self._expect_more()
                 await super().read(response)
         except TimeoutError:
             if not self._silence.expired():
                 raise
 
-    def _expect_more(self) -> None:
-        if self._response.is_kept:
-            seconds = min(SILENT_SHARE * self._response.call.timeout, LONGEST_SILENCE)
-            self._silence.reschedule(asyncio.get_running_loop().time() + seconds)
-
     def take(self, event: JsonObject) -> None:
-        number = event.get("sequence_number")
-        if self._response.has_read(number) and str(event.get("type")).endswith(".delta"):
-            self.has_skipped = True
-            return
         self._response.hear(event)
         super().take(event)
-        if isinstance(number, int) and not (self._assembler.refusal or self.holds_half):
-            self._response.advance(number)
 
     def end(self) -> None:
         if not self._response.is_kept:  # Otherwise an event, or the provider, reports the end.
@@ -106,24 +88,28 @@ class _Reader(StreamReader):
 
     async def between(self) -> None:
         await self._response.settle()
-        self._expect_more()
+        if self._response.is_kept:
+            seconds = min(SILENT_SHARE * self._response.call.timeout, LONGEST_SILENCE)
+            self._silence.reschedule(asyncio.get_running_loop().time() + seconds)
         await super().between()
 
 
 @dataclass
 class BackgroundResponse:
-    """One call: begins a response, or reads on one that another attempt began."""
+    """One call: begins a response, or takes one that another attempt began.
+
+    The first stream is the only one: if it breaks off, the response is requested until it is whole.
+    """
 
     call: SdkCall
     new_assembler: Callable[[], StreamAssembler]
     on_delta: Callable[[Delta], None]
     record: BackgroundRecord
     _status: str = ""
-    _may_stream: bool = True
     _is_over: bool = False
 
     def __post_init__(self) -> None:
-        self._id, self._after = self.record.response, self.record.after
+        self._id = self.record.response
         self._is_recorded = bool(self._id)
 
     @property
@@ -160,116 +146,71 @@ class BackgroundResponse:
 
     async def _answer(self, request: JsonView) -> JsonObject:
         for _ in range(BEGINNINGS):
+            if not self._id and (made := await self._begin(request)):
+                return made
             try:
-                return await (self._go_on() if self._id else self._begin(request))
+                return await self._finished()
             except ModelError as error:
-                if not self._id or error.status != 404:
+                if error.status != 404:
                     raise
                 await self.record.forget()  # The provider does not know the response.
-                self._id, self._after, self._is_recorded = "", None, False
+                self._id, self._is_recorded = "", False
         raise self.call.error(
             "The provider does not know the responses that it has just begun", "server"
         )
 
-    async def _begin(self, request: JsonView) -> JsonObject:
-        """Request a response, and read it. Raises NoBackgroundError if the provider does not
-        support this.
+    async def _begin(self, request: JsonView) -> JsonObject | None:
+        """Request a response and read it; return None for one that is not complete yet. Raises
+        NoBackgroundError if the provider does not support this.
         """
-        assembler = self.new_assembler()
-        reader = _Reader(assembler, self.on_delta, self)
+        reader = _Reader(self.new_assembler(), self.on_delta, self)
         body = {**request, "background": True, "store": True}
-        if (
-            "background_options" not in request
-        ):  # A response that the provider may postpone is never streamed.
+        if "background_options" not in request:
+            # A response that the provider may postpone is never streamed.
             body["stream"] = True
         try:
             async with self.call.response(body) as response:
-                if not is_whole(response):
-                    await reader.read(response)
-                elif made := await self._unstreamed(response):
-                    return made
+                if is_whole(response):
+                    return self._heard(await self.call.whole(response), "response.created")
+                await reader.read(response)
         except ModelError as error:
             if error.status in (400, 422) and _NAMES_IT.search(error.message):
                 self._give_up(f"the server refuses it: {error.message}")
                 raise NoBackgroundError from error
             if not self._id or self._is_over or not may_pass(error.kind):
                 raise
-        return await self._end_of(assembler, reader, is_from_start=True)
-
-    async def _unstreamed(self, response: Any) -> JsonObject | None:
-        """Return an answer that is complete already; None for one that must be requested."""
-        made = await self.call.whole(response)
-        self.hear({"type": "response.created", "response": made})
-        if self._id:
-            await self.settle()
             return None
-        self.call.check(made)
-        return made
+        if self._id and not reader.has_ended:
+            return None
+        self.call.require_end(reader)
+        return self._checked(reader.response())
 
-    async def _go_on(self) -> JsonObject:
-        """Resume the response of another attempt. Raises ModelError of status 404 for an unknown
-        response.
+    async def _finished(self) -> JsonObject:
+        """Request the response until it is complete. Raises ModelError, of status 404 for an
+        unknown one.
         """
-        assembler = self.new_assembler()
-        reader = _Reader(assembler, self.on_delta, self)
-        return await self._end_of(assembler, reader, is_from_start=self._after is None)
-
-    async def _end_of(
-        self, assembler: StreamAssembler, reader: _Reader, *, is_from_start: bool
-    ) -> JsonObject:
-        """Read the stream to its end, reconnecting each time it breaks off, and return the
-        response.
-        """
-        pauses = failures = 0
-        while self._id and not (assembler.is_complete or assembler.refusal):
-            before = self._after
+        failures, pause = 0, FIRST_PAUSE
+        while True:
+            await self.settle()
             try:
-                if self._may_stream:
-                    await self._read_on(reader)
-                if self._after == before and (ended := await self._ended()):
-                    return ended
+                async with self.call.response(None, below=f"/{self._id}") as got:
+                    made = await self.call.whole(got)
+                if whole := self._heard(made, f"response.{made.get('status')}"):
+                    return whole
+                failures = 0
             except ModelError as error:
                 failures += 1
                 if self._is_over or not may_pass(error.kind) or failures > FAILURES:
                     raise
-            if self._after != before:
-                pauses = failures = 0
-            elif self._id:
-                await asyncio.sleep(min(FIRST_PAUSE * 2**pauses, LONGEST_PAUSE))
-                pauses += 1
-        self.call.require_end(reader)
-        if (
-            not assembler.has_all
-            and (reader.has_skipped or not is_from_start)
-            and (ended := await self._ended())
-        ):
-            return ended
-        response = reader.response()
-        self.call.check(response)
-        return response
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def _read_on(self, reader: _Reader) -> None:
-        query = {"stream": "true"} | (
-            {} if self._after is None else {"starting_after": self._after}
-        )
-        try:
-            async with self.call.response(None, below=f"/{self._id}", query=query) as response:
-                if not is_whole(response):
-                    await reader.read(response)
-        except ModelError as error:
-            if error.status not in (400, 405, 422):
-                raise
-            self._may_stream = False
+    def _heard(self, made: JsonObject, event: str) -> JsonObject | None:
+        """Return the provider's response if it is complete. Raises ModelError if it has failed."""
+        self.hear({"type": event, "response": made})
+        return None if self._id and self._status in _FORMING else self._checked(made)
 
-    async def _ended(self) -> JsonObject | None:
-        """Return the provider's response once it is complete. Raises ModelError when it has
-        failed.
-        """
-        async with self.call.response(None, below=f"/{self._id}") as got:
-            response = await self.call.whole(got)
-        self.hear({"type": f"response.{response.get('status')}", "response": response})
-        if self._status in _FORMING:
-            return None
+    def _checked(self, response: JsonObject) -> JsonObject:
         self.call.check(response)
         return response
 
@@ -304,18 +245,6 @@ class BackgroundResponse:
         _log.info(
             "No background responses from %s: %s (perdure docs background-responses)", url, why
         )
-
-    def has_read(self, number: Any) -> bool:
-        """Return whether the event with that number was read."""
-        return self._after is not None and isinstance(number, int) and number <= self._after
-
-    def advance(self, number: int) -> None:
-        """Remember that the event with that number was read."""
-        if self.has_read(number):
-            return
-        self._after = number
-        if self._id:
-            self.record.advance(number)
 
     async def settle(self) -> None:
         """Record the id, if it is not recorded yet."""

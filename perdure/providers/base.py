@@ -79,18 +79,9 @@ class BackgroundRecord(ABC):
     def response(self) -> str:
         """The provider's id of the response that an earlier attempt began; "" for none."""
 
-    @property
-    @abstractmethod
-    def after(self) -> int | None:
-        """The number of its last event that was read; None for none."""
-
     @abstractmethod
     async def record(self, response: str) -> None:
         """Record the id; returns when another attempt would find it. Never raises."""
-
-    @abstractmethod
-    def advance(self, after: int) -> None:
-        """Record that this event was read, and that `on_delta` has received its text."""
 
     @abstractmethod
     async def forget(self) -> None:
@@ -198,8 +189,6 @@ class StreamAssembler(ABC):
     """The model's words of refusal; "" without a refusal."""
     is_complete: bool = False
     """Whether the provider has reported the end of the answer."""
-    has_all: bool = False
-    """Whether the final event contained the whole answer, including earlier events' pieces."""
     size: int = 0
     """The approximate number of characters in the response up to now."""
 

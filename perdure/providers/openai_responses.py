@@ -334,7 +334,6 @@ class ResponsesStream(StreamAssembler):
                 self.size += BLOCK_SIZE + weight(event["item"])
             case "response.completed" | "response.incomplete":
                 self._response, self.is_complete = event["response"], True
-                self.has_all = bool(event["response"].get("output"))
             case "response.failed":
                 raise error_from_http(None, {}, event["response"], provider=self._provider)
             case "error":

@@ -170,11 +170,6 @@ class StreamReader:
         for delta in _read_event(lambda: self._deltas(event), event):
             self._on_delta(delta)
 
-    @property
-    def holds_half(self) -> bool:
-        """Return whether half of a character is buffered, which the next piece completes."""
-        return any(pieces.holds_half for pieces in self._pieces.values())
-
     async def between(self) -> None:
         """Called after each chunk of the response, before the next one is read."""
         # A few compressed bytes can unpack to many chunks in a row, which would block the event

@@ -22,8 +22,8 @@ from ..support.waiting import wait_for
 class Record(BackgroundRecord):
     """What an attempt keeps, and what one after it finds."""
 
-    def __init__(self, response: str = "", after: int | None = None) -> None:
-        self._response, self._after = response, after
+    def __init__(self, response: str = "") -> None:
+        self._response = response
         self.text = ""
         self.lost = 0
         self.superseded = True
@@ -32,22 +32,15 @@ class Record(BackgroundRecord):
     def response(self) -> str:
         return self._response
 
-    @property
-    def after(self) -> int | None:
-        return self._after
-
     async def record(self, response: str) -> None:
         self._response = response
 
-    def advance(self, after: int) -> None:
-        self._after = after
-
     async def forget(self) -> None:
         self.lost, self.text = self.lost + 1, ""
-        self._response, self._after = "", None
+        self._response = ""
 
     async def end(self) -> None:
-        self._response, self._after = "", None
+        self._response = ""
 
     async def is_handed_on(self) -> bool:
         return self.superseded
@@ -96,21 +89,19 @@ async def test_it_asks_for_the_background_and_keeps_the_id(server: BackgroundSer
     assert {
         key: server.bodies[0][key] for key in ("background", "store", "stream")
     } == dict.fromkeys(("background", "store", "stream"), True)
-    assert (record.response, record.after) == ("resp_1", len(server.made[0].events) - 1)
+    assert record.response == "resp_1"
 
 
-async def test_another_attempt_streams_on_from_where_the_text_was(server: BackgroundServer) -> None:
+async def test_another_attempt_takes_the_response(server: BackgroundServer) -> None:
     record = Record()
     task = await begun(server, record, 10)
     task.cancel()
     await asyncio.wait([task])
     said = record.text
     assert 0 < len(said) < len(server.made[0].text)
-    reply = await ask(server, record)
-    assert reply.message.text == record.text == server.made[0].text
-    assert record.text.startswith(said)
+    assert (await ask(server, record)).message.text == server.made[0].text
+    assert record.text == said
     assert (len(server.made), server.paid, server.cancelled) == (1, server.words, [])
-    assert any("starting_after=" in each for each in server.requests)
 
 
 async def test_a_call_that_nobody_goes_on_with_is_ended(server: BackgroundServer) -> None:
@@ -124,36 +115,16 @@ async def test_a_call_that_nobody_goes_on_with_is_ended(server: BackgroundServer
     assert record.response == ""
 
 
-async def test_a_stream_that_breaks_off_is_read_on(server: BackgroundServer) -> None:
-    server.drop_every = 7
-    reply = await ask(server, Record())
-    assert reply.message.text == server.made[0].text
-    assert len(server.made) == 1
-    assert server.made[0].readers > 3
-
-
-async def test_events_that_come_again_are_told_once(server: BackgroundServer) -> None:
-    server.streams_from_start = True
+@pytest.mark.parametrize("loss", ["breaks off", "says that it is done", "falls silent"])
+async def test_a_response_is_requested_where_its_stream_is_lost(
+    server: BackgroundServer, loss: str
+) -> None:
+    server.drop_every = 0 if loss == "falls silent" else 7
+    server.says_done = loss == "says that it is done"
+    server.silent_after = 9 if loss == "falls silent" else 0
     record = Record()
-    task = await begun(server, record, 10)
-    task.cancel()
-    await asyncio.wait([task])
-    assert (await ask(server, record)).message.text == record.text == server.made[0].text
-    assert (len(server.made), server.made[0].readers) == (1, 2)
-
-
-async def test_the_end_of_a_stream_is_not_that_of_the_response(server: BackgroundServer) -> None:
-    server.drop_every, server.says_done = 9, True
-    record = Record()
-    assert (await ask(server, record)).message.text == record.text == server.made[0].text
-
-
-async def test_a_stream_that_falls_silent_is_read_on(server: BackgroundServer) -> None:
-    server.silent_after = 9
-    record = Record()
-    assert (
-        (await ask(server, record, timeout=2.5)).message.text == record.text == server.made[0].text
-    )
+    assert (await ask(server, record, timeout=2.5)).message.text == server.made[0].text
+    assert server.made[0].text.startswith(record.text)
     assert (len(server.made), server.cancelled) == (1, [])
 
 
@@ -162,25 +133,10 @@ async def test_an_event_without_its_type(server: BackgroundServer) -> None:
     assert (await ask(server, Record())).message.text == server.made[0].text
 
 
-async def test_what_can_not_be_streamed_again_is_asked_for(server: BackgroundServer) -> None:
-    server.drop_every, server.streams_again = 7, False
-    assert (await ask(server, Record())).message.text == server.made[0].text
-    assert len(server.made) == 1
-
-
-async def test_an_answer_that_is_there_already(server: BackgroundServer) -> None:
-    record = Record()
-    await ask(server, record)
-    for after in (record.after, 3, 10_000):
-        again = Record("resp_1", after)
-        assert (await ask(server, again)).message.text == server.made[0].text
-    assert len(server.made) == 1
-
-
 async def test_a_response_that_the_provider_does_not_know_is_asked_for_anew(
     server: BackgroundServer,
 ) -> None:
-    record = Record("resp_of_old", 17)
+    record = Record("resp_of_old")
     assert (await ask(server, record)).message.text == record.text == server.made[0].text
     assert record.lost == 1
 
@@ -190,7 +146,7 @@ async def test_a_response_that_is_forgotten_while_it_is_read(server: BackgroundS
     record = Record()
     task = await begun(server, record, 1)
     server.forgotten.add("resp_1")
-    assert (await task).message.text == record.text == server.made[1].text
+    assert (await task).message.text == server.made[1].text
     assert record.lost == 1
 
 
@@ -261,7 +217,7 @@ async def test_a_provider_that_is_overloaded_for_a_while(server: BackgroundServe
 
 async def test_a_key_that_is_refused_leaves_the_response(server: BackgroundServer) -> None:
     server.failures = [401]
-    record = Record("resp_1", 3)
+    record = Record("resp_1")
     with pytest.raises(ModelError) as failed:
         await ask(server, record)
     assert (failed.value.kind, record.response, server.cancelled) == (

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from perdure.agents import Agent
 
@@ -117,9 +117,9 @@ class Made:
         if stop_after is None:
             self.enter(end)
 
-    def follow(self, after: int) -> Iterator[dict[str, Any]]:
-        """Yield the events after that one, as they come, to the last one."""
-        at = after + 1
+    def follow(self) -> Iterator[dict[str, Any]]:
+        """Yield the events as they come, to the last one."""
+        at = 0
         while True:
             with self.changed:
                 while at >= len(self.events):
@@ -142,8 +142,6 @@ class BackgroundServer:
         """Whether it answers 400 to `background`."""
         self.ignores = False
         """Whether it makes every response at once, whatever it is asked."""
-        self.streams_again = True
-        """Whether a response can be streamed again, or only asked for."""
         self.created_after = 0.0
         """Seconds from the request, when the response is begun, to the first event."""
         self.failures: list[int] = []
@@ -155,9 +153,6 @@ class BackgroundServer:
         """After so many words, nothing more is said."""
         self.drop_every = 0
         """Streams break off after so many events; 0 for never."""
-        self.streams_from_start = False
-        """Whether each stream begins with the first event, whatever it is asked, and has each event
-        twice."""
         self.says_done = False
         """Whether it says `[DONE]` where a stream breaks off."""
         self.silent_after = 0
@@ -259,27 +254,22 @@ class _Handler(BaseHTTPRequestHandler):
         made = self.provider.begin(body)
         time.sleep(self.provider.created_after)
         if body.get("stream"):
-            self._stream(made, -1)
+            self._stream(made)
             return
         if not made.is_background:
-            list(made.follow(-1))
+            list(made.follow())
         self._send(200, made.body())
 
     def do_GET(self) -> None:
         self.provider.requests.append(f"GET {self.path}")
         address = urlsplit(self.path)
-        query = parse_qs(address.query)
         made = self.provider.find(address.path.split("/")[-1])
         if self.provider.failures:
             self._refuse(self.provider.failures.pop(0), "Not now.")
         elif made is None:
             self._refuse(404, "Response not found.")
-        elif "stream" not in query:
-            self._send(200, made.body())
-        elif not self.provider.streams_again:
-            self._refuse(400, "This response can't be streamed.")
         else:
-            self._stream(made, int(query.get("starting_after", ["-1"])[0]))
+            self._send(200, made.body())
 
     def _cancel(self, id: str) -> None:
         made = self.provider.find(id)
@@ -293,24 +283,21 @@ class _Handler(BaseHTTPRequestHandler):
             made.enter("cancelled")
             self._send(200, made.body())
 
-    def _stream(self, made: Made, after: int) -> None:
-        after = -1 if self.provider.streams_from_start else after
+    def _stream(self, made: Made) -> None:
         made.readers += 1
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
         with suppress(OSError):
-            for sent, event in enumerate(made.follow(after), 1):
+            for sent, event in enumerate(made.follow(), 1):
                 if self.provider.typeless and event["type"] == "response.in_progress":
                     event = {key: value for key, value in event.items() if key != "type"}
-                data = f"data: {json.dumps(event)}\n\n".encode() * (
-                    1 + self.provider.streams_from_start
-                )
+                data = f"data: {json.dumps(event)}\n\n".encode()
                 if sent == self.provider.drop_every and self.provider.says_done:
                     data += b"data: [DONE]\n\n"
                 self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
-                if sent == 1 and after < 0:
+                if sent == 1:
                     self.provider.told_at = time.monotonic()
                 if sent == self.provider.silent_after and made.readers == 1:
                     time.sleep(3)
