@@ -96,21 +96,16 @@ EventType = Literal[
     "llm_complete",
     "model_fallback",
     "provider_tool",
-    "cost_warning",
     "permission_requested",
     "permission_vote",
     "permission_escalated",
     "permission_completed",
     "held",
     "went_on",
-    "slept",
     "handoff",
 ]
 NotWhole = Literal["cut_short", "paused"]
-OnStale = Literal["tell", "go_on", "hold", "fail"]
-HoldReason = Literal[
-    "rate_limit", "credentials", "server", "context", "tool", "budget", "paused", "stale"
-]
+HoldReason = Literal["rate_limit", "credentials", "server", "context", "tool", "budget", "paused"]
 """The reason why a run is held (`perdure docs holding`)."""
 
 
@@ -226,14 +221,6 @@ class WentOnData(TypedDict):
     """The model from now on, as `PROVIDER/ID`; None for the same."""
 
 
-class SleptData(TypedDict):
-    """No worker took the run up for longer than `RunOptions.stale_after`."""
-
-    seconds: float
-    then: OnStale
-    """The run's reaction (`RunOptions.on_stale`)."""
-
-
 class HandoffData(TypedDict):
     """From its next model call on, the run is another agent."""
 
@@ -323,16 +310,6 @@ class ProviderToolData(TypedDict):
     status: str
     details: JsonObject
     """The provider's details, such as the query of a web search; long values are cut."""
-
-
-class CostWarningData(TypedDict):
-    """Emitted once, when the cost of a run has reached `warn_cost_usd`."""
-
-    costUsd: float
-    """The cost up to now, including the runs that it called."""
-    warnCostUsd: float
-    maxCostUsd: float | None
-    """`RunOptions.max_cost_usd`, at which the run ends; None for no limit."""
 
 
 class ProgressData(TypedDict):

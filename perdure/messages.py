@@ -260,10 +260,6 @@ class ToolResult(BaseModel):
     """Set while there is no result yet, because another system finishes the call."""
     needs: Needed | None = unless_empty(None)
     """Set while there is no result yet, because the tool waits for a person's answer."""
-    ended_at: float | None = Field(default=None, alias="endedAt", exclude_if=operator.not_)
-    """When the execution ended, in seconds since the epoch, by the server's clock; only with
-    `RunOptions.stale_after`.
-    """
 
     @property
     def text(self) -> str:
@@ -441,8 +437,6 @@ class ModelReply(BaseModel):
     lost_attempts: int = unless_empty(0)
     """The number of the call's attempts lost together with their workers, after they had called the
     model. `usage` includes an estimate of their use (`Usage.lost_tokens`)."""
-    ended_at: float | None = unless_empty(None)
-    """As `ToolResult.ended_at`."""
 
     @property
     def cut_short(self) -> CutShort | None:

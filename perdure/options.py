@@ -101,14 +101,6 @@ class RunOptions(BaseModel):
     """The reaction to a failure that waiting may cure (a provider's limit, a refused key, a missing
     tool or server, a budget): fail, or hold the run until a person resumes it. None leaves it to
     the worker's owner, and then to fail (§9.10)."""
-    stale_after: float | None = Field(default=None, gt=0, le=MAX_SECONDS, exclude_if=_is_none)
-    """How long a run may wait for a worker before `on_stale` decides; None for ever. Waits for a
-    person, holds, pauses, retries and called runs do not count."""
-    on_stale: Literal["tell", "go_on", "hold", "fail"] = Field(
-        default="tell", exclude_if=lambda word: word == "tell"
-    )
-    """The reaction of a run that had no worker for `stale_after`: tell the model for how long, go
-    on, wait as held until a person resumes it, or fail."""
     output_retries: int = Field(default=2, ge=0)
     """How often to send back an answer that does not fit the file's outputs; then the run fails."""
     on_limit: Literal["raise", "partial", "final_answer"] = "raise"
@@ -126,8 +118,6 @@ class RunOptions(BaseModel):
     max_cost_usd: float | None = Field(default=None, gt=0, le=MAX_USD)
     """Stop calling the model after this cost in US dollars; the prices of the models must be
     known."""
-    warn_cost_usd: float | None = Field(default=None, gt=0, le=MAX_USD)
-    """Emit an event once the run has cost this many US dollars; the run goes on."""
     tool_protocol: Literal["native", "json", "auto"] = "native"
     """How the model calls tools: by its API; by JSON in its text, for models without native tool
     calls (KAOS's two phases); or by its API until the provider refuses tools."""
@@ -141,8 +131,6 @@ class RunOptions(BaseModel):
     their own."""
     max_depth: int = Field(default=5, ge=0, le=8)
     """How many levels of agents may call each other below this run."""
-    max_repeated_calls: int | None = Field(default=None, ge=2)
-    """How many rounds in a row may ask for exactly the same tool calls."""
     lost_worker_seconds: float | None = Field(default=None, ge=1, le=3600, exclude_if=_is_none)
     """How soon a lost worker is noticed; None for 5, on Temporal Cloud 30. A call sends a heartbeat
     when four fifths of it have passed, which costs an Action there."""
@@ -167,7 +155,6 @@ class RunOptions(BaseModel):
         "rate_limit_seconds",
         "cancel_grace",
         "max_seconds",
-        "stale_after",
         mode="wrap",
     )
     @classmethod
@@ -204,7 +191,6 @@ CHANGED_BY_GO_ON = (
         "max_tool_calls",
         "max_seconds",
         "max_cost_usd",
-        "warn_cost_usd",
     ),
     *(
         "max_llm_retries",

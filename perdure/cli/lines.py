@@ -15,7 +15,7 @@ from ..declared_tools import ApprovalPolicy, needs_gateway
 from ..events import TERMINAL_EVENTS, RunEvent
 from ..json_types import JsonView
 from ..messages import Message
-from ..text import count_of, duration_text, format_usd, one_line
+from ..text import count_of, format_usd, one_line
 from .console import Tone, decision_text, describe_call, describe_seconds, describe_usage
 
 PROGRESS_SECONDS = 1.0
@@ -66,12 +66,6 @@ def _status(data: JsonView) -> str:
     return f"{said}{'' if said.endswith('.') else ':'} {reason}" if reason else said
 
 
-def _cost(data: JsonView) -> str:
-    limit = data["maxCostUsd"]
-    ends = "" if limit is None else f"; it ends at {format_usd(limit)} (--max-cost-usd)"
-    return f"the run has cost {format_usd(data['costUsd'])} (--warn-cost-usd){ends}"
-
-
 def _fallback(data: JsonView) -> str:
     return (
         f"{data['failed']} failed ({data['kind']}); {data['model']} is called in its place: "
@@ -117,18 +111,10 @@ SENTENCES: Mapping[str, tuple[Tone, Sentence]] = {
         "faint",
         lambda data: f"context trimmed: {count_of(data.get('removed', 0), 'message')} summarised",
     ),
-    "cost_warning": ("strong", _cost),
     "model_fallback": ("strong", _fallback),
     "handoff": ("strong", _handoff),
     "held": ("strong", lambda data: f"held ({data['reason']}): {one_line(data['message'], 500)}"),
     "went_on": ("strong", _going_on),
-    "slept": (
-        "strong",
-        lambda data: (
-            f"no worker took the run up for {duration_text(data['seconds'])} (on_stale: "
-            f"{data['then']})"
-        ),
-    ),
     **dict.fromkeys(
         ("permission_vote", "permission_escalated", "permission_completed"),
         ("strong", describe_decision),

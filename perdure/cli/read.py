@@ -15,7 +15,7 @@ from ..events import TERMINAL_EVENTS, as_changes
 from ..history.chain import Chain
 from ..messages import Message
 from ..payloads.encryption import EncryptionError
-from ..text import count_of, duration_text, format_usd, one_line, visible
+from ..text import count_of, format_usd, one_line, visible
 from . import shared_options as options
 from .ask_person import local_time, times
 from .command import execute
@@ -96,8 +96,6 @@ async def _status(id: str, as_json: bool) -> None:
     )
     if found.cost_usd is not None:
         answer(f"cost: {format_usd(found.cost_usd, unpriced=found.unpriced_calls)}")
-    if found.slept_seconds:
-        answer(f"no worker took it up for {duration_text(found.slept_seconds)} (stale_after)")
     if found.missing:
         what, queue, since = (
             ", ".join(found.missing.what),

@@ -49,14 +49,11 @@ class MoreOptions(TypedDict, total=False):
     max_answer_bytes: int
     output_retries: int
     on_failure: Literal["fail", "hold"] | None
-    stale_after: float | None
-    on_stale: Literal["tell", "go_on", "hold", "fail"]
     on_limit: Literal["raise", "partial", "final_answer"]
     unknown_tools: Literal["recover", "raise"]
     max_total_tokens: int | None
     max_tool_calls: int | None
     max_seconds: float | None
-    max_repeated_calls: int | None
     tool_protocol: Literal["native", "json", "auto"]
     limit_message: str | None
     progress: bool
@@ -65,7 +62,6 @@ class MoreOptions(TypedDict, total=False):
     keep_messages: int
     max_depth: int
     max_cost_usd: float | None
-    warn_cost_usd: float | None
     lost_worker_seconds: float | None
     stream_seconds: float | None
     webhooks: Sequence[Webhook | str | Mapping[str, Any]]

@@ -40,7 +40,6 @@ def child_options(
             "max_tool_calls": allowance.tool_calls,
             "max_seconds": allowance.seconds,
             "max_cost_usd": allowance.cost_usd,
-            "warn_cost_usd": None,
         }
     )
     own = called_options(allowed, caller, called)

@@ -20,12 +20,6 @@ class Cancelled(Exception):
     """The run was cancelled while the loop waited; the wait is over (§13.2)."""
 
 
-class Slept(Exception):
-    """No worker took the run up for so long that the model must learn of it before its next
-    call.
-    """
-
-
 class Calling(NamedTuple):
     """The options of one model call, besides its conversation."""
 
@@ -100,14 +94,9 @@ class Effects(Protocol):
         have failed with the error.
         """
 
-    async def wake(self) -> None:
-        """Apply `on_stale` if no worker took the run up for `stale_after`. Raises the `RunError` of
-        a run that fails for it.
-        """
-
     async def call_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
         """Make one attempt of a model call. Raises `ModelError` when the provider or the connection
-        to it fails, and `Slept` if the model must first learn that the run slept.
+        to it fails.
         """
 
     async def run_tool(self, request: ToolRequest) -> ToolResult:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..errors import LimitExceededError, MaxIterationsError, RunError
-from ..event_data import CostWarningData
 from ..messages import ToolResult, Usage
 from ..options import RunOptions
 from ..text import DIGITS, count_of, format_usd
@@ -22,10 +21,7 @@ def reached_limit(options: RunOptions, state: LoopState, now: float) -> RunError
     on.
     """
     if state.steps >= options.max_iterations and not state.answering:
-        return no_step_left(options, state)
-    if options.max_repeated_calls and state.repeated >= options.max_repeated_calls:
-        text = f"The same tool call was repeated {state.repeated} times in a row"
-        return LimitExceededError.of_option("max_repeated_calls", text, reason=_repetition(state))
+        return no_step_left(options)
     if options.max_cost_usd is not None and state.unpriced_calls:
         return _unheld_cost(options.max_cost_usd, state)
     for name, measure in _BUDGETS:
@@ -38,15 +34,12 @@ def reached_limit(options: RunOptions, state: LoopState, now: float) -> RunError
     return None
 
 
-def no_step_left(options: RunOptions, state: LoopState) -> RunError:
+def no_step_left(options: RunOptions) -> RunError:
     """Return the error of `max_iterations`."""
     return MaxIterationsError(
         f"Agent loop exceeded {options.max_iterations} iterations",
-        reason=_repetition(state)
-        or (
-            f"max_iterations={options.max_iterations} is used up: raise it, or look at the tools' "
-            "answers"
-        ),
+        reason=f"max_iterations={options.max_iterations} is used up: raise it, or look at the "
+        "tools' answers",
     )
 
 
@@ -60,20 +53,6 @@ _BUDGETS: tuple[tuple[str, Callable[[LoopState, float], float]], ...] = (
 _UNTOLD = {"max_total_tokens": "untold_tokens", "max_tool_calls": "untold_calls"}
 """Field of `RunOptions`, and the field of `LoopState` with further use of it that was not
 reported."""
-
-
-UNWATCHED_COST = "The cost of a model call is unknown, so the run may pass warn_cost_usd unnoticed"
-
-
-def warning_of(options: RunOptions, state: LoopState) -> CostWarningData:
-    """Data of the event that the run has cost `warn_cost_usd`; call it only if that threshold is
-    set.
-    """
-    return CostWarningData(
-        costUsd=state.cost_usd or 0.0,
-        warnCostUsd=options.warn_cost_usd or 0.0,
-        maxCostUsd=options.max_cost_usd,
-    )
 
 
 def _unheld_cost(limit: float, state: LoopState) -> LimitExceededError:
@@ -110,12 +89,6 @@ def time_is_over(options: RunOptions, why: str) -> LimitExceededError:
     )
 
 
-def _repetition(state: LoopState) -> str | None:
-    if state.repeated < 2:
-        return None
-    return f"the model asked {state.repeated} times in a row for {state.last_calls}"
-
-
 def partial_text(options: RunOptions, state: LoopState) -> str:
     """Output of a run that a limit stopped: `limit_message`, or else a fixed text and the model's
     last text.
@@ -148,8 +121,6 @@ class ChildEnd:
     tool_calls: int = 0
     cost_usd: float | None = None
     unpriced_calls: int = 0
-    """As in `LoopState`."""
-    slept_seconds: float = 0.0
     """As in `LoopState`."""
     is_told: bool = True
     """Whether the run reported its use. A run that was cancelled or ended from outside does not."""

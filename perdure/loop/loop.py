@@ -45,10 +45,6 @@ from .state import (
 from .tool_round import ToolRound
 from .verdicts import checked_verdict, with_text
 
-UNRAISED = "max_repeated_calls"
-"""A limit that is not a budget, and that raising does not help: a model that repeats itself would
-do so again."""
-
 
 class AgentLoop(RunPart[Effects]):
     """One run of one agent. Its last event is its only terminal one.
@@ -125,7 +121,6 @@ class AgentLoop(RunPart[Effects]):
             self.state.iteration += 1
             self._check_cancellation()
             self._drain_steering()
-            await self.effects.wake()
             if reached := await self._final_limit():
                 return await self._stop_at(reached)
             self._drain_steering()  # Those that arrived while the run was held.
@@ -142,7 +137,7 @@ class AgentLoop(RunPart[Effects]):
             ):
                 continue
             while self._acts_too_late(reply):
-                used_up = no_step_left(self.options, self.state)
+                used_up = no_step_left(self.options)
                 if not self._is_held_at(used_up):
                     return await self._stop_at(used_up)
                 await self.effects.hold(used_up, "budget")
@@ -190,7 +185,7 @@ class AgentLoop(RunPart[Effects]):
         option = (
             limit.option if isinstance(limit, LimitExceededError | MaxIterationsError) else None
         )
-        if self.options.on_limit != "raise" or option in (None, UNRAISED):
+        if self.options.on_limit != "raise" or option is None:
             return False
         return self.effects.is_held_for("budget")
 
@@ -249,10 +244,9 @@ class AgentLoop(RunPart[Effects]):
 
     async def _run_tools(self, message: Message, calls: Sequence[ToolCall]) -> None:
         """§13.6, §13.7 step 8"""
-        self.state.note(message.text, calls)
+        self.state.note(message.text)
         self.state.answering = False
         results = await self._tools.run(calls)
-        self._calls.emit_cost()
         self.append([message, *results])
 
     async def _hand_off(self) -> None:
@@ -279,7 +273,7 @@ class AgentLoop(RunPart[Effects]):
         is_paused = reply.ended == "paused"
         if not (is_steered or is_paused or reply.faults):
             return False
-        self.state.note(reply.message.text, [])
+        self.state.note(reply.message.text)
         self.append([reply.message])
         if not (is_steered or is_paused):
             status, correction = send_back(

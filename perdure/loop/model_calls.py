@@ -17,10 +17,10 @@ from ..event_data import (
 )
 from ..messages import Message, ModelReply, Usage
 from ..options import RunOptions
-from ..text import duration_text, says_something
-from .effects import Calling, Cancelled, Effects, Slept
+from ..text import says_something
+from .effects import Calling, Cancelled, Effects
 from .failed_calls import after
-from .limits import UNWATCHED_COST, deadline, time_is_over, warning_of
+from .limits import deadline, time_is_over
 from .overflow import CUT_AS_FAR, CUTS
 from .state import RunPart, usage_data
 
@@ -32,11 +32,6 @@ DRAFT_STANDS = "The model's final response is empty: its earlier text is the ans
 NOTHING_SAID = "The model's answer is empty"
 CUT_SHORT = "The reply was cut short (finish reason: {})"
 UNCOUNTED = "The provider counts no tokens: max_total_tokens uses an estimate"
-SLEPT = (
-    "[This run has just slept for {}: it had no worker. Your knowledge of the world may be out of "
-    "date.]"
-)
-"""The message to the model with `on_stale="tell"`, in the role of a user."""
 CHARS_PER_TOKEN = 4
 """Roughly."""
 MAX_WAIT_SECONDS = 60.0
@@ -69,7 +64,6 @@ class ModelCalls(RunPart[Effects]):
         Raises the errors of `_call_with_retry`.
         """
         self._offered = offered
-        self._tell_of_sleep()
         data = LlmStartData() if (turn := self.options.turn) is None else LlmStartData(turn=turn)
         self.emit("llm_start", data if offered is None else {**data, "tools": list(offered)})
         reply = await self._call_or_hold(with_tools)
@@ -79,16 +73,7 @@ class ModelCalls(RunPart[Effects]):
         if self.state.prompted and not is_act and not reply.message.tool_calls:
             self.state.answers += 1
         self._emit_reply(reply, is_act)
-        self.emit_cost()
         return reply
-
-    def emit_cost(self) -> None:
-        """Report once that the run has cost `warn_cost_usd`, or that its cost can't be known."""
-        match self.state.cost_news(self.options.warn_cost_usd):
-            case "reached":
-                self.emit("cost_warning", warning_of(self.options, self.state))
-            case "unknown":
-                self.emit_status(UNWATCHED_COST)
 
     async def _call_or_hold(self, with_tools: bool) -> ModelReply:
         """Reply of a call that is repeated each time a person resumes the run, which is held for
@@ -214,8 +199,6 @@ class ModelCalls(RunPart[Effects]):
                 return self._require_answer(
                     await self.effects.call_model(self.conversation, calling), calling
                 )
-            except Slept:
-                self._tell_of_sleep()
             except ModelError as error:
                 used = ModelReply(
                     message=Message.assistant(),
@@ -269,11 +252,6 @@ class ModelCalls(RunPart[Effects]):
             self.emit_status(UNCOUNTED)
         chars = sum(self.conversation.sizes) + len(reply.message.text)
         self.state.untold_tokens += chars // CHARS_PER_TOKEN + 1
-
-    def _tell_of_sleep(self) -> None:
-        slept, self.state.untold_sleep = self.state.untold_sleep, 0.0
-        if slept:
-            self.append([Message.user(SLEPT.format(duration_text(slept)))])
 
     def _next_call(self, with_tools: bool) -> Calling:
         calling = Calling(

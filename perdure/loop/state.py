@@ -6,16 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from math import isfinite
-from typing import Any, Generic, Literal, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from pydantic import ConfigDict, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 
 from ..conversation import Conversation
 from ..errors import OutputError, RunError
 from ..event_data import EventType, LoggedData, LoggedMessagesUpdatedData, StatusData, UsageData
-from ..messages import CutShort, JsonObject, Message, ModelReply, ToolCall, Usage
+from ..messages import CutShort, JsonObject, Message, ModelReply, Usage
 from ..options import RunOptions
 from ..schema import ANSWER
 from ..text import DIGITS
@@ -27,11 +26,9 @@ LOOP_VERSION = 1
 """The version of the loop: a change that gives other commands for a recorded history takes the next
 number, and keeps the older behaviour for runs recorded with a lower one (`Effects.version`)."""
 LAST_TEXT_CHARS = 64 * 1024
-SHOWN_CALL_CHARS = 500
-"""The state travels in one payload, so it keeps texts of the model only up to these sizes."""
+"""The state travels in one payload, so it keeps texts of the model only up to this size."""
 MAX_UNKNOWN_CALLS = 1000
 """The most calls of unknown outcome that the run remembers; it forgets the oldest first."""
-CostNews = Literal["", "unknown", "reached"]
 UsageCounts = tuple[int, ...]
 """The fields of a `Usage`, in order: a short form, because a run may have thousands. The last ones
 may be left out."""
@@ -72,10 +69,6 @@ class LoopState:
     """The usage of each completed model call."""
     last_text: str = ""
     """The last text of the model, with or without tool calls."""
-    last_calls: str = ""
-    """The calls of the last round, as a text that identifies them."""
-    repeated: int = 0
-    """How many rounds in a row asked for exactly `last_calls`."""
     output_retries: int = 0
     """The number of answers sent back to the model because they did not fit."""
     started_at: float = 0.0
@@ -90,8 +83,6 @@ class LoopState:
     their use."""
     untold_calls: int = 0
     """The number of tool executions that such runs may have started."""
-    cost_told: CostNews = ""
-    """The last report about `warn_cost_usd`."""
     last_cost_usd: float | None = None
     """The cost of the run's own last model call; None if unknown."""
     unchecked: int = 0
@@ -118,11 +109,6 @@ class LoopState:
     `MAX_UNKNOWN_CALLS`."""
     held_seconds: float = 0.0
     """The time for which the run was held, which does not count for `max_seconds`."""
-    slept_seconds: float = 0.0
-    """The total time for which no worker took the run up, counting only periods above
-    `stale_after`."""
-    untold_sleep: float = 0.0
-    """The part of it that the model must learn of before its next call."""
     draft: str = ""
     """With `prompted`: the model's text of a call without a tool. It is the answer only if the
     final answer is empty."""
@@ -176,7 +162,7 @@ class LoopState:
         """
         if not self.prompted or self.answering or reply.message.tool_calls:
             return False
-        self.note("" if is_guarded else reply.message.text, [])
+        self.note("" if is_guarded else reply.message.text)
         self.answering, self.draft = (
             True,
             "" if is_structured else reply.message.text[:LAST_TEXT_CHARS],
@@ -200,24 +186,10 @@ class LoopState:
             self.unpriced_calls += 1
         self.unpriced_calls += unpriced
 
-    def cost_news(self, threshold: float | None) -> CostNews:
-        """Return the news about the threshold, each once: it is reached, or the cost is unknown."""
-        if threshold is None or self.cost_told == "reached":
-            return ""
-        unsure: CostNews = "unknown" if self.unpriced_calls else ""
-        news: CostNews = "reached" if (self.cost_usd or 0.0) >= threshold else unsure
-        if news == self.cost_told:
-            return ""
-        self.cost_told = news
-        return news
-
-    def note(self, text: str, calls: Sequence[ToolCall]) -> None:
-        """Remember the model's text, and how often in a row it asked for exactly these calls."""
+    def note(self, text: str) -> None:
+        """Remember the model's text, if there is any."""
         if text:
             self.last_text = text[:LAST_TEXT_CHARS]
-        asked = _bounded_calls(", ".join([f"{call.name}({call.arguments})" for call in calls]))
-        self.repeated = self.repeated + 1 if asked and asked == self.last_calls else 1
-        self.last_calls = asked
 
 
 def usages(counted: Sequence[UsageCounts]) -> list[Usage]:
@@ -232,13 +204,6 @@ def _counts(usage: Usage) -> UsageCounts:
     counts = tuple(vars(usage).values())
     end = max(place for place, count in enumerate(counts, 1) if count or place == 5)
     return counts[:end]
-
-
-def _bounded_calls(calls: str) -> str:
-    if len(calls) <= 2 * SHOWN_CALL_CHARS:
-        return calls
-    digest = blake2b(calls.encode(errors="surrogatepass"), digest_size=16).hexdigest()
-    return f"{calls[:SHOWN_CALL_CHARS]}… ({len(calls)} characters, {digest})"
 
 
 def usage_data(usage: Usage) -> UsageData:

@@ -103,38 +103,6 @@ class InventoryInput(Exchanged):
     offer: Offer | None = None
 
 
-class Freshness(Exchanged):
-    """The deadline for beginning a call that waits for a worker; past it, the call is refused
-    (`STALE`).
-    """
-
-    seconds: float
-    ready_at: float | None = None
-    """When the call was ready to begin, in seconds since the epoch; None if unknown."""
-    may_queue: bool = unless_empty(False)
-    """Whether the call may wait for a worker's slot without limit."""
-
-
-class CallInput(Exchanged):
-    """Base of the input of every call that the run makes: of the model, a tool, a guardrail, a
-    compactor.
-    """
-
-    fresh: Freshness | None = unless_empty(None)
-    """Set only in a run with `RunOptions.stale_after`."""
-
-
-class StaleAttempt(Exchanged):
-    """The details of an attempt that was refused because no worker took it up in time."""
-
-    since: float
-    until: float
-    """Both in seconds since the epoch, by the server's clock."""
-    attempt: int
-    told: Any = None
-    """The heartbeat details of the attempt before."""
-
-
 class ConversationInput(Exchanged):
     """Base of every input that records a part of the conversation."""
 
@@ -163,7 +131,7 @@ class CallSoFar(Exchanged):
         )
 
 
-class ModelInput(ConversationInput, CallInput):
+class ModelInput(ConversationInput):
     """One attempt of a model call."""
 
     iteration: int
@@ -207,7 +175,7 @@ class EndResponseInput(Exchanged):
     """The progress of the call's earlier activities; the running one reports its own."""
 
 
-class CompactInput(ConversationInput, CallInput):
+class CompactInput(ConversationInput):
     """Asks for a summary of the `drop` messages after the first `head`."""
 
     head: int
@@ -215,13 +183,13 @@ class CompactInput(ConversationInput, CallInput):
     offer: Offer | None = unless_empty(None)
 
 
-class InstructInput(CallInput):
+class InstructInput(Exchanged):
     """Asks the function that the options name for the agent's instructions."""
 
     offer: Offer | None = unless_empty(None)
 
 
-class JudgeInput(CallInput):
+class JudgeInput(Exchanged):
     """The subject of a guardrail: a conversation (input), a message (output) or a request (tool,
     approval).
     """
@@ -237,7 +205,7 @@ class JudgeInput(CallInput):
     offer: Offer | None = unless_empty(None)
 
 
-class ToolInput(CallInput):
+class ToolInput(Exchanged):
     """One execution of a tool."""
 
     request: ToolRequest
@@ -250,7 +218,7 @@ class ToolInput(CallInput):
     offer: Offer | None = unless_empty(None)
 
 
-class ReconcileInput(CallInput):
+class ReconcileInput(Exchanged):
     """A call that may repeat an equal one; `key` is the earlier call's."""
 
     request: ToolRequest
@@ -341,10 +309,7 @@ await."""
 
 SUSPECT_WAITS = "SuspectWaits"
 """Error type: the worker is executing another call that is suspected of crashing workers."""
-STALE = "Stale"
-"""Error type of an activity that was not begun, because no worker took it up in time. The details
-are a `StaleAttempt`."""
-REFUSED = (SUSPECT_WAITS, NOT_HERE, PAUSED, STALE)
+REFUSED = (SUSPECT_WAITS, NOT_HERE, PAUSED)
 """Error types of an attempt that its worker refused: Temporal counts the attempt, but nothing was
 executed."""
 NOT_EXECUTED = (CONFIGURATION_ERROR, "NotFoundError", *REFUSED)

@@ -57,8 +57,6 @@ class RunOutput(Exchanged):
     requested_by: Requesters | None = unless_none()
     """The requesters of these messages, signed by the turn for its session; None if any of them is
     unknown."""
-    slept_seconds: float = unless_empty(0.0)
-    """As `RunStatus.slept_seconds`."""
     agent: str = ""
     """The name of the agent that spoke last; "" in results recorded before this field existed."""
     handed_to: str = unless_empty("")
@@ -94,7 +92,6 @@ class RunFailure(Exchanged):
     refused: int = unless_empty(0)
     """The number of messages of a turn that the input guardrail refused: the session goes on
     without them."""
-    slept_seconds: float = unless_empty(0.0)
     handed_to: str = unless_empty("")
 
 
@@ -194,9 +191,6 @@ class RunStatus(Exchanged):
     """The tool calls that other systems are to finish."""
     push: list[PushTarget] = unless_empty([])
     """The push notification targets of A2A clients."""
-    slept_seconds: float = unless_empty(0.0)
-    """The total time for which no worker took the run up, counting only periods above
-    `RunOptions.stale_after`."""
 
 
 T = TypeVar("T", default=Any)

@@ -163,8 +163,8 @@ def called_options(options: Options, caller: Agent, called: Agent) -> Options:
         "instructions_replaced",
     ):  # These belong to the called agent, for any caller.
         update[name] = own.get(name, fields[name].get_default())
-    for name in {"on_failure", "stale_after", "on_stale"} - own.keys():
-        update.pop(name, None)
+    if "on_failure" not in own:
+        update.pop("on_failure", None)
     update["prepare_tools"] = own.get("prepare_tools")
     update["webhooks"] = distinct_webhooks(options.webhooks, own.get("webhooks", ()))
     for name in ("max_depth", "cancel_grace"):

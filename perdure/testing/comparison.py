@@ -105,7 +105,7 @@ async def rerun(
         messages = _new_seed(chosen, recording, {**recording.inputs, **(inputs or {})}, notes)
     if model is not None:
         chosen = with_other_model(chosen, model_choice(model))
-    chosen_options = {"max_cost_usd": None, "warn_cost_usd": None, **(options or {})}
+    chosen_options = {"max_cost_usd": None, **(options or {})}
     run = AgainstRecord(
         recording,
         agent=chosen,

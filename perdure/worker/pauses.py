@@ -1,11 +1,8 @@
-"""A worker's view of the namespace's pauses, and its refusal of calls whose run is paused or that
-have waited too long for a worker.
-"""
+"""A worker's view of the namespace's pauses, and its refusal of calls whose run is paused."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -28,8 +25,6 @@ from temporalio.worker import (
 from ..activities.failures import known_starts, typed_failures
 from ..activities.pauses import PauseRecord
 from ..activities.run_cache import RunCache
-from ..json_types import JsonObject
-from ..messages import ModelReply, ToolResult
 from ..protocol import activities
 from ..protocol.descriptions import shown_name
 from ..protocol.pauses import PAUSE_ON_RUN, PAUSED, Pause, PausedAttempt, Pauses, RunFacts
@@ -156,11 +151,7 @@ class PauseWatch:
 
 
 class PauseInterceptor(Interceptor):
-    """Refuses calls that may not begin now: their run is paused, or they have waited too long for a
-    worker.
-
-    Also gives runs the worker's state.
-    """
+    """Refuses calls of paused runs, and gives runs the worker's state."""
 
     def __init__(self, watch: PauseWatch) -> None:
         self._watch = watch
@@ -198,77 +189,31 @@ class _PausedActivities(ActivityInboundInterceptor):
         # The workflow checks before it starts local activities.
         if not is_call or info.is_local:
             return await self.next.execute_activity(input)
-        call = _input_of(input.args)
-        if not _is_over(call):
-            await self._require_permission(call)
-        begun = time.monotonic()
-        result = await self.next.execute_activity(input)
-        if call.fresh is not None and isinstance(result, ModelReply | ToolResult):
-            ended = info.started_time.timestamp() + time.monotonic() - begun
-            return result.model_copy(update={"ended_at": ended})
-        return result
+        if await self._watch.has_pauses() and not _is_over(input.args):
+            await self._require_permission()
+        return await self.next.execute_activity(input)
 
-    async def _require_permission(self, call: activities.CallInput) -> None:
-        """Raises the error of an attempt that may not begin now."""
-        _require_fresh(call)
-        if not await self._watch.has_pauses():
-            return
+    async def _require_permission(self) -> None:
+        """Raises the error of an attempt whose run is paused."""
         with typed_failures():
             if pause := await self._watch.current_pause():
-                raise _refusal(
-                    f"Not begun: {pause}", PAUSED, PausedAttempt(pause=pause, **_attempt())
+                info = activity.info()
+                told = next(iter(info.heartbeat_details), None)
+                raise ApplicationError(
+                    f"Not begun: {pause}",
+                    PausedAttempt(pause=pause, attempt=info.attempt, told=told),
+                    type=PAUSED,
+                    non_retryable=True,
+                    category=ApplicationErrorCategory.BENIGN,
                 )
 
 
-def _input_of(arguments: Sequence[Any]) -> activities.CallInput:
-    """Return the call's input, decoding that of a dynamic activity."""
-    input = arguments[0] if arguments else None
-    if isinstance(input, RawValue):
-        input = activity.payload_converter().from_payload(input.payload, activities.ToolInput)
-    return input if isinstance(input, activities.CallInput) else activities.CallInput()
-
-
-def _is_over(call: activities.CallInput) -> bool:
+def _is_over(arguments: Sequence[Any]) -> bool:
     """Return whether nothing will begin: a tool has used up its starts, and its result is that it
     was lost.
     """
-    offer = call.offer if isinstance(call, activities.ToolInput) else None
+    input = arguments[0] if arguments else None
+    if isinstance(input, RawValue):  # of a dynamic activity
+        input = activity.payload_converter().from_payload(input.payload, activities.ToolInput)
+    offer = input.offer if isinstance(input, activities.ToolInput) else None
     return offer is not None and known_starts(offer).are_used_up(offer.starts)
-
-
-def _require_fresh(call: activities.CallInput) -> None:
-    """Raises the error of an attempt that waited too long for a worker, by the server's clock."""
-    if (fresh := call.fresh) is None:
-        return
-    info = activity.info()
-    waits = (
-        [(fresh.ready_at, info.scheduled_time.timestamp())] if fresh.ready_at is not None else []
-    )
-    if not fresh.may_queue:
-        waits.append(
-            (info.current_attempt_scheduled_time.timestamp(), info.started_time.timestamp())
-        )
-    since, until = max(waits, key=lambda wait: wait[1] - wait[0], default=(0.0, 0.0))
-    if until - since > fresh.seconds:
-        text = (
-            f"Not begun: no worker took it up for {until - since:.3g} s, and stale_after is "
-            f"{fresh.seconds:g} s"
-        )
-        raise _refusal(
-            text, activities.STALE, activities.StaleAttempt(since=since, until=until, **_attempt())
-        )
-
-
-def _attempt() -> JsonObject:
-    """Return the number of this attempt, and the heartbeat details of earlier ones."""
-    info = activity.info()
-    return {"attempt": info.attempt, "told": next(iter(info.heartbeat_details), None)}
-
-
-def _refusal(
-    text: str, type: str, details: PausedAttempt | activities.StaleAttempt
-) -> ApplicationError:
-    """Return the error of an attempt that has not begun."""
-    return ApplicationError(
-        text, details, type=type, non_retryable=True, category=ApplicationErrorCategory.BENIGN
-    )

@@ -96,7 +96,6 @@ class Ending:
             unchecked=self.turn.unchecked if self.turn else 0,
             handed_over=self.turn.in_result if self.turn else None,
             requested_by=self.turn.requesters(self.turn.in_result) if self.turn else None,
-            slept_seconds=loop.slept_seconds,
             agent=input.agent.name,
             handed_to=input.handed_to,
             raw=input.options.raw,
@@ -125,7 +124,6 @@ class Ending:
             handed_over=self.turn.in_result if self.turn else None,
             requested_by=self.turn.requesters(self.turn.in_result) if self.turn else None,
             refused=len(self.turn.refused) if self.turn else 0,
-            slept_seconds=loop.slept_seconds,
             handed_to=self.state.input.handed_to,
         )
         return ApplicationError(

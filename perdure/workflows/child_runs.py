@@ -265,7 +265,6 @@ def _child_end(result: ToolResult, ending: RunOutput | RunFailure) -> ChildEnd:
         ending.tool_calls,
         ending.cost_usd,
         ending.unpriced_calls,
-        ending.slept_seconds,
     )
 
 

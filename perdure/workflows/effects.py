@@ -19,7 +19,7 @@ from ..conversation import Conversation
 from ..errors import LimitExceededError, ModelError, RunError
 from ..event_data import EventType, HoldReason, LoggedData
 from ..guardrails import GuardrailResult, JudgedOutput
-from ..loop.effects import Calling, Cancelled, Slept
+from ..loop.effects import Calling, Cancelled
 from ..loop.limits import Allowance, ChildEnd, time_is_over
 from ..loop.state import LoopState
 from ..messages import Message, ModelReply, ToolResult
@@ -58,7 +58,7 @@ def start_compaction(input: activities.CompactInput, state: RunState) -> Activit
     """Start the activity that asks the compactor, for the current iteration."""
     return workflow.start_activity(
         activities.COMPACT,
-        input.model_copy(update={"fresh": state.freshness}),
+        input,
         result_type=str,
         start_to_close_timeout=timedelta(seconds=activities.COMPACT_SECONDS) + MARGIN,
         heartbeat_timeout=state.heartbeat_timeout,
@@ -86,7 +86,7 @@ def start_judging(
         )
     return workflow.start_activity(
         activities.JUDGE,
-        input.model_copy(update={"fresh": state.freshness}),
+        input,
         result_type=JudgedOutput,
         start_to_close_timeout=timeout,
         heartbeat_timeout=state.heartbeat_timeout,
@@ -158,7 +158,6 @@ class TemporalEffects:
                 kind=failed.kind, why=one_line(failed.account, 300), until=until
             )
         summary = held_up_summary(self._state.label, why, failed.kind if failed else "", seconds)
-        self._state.ready_at = now() + seconds
         is_cancelled = await wait_until(self.cancelled, seconds, summary)
         self._state.held_up = None
         if is_cancelled:
@@ -175,20 +174,15 @@ class TemporalEffects:
         if self._state.other_model is not model:
             self._before = None  # Another model's text is not a prefix of this one's answer.
 
-    async def wake(self) -> None:
-        await self._state.wake()
-
     async def call_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
         if conversation.unrecorded_operations:
             await record_ahead(conversation)
         self._state.unread = 0
         while True:
             try:
-                reply = await self._call_model(
+                return await self._call_model(
                     partial(self._attempt, conversation, calling), calling.fallback
                 )
-                self._state.note_end(reply.ended_at)
-                return reply
             except ActivityError as error:
                 if unbegun := unbegun_attempt(error):
                     await await_permission(self._state, unbegun)
@@ -204,23 +198,17 @@ class TemporalEffects:
     async def _call_model(
         self, attempt: Callable[..., Awaitable[ModelReply]], fallback: int
     ) -> ModelReply:
-        async def begin(policy: RetryPolicy) -> ModelReply:
-            await self._state.wake()
-            if self._state.loop.untold_sleep:
-                raise Slept
-            return await attempt(policy)
-
         try:
-            return await (
-                self._pacing.call(begin, fallback) if self._pacing else begin(LOST_WORKER_RETRIES)
-            )
+            if self._pacing is not None:
+                return await self._pacing.call(attempt, fallback)
+            return await attempt(LOST_WORKER_RETRIES)
         except ActivityError as error:
             return await self._offers.run_elsewhere(error, partial(attempt, OFFERED_RETRIES))
 
     async def _attempt(
         self, conversation: Conversation, calling: Calling, policy: RetryPolicy, offer: Offer = None
     ) -> ModelReply:
-        state, earlier, since = self._state, self._count_try(calling.iteration), now()
+        state, earlier = self._state, self._count_try(calling.iteration)
         handle = workflow.start_activity(
             activities.CALL_MODEL,
             activities.ModelInput(
@@ -230,7 +218,6 @@ class TemporalEffects:
                 mock=0 if state.inventory.mock_responses is None else state.loop.iterations + 1,
                 offer=offer,
                 model=state.other_model,
-                fresh=state.freshness,
                 **calling._asdict(),
             ),
             result_type=ModelReply,
@@ -246,8 +233,6 @@ class TemporalEffects:
             self._before = None
             return reply
         except ActivityError as error:
-            is_last = worker_was_lost(error) and policy.maximum_attempts == 1
-            state.ready_at = since + state.options.llm_timeout if is_last else None
             if worker_was_lost(error):
                 self._before = left_by(error, self._before, policy.maximum_attempts)
             if unbegun := unbegun_attempt(error):
@@ -283,17 +268,10 @@ class TemporalEffects:
         return self._tried[1]
 
     async def run_tool(self, request: ToolRequest) -> ToolResult:
-        await self._state.wake()
-        result = await self._tool_runs.run(request)
-        self._state.note_end(result.ended_at)
-        return result
+        return await self._tool_runs.run(request)
 
     async def run_agent(self, request: ToolRequest, allowance: Allowance) -> ChildEnd:
-        await self._state.wake()
-        end = await self._tool_runs.run_agent(request, allowance)
-        self._state.note_end(None)
-        self._state.note_sleep_of_called(end.slept_seconds)
-        return end
+        return await self._tool_runs.run_agent(request, allowance)
 
     async def prepare_tools(self, conversation: Conversation, iteration: int) -> GuardrailResult:
         return await self.judge_input(conversation, "tools", iteration)
@@ -332,11 +310,9 @@ class TemporalEffects:
 
     async def _judge(self, input: activities.JudgeInput) -> JudgedOutput:
         try:
-            judged = await self._unless_cancelled(
+            return await self._unless_cancelled(
                 start_judging(input, self._kind_of_judge(input), self._state)
             )
-            self._state.note_end(None)
-            return judged
         except ActivityError as error:
             if not timed_out(error):
                 raise
@@ -363,9 +339,7 @@ class TemporalEffects:
             input = activities.CompactInput(
                 conversation=conversation.ref(), head=head, drop=drop, offer=offer
             )
-            summary = await self._unless_cancelled(start_compaction(input, self._state))
-            self._state.note_end(None)
-            return summary
+            return await self._unless_cancelled(start_compaction(input, self._state))
 
         try:
             return await self._offers.run(start)
@@ -411,7 +385,6 @@ class TemporalEffects:
         why = about_call("denied if not decided", request.name, request.arguments)
         await wait_until(is_over, max(0.0, min(ends) - now()) if ends else None, why)
         approvals.close(opened)
-        state.ready_at = None
         person_waited_for(opened.pending, opened.approval, cancelled=state.cancelled)
         if opened.approval is None and state.cancelled:
             raise Cancelled

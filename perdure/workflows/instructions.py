@@ -47,7 +47,7 @@ async def _text(state: RunState, name: str) -> str:
 async def _ask(state: RunState, offer: activities.Offer | None) -> str:
     handle = workflow.start_activity(
         activities.INSTRUCT,
-        activities.InstructInput(offer=offer, fresh=state.freshness),
+        activities.InstructInput(offer=offer),
         result_type=str,
         start_to_close_timeout=timedelta(seconds=activities.JUDGE_SECONDS) + MARGIN,
         heartbeat_timeout=state.heartbeat_timeout,
@@ -58,5 +58,4 @@ async def _ask(state: RunState, offer: activities.Offer | None) -> str:
         await give_up(handle)
         return ""
     text: str = await handle
-    state.note_end(None)
     return text

@@ -14,7 +14,7 @@ from ..protocol.inventory import MissingPart
 from ..protocol.outcome import Held
 from ..protocol.run import GoOn
 from ..redaction import get_logger
-from ..text import duration_text, one_line
+from ..text import one_line
 from ..tool_calls import Approval, Asked, Decided, PendingApproval, ToolRequest
 
 _log = get_logger("perdure.runs")
@@ -83,11 +83,6 @@ def is_held(held: Held) -> None:
         how,
         reason=held.reason,
     )
-
-
-def has_slept(seconds: float, then: str) -> None:
-    """Log that no worker executed the run for a long time."""
-    log(logging.WARNING, "had no worker for %s: on_stale is %s", duration_text(seconds), then)
 
 
 def is_let_go_on(go_on: GoOn) -> None:

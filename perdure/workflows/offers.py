@@ -223,7 +223,6 @@ async def _first_answer(input: InventoryInput) -> Inventory:
 
 
 async def _ask(state: RunState, offer: Offer | None) -> Inventory:
-    since = workflow.time()
     handle = workflow.start_activity(
         INVENTORY,
         InventoryInput(offer=offer),
@@ -237,8 +236,6 @@ async def _ask(state: RunState, offer: Offer | None) -> Inventory:
         handle.cancel()
         return Inventory()
     found: Inventory = await handle
-    if state.ready_at is not None:
-        state.ready_at += workflow.time() - since
     return found
 
 

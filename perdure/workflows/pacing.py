@@ -137,7 +137,6 @@ class Pacing:
         """Check the waits until a check finds none."""
         pause = FIRST_LOOK
         while self._wait is not None:
-            self._state.ready_at = workflow.time() + pause
             await workflow.sleep(
                 timedelta(seconds=pause), summary="whether somebody gives out permits"
             )

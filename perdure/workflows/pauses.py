@@ -1,6 +1,4 @@
-"""Keeps a run from making calls while it is paused, and drops calls that waited too long for a
-worker.
-"""
+"""Keeps a run from making calls while it is paused."""
 
 from __future__ import annotations
 
@@ -12,7 +10,6 @@ from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 from ..conversation import DigestMismatchError
 from ..errors import RunError
 from ..loop.effects import Cancelled
-from ..protocol.activities import STALE, StaleAttempt
 from ..protocol.pauses import PATCH, PAUSE_ON_RUN, PAUSED, Pause, PausedAttempt
 from .policies import LOST_WORKER_RETRIES, MARGIN
 from .received import is_recorded
@@ -29,7 +26,7 @@ class Misfit(NamedTuple):
     told: Any = None
 
 
-Unbegun = PausedAttempt | StaleAttempt | Misfit
+Unbegun = PausedAttempt | Misfit
 
 
 def unbegun_attempt(error: FailureError) -> Unbegun | None:
@@ -41,28 +38,17 @@ def unbegun_attempt(error: FailureError) -> Unbegun | None:
         return None
     if cause.type == DigestMismatchError.__name__:
         return Misfit(cause.message)
-    if not cause.details:
+    if cause.type != PAUSED or not cause.details:
         return None
-    kinds: dict[str | None, type[PausedAttempt | StaleAttempt]] = {
-        PAUSED: PausedAttempt,
-        STALE: StaleAttempt,
-    }
-    return kinds[cause.type].model_validate(cause.details[0]) if cause.type in kinds else None
+    return PausedAttempt.model_validate(cause.details[0])
 
 
 async def await_permission(state: RunState, attempt: Unbegun) -> None:
-    """Resolve the worker's reason for not beginning the attempt. Raises `Cancelled`, and as
-    `RunState.wake` does.
-    """
+    """Resolve the worker's reason for not beginning the attempt. Raises `Cancelled`."""
     if isinstance(attempt, PausedAttempt):
         await wait_for_release(state, attempt.pause)
-    elif isinstance(attempt, Misfit):  # Each attempt has read the history again.
+    else:  # Each attempt has read the history again.
         await state.hold(RunError(attempt.text, kind="history"), "server")
-    else:
-        state.note_unbegun(attempt)
-        await state.wake()
-        if state.cancelled:
-            raise Cancelled
 
 
 async def wait_for_release(state: RunState, pause: Pause | None = None) -> None:

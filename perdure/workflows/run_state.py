@@ -21,7 +21,6 @@ from ..event_data import (
     HoldReason,
     LoggedData,
     LoggedMessagesUpdatedData,
-    SleptData,
     StatusData,
     WentOnData,
 )
@@ -32,21 +31,19 @@ from ..loop.state import LoopState
 from ..messages import Message, ToolResult
 from ..model_choice import ModelChoice, with_other_model
 from ..options import heartbeat_intervals
-from ..protocol.activities import Freshness, StaleAttempt
 from ..protocol.descriptions import shown_name
 from ..protocol.inventory import Inventory, Missing
 from ..protocol.outcome import HeldUp, RunStatus
 from ..protocol.pauses import RunFacts
 from ..protocol.run import GoOn, RunInput, SteeringMessage, paced_with
 from ..signatures import with_request
-from ..text import duration_text
 from ..tool_calls import ToolRequest, ToolSpec
 from ..webhooks import Webhook
 from .approvals import Approvals
 from .approvers import initial_requests, request_received
 from .external_calls import ExternalCalls
 from .holding import Holds
-from .logging import has_slept, is_held, is_let_go_on
+from .logging import is_held, is_let_go_on
 from .waiting import now, wait_until
 
 MAX_UPDATES = 1_000
@@ -117,14 +114,6 @@ class RunState:
         """The push targets of A2A clients, by the clients' ids."""
         self.person_decided = 0
         """The last iteration with a person's decision."""
-        self._slept = 0.0
-        """Seconds without a worker for which the run has not yet applied `on_stale`."""
-        self._awake_since = 0.0
-        """The end of the last period without a worker, in seconds since the epoch."""
-        self.ready_at: float | None = workflow.info().workflow_start_time.timestamp()
-        """The earliest time at which the run could have begun its next call; None if unknown."""
-        self._unbegun_after = 0.0
-        """Seconds that the last call waited, if it was not begun."""
         self.holds = Holds(self.options, self.loop)
         self.may_be_paused: Callable[[], bool] = bool
         """Whether the executing worker knows of a pause of the run; always false for readers."""
@@ -238,7 +227,6 @@ class RunState:
             held=list(self.holds.held),
             awaited=self.awaited.open_calls,
             push=list(self.push.values()),
-            slept_seconds=self.loop.slept_seconds,
         )
 
     @property
@@ -272,7 +260,6 @@ class RunState:
         )
         is_held(held)
         await wait_until(lambda: self.cancelled or self.holds.is_over(held))
-        self.ready_at = None
         self.holds.give_up(held)
         if self.cancelled:
             raise Cancelled
@@ -292,72 +279,6 @@ class RunState:
         model = self.models[0] if go_on.model else None
         self.emit("went_on", WentOnData(by=go_on.by, options=go_on.options, model=model))
         is_let_go_on(go_on)
-
-    @property
-    def freshness(self) -> Freshness | None:
-        """Return the time without a worker after which the next call is not begun.
-
-        The time doubles after a call that was not begun, so that a run makes progress even if its
-        calls always wait long.
-        """
-        limit = self.options.stale_after
-        if limit is None:
-            return None
-        return Freshness(seconds=max(limit, 2 * self._unbegun_after), ready_at=self.ready_at)
-
-    def note_end(self, ended_at: float | None) -> None:
-        """Record that a call has ended, at that time if known."""
-        self.ready_at, self._unbegun_after = ended_at, 0.0
-
-    def note_unbegun(self, attempt: StaleAttempt) -> None:
-        """Record that no worker began a call for too long. Overlapping periods of several calls
-        count once.
-
-        Does not read the workflow's clock: it may differ on a replay, if a query reaches the run
-        while a worker begins it (seen with the SDK 1.x).
-        """
-        self._unbegun_after, self.ready_at = attempt.until - attempt.since, None
-        seconds = attempt.until - max(attempt.since, self._awake_since)
-        self._awake_since = max(attempt.until, self._awake_since)
-        self._note_sleep(seconds)
-
-    def note_sleep_of_called(self, seconds: float) -> None:
-        """Record how long a child run had no worker. A child run that asks a person does so
-        itself.
-        """
-        if self.options.on_stale != "hold":
-            self._note_sleep(seconds)
-
-    def _note_sleep(self, seconds: float) -> None:
-        limit, then = self.options.stale_after, self.options.on_stale
-        if limit is None or seconds <= limit:
-            return
-        self._slept = seconds
-        self.loop.slept_seconds += seconds
-        self.emit("slept", SleptData(seconds=seconds, then=then))
-        has_slept(seconds, then)
-
-    async def wake(self) -> None:
-        """Apply `on_stale`, once for each period without a worker. Raises the `RunError` of a run
-        that fails, and `Cancelled`.
-        """
-        if self._slept and not self.cancelled:
-            error = RunError(
-                f"No worker took the run up for {duration_text(self._slept)} (stale_after)",
-                kind="stale",
-            )
-            if self.options.on_stale == "fail":
-                raise error  # And again, in case a caller mistakes it for its own failure.
-            if self.options.on_stale == "tell":
-                self.loop.untold_sleep = max(self.loop.untold_sleep, self._slept)
-            self._slept = 0.0
-            if self.options.on_stale == "hold":
-                await self.hold(error, "stale")
-        if self._asks_after_sleep():  # For another call of the round.
-            await wait_until(lambda: self.cancelled or not self._asks_after_sleep())
-
-    def _asks_after_sleep(self) -> bool:
-        return any(held.reason == "stale" for held in self.holds.held)
 
     def note_request(self, message: SteeringMessage) -> None:
         """Record the sender of a message to the run, while all senders so far are known."""

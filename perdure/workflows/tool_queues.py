@@ -33,7 +33,6 @@ async def on_tool_queue(
     """
     patience = FIRST_LOOK
     while True:
-        since = workflow.time()
         try:
             return await start(queue, patience)
         except ActivityError as error:
@@ -43,7 +42,6 @@ async def on_tool_queue(
                 or cause.type is not TimeoutType.SCHEDULE_TO_START
             ):
                 raise
-        state.ready_at = since + patience.total_seconds()
         if not await is_polled(queue):
             state.emit_status(
                 f"No worker polls the task queue {queue!r}: the call goes to the run's own"

@@ -113,7 +113,6 @@ class ToolRuns:
                     idempotency_key=earlier.key,
                     timeout=timeout,
                     offer=offer,
-                    fresh=state.freshness,
                 ),
                 result_type=Reconciled,
                 start_to_close_timeout=timedelta(seconds=timeout) + MARGIN,
@@ -155,7 +154,6 @@ class ToolRuns:
                 min(FIRST_PAUSE * 2.0**earlier, LONGEST_PAUSE),
                 f"{request.name} is executed again",
             )
-            self._state.ready_at = now() + pause
             if await wait_until(lambda: self._state.cancelled, pause, why):
                 return result
         return await self._execute(request, spec, spec.retries)
@@ -221,8 +219,6 @@ class ToolRuns:
     async def _execute_now(self, request: ToolRequest, spec: ToolSpec, earlier: int) -> ToolResult:
         timeout = spec.timeout or self._options.tool_timeout
         policy = SUSPECT_RETRIES if spec.idempotent else NO_RETRY
-
-        latest = 0.0
         if spec.local:
             await look_at_pauses(self._state)
 
@@ -240,11 +236,9 @@ class ToolRuns:
                 return self._wait_within_grace(_start_local(spec, make_input()))
 
             def begin(queue: str | None, patience: timedelta | None) -> Awaitable[ToolResult]:
-                nonlocal latest
-                latest = now() + timeout + MARGIN.total_seconds()
                 handle = workflow.start_activity(
                     spec.activity or activities.RUN_TOOL,
-                    make_input(fresh=self._freshness(spec)),
+                    make_input(),
                     task_queue=queue,
                     result_type=_result_type(spec),
                     schedule_to_start_timeout=patience,
@@ -267,17 +261,9 @@ class ToolRuns:
             result = failed_result(request.name, error, timeout)
             if result.error_kind == NOT_STORED and self._state.is_held_for("server"):
                 await self._state.hold(RunError(result.text, kind=NOT_STORED), "server")
-            if self._options.stale_after is not None and not spec.idempotent:
-                result.ended_at = (
-                    latest  # The first attempt has ended by then: there was no second one.
-                )
             if result.outcome_unknown:
                 log_lines.outcome_is_unknown(request, error)
             return result
-
-    def _freshness(self, spec: ToolSpec) -> activities.Freshness | None:
-        fresh = self._state.freshness
-        return fresh.model_copy(update={"may_queue": True}) if fresh and spec.queue else fresh
 
     async def _wait_within_grace(self, handle: ActivityHandle[ToolResult]) -> ToolResult:
         """Return the tool's result. If the run is cancelled first, the tool is cancelled after

@@ -50,7 +50,6 @@ def test_an_iteration_and_its_tools() -> None:
     assert written(
         event("llm_start", 10),
         event("llm_complete", 12.5, usage=USAGE, costUsd=0.0125),
-        event("cost_warning", 12.5, costUsd=0.0125, warnCostUsd=0.01, maxCostUsd=0.5),
         event("tool_call_start", 12.5, call="a", name="look", arguments='{"at": "sky"}'),
         event("tool_call_start", 12.5, call="b", name="look", arguments="{oops"),
         event("error", 13, call="b", message="Error: no"),
@@ -58,7 +57,6 @@ def test_an_iteration_and_its_tools() -> None:
         event("tool_result", 105, call="a", name="look", result="blue\nwide"),
     ) == [
         "  model: 1,240 tokens in, 56 out, $0.013, 2.5 s",
-        "  the run has cost $0.013 (--warn-cost-usd); it ends at $0.50 (--max-cost-usd)",
         '  look({"at": "sky"})',
         "  look({oops)",
         "    → Error: no",

@@ -493,7 +493,7 @@ async def paced(scene: Scene) -> RunHandle:
 @scenario
 async def priced(scene: Scene) -> RunHandle:
     prices = {"openai/*": {"input": 1000.0, "output": 1000.0}}
-    limits = {"max_cost_usd": 0.5, "warn_cost_usd": 0.001, "on_limit": "partial"}
+    limits = {"max_cost_usd": 0.5, "on_limit": "partial"}
     replies = [
         asks(call("echo", f"call_{number}", text="x"), input_tokens=100 * number)
         for number in (1, 2, 3)

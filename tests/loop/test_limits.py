@@ -83,57 +83,6 @@ async def test_a_budget_that_the_answer_itself_exceeds_does_not_matter() -> None
     assert (await stage.play()).output == "Done"
 
 
-async def test_the_same_call_over_and_over_ends_by_a_limit_that_says_so() -> None:
-    same = asks("look", at=1)
-    stage = Stage(same, same, same, tools=TOOLS, max_repeated_calls=3)
-    with pytest.raises(
-        LimitExceededError, match="^The same tool call was repeated 3 times in a row$"
-    ) as failure:
-        await stage.play()
-    assert failure.value.reason == 'the model asked 3 times in a row for look({"at": 1})'
-
-
-async def test_the_cap_says_that_calls_were_repeated() -> None:
-    stage = Stage(*rounds(1), *[asks("look")] * 3, tools=TOOLS, max_iterations=4)
-    with pytest.raises(MaxIterationsError) as failure:
-        await stage.play()
-    assert failure.value.reason == "the model asked 3 times in a row for look({})"
-
-
-async def test_another_call_or_an_answer_between_ends_the_repetition() -> None:
-    def steered() -> Any:
-        stage.run.steer("go on")
-        return says("Well")
-
-    same = asks("look")
-    stage = Stage(
-        same,
-        *rounds(1),
-        same,
-        steered,
-        steered,
-        same,
-        says("Done"),
-        tools=TOOLS,
-        max_repeated_calls=2,
-    )
-    assert (await stage.play()).output == "Done"
-
-
-async def test_long_calls_are_compared_whole_and_kept_short() -> None:
-    long = "a" * 1_000_000
-    ends_otherwise = asks("look", at=f"{long}b")
-    same = asks("look", at=long)
-    stage = Stage(
-        ends_otherwise, same, same, tools={"look": lambda at: "seen"}, max_repeated_calls=2
-    )
-    with pytest.raises(LimitExceededError) as failure:
-        await stage.play()
-    assert failure.value.iterations == 3
-    assert failure.value.reason is not None
-    assert len(failure.value.reason) < 1000
-
-
 async def test_partial_gives_a_text_and_the_last_that_the_model_said() -> None:
     stage = Stage(
         *rounds(1, text="Half of it is blue."),

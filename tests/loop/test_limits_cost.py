@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from perdure.agents import Agent
 from perdure.errors import LimitExceededError
 from perdure.loop.child_runs import child_options
-from perdure.loop.limits import UNWATCHED_COST, Allowances, ChildEnd, Spent
+from perdure.loop.limits import Allowances, ChildEnd, Spent
 from perdure.loop.state import LoopState, usages
 from perdure.messages import Message, ModelReply, ToolResult, Usage
 from perdure.options import RunOptions
@@ -83,39 +83,6 @@ async def test_the_limit_leaves_a_partial_result_where_that_is_asked_for() -> No
     assert (result.is_incomplete, result.unpriced_calls) == (True, 1)
 
 
-async def test_the_threshold_is_told_once() -> None:
-    stage = Stage(
-        asking(0.1), asking(0.1, 1), asking(0.1, 2), saying(0.1), tools=TOOLS, warn_cost_usd=0.2
-    )
-    await stage.play()
-    assert stage.data("cost_warning") == [{"costUsd": 0.2, "warnCostUsd": 0.2, "maxCostUsd": None}]
-    assert (
-        stage.types("llm_complete", "cost_warning")
-        == ["llm_complete"] * 2 + ["cost_warning"] + ["llm_complete"] * 2
-    )
-
-
-async def test_the_threshold_tells_of_the_limit() -> None:
-    stage = Stage(saying(0.3), warn_cost_usd=0.2, max_cost_usd=0.5)
-    await stage.play()
-    assert stage.data("cost_warning") == [{"costUsd": 0.3, "warnCostUsd": 0.2, "maxCostUsd": 0.5}]
-
-
-async def test_a_threshold_that_can_not_be_watched_is_told_once_and_then_the_threshold() -> None:
-    stage = Stage(
-        asking(None), asking(None, 1), asking(0.3, 2), saying(0.3), tools=TOOLS, warn_cost_usd=0.2
-    )
-    await stage.play()
-    assert stage.types("status", "cost_warning") == ["status", "cost_warning"]
-    assert stage.said() == [UNWATCHED_COST]
-
-
-async def test_without_options_nothing_is_said() -> None:
-    stage = Stage(asking(None), saying(3.0), tools=TOOLS)
-    await stage.play()
-    assert stage.types("status", "cost_warning") == []
-
-
 async def test_prices_make_the_cost_of_scripted_replies() -> None:
     priced = Agent.model_validate({"name": "a", "model": {"id": "m", "provider": "p"}})
     stage = Stage(
@@ -168,11 +135,11 @@ def _share(shares: Allowances) -> float | None:
         return None
 
 
-def test_a_called_run_has_its_share_and_does_not_warn() -> None:
-    options = RunOptions(max_cost_usd=1.0, warn_cost_usd=0.5)
+def test_a_called_run_has_its_share() -> None:
+    options = RunOptions(max_cost_usd=1.0)
     share = Allowances(options, LoopState(cost_usd=0.25)).take(0)
     called = child_options(options, share, single=False)
-    assert (called.max_cost_usd, called.warn_cost_usd) == (0.75, None)
+    assert called.max_cost_usd == 0.75
 
 
 def test_counts_of_calls_are_read_with_and_without_their_last_field() -> None:
@@ -190,9 +157,9 @@ def test_counts_of_calls_are_read_with_and_without_their_last_field() -> None:
 
 def test_the_next_link_knows_what_the_run_has_cost() -> None:
     states = TypeAdapter(LoopState)
-    state = LoopState(cost_usd=0.25, unpriced_calls=2, cost_told="unknown")
+    state = LoopState(cost_usd=0.25, unpriced_calls=2)
     again = states.validate_json(states.dump_json(state))
-    assert (again.cost_usd, again.unpriced_calls, again.cost_told) == (0.25, 2, "unknown")
+    assert (again.cost_usd, again.unpriced_calls) == (0.25, 2)
     assert states.validate_python({"iteration": 1}).cost_usd is None, (
         "of a run that an earlier version began"
     )

@@ -42,7 +42,7 @@ from perdure import tool
 from perdure.cli.entry import run
 from perdure.client import connect, session, start_run
 from perdure.loop.loop import AgentLoop
-from perdure.loop.model_calls import ModelCalls
+from perdure.loop.state import RunPart
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.tools.threads import Watchdog
 from perdure.worker import create_worker
@@ -79,7 +79,7 @@ SCRIPTS = {
 }
 
 START: CodeType = start_run.__code__
-TOOL_STEPS = (AgentLoop._run_tools.__code__, ModelCalls.emit_cost.__code__)
+TOOL_STEPS = (AgentLoop._run_tools.__code__, RunPart.append.__code__)
 STEPS: dict[str, tuple[CodeType, CodeType]] = {
     "model": (AgentLoop._call_model.__code__, AgentLoop._check_output.__code__),
     "tool": TOOL_STEPS,

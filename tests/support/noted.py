@@ -31,8 +31,6 @@ from perdure.workflows.session.session import Session
 TIMES = {
     "started_at",
     "held_seconds",
-    "slept_seconds",
-    "untold_sleep",
     "since",
     "until",
     "deadline",

@@ -98,7 +98,6 @@ def options() -> st.SearchStrategy[RunOptions]:
         unknown_tools=st.sampled_from(["recover"] * 5 + ["raise"]),
         max_total_tokens=st.sampled_from([None, None, None, 60]),
         max_tool_calls=st.sampled_from([None, None, None, 3]),
-        max_repeated_calls=st.none() | st.just(2),
     )
 
 

@@ -119,7 +119,6 @@ class StatusReader:
                 cost_usd=ending.cost_usd,
                 unpriced_calls=ending.unpriced_calls,
                 last_seq=ending.last_seq,
-                slept_seconds=ending.slept_seconds,
             )
         # It ended without saying so much, or before it could.
         status = await self._status_by_replay(link)
