@@ -9,24 +9,39 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
 from ..agents import Agent, LoadedAgent
 from ..arguments import Place, json_value
 from ..errors import LoadError, PromptyWarning, warn_caller
 from ..model_choice import AS_WRITTEN, ModelChoice
 from ..options import MAX_SECONDS, MIN_SECONDS
-from ..text import did_you_mean
 from ..tool_locks import SUFFIX, LockDocument, read_lock, with_lock
 from .asset_file import WrittenAsset, read_asset
 from .migration import Migration, Note
 from .portable import is_resolved_late
 from .references import References, is_unset, not_set
-from .shorthands import Fail, Shorthands, is_ignored, strings
-from .validation import InvalidAssetError, to_agent
+from .shorthands import Fail, Shorthands, is_ignored, maps_in, strings
+from .validation import InvalidAssetError, explained, to_agent
 
 CREDENTIAL_ID = "credentialId"
 SERVERS: Place = ("metadata", "octopus", "mcpServers")
 MAX_DISCOVERY_SECONDS = 50.0
-_FIELDS = ("name", "baseUrl", CREDENTIAL_ID, "timeoutMs", "enabled", "toolFilter")
+
+
+class _Server(BaseModel):
+    """One entry of that list."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True)
+
+    name: str = Field(min_length=1)
+    base_url: str = Field(min_length=1)
+    credential_id: int | str | None = None
+    timeout_ms: float | None = Field(default=None, ge=MIN_SECONDS * 1000, le=MAX_SECONDS * 1000)
+    enabled: bool = True
+    tool_filter: list[str] | str | None = None
+    """Names of tools, or a text of them with commas; empty for all."""
 
 
 def with_octopus_names(asset: Mapping[str, Any], fail: Fail) -> dict[str, Any]:
@@ -63,92 +78,54 @@ def _with_api_key(node: Any, place: Place, fail: Fail) -> Any:
 def _key(id: Any, place: Place, fail: Fail) -> dict[str, str]:
     if id is None:
         return {}
-    is_id = (
-        isinstance(id, int | str)
-        and not isinstance(id, bool)
-        and str(id).strip()
-        and not set("{}\r\n") & {*str(id)}
-    )
-    if not is_id:
-        fail(
-            LoadError(f"expected the id of a credential, a number or a text, got {id!r:.60}"), place
-        )
+    text = str(id).strip() if isinstance(id, int | str) and not isinstance(id, bool) else ""
+    if not text or set("{}\r\n") & {*text}:
+        problem = f"expected the id of a credential, a number or a text, got {id!r:.60}"
+        fail(LoadError(problem), place)
         return {}
-    return {"apiKey": f"${{credential:{str(id).strip()}}}"}
+    return {"apiKey": f"${{credential:{text}}}"}
 
 
 def _servers(asset: Mapping[str, Any], fail: Fail) -> Iterator[dict[str, Any]]:
-    settings = asset.get("metadata")
-    for key in SERVERS[1:]:
+    settings: Any = asset
+    for key in SERVERS:
         settings = settings.get(key) if isinstance(settings, Mapping) else None
     if settings is not None and not isinstance(settings, list):
         fail(LoadError(f"expected a list of servers, got {settings!r:.60}"), SERVERS)
         return
-    tools = asset.get("tools")
-    declared = (
-        [tool for tool in tools if isinstance(tool, Mapping)] if isinstance(tools, list) else []
-    )
-    for index, server in enumerate(settings or ()):
-        place = (*SERVERS, index)
-        problems = list(_problems(server, place))
-        for where, text in problems:
-            fail(LoadError(text), where)
-        if problems or server.get("enabled") is False:
-            continue
-        tool = _tool(server, place, fail)
-        if not any(_is_same(each, tool) for each in declared):
-            yield tool
-
-
-def _is_same(declared: Mapping[str, Any], tool: Mapping[str, Any]) -> bool:
-    connection = declared.get("connection")
-    endpoint = connection.get("endpoint") if isinstance(connection, Mapping) else None
-    return bool(declared.get("name") == tool["name"] and endpoint == tool["connection"]["endpoint"])
-
-
-def _problems(server: Any, place: Place) -> Iterator[tuple[Place, str]]:
-    if not isinstance(server, Mapping):
-        yield place, f"expected a map with {', '.join(_FIELDS)}, got {server!r:.60}"
-        return
-    for key in server:
-        if key not in _FIELDS:
-            yield (
-                (*place, str(key)),
-                f"is unknown{did_you_mean(str(key), _FIELDS)}. Expected {', '.join(_FIELDS)}",
-            )
-    for key in ("name", "baseUrl"):
-        if not isinstance(server.get(key), str) or not server[key]:
-            yield (*place, key), f"expected a text, got {server.get(key)!r:.60}"
-    if not isinstance(server.get("enabled", True), bool):
-        yield (*place, "enabled"), f"expected true or false, got {server['enabled']!r:.60}"
-    if (milliseconds := server.get("timeoutMs")) is not None:
-        is_number = isinstance(milliseconds, int | float) and not isinstance(milliseconds, bool)
-        if not is_number or not MIN_SECONDS <= milliseconds / 1000 <= MAX_SECONDS:
-            yield (*place, "timeoutMs"), f"expected milliseconds, got {milliseconds!r:.60}"
-    wanted = server.get("toolFilter")
-    if not isinstance(wanted, str | None) and not (
-        isinstance(wanted, list) and all(isinstance(name, str) for name in wanted)
-    ):
-        yield (*place, "toolFilter"), f"expected a list of tool names, got {wanted!r:.60}"
-
-
-def _tool(server: Mapping[str, Any], place: Place, fail: Fail) -> dict[str, Any]:
-    key = _key(server.get(CREDENTIAL_ID), (*place, CREDENTIAL_ID), fail)
-    wanted = server.get("toolFilter") or None
-    names = [name.strip() for name in wanted.split(",")] if isinstance(wanted, str) else wanted
-    seconds = server.get("timeoutMs", 0) / 1000 if server.get("timeoutMs") else None
-    return {
-        "name": str(server["name"]),
-        "kind": "mcp",
-        "connection": {"kind": "key" if key else "anonymous", "endpoint": server["baseUrl"], **key},
-        **({"allowedTools": names} if names else {}),
-        **(
-            {"options": {"discoveryTimeout": min(seconds, MAX_DISCOVERY_SECONDS)}}
-            if seconds
-            else {}
-        ),
-        **({"perdure": {"timeout": seconds}} if seconds else {}),
+    declared = {
+        (tool.get("name"), (tool.get("connection") or {}).get("endpoint"))
+        for _, tool in maps_in(asset.get("tools"))
+        if isinstance(tool.get("connection"), Mapping | None)
     }
+    for index, written in enumerate(settings or ()):
+        place = (*SERVERS, index)
+        try:
+            server = _Server.model_validate(written)
+        except ValidationError as error:
+            for detail in error.errors(include_url=False):
+                where = (*place, *detail["loc"][:1])
+                fail(LoadError(explained(detail, where)), where)
+            continue
+        if server.enabled and (server.name, server.base_url) not in declared:
+            secret = _key(server.credential_id, (*place, CREDENTIAL_ID), fail)
+            yield _tool(server, written["baseUrl"], secret)
+
+
+def _tool(server: _Server, endpoint: str, key: dict[str, str]) -> dict[str, Any]:
+    """Return the tool of a server. `endpoint` is its address, perhaps from the environment."""
+    kind = "key" if key else "anonymous"
+    tool: dict[str, Any] = {"name": server.name, "kind": "mcp"}
+    tool["connection"] = {"kind": kind, "endpoint": endpoint, **key}
+    names = server.tool_filter or []
+    if names:
+        listed = names.split(",") if isinstance(names, str) else names
+        tool["allowedTools"] = [name.strip() for name in listed]
+    if server.timeout_ms:
+        seconds = server.timeout_ms / 1000
+        tool["options"] = {"discoveryTimeout": min(seconds, MAX_DISCOVERY_SECONDS)}
+        tool["perdure"] = {"timeout": seconds}
+    return tool
 
 
 Roots = Sequence[str | os.PathLike[str]]

@@ -75,21 +75,21 @@ def test_written_and_loaded_again_there_is_one_tool() -> None:
 
 WRONG = {
     "metadata.octopus.mcpServers: expected a list of servers": {"crm": CRM},
-    "metadata.octopus.mcpServers.0: expected a map with name, baseUrl": ["crm"],
-    "metadata.octopus.mcpServers.0.baseUrl: expected a text, got None": [{"name": "crm"}],
-    "metadata.octopus.mcpServers.0.baseurl: is unknown (did you mean 'baseUrl'?)": [
+    "metadata.octopus.mcpServers.0: expected a map, got 'crm'": ["crm"],
+    "metadata.octopus.mcpServers.0.baseUrl: is missing": [{"name": "crm"}],
+    "metadata.octopus.mcpServers.0.baseurl: is unknown": [
         {**CRM, "baseurl": "x"}
     ],
-    "metadata.octopus.mcpServers.0.timeoutMs: expected milliseconds, got 'soon'": [
+    "metadata.octopus.mcpServers.0.timeoutMs: expected a number, got 'soon'": [
         {**CRM, "timeoutMs": "soon"}
     ],
     "metadata.octopus.mcpServers.0.enabled: expected true or false, got 'no'": [
         {**CRM, "enabled": "no"}
     ],
-    "metadata.octopus.mcpServers.0.toolFilter: expected a list of tool names, got 7": [
+    "metadata.octopus.mcpServers.0.toolFilter: expected a list, got 7": [
         {**CRM, "toolFilter": 7}
     ],
-    "metadata.octopus.mcpServers.0.credentialId: expected the id of a credential": [
+    "metadata.octopus.mcpServers.0.credentialId: expected a whole number": [
         {**CRM, "credentialId": True}
     ],
 }

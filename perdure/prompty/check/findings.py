@@ -65,7 +65,6 @@ def field_findings(asset: JsonView, written: JsonView) -> Iterator[Finding]:
     yield from _maps_without_kind(written.get("inputs"))
     yield from _bindings(asset)
     yield from _policies(asset)
-    yield from _backgrounds(asset)
     yield from _own_metadata(asset)
     named = places_named_secret(asset)
     for place, text in strings(
@@ -178,32 +177,6 @@ def _policies(asset: JsonView) -> Iterator[Finding]:
                 "of the conversation"
             )
             yield warning((*place, "perdure", "context"), text)
-
-
-def _backgrounds(asset: JsonView) -> Iterator[Finding]:
-    """Yield each request for background responses that `background_of` can't fulfil."""
-    model = asset.get("model")
-    models: list[tuple[Place, JsonView]] = (
-        [(("model",), model)] if isinstance(model, Mapping) else []
-    )
-    models += (
-        maps_in(model.get("fallback"), ("model", "fallback")) if isinstance(model, Mapping) else []
-    )
-    for place, each in models:
-        options = each.get("options")
-        further = options.get("additionalProperties") if isinstance(options, Mapping) else None
-        further = further if isinstance(further, Mapping) else {}
-        own = isinstance(options, Mapping) and options.get("background") in (True, "on")
-        if not (own or further.get("background") is True):
-            continue
-        key = (*place, "options", *(() if own else ("additionalProperties",)), "background")
-        if further.get("store") is False:
-            yield warning(
-                key,
-                "has no effect with `store: false`: a response in the background has to be stored",
-            )
-        elif each.get("apiType") != "responses":
-            yield warning(key, "has no effect: only models with `apiType: responses` have it")
 
 
 def _own_metadata(asset: JsonView) -> Iterator[Finding]:
