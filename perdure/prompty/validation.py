@@ -68,7 +68,7 @@ def to_agent(asset: JsonView) -> Agent:
 
 
 def _type_problems(error: ValidationError, asset: JsonView) -> Iterator[tuple[Place, str]]:
-    explained: set[Place] = set()
+    seen: set[Place] = set()
     # A value that may be a word or a map, and is a map, gets the errors of a map.
     details = sorted(
         error.errors(include_url=False),
@@ -76,8 +76,8 @@ def _type_problems(error: ValidationError, asset: JsonView) -> Iterator[tuple[Pl
     )
     for detail in details:
         place = _place_of(detail, asset)
-        if place not in explained:
-            explained.add(place)
+        if place not in seen:
+            seen.add(place)
             yield place, explained(detail, place)
 
 

@@ -15,13 +15,10 @@ from urllib.parse import parse_qs
 from ..declared_tools import Connection
 from ..errors import ModelError
 
-AZURE_PROVIDERS = frozenset({"azure", "foundry"})
 ENDPOINT_VARIABLE = "AZURE_OPENAI_ENDPOINT"
 VERSION_VARIABLE = "OPENAI_API_VERSION"
 SCOPE = "https://cognitiveservices.azure.com/.default"
 """The scope of a token of Entra ID."""
-_MAX_COMPLETION_TOKENS_SINCE = "2024-09-01"
-_DATED = re.compile(r"\d{4}-\d\d-\d\d(?:-preview)?")
 _RESOURCE = re.compile(
     r"(?P<root>https?://[^/?#]+?)/*(?:/openai(?:/deployments/(?P<deployment>[^/?#]+)(?:/chat/completions)?)?)?/*"
     r"(?:\?(?P<query>[^#]*))?"
@@ -70,19 +67,6 @@ def azure_target(connection: Connection | None, provider: str) -> AzureTarget:
     if not version:
         return AzureTarget(f"{root}/openai/v1")
     return AzureTarget(root, version, resource["deployment"])
-
-
-def limits_by_max_tokens(connection: Connection | None) -> bool:
-    """Return whether the API version accepts only `max_tokens`, and refuses
-    `max_completion_tokens`.
-    """
-    try:
-        version = azure_target(connection, "azure").version
-    except ModelError:  # The caller reports the missing endpoint.
-        return False
-    return (
-        bool(version and _DATED.fullmatch(version)) and str(version) < _MAX_COMPLETION_TOKENS_SINCE
-    )
 
 
 def entra_token(provider: str) -> str:

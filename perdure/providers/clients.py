@@ -35,7 +35,6 @@ MAX_ERROR_BYTES = 16 * 1024 * 1024
 come last."""
 _OF_THE_BODY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 
-MAX_REDIRECTS = 5
 _KEYS = frozenset({"api_key", "auth_token"})
 _AMBIENT = ("organization", "project", "admin_api_key", "webhook_secret", "webhook_key")
 
@@ -230,8 +229,7 @@ def _new_client(sdk: SdkNames, target: AzureTarget, key: dict[str, Secret], *, i
 
 @cache
 def _http_client_class(module: str) -> Callable[..., Any]:
-    """SDK's own HTTP client class, changed to follow redirects only within a server, and to limit
-    error bodies.
+    """SDK's own HTTP client class, changed to follow no redirects, and to limit error bodies.
 
     On a redirect, httpx removes no key but `Authorization`. The SDKs read an error's body
     themselves, without a limit on its unpacked size; this class reads at most `MAX_ERROR_BYTES`.
@@ -242,13 +240,6 @@ def _http_client_class(module: str) -> Callable[..., Any]:
         async def send(self, request: Any, **options: Any) -> Any:
             options["follow_redirects"] = False
             response = await super().send(request, **options)
-            for _ in range(MAX_REDIRECTS):
-                if response.next_request is None or not _is_same_server(
-                    request.url, response.next_request.url
-                ):
-                    break
-                await response.aclose()
-                response = await super().send(response.next_request, **options)
             readable = (
                 response if response.is_success or response.is_closed else await _readable(response)
             )
@@ -264,17 +255,6 @@ def _http_client_class(module: str) -> Callable[..., Any]:
                     asyncio.get_running_loop().create_task(self.aclose())
 
     return HttpClient
-
-
-def _is_same_server(url: Any, other: Any) -> bool:
-    """Return whether a redirect stays on the server, or leads to its encrypted form."""
-    ports = {"http": 80, "https": 443}
-    here, there = (
-        (each.scheme, each.host, each.port or ports.get(each.scheme)) for each in (url, other)
-    )
-    return bool(
-        here == there or (here == ("http", url.host, 80) and there == ("https", url.host, 443))
-    )
 
 
 def tls_context(*, trust_env: bool = True) -> ssl.SSLContext:

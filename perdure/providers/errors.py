@@ -89,10 +89,10 @@ def _unknown_text(status: int | None, body: Any) -> str:
 
 def _redirect_text(headers: Mapping[str, str]) -> str:
     server = server_in(headers.get("location"))
-    where = f"another server, {server}" if server else "a target that is not a URL"
+    where = str(server or "a target that is not a URL")
     return (
-        f"It redirects to {where}, where no request goes: if it should, write it as `endpoint` of "
-        "the connection"
+        f"It redirects to {where}, and no redirect is followed: if requests should go there, write "
+        "it as `endpoint` of the connection"
     )
 
 

@@ -28,13 +28,6 @@ _SEQUENCES = (
 )
 
 
-NO_ACTION = (
-    "Mock answer {} is an action of the JSON protocol, and this agent calls tools natively: it is "
-    "read as text. The "
-    "agent's file may say `metadata: {{perdure: {{toolProtocol: json}}}}`"
-)
-
-
 class MockedModel(Provider):
     """Returns one recorded answer.
 
@@ -94,9 +87,6 @@ class MockedModel(Provider):
             output=output,
             faults=faults,
             cost_usd=0.0,
-            warnings=[NO_ACTION.format(self._place)]
-            if self._reads_calls and self._is_action()
-            else [],
         )
 
     def _calls(self) -> list[ToolCall]:
@@ -112,9 +102,3 @@ class MockedModel(Provider):
             for index, each in enumerate(asked if isinstance(asked, list) else ())
             if isinstance(each, dict) and isinstance(each.get("name"), str)
         ]
-
-    def _is_action(self) -> bool:
-        named = isinstance(self._value.get("tool"), str) or isinstance(
-            self._value.get("agent"), str
-        )
-        return named or self._text.strip() == "{}"

@@ -5,14 +5,12 @@ https://platform.openai.com/docs/api-reference/chat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from ..agents import Agent
 from ..declared_tools import Property
 from ..json_types import JsonObject, JsonView
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart
-from .azure import AZURE_PROVIDERS, limits_by_max_tokens
 from .base import BLOCK_SIZE, Delta, FunctionDefinition, StreamAssembler, weight
 from .ends import NO_END, Answer
 from .errors import error_from_http
@@ -77,12 +75,6 @@ class OpenAIChat(OpenAIFormat):
         "seed": "seed",
         "allow_multiple_tool_calls": "parallel_tool_calls",
     }
-
-    def options_of(self, agent: Agent) -> Mapping[str, str]:
-        connection = agent.model.connection if agent.model else None
-        if self.key in AZURE_PROVIDERS and limits_by_max_tokens(connection):
-            return {**self.options, "max_output_tokens": "max_tokens"}
-        return self.options
 
     def conversation(self, messages: Sequence[Message]) -> JsonObject:
         return {"messages": _messages(messages)}

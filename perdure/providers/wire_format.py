@@ -11,13 +11,12 @@ from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
-from ..agents import Agent, ModelOptions, PromptCache, loaded_from
+from ..agents import Agent, ModelOptions, PromptCache
 from ..declared_tools import CustomTool, Property
 from ..errors import ModelError
 from ..json_types import JsonObject, JsonView
 from ..messages import MAX_TOKENS, Message, ModelReply, ToolCall, Usage
 from ..text import bounded_text
-from ..worker_limits import is_listed, server_in
 from .base import (
     MAX_CALLS,
     CallSeries,
@@ -36,7 +35,7 @@ from .errors import MAX_NAME_CHARS, UnexpectedFormatError, error_from_http, json
 from .outgoing import as_offered, for_server, kept_content, own_names, with_unique_ids
 from .refusals import MARKS, refused_part, without
 from .sdk_call import SdkCall
-from .sdks import AZURE_KEY, sdk_for
+from .sdks import sdk_for
 from .structured import answer_value, read_answer
 
 Send = Callable[[JsonView], Awaitable[JsonObject]]
@@ -47,12 +46,6 @@ _NO_KEY_SENT = (
     "worker's environment "
     "is only sent to its provider, and to the server in OPENAI_BASE_URL, AZURE_OPENAI_ENDPOINT or "
     "ANTHROPIC_BASE_URL"
-)
-_UNKNOWN_MODEL = "the model is named by `id` below `model` in the agent's file, or by --model"
-_AZURE = (
-    "Azure also answers this if the connection has no `apiVersion` and `endpoint` is not the root "
-    "of the resource: "
-    "perdure docs providers"
 )
 MAX_REFUSED = 20
 LEFT_OUT = "Left out: "
@@ -106,7 +99,7 @@ class WireFormat(Provider):
         request |= self.conversation(
             for_server(messages, self.api, server, needs_message=self.needs_message)
         )
-        request |= _sampling_options(agent, self.options_of(agent))
+        request |= _sampling_options(agent, self.options)
         offered = offered_functions(
             agent, extra_tools, allow_strict=self.has_strict_tools, along_with=messages
         )
@@ -136,12 +129,6 @@ class WireFormat(Provider):
     def server(self, agent: Agent) -> Recipient:
         """Return the server of the agent's requests. Raises ValueError for an unknown dialect."""
         return server_of(agent, self.sdk, self.key)
-
-    def options_of(self, agent: Agent) -> Mapping[str, str]:
-        """Return the sampling options for this agent, if its connection decides their names; else
-        `options`.
-        """
-        return self.options
 
     @abstractmethod
     def conversation(self, messages: Sequence[Message]) -> JsonObject:
@@ -224,7 +211,7 @@ class WireFormat(Provider):
             output=output,
             faults=faults,
             provider_calls=list(answer.provider_calls[:MAX_CALLS]),
-            warnings=[*_odd_counts(response.get("usage")), *self._left_out(agent)],
+            warnings=self._left_out(agent),
         )
 
     async def call(self, agent: Agent, request: JsonView, options: ModelCallOptions) -> JsonObject:
@@ -265,30 +252,9 @@ class WireFormat(Provider):
             yield call
         except ModelError as error:
             error.address, error.model = call.address, short_word(request.get("model"))
-            if hint := self._hint(error, agent, call.address, has_key=not is_without_key(client)):
-                error.message = f"{error.message} ({hint})"
+            if error.kind == "authentication" and is_without_key(client):
+                error.message = f"{error.message} ({_NO_KEY_SENT.format(call.address)})"
             raise
-
-    def _hint(self, error: ModelError, agent: Agent, address: str, *, has_key: bool) -> str:
-        """Return the origin of the refused key or model name; "" for other errors."""
-        connection = agent.model.connection if agent.model else None
-        if error.kind == "not_found":
-            server = server_in(f"https://{address}")
-            is_azures = server is not None and is_listed(server, AZURE_KEY.hosts)
-            return (
-                _AZURE
-                if is_azures and not (connection and connection.api_version)
-                else _UNKNOWN_MODEL
-            )
-        if error.kind not in ("authentication", "permission"):
-            return ""
-        if not has_key:
-            return _NO_KEY_SENT.format(address) if error.kind == "authentication" else ""
-        key, references = connection and connection.api_key, loaded_from(agent).references.values()
-        ambient = self.sdk.ambient_key((connection and connection.endpoint) or None)
-        written = [each.text for each in references if key and each.value == key]
-        named = written or ([ambient.variable] if ambient and not key else [])
-        return f"the key is that of {named[0]}" if named else ""
 
     async def send_cached(
         self, send: Send, agent: Agent, request: JsonObject, series: CallSeries, client: Any
@@ -334,7 +300,7 @@ class WireFormat(Provider):
 
     def _asked(self, agent: Agent) -> set[str]:
         """Return the request keys that the agent's file sets."""
-        return {*_sampling_options(agent, self.options_of(agent)), *_further(agent)}
+        return {*_sampling_options(agent, self.options), *_further(agent)}
 
     def _place(self, agent: Agent) -> tuple[str, str]:
         return self.server(agent).name, agent.model.id if agent.model else ""
@@ -441,19 +407,3 @@ def read_usage(usage: Any, places: Mapping[str, str]) -> Usage:
 
 def _word(value: Any) -> str | None:
     return value[:MAX_NAME_CHARS] if isinstance(value, str) else None
-
-
-def _odd_counts(usage: Any) -> list[str]:
-    """Return the anomalies in the usage of an answer that is counted all the same."""
-    counts = usage if isinstance(usage, dict) else {"usage": usage}
-    known = [name for name in counts if name == "usage" or str(name).endswith("_tokens")]
-    odd = {
-        name: counts[name]
-        for name in known
-        if counts[name] is not None and count(counts, name) != counts[name]
-    }
-    return (
-        [f"The provider reports an impossible usage, which is not counted: {odd!r:.200}"]
-        if odd
-        else []
-    )

@@ -210,10 +210,6 @@ async def test_an_odd_usage_costs_no_answer(stage: Stage, wild: RecordedServer) 
         run = await stage.start(asking(wild))
         result = await run.result()
     assert (result.output, result.usage.output_tokens, result.usage.total_tokens) == ("fine", 2, 2)
-    [remark] = [event.data["message"] for event in await run.events() if event.type == "status"]
-    assert remark.startswith(
-        "The provider reports an impossible usage, which is not counted: {'prompt_tokens': -5"
-    )
 
 
 @pytest.mark.parametrize("usage", [None, True, "7", math.nan, math.inf, -1, [], {"n": {}}, 10**13])

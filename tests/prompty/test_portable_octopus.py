@@ -77,18 +77,14 @@ WRONG = {
     "metadata.octopus.mcpServers: expected a list of servers": {"crm": CRM},
     "metadata.octopus.mcpServers.0: expected a map, got 'crm'": ["crm"],
     "metadata.octopus.mcpServers.0.baseUrl: is missing": [{"name": "crm"}],
-    "metadata.octopus.mcpServers.0.baseurl: is unknown": [
-        {**CRM, "baseurl": "x"}
-    ],
+    "metadata.octopus.mcpServers.0.baseurl: is unknown": [{**CRM, "baseurl": "x"}],
     "metadata.octopus.mcpServers.0.timeoutMs: expected a number, got 'soon'": [
         {**CRM, "timeoutMs": "soon"}
     ],
     "metadata.octopus.mcpServers.0.enabled: expected true or false, got 'no'": [
         {**CRM, "enabled": "no"}
     ],
-    "metadata.octopus.mcpServers.0.toolFilter: expected a list, got 7": [
-        {**CRM, "toolFilter": 7}
-    ],
+    "metadata.octopus.mcpServers.0.toolFilter: expected a list, got 7": [{**CRM, "toolFilter": 7}],
     "metadata.octopus.mcpServers.0.credentialId: expected a whole number": [
         {**CRM, "credentialId": True}
     ],

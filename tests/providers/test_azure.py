@@ -91,40 +91,6 @@ async def test_what_is_called(
     assert sent.headers.get("authorization") == ("Bearer k" if "/v1/" in path else None)
 
 
-@pytest.mark.parametrize(
-    ("version", "name"),
-    [
-        ("2024-06-01", "max_tokens"),
-        ("2024-08-01-preview", "max_tokens"),
-        ("2024-09-01-preview", "max_completion_tokens"),
-        ("2024-10-21", "max_completion_tokens"),
-        ("preview", "max_completion_tokens"),
-    ],
-)
-async def test_an_old_version_takes_the_limit_of_tokens_by_its_old_name(
-    version: str, name: str, recorded: RecordedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    named = {"endpoint": recorded.url, "apiKey": "k"}
-    in_url = {
-        **named,
-        "endpoint": f"{recorded.url}/openai/deployments/d/chat/completions?api-version={version}",
-    }
-    for connection in ({**named, "apiVersion": version}, in_url, named):
-        monkeypatch.setenv("OPENAI_API_VERSION", version)
-        sent = await called(
-            recorded, agent(CHAT, connection=connection, options={"maxOutputTokens": 9})
-        )
-        assert {key: value for key, value in sent.body.items() if key.startswith("max_")} == {
-            name: 9
-        }
-    old_for_openai = agent(
-        ("openai", "chat"),
-        connection={**named, "apiVersion": version},
-        options={"maxOutputTokens": 9},
-    )
-    assert provider_for(old_for_openai).to_request(old_for_openai, [])["max_completion_tokens"] == 9
-
-
 async def test_the_environment_says_it_all(
     recorded: RecordedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

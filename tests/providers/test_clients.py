@@ -9,7 +9,6 @@ import openai
 import pytest
 
 from perdure.errors import ModelError
-from perdure.prompty.portable import resolve_environment
 from perdure.providers import close_clients, get_connection, provider_for, register_connection
 from perdure.providers.base import ModelCallOptions
 from perdure.providers.sdks import OPENAI_KEY
@@ -109,36 +108,6 @@ async def test_nothing_of_the_environment_goes_to_a_stranger(
     assert recorded.last.headers["x-gateway"] == "planted", "the owner has named this server"
 
 
-@pytest.mark.parametrize(
-    ("status", "key", "hint"),
-    [
-        (401, "${env:MINE}", "(the key is that of ${env:MINE})"),
-        (401, None, "(the key is that of OPENAI_API_KEY)"),
-        (
-            404,
-            None,
-            "(the model is named by `id` below `model` in the agent's file, or by --model)",
-        ),
-    ],
-)
-async def test_a_refused_key_or_model_says_where_it_comes_from(
-    status: int,
-    key: str | None,
-    hint: str,
-    recorded: RecordedServer,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name in ("MINE", "OPENAI_API_KEY"):
-        monkeypatch.setenv(name, f"sk-of-{name}")
-    monkeypatch.setenv("OPENAI_BASE_URL", recorded.url)
-    recorded.answers(Recorded.of_json({"error": {"message": "no"}}, status=status))
-    connection = {"kind": "key", "endpoint": recorded.url, **({"apiKey": key} if key else {})}
-    calling = resolve_environment(agent(CHAT, connection=connection))
-    with pytest.raises(ModelError) as caught:
-        await provider_for(calling).call(calling, {}, ModelCallOptions(5))
-    assert caught.value.message == f"no {hint}"
-
-
 @pytest.mark.parametrize("api", APIS)
 async def test_a_provider_that_resembles_another_gets_none_of_its_keys(
     api: Api, recorded: RecordedServer, monkeypatch: pytest.MonkeyPatch
@@ -161,9 +130,7 @@ async def test_a_provider_that_resembles_another_gets_none_of_its_keys(
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_a_redirect_to_another_server_is_not_followed(
-    api: Api, recorded: RecordedServer
-) -> None:
+async def test_a_redirect_is_not_followed(api: Api, recorded: RecordedServer) -> None:
     async with recorded_server() as other:
         to_other = {"location": f"{other.url}/elsewhere?key=1"}
         recorded.answers(Recorded(b"", status=307, headers=to_other))
@@ -171,16 +138,11 @@ async def test_a_redirect_to_another_server_is_not_followed(
             api, connection={"kind": "key", "endpoint": recorded.url, "apiKey": "sk-own"}
         )
         with pytest.raises(
-            ModelError, match=f"redirects to another server, {other.url}, where"
+            ModelError, match=f"redirects to {other.url}, and no redirect"
         ) as caught:
             await provider_for(calling).call(calling, {}, ModelCallOptions(5))
         assert (caught.value.kind, caught.value.status) == ("configuration", 307)
         assert not other.received
-    recorded.answers(Recorded(b"", status=308, headers={"location": "/here"}), Recorded(b"{}"))
-    with pytest.raises(ModelError, match="Unexpected"):
-        await provider_for(calling).call(calling, {}, ModelCallOptions(5))
-    assert recorded.last.path == "/here"
-    assert "sk-own" in str(recorded.last.headers)
 
 
 def test_which_servers_a_key_is_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,16 +62,6 @@ async def test_an_answer_that_has_a_structure() -> None:
     assert (await reply("no", agent)).faults == ["the answer is not a JSON object"]
 
 
-@pytest.mark.parametrize(
-    "text", ['{"tool": "echo", "arguments": {}}', '{"agent": "a", "task": "b"}', " {} "]
-)
-async def test_an_action_is_text_where_calls_are_native_and_says_so(text: str) -> None:
-    said = await reply(text)
-    assert said.message.text == text
-    assert "toolProtocol: json" in said.warnings[0]
-    assert (await reply(text, reads_calls=False)).warnings == []
-
-
 def test_more_calls_than_answers() -> None:
     with pytest.raises(
         ConfigurationError,

@@ -201,19 +201,6 @@ tool:
             "set",
             id="an unset setting",
         ),
-        pytest.param(
-            "---\nmodel:\n  id: m\n  apiType: responses\n  options:\n    background: on\n"
-            "    additionalProperties: {store: false}\n---\nuser:\n",
-            "6 warning model.options.background: has no effect with `store: false`",
-            id="a response in the background that may not be stored",
-        ),
-        pytest.param(
-            "---\nmodel:\n  id: m\n  fallback:\n    - id: n\n      options:\n"
-            "        additionalProperties: {background: true}\n---\nuser:\n",
-            "7 warning model.fallback[0].options.additionalProperties.background: has no effect: "
-            "only models with",
-            id="a response in the background by another API",
-        ),
     ],
 )
 def test_single_problems(write: WriteFile, text: str, problem: str) -> None:
@@ -243,12 +230,6 @@ def test_single_problems(write: WriteFile, text: str, problem: str) -> None:
         pytest.param(
             "---\nmodel: m\ntools: {m: {kind: mcp, approvalMode: never}}\n---\nuser:\n",
             id="shorthands",
-        ),
-        pytest.param(
-            "---\nmodel: {id: m, apiType: responses, options: {background: on, "
-            "additionalProperties: {store: true}}}\n"
-            "---\nuser:\n",
-            id="background",
         ),
         pytest.param("---\nmodel: m\n---\nuser:\nExample:\nNote:\n", id="other words with a colon"),
         pytest.param(
