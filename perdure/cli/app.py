@@ -104,16 +104,6 @@ GROUPS = {
         Entry("check", "check", "List open runs and sessions that would break with other tools."),
         Entry("sweep", "sweep", "Delete unreferenced values from the storage."),
         Entry(
-            "backup",
-            "backup",
-            "Copy the embedded server's database to a file, while it runs or not.",
-        ),
-        Entry(
-            "restore",
-            "backup",
-            "Replace the embedded server's database with a copy; the server must not run.",
-        ),
-        Entry(
             "codec-server",
             "encryption",
             "Run the codec server, which decodes payloads for the Temporal UI and CLI.",
@@ -180,9 +170,7 @@ class LazyCommands(TyperGroup):
                 )
 
 
-WITHOUT_CODEC = frozenset(
-    {"lock", "connect", "validate", "docs", "setup", "backup", "restore", "encryption-key"}
-)
+WITHOUT_CODEC = frozenset({"lock", "connect", "validate", "docs", "setup", "encryption-key"})
 """Commands that read no payload."""
 
 

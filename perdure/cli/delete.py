@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ..client.deletion import KINDS, WAIT_SECONDS, Deletion, Deletions, DeletionTarget, find_targets
-from ..client.embedded.backup import forget_deleted
+from ..client.embedded.state import forget_deleted
 from ..client.family import SCHEDULED
 from ..client.own_values import schedules_of
 from ..json_types import JsonObject
@@ -34,7 +34,7 @@ _WORDS = {
     "session": "is the session of {0}, and has its conversation",
     "fork": "is a fork of {0}, and has its conversation",
     "shared_values": (
-        "has values that runs may share: perdure sweep removes those that no run refers to"
+        "has stored values to which another run may refer: perdure sweep removes the others"
     ),
 }
 

@@ -15,17 +15,15 @@ from temporalio.api.common.v1 import WorkflowExecution as ExecutionKey
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import (
     Client,
-    WorkflowExecution,
     WorkflowExecutionStatus,
 )
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..commands import command_line, shell_word
 from ..errors import DeletionError
-from ..history.link import not_a_run, read_input
+from ..history.link import not_a_run
 from ..history.references import OWN, HistoryReferences, read_references
 from ..payloads.converter import with_converter
-from ..payloads.storage import FileDriver
 from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
 from ..protocol.search_attributes import ORIGIN, SESSION, TENANT, keyword, quote
 from .family import SCHEDULED, Family, description_of, first_run_id, is_fork
@@ -46,8 +44,8 @@ class Left(BaseModel):
     """A remaining place with texts of the deleted run."""
 
     what: Literal["caller", "session", "fork", "shared_values"]
-    """The calling run, the session, a fork; or values that other runs may share (`perdure
-    sweep`)."""
+    """The calling run, the session, a fork; or values to which a remaining run may refer (`perdure
+    sweep` removes them later)."""
     id: str
 
 
@@ -209,8 +207,16 @@ class Deletions:
         if not family.chains:
             for child in family.begun:
                 deletion.add(await self.delete(DeletionTarget(child.id, child.run_id)))
-            deletion.values += await self._values.remove(family, (), HistoryReferences())
+            await self._remove_values(family.id, (), HistoryReferences(), deletion)
         return deletion
+
+    async def _remove_values(
+        self, id: str, chain: Chain, found: HistoryReferences, into: Deletion
+    ) -> None:
+        removed, are_shared = await self._values.remove(id, chain, found)
+        into.values += removed
+        left = Left(what="shared_values", id=id)
+        into.left += [left] if are_shared and left not in into.left else []
 
     async def _delete_chain(self, family: Family, chain: Chain, into: Deletion) -> None:
         if chain[-1].status == WorkflowExecutionStatus.RUNNING:
@@ -219,7 +225,6 @@ class Deletions:
         for link in chain:
             await read_references(self._client, link.id, link.run_id, into=found)
         self._values.require_reachable(family.id, found)
-        await self._require_loaded(family)
         begun = {
             child.id: child.run_id
             for child in family.begun
@@ -227,14 +232,14 @@ class Deletions:
         }
         for id, run_id in {**begun, **found.children}.items():
             into.add(await self.delete(DeletionTarget(id, run_id)))
-        into.values += await self._values.remove(family, chain, found)
+        await self._remove_values(family.id, chain, found, into)
         for link in chain:
             await self._remove_history(link.id, link.run_id)
         if self._force:  # Meanwhile, workers may have stored more values.
-            into.values += await self._values.remove(family, chain, found)
+            await self._remove_values(family.id, chain, found, into)
         into.histories += len(chain)
         into.runs.append(family.id)
-        into.left += await self._left(family, chain, found)
+        into.left += await self._left(family, chain)
 
     async def _end(self, id: str, chain: Chain) -> tuple[Family, Chain]:
         """End the open runs, which may continue in new links meanwhile; return the family and chain
@@ -268,39 +273,13 @@ class Deletions:
             kind="slow",
         )
 
-    async def _require_loaded(self, family: Family) -> None:
-        """Raises `DeletionError` while a remaining fork has yet to load its conversation from
-        here.
-        """
-        staying = [fork for fork in family.forks if fork.id not in self._going and not self._force]
-        for fork in staying:
-            if fork.status == WorkflowExecutionStatus.RUNNING and await self._is_loading(
-                fork, family.id
-            ):
-                raise DeletionError(
-                    f"the run {fork.id!r}, a fork of {family.id!r}, has not loaded its "
-                    "conversation from there yet: it "
-                    "needs a worker; then try again",
-                    kind="forking",
-                )
-
-    async def _is_loading(self, fork: WorkflowExecution, id: str) -> bool:
-        input = await read_input(self._client, fork.id, fork.run_id)
-        if input.carried or not input.beginning or input.beginning.workflow_id != id:
-            return False
-        return (await read_references(self._client, fork.id, fork.run_id)).pieces < len(
-            input.beginning.ends
-        )
-
-    async def _left(self, family: Family, chain: Chain, found: HistoryReferences) -> list[Left]:
+    async def _left(self, family: Family, chain: Chain) -> list[Left]:
         left = [
             Left(what="fork", id=fork.id) for fork in family.forks if fork.id not in self._going
         ]
         if (parent := await self._values.staying_parent(chain)) is not None:
             is_turn = chain[0].typed_search_attributes.get(SESSION) == parent.id
             left.append(Left(what="session" if is_turn else "caller", id=parent.id))
-        if FileDriver.NAME in found.drivers:
-            left.append(Left(what="shared_values", id=family.id))
         return left
 
     async def _remove_history(self, id: str, run_id: str) -> None:
@@ -349,8 +328,7 @@ class Deletions:
         self._going |= {target.id for target in targets}
         for target in targets:
             deletion.add(await self.delete(target))
-        family = await Family.read(self._client, name)
-        deletion.values += await self._values.remove(family, (), HistoryReferences())
+        await self._remove_values(name, (), HistoryReferences(), deletion)
         query = (
             f"WorkflowId = {quote(SCHEDULER + name)} AND TemporalNamespaceDivision = "
             "'TemporalScheduler'"

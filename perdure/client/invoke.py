@@ -58,11 +58,10 @@ from .invoke_types import (
     EventCallback,
     GivenAgent,
     GivenInputs,
-    InvokeAgent,
-    InvokeAgentAsync,
     MoreOptions,
     Tools,
 )
+from .output_type import OutputType
 from .persons import Answer, Approve, Persons
 from .run_input import loaded_agent
 from .runs import start_run
@@ -153,12 +152,7 @@ OWN_HOOKS = "invoke_agent"
 """The name under which the call's own worker registers the given guardrails and compactor."""
 
 
-def with_precise_types(function: Callable[..., Coroutine[Any, Any, Any]]) -> InvokeAgentAsync:
-    """Return the same function with types that map arguments to results."""
-    return cast(InvokeAgentAsync, remember_given(function))
-
-
-@with_precise_types
+@remember_given
 async def invoke_agent_async(
     path_or_agent: GivenAgent,
     inputs: GivenInputs = None,
@@ -175,7 +169,7 @@ async def invoke_agent_async(
     raw: bool = False,
     compactor: Compactor | None = None,
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
-    output_type: Any = None,
+    output_type: OutputType[T] | None = None,
     client: Client | None = None,
     id: str | None = None,
     stream: bool = False,
@@ -193,7 +187,7 @@ async def invoke_agent_async(
     provider: str | None = None,
     endpoint: str | None = None,
     **more: Unpack[MoreOptions],
-) -> Any:
+) -> T:
     """Run an agent and return its processed result, as `output_type` if there is one (see
     `start_run`).
 
@@ -299,10 +293,11 @@ async def invoke_agent_async(
             steering.put_back(result.unread_steering)
         return result.output
 
-    return stream_texts(call, cancel) if stream else await call(cancel)
+    result: Any = stream_texts(call, cancel) if stream else await call(cancel)
+    return cast(T, result)
 
 
-invoke_agent = cast(InvokeAgent, blocking_form(cast(Callable[..., Any], invoke_agent_async)))
+invoke_agent = blocking_form(invoke_agent_async)
 """The blocking form of `invoke_agent_async`. May be called in a thread whose event loop is
 running."""
 

@@ -1,4 +1,4 @@
-"""Finds and removes values stored for one run that no remaining run refers to."""
+"""Removes the values that storage has for deleted runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from temporalio.client import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..errors import DeletionError
-from ..history.references import HistoryReferences, read_references
+from ..history.references import HistoryReferences
 from ..payloads.storage import values_of
 from ..protocol.names import WORKFLOW
 from ..protocol.search_attributes import TENANT
@@ -24,7 +24,9 @@ Chain = Sequence[WorkflowExecutionDescription]
 
 
 class OwnValues:
-    """Removes the stored values of deleted runs."""
+    """Removes the stored values of deleted runs, unless the history of another one may refer to
+    them: then `perdure sweep` removes them later.
+    """
 
     def __init__(
         self, client: Client, *, going: Container[str], requested: Mapping[str, str], force: bool
@@ -43,64 +45,38 @@ class OwnValues:
         if elsewhere := found.drivers - set(self._values.names() if self._values else ()):
             raise DeletionError(
                 f"values of the run {id!r} are stored by {', '.join(sorted(elsewhere))}, which is "
-                "not the storage of "
-                "this process: set PERDURE_STORAGE to what it was where the run was started",
+                "not the storage of this process: set PERDURE_STORAGE to its value where the run "
+                "was started",
                 kind="storage",
             )
 
-    async def remove(self, family: Family, chain: Chain, found: HistoryReferences) -> int:
-        """Remove the run's stored values, except those that remaining runs refer to; return how
-        many were removed.
-        """
+    async def remove(self, id: str, chain: Chain, found: HistoryReferences) -> tuple[int, bool]:
+        """Remove the run's values; return their number, and whether it has values that stay."""
         if self._values is None:
-            return 0
+            return 0, False
         try:
-            listed = [each async for each in self._values.values(self._client.namespace, family.id)]
+            listed = [each async for each in self._values.values(self._client.namespace, id)]
         except FileNotFoundError:
             if found.drivers:
                 raise
-            return 0  # The run never stored anything.
-        if not listed:
-            return 0
-        # Read after listing: values that a run of the same id stores from here on are stored again,
-        # and stay.
-        family = await Family.read(self._client, family.id)
-        going = {link.run_id for link in chain} | set(self._requested)
-        others = [(id, run_id) for id, run_id in family.executions if run_id not in going]
-        kept = await self._staying_digests(family, chain, found, others)
-        removable = [
-            each
-            for each in listed
-            if each.digest not in kept and (not others or each.digest in found.digests)
-        ]
-        return sum([await self._values.remove(each) for each in removable])
+            return 0, False  # The run never stored anything.
+        if listed and await self._are_shared(id, chain, found):
+            return 0, True
+        return sum([await self._values.remove(each) for each in listed]), False
 
-    async def _staying_digests(
-        self,
-        family: Family,
-        chain: Chain,
-        found: HistoryReferences,
-        others: Sequence[tuple[str, str]],
-    ) -> set[str]:
-        """Return the digests in the remaining runs: others of the id, its caller, its schedule, and
-        other workflows.
+    async def _are_shared(self, id: str, chain: Chain, found: HistoryReferences) -> bool:
+        """Return whether a remaining history may refer to the run's values: another run's of the
+        id, the caller's, a foreign workflow's, the schedule's or its runs'.
         """
-        staying = [*others, *found.foreign.items()]
-        if (parent := await self.staying_parent(chain)) is not None:
-            staying.append((parent.id, parent.run_id))
-        staying += [
-            (each.id, each.run_id) for each in family.scheduled if each.id not in self._going
-        ]
-        digests: set[str] = set()
-        for id, run_id in staying:
-            digests |= (await read_references(self._client, id, run_id)).digests
-        if SCHEDULED + family.id not in self._going and (
-            schedule := await schedule_of(self._client, family.id)
-        ):
-            references = HistoryReferences()
-            references.read(schedule.raw_description.SerializeToString())
-            digests |= references.digests
-        return digests
+        going = {link.run_id for link in chain} | set(self._requested)
+        family = await Family.read(self._client, id)
+        if found.foreign or any(run_id not in going for _, run_id in family.executions):
+            return True
+        if any(each.id not in self._going for each in family.scheduled):
+            return True
+        if await self.staying_parent(chain) is not None:
+            return True
+        return SCHEDULED + id not in self._going and bool(await schedule_of(self._client, id))
 
     async def staying_parent(self, chain: Chain) -> WorkflowExecutionDescription | None:
         """Return the link that started the run, if it remains; None if there is none."""

@@ -17,32 +17,16 @@ from temporalio.exceptions import CancelledError
 
 from ..agents import Model
 from ..conversation import ConversationRef
-from ..errors import ConfigurationError
 from ..protocol import activities
 from ..tool_calls import ToolRequest
-
-STORED_ELSEWHERE = "TMPRL1105"
-"""Code of the SDK's error for a value in an external storage that the client does not have."""
 
 Value = TypeVar("Value")
 
 
 async def decode(client: Client, payloads: Iterable[Payload], type_: type[Value]) -> Value:
-    """Decode the one value of the payloads. Raises `ConfigurationError` if `client` can't reach its
-    storage.
-    """
-    try:
-        values: list[Any] = await client.data_converter.decode(list(payloads), [type_])
-    except RuntimeError as error:
-        if STORED_ELSEWHERE not in str(error):
-            raise
-        raise ConfigurationError(
-            "A value of this run is stored outside Temporal, and this process does not know where: "
-            "set "
-            "PERDURE_STORAGE to what it was where the run was started"
-        ) from error
-    value: Value = values[0]
-    return value
+    """Decode the one value of the payloads. Raises `ConfigurationError` for an unreadable one."""
+    values: list[Value] = await client.data_converter.decode(list(payloads), [type_])
+    return values[0]
 
 
 async def error_of(client: Client, failure: Failure) -> BaseException:

@@ -10,7 +10,6 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from ..protocol.activities import LOAD_PIECE
 from ..protocol.names import NOTICE_WORKFLOW, SESSION_WORKFLOW, WORKFLOW
 
 OWN = (WORKFLOW, SESSION_WORKFLOW, NOTICE_WORKFLOW)
@@ -32,9 +31,6 @@ class HistoryReferences:
     """The runs and webhook notices begun, by their ids: Temporal's id of the first link."""
     foreign: dict[str, str] = field(default_factory=dict)
     """The same for foreign workflows."""
-    pieces: int = 0
-    """Number of loaded pieces of a conversation that is elsewhere."""
-    _loads: set[int] = field(default_factory=set)
 
     def read(self, data: bytes) -> None:
         """Take the references in a serialised message of Temporal's API."""
@@ -45,18 +41,10 @@ class HistoryReferences:
     def read_event(self, event: HistoryEvent) -> None:
         """Take the references of the next event of a history."""
         self.read(event.SerializeToString())
-        match event.event_type:
-            case EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
-                started = event.child_workflow_execution_started_event_attributes
-                own = started.workflow_type.name in OWN
-                child = started.workflow_execution
-                (self.children if own else self.foreign)[child.workflow_id] = child.run_id
-            case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-                if event.activity_task_scheduled_event_attributes.activity_type.name == LOAD_PIECE:
-                    self._loads.add(event.event_id)
-            case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-                completed = event.activity_task_completed_event_attributes
-                self.pieces += completed.scheduled_event_id in self._loads
+        if event.event_type == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
+            started = event.child_workflow_execution_started_event_attributes
+            own, child = started.workflow_type.name in OWN, started.workflow_execution
+            (self.children if own else self.foreign)[child.workflow_id] = child.run_id
 
 
 async def read_references(
@@ -64,7 +52,6 @@ async def read_references(
 ) -> HistoryReferences:
     """Read the references of one link; none if it is gone. Raises `RPCError`."""
     found = HistoryReferences() if into is None else into
-    found._loads.clear()
     try:
         async for event in client.get_workflow_handle(
             workflow_id, run_id=run_id

@@ -95,8 +95,8 @@ def _bytes(payloads: Sequence[Payload]) -> int:
     return sum(payload.ByteSize() for payload in payloads)
 
 
-STORED_ELSEWHERE = "TMPRL1105"
-"""Code of the SDK's error for an externally stored value without a configured storage."""
+_STORED_ELSEWHERE = ("TMPRL1105", "No driver found with name")
+"""Parts of the SDK's errors for a value in a storage that is not configured."""
 
 
 @dataclass(frozen=True)
@@ -187,15 +187,13 @@ def readable() -> Iterator[None]:
 
 
 def _text(error: Exception) -> str:
-    if STORED_ELSEWHERE in str(error):
+    text = str(error)
+    if any(part in text for part in _STORED_ELSEWHERE):
         return (
-            "A value is stored outside Temporal, and this process does not know where: set "
-            "PERDURE_STORAGE to what it "
-            "was where the run was started"
+            f"A value is in a storage that this process does not have ({text}): set "
+            "PERDURE_STORAGE to its value where the run was started"
         )
-    return (
-        str(error) if isinstance(error, ConfigurationError) else f"A value can't be read: {error}"
-    )
+    return text if isinstance(error, ConfigurationError) else f"A value can't be read: {text}"
 
 
 ENCODED_FAILURE = "Encoded failure"

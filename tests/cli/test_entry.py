@@ -51,7 +51,7 @@ def test_shells_complete_commands_and_options() -> None:
         }
         return python_m_perdure(**asked).split()
 
-    assert sorted(completed("perdure re")) == ["rerun", "restore", "result", "resume"]
+    assert sorted(completed("perdure re")) == ["rerun", "result", "resume"]
     assert "--max-iterations" in completed("perdure run --max-it")
     undetected = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     assert "_PERDURE_COMPLETE" in python_m_perdure("--show-completion", "bash", **undetected)

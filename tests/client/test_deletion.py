@@ -32,7 +32,7 @@ from perdure.client import (
     sweep_storage,
 )
 from perdure.client.deletion import Deletions, DeletionTarget
-from perdure.client.embedded.backup import forget_deleted
+from perdure.client.embedded.state import forget_deleted
 from perdure.client.schedules import create_schedule, list_schedules, run_schedule
 from perdure.errors import DeletionError, RunNotFound, SessionError
 from perdure.messages import Message
@@ -69,12 +69,6 @@ def noise(mark: str, size: int = LARGE) -> str:
 def draw(text: str = "") -> str:
     """Draw."""
     return noise(text)
-
-
-@tool
-def sketch(text: str = "") -> str:
-    """Draw less."""
-    return noise(text, 48_000)
 
 
 def files(folder: Path) -> list[Path]:
@@ -292,41 +286,14 @@ async def test_a_called_run_alone_leaves_its_caller_whole(
         await run.result()
         before = [line async for line in run.export(children=False)]
         deleted = await delete_run(stage.client, f"{run.id}/1-0")
-        assert [(each.what, each.id) for each in deleted.left] == [("caller", run.id)]
+        assert {(each.what, each.id) for each in deleted.left} == {
+            ("caller", run.id),
+            ("shared_values", f"{run.id}/1-0"),
+        }
         reader = get_run(stage.client, run.id)
         assert [line async for line in reader.export(children=False)] == before
         assert (await reader.tool_result("clerked")).text == answer
     assert (await delete_run(stage.client, run.id)).values
-
-
-async def test_a_fork_is_waited_for_until_it_has_loaded_its_conversation(
-    stage: Stage, scripted: Scripted, storage: Path
-) -> None:
-    rounds = [
-        asks(*[call("sketch", text=f"{number}{index}") for index in range(9)])
-        for number in range(4)
-    ]
-    agent = scripted_agent(scripted([*rounds, says("done"), says("gone on")]), ["sketch"])
-    async with stage.worker([sketch]):
-        run = await stage.start(agent, max_iterations=20)
-        await run.result()
-    fork = await run.fork(6, steer="Go on.")
-
-    async def is_listed() -> bool:
-        return (await stage.client.count_workflows(f"WorkflowId = '{fork.id}'")).count == 1
-
-    await wait_for(is_listed)
-    with pytest.raises(DeletionError, match="has not loaded its conversation") as refused:
-        await delete_run(stage.client, run.id)
-    assert refused.value.kind == "forking"
-    async with stage.worker([sketch]):
-        await fork.result()
-        deleted = await delete_run(stage.client, run.id)
-        assert [(each.what, each.id) for each in deleted.left] == [("fork", fork.id)]
-        texts = [message.text for message in await get_run(stage.client, fork.id).messages()]
-        assert texts[-2:] == ["Go on.", "gone on"]
-    assert (await delete_run(stage.client, fork.id)).left == []
-    assert files(storage) == []
 
 
 async def test_of_an_id_that_was_used_twice_one_run_goes(
@@ -345,9 +312,10 @@ async def test_of_an_id_that_was_used_twice_one_run_goes(
 
         await wait_for(are_listed)
         deleted = await Deletions(stage.client, going=[id]).delete(DeletionTarget(id, run_id))
-        assert (deleted.histories, deleted.values) == (1, 1)
+        assert (deleted.histories, deleted.values) == (1, 0)
+        assert [(each.what, each.id) for each in deleted.left] == [("shared_values", id)]
         assert (await get_run(stage.client, id).tool_result("drawn")).text == noise("two")
-    assert (await delete_run(stage.client, id)).values == 1
+    assert (await delete_run(stage.client, id)).values == 2
     assert files(storage) == []
 
 

@@ -1,6 +1,4 @@
-"""Finds the dev server's binary, starts it with fast and durable settings, and knows it and its log
-again.
-"""
+"""Finds the dev server's binary, and starts it with fast and durable settings."""
 
 from __future__ import annotations
 
@@ -17,10 +15,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from importlib import metadata
 from pathlib import Path
-
-from temporalio.api.workflowservice.v1 import GetClusterInfoRequest
-from temporalio.client import Client
-from temporalio.service import RPCError
 
 from ...errors import ConfigurationError
 from ...payloads.encryption import is_configured
@@ -92,44 +86,13 @@ def _type_name(value_type: str) -> str:
     return value_type.title().replace("_", "")
 
 
-async def serves(folder: Path, address: str) -> bool:
-    """Return whether the server at `address` has the folder's database; False, too, when none
-    answers there.
-    """
+async def answers(address: str) -> bool:
+    """Return whether a Temporal server answers at the address."""
     try:
-        return await has_database(await connect_locally(address), database_of(folder))
+        await connect_locally(address)
     except ConfigurationError:
         return False
-
-
-async def has_database(client: Client, database: Path) -> bool:
-    """Return whether it is this database that the client's server has: both know the cluster's
-    id.
-    """
-    try:
-        info = await client.workflow_service.get_cluster_info(GetClusterInfoRequest(), retry=True)
-    except RPCError:
-        return False
-    return bool(info.cluster_id) and info.cluster_id.encode() in _cluster_records(database)
-
-
-def _cluster_records(database: Path) -> bytes:
-    """Return what Temporal has written about the cluster; nothing where it has not written it
-    yet.
-    """
-    import sqlite3  # only who starts a server looks into its database
-
-    try:
-        connection = sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
-    except sqlite3.Error:
-        return b""
-    try:
-        rows = connection.execute("SELECT data FROM cluster_metadata_info").fetchall()
-    except sqlite3.Error:
-        return b""
-    finally:
-        connection.close()
-    return b"".join(bytes(data) for (data,) in rows)
+    return True
 
 
 TAIL_LINES, SHOWN_CHARS = 15, 500
@@ -204,7 +167,7 @@ async def launch(
                 _choose(ui_port, 8233, take_any=attempt > 0),
             )
             _start_guard(folder, binary, *ports)
-            if await _answers(folder, f"127.0.0.1:{ports[0]}", timeout):
+            if await _comes_up(folder, f"127.0.0.1:{ports[0]}", timeout):
                 return _state_of(folder)
         if is_running(folder) or "address already in use" not in end_of_log(folder):
             break
@@ -262,7 +225,7 @@ async def running_server(folder: Path) -> ServerState | None:
     if not is_running(folder):
         return None
     state = _state_of(folder)
-    if not await serves(folder, state.address):
+    if not await answers(state.address):
         raise ConfigurationError(
             f"The embedded Temporal server of {str(folder)!r} (process {state.pid}) does not "
             "answer at "
@@ -307,15 +270,11 @@ def _start_guard(folder: Path, binary: Path, port: int, ui_port: int) -> None:
     )
 
 
-async def _answers(folder: Path, address: str, timeout: float) -> bool:
-    """Return whether the server answers within `timeout` seconds, and before it ends.
-
-    Another server that answers there does not count: it has the port, and the folder's one is about
-    to end.
-    """
+async def _comes_up(folder: Path, address: str, timeout: float) -> bool:
+    """Return whether the server answers within `timeout` seconds, and before it ends."""
     deadline = time.monotonic() + timeout
     while is_running(folder) and time.monotonic() < deadline:
-        if await serves(folder, address):
+        if await answers(address):
             return True
         await asyncio.sleep(0.02)
     return False

@@ -8,6 +8,7 @@ import asyncio
 import os
 import sys
 import time
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -142,3 +143,17 @@ def has_users(folder: Path) -> bool:
 def is_running(folder: Path) -> bool:
     """Return whether the folder's server runs."""
     return (folder / "server.lock").exists() and is_locked(folder / "server.lock")
+
+
+def forget_deleted(folder: Path) -> None:
+    """Have SQLite write the journal of the folder's database anew: deleted texts are in it. The
+    server may run. Does nothing in a folder without a database.
+    """
+    import sqlite3
+
+    if database_of(folder).exists():
+        with (
+            suppress(sqlite3.Error),
+            closing(sqlite3.connect(database_of(folder), timeout=1.0)) as opened,
+        ):
+            opened.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -1,6 +1,4 @@
-"""Opens the storage that a URL names, by which clients and workers agree on one: a folder, GCS or
-S3.
-"""
+"""Opens the storage of large values by its URL: a folder, GCS or S3."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from temporalio.converter import ExternalStorage, StorageDriver
 
 from ...errors import ConfigurationError
 from .cloud import CloudDriver
-from .files import Elsewhere, FileDriver, StoredValues, is_of_run
+from .files import FileDriver, StoredValues
 from .gcs import gcs_driver
 from .s3 import s3_driver
 
@@ -22,13 +20,7 @@ STORE_FROM_BYTES = 256 * 1024
 """Values of this size and more, after compression, are stored; smaller ones stay in Temporal's
 history."""
 
-DRIVERS = {
-    FileDriver.NAME: "file:///folder",
-    FileDriver.OF_RUN: "file:///folder",
-    "aws.s3driver": "s3://bucket/prefix",
-    "gcp.gcsdriver": "gs://bucket/prefix",
-}
-"""The name that histories have for each driver, and the form of the URL that chooses it."""
+FORMS = "file:///folder, s3://bucket/prefix, gs://bucket/prefix"
 
 
 def storage_from_environment() -> ExternalStorage | None:
@@ -43,21 +35,9 @@ def open_storage(url: str) -> ExternalStorage:
     """Return the storage at `file:///folder`, `s3://bucket/prefix` or `gs://bucket/prefix`.
     Contacts nothing yet.
 
-    It stores by that URL's driver only, and says which URL is needed for a value that another one
-    stored. Raises `ConfigurationError` for any other URL, and for a package that is not installed.
+    Raises `ConfigurationError` for any other URL, and for a package that is not installed.
     """
-    chosen = _driver(url)
-    own = [chosen, FileDriver(chosen.folder)] if isinstance(chosen, FileDriver) else [chosen]
-    others = [
-        Elsewhere(name, form)
-        for name, form in DRIVERS.items()
-        if name not in {each.name() for each in own}
-    ]
-    return ExternalStorage(
-        drivers=[*own, *others],
-        driver_selector=lambda context, payload: own[0] if is_of_run(context) else own[-1],
-        payload_size_threshold=STORE_FROM_BYTES,
-    )
+    return ExternalStorage(drivers=[_driver(url)], payload_size_threshold=STORE_FROM_BYTES)
 
 
 def values_of(storage: ExternalStorage | None) -> StoredValues | None:
@@ -69,7 +49,7 @@ def values_of(storage: ExternalStorage | None) -> StoredValues | None:
 def _driver(url: str) -> StorageDriver:
     parts = urlsplit(url)
     if parts.scheme == "file":
-        return FileDriver(_folder(parts, url), FileDriver.OF_RUN)
+        return FileDriver(_folder(parts, url))
     if parts.scheme == "s3":
         return s3_driver(*_bucket(parts, url))
     if parts.scheme == "gs":
@@ -97,7 +77,6 @@ def _bucket(parts: SplitResult, url: str) -> tuple[str, str]:
 
 
 def _wrong(url: str, reason: str) -> ConfigurationError:
-    forms = ", ".join(dict.fromkeys(DRIVERS.values()))
     return ConfigurationError(
-        f"{VARIABLE}={url!r} can't be used: {reason}. Expected one of {forms}"
+        f"{VARIABLE}={url!r} can't be used: {reason}. Expected one of {FORMS}"
     )

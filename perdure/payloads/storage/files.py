@@ -22,13 +22,11 @@ from temporalio.converter import (
     StorageDriver,
     StorageDriverClaim,
     StorageDriverRetrieveContext,
-    StorageDriverSelectContext,
     StorageDriverStoreContext,
     StorageDriverWorkflowInfo,
 )
 from temporalio.exceptions import ApplicationError
 
-from ...errors import ConfigurationError
 from ...private_files import make_private_folder, private_opener
 
 STORAGE_ERROR = "storage"
@@ -74,38 +72,6 @@ class LostValues(EncodingPayloadConverter):
         kind = (error.type or STORAGE_ERROR).encode()
         return Payload(
             metadata={"encoding": cls.ENCODING.encode(), "type": kind}, data=error.message.encode()
-        )
-
-
-class Elsewhere(StorageDriver):
-    """Stands for a storage that this process does not use, and says so when a value turns out to be
-    there.
-
-    That error does not end a run: its worker may be started again with the right configuration.
-    """
-
-    def __init__(self, name: str, form: str) -> None:
-        self._name = name
-        self._form = form
-
-    def name(self) -> str:
-        return self._name
-
-    async def store(
-        self, context: StorageDriverStoreContext, payloads: Sequence[Payload]
-    ) -> list[StorageDriverClaim]:
-        raise self._not_configured()
-
-    async def retrieve(
-        self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
-    ) -> list[Payload]:
-        raise self._not_configured()
-
-    def _not_configured(self) -> ConfigurationError:
-        return ConfigurationError(
-            f"A value of this run was stored in {self._form} ({self._name}), which is not the "
-            "storage that this "
-            "process was told to use: set PERDURE_STORAGE to what it was where the run was started"
         )
 
 
@@ -156,26 +122,21 @@ class FileDriver(StorageDriver):
     """One file for each value, named by the SHA-256 of its content, which is checked when it is
     read.
 
-    What is stored for a run is in a folder of that run, which goes with it (`perdure delete`);
-    equal values of one run share a file. Values for nobody in particular, and those of older
-    versions, are in folders of the first two digits, and runs may share them: `perdure sweep`
-    removes those that no history refers to.
+    The values of a run are in its folder, which `perdure delete` removes; equal values of one run
+    share a file. Values without a run are in folders of the first two digits of their digests:
+    `perdure sweep` removes those that no history refers to.
     """
 
     NAME: ClassVar[str] = "perdure.files"
-    OF_RUN: ClassVar[str] = "perdure.run-files"
-    """The name for values in the folder of a run: an older version, which does not know it, leaves
-    them alone."""
 
-    def __init__(self, folder: Path, name: str = NAME) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._name = name
 
     def name(self) -> str:
-        return self._name
+        return self.NAME
 
     def type(self) -> str:
-        return self._name
+        return self.NAME
 
     async def store(
         self, context: StorageDriverStoreContext, payloads: Sequence[Payload]
@@ -183,7 +144,7 @@ class FileDriver(StorageDriver):
         """Write the values that are not there yet. Raises an `ApplicationError` where that is not
         possible.
         """
-        owned = self._folder_of(context) if self._name == self.OF_RUN else ""
+        owned = self._folder_of(context)
         try:
             return [
                 await asyncio.to_thread(self._store, payload.SerializeToString(), owned)
@@ -207,7 +168,7 @@ class FileDriver(StorageDriver):
         return [await asyncio.to_thread(self._retrieve, dict(claim.claim_data)) for claim in claims]
 
     def names(self) -> Iterable[str]:
-        return (self.NAME, self.OF_RUN)
+        return (self.NAME,)
 
     def owner(self, workflow_id: str) -> str:
         return hashlib.sha256(workflow_id.encode()).hexdigest()[:32]
@@ -328,11 +289,6 @@ class FileDriver(StorageDriver):
         with suppress(OSError):  # There is more in it.
             path.parent.rmdir()
         return True
-
-
-def is_of_run(context: StorageDriverStoreContext | StorageDriverSelectContext) -> bool:
-    """Return whether a value is stored for a workflow."""
-    return isinstance(context.target, StorageDriverWorkflowInfo) and bool(context.target.id)
 
 
 def _segment(namespace: str) -> str:

@@ -16,17 +16,14 @@ import pytest
 import yaml
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import WorkflowExecutionStatus
-from temporalio.testing import WorkflowEnvironment
 
 from perdure.client.embedded.launch import (
     FEW_LARGE_UPDATES,
     dev_server_arguments,
     end_of_log,
-    running_server,
-    serves,
 )
 from perdure.client.embedded.server import LocalServer
-from perdure.client.embedded.state import FileLock, is_locked
+from perdure.client.embedded.state import is_locked
 from perdure.errors import ConfigurationError
 from tests.support.dev_server import free_port
 from tests.support.waiting import wait_for
@@ -185,26 +182,6 @@ async def test_a_data_folder_that_cannot_be_made_is_named(tmp_path: Path) -> Non
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match="--data-dir or PERDURE_HOME"):
         await LocalServer(tmp_path / "file" / "below").start()
-
-
-async def test_a_stranger_at_the_address_is_not_the_folders_server(
-    tmp_path: Path, server: WorkflowEnvironment
-) -> None:
-    """Another Temporal server has the port by the time that the folder's one would listen there."""
-    address = server.client.service_client.config.target_host
-    starting = FileLock(tmp_path / "server.lock")
-    assert starting.try_acquire("exclusive")
-    (tmp_path / "server.json").write_text(
-        f'{{"address": "{address}", "ui_url": "", "pid": {os.getpid()}}}'
-    )
-    assert not await serves(tmp_path, address)
-    with pytest.raises(ConfigurationError, match=f"does not answer at {address}"):
-        await running_server(tmp_path)
-    starting.release()
-    async with LocalServer(tmp_path) as own:
-        assert own.address != address
-        assert await serves(tmp_path, own.address)
-        assert not await serves(tmp_path / "elsewhere", own.address)
 
 
 async def _gone(folder: Path) -> bool:

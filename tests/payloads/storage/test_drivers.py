@@ -6,12 +6,9 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 from temporalio.converter import (
     DataConverter,
-    StorageDriverSelectContext,
-    StorageDriverWorkflowInfo,
 )
 
 from perdure.client import connect
@@ -22,10 +19,7 @@ from perdure.worker import PerdurePlugin
 
 
 def chosen(url: str) -> object:
-    storage = open_storage(url)
-    assert storage.driver_selector is not None
-    target = StorageDriverWorkflowInfo(namespace="default", id="run")
-    return storage.driver_selector(StorageDriverSelectContext(target), Payload())
+    return open_storage(url).drivers[0]
 
 
 def test_a_folder() -> None:
