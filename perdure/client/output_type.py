@@ -5,7 +5,7 @@ caller's value.
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
 from types import UnionType
 from typing import Any, _SpecialForm, cast, get_args
@@ -24,7 +24,6 @@ from ..text import excerpt, fault_text
 from ..tools.declaration import property_of
 from ..tools.signature import pydantic_annotation
 
-Schema = Mapping[str, Any]
 T = TypeVar("T", default=Any)
 OutputType = type[T] | UnionType | _SpecialForm
 """A type for answers: a class, such as a pydantic model or an enum, `list[Type]`, a union, a
@@ -32,8 +31,7 @@ OutputType = type[T] | UnionType | _SpecialForm
 
 
 def with_output_type(agent: Agent, output_type: Any) -> Agent:
-    """Return the agent with `outputs` that fit every value of the type, within the agent's own
-    `outputs`.
+    """Return the agent with `outputs`: its own, or those of the type.
 
     From then on, the workers of this process send violations of the type's own rules back to the
     model.
@@ -51,7 +49,7 @@ def with_output_type(agent: Agent, output_type: Any) -> Agent:
             f"{_form_text(described)}, the agent has {_form_text(agent.outputs)}. Change one of "
             "them, or leave one out"
         )
-    outputs = _merge(agent.outputs, described) if agent.outputs else described
+    outputs = agent.outputs or described
     remember_check(outputs, _key(output_type), partial(_faults, described, output_type))
     return agent.model_copy(update={"outputs": outputs})
 
@@ -121,53 +119,32 @@ def outputs_of(output_type: Any) -> list[Property]:
     """
     try:
         adapter = TypeAdapter(pydantic_annotation(output_type))
-        schema = adapter.json_schema()
+        described = property_of("", output_type, adapter, has_values=True)
     except (PydanticUserError, TypeError, NameError) as error:
         raise ConfigurationError(
             f"output_type={_name(output_type)} has no JSON form: {error}"
         ) from error
-    if problem := _inexpressible(schema, schema.get("$defs", {}), "", frozenset()):
+    if (part := _loose_part(described)) is not None:
         raise ConfigurationError(
-            f"output_type={_name(output_type)} can't be asked of a model: {problem}"
+            f"output_type={_name(output_type)} can't be asked of a model: {part or 'the type'} has "
+            "no fixed form, as Any, a tuple, a list or dict of anything, and a type that contains "
+            "itself: give each part a type"
         )
-    described = property_of("", output_type, adapter, has_values=True)
     if described.kind == "object" and described.values is None and not described.nullable:
         return described.properties or []
     return [described]
 
 
-def _inexpressible(
-    schema: Schema, definitions: Schema, at: str, seen: frozenset[str]
-) -> str | None:
-    """Return the part of the type that `outputs` can't express; None when they can express all of
-    it.
-    """
-    place = at.removeprefix(".") or "the type"
-    if reference := schema.get("$ref"):
-        if reference in seen:
-            return f"{place} contains itself"
-        return _inexpressible(
-            definitions[reference.rpartition("/")[2]], definitions, at, seen | {reference}
-        )
-    if keyword := next(
-        (key for key in ("allOf", "prefixItems", "patternProperties") if key in schema), None
-    ):
-        return f"{place} needs the JSON Schema keyword {keyword}, which outputs do not have"
-    if schema.get("type") == "object" and not schema.get("properties"):
-        values = schema.get("additionalProperties")
-        if not isinstance(values, Mapping):
-            return (
-                f"{place} is an object without declared fields, or a dict of anything: give its "
-                "values a type"
-            )
-        return _inexpressible(values, definitions, f"{at}[key]", seen)
-    if not {"type", "enum", "const", "anyOf", "oneOf"} & schema.keys():
-        return f"{place} may be anything: give it a type"
-    inner = [(f"{at}.{name}", member) for name, member in schema.get("properties", {}).items()]
-    inner += [(f"{at}[]", schema["items"])] if "items" in schema else []
-    inner += [(at, option) for keyword in ("anyOf", "oneOf") for option in schema.get(keyword, [])]
-    problems = (_inexpressible(member, definitions, name, seen) for name, member in inner)
-    return next((problem for problem in problems if problem), None)
+def _loose_part(described: Property, at: str = "") -> str | None:
+    """Return the name of a part that has no fixed form; None if there is none."""
+    at = described.name or at
+    if described.kind == "array":
+        return _loose_part(described.items, at) if described.items else at
+    if described.kind == "object" and not described.properties:
+        return _loose_part(described.values, at) if described.values else at
+    parts = described.properties or described.one_of or described.any_of or []
+    found = (_loose_part(each, at) for each in parts)
+    return next((name for name in found if name is not None), None)
 
 
 def _form(properties: Sequence[Property]) -> dict[str, Any]:
@@ -184,26 +161,6 @@ def _form_of(described: Property) -> Any:
         )
     inner = [each and _form_of(each) for each in (described.items, described.values)]
     return described.kind, _form(described.properties or []), *inner
-
-
-def _merge(own: Sequence[Property], described: Sequence[Property]) -> list[Property]:
-    """Return the agent's own properties, narrowed to values that the type accepts."""
-    of_type = {each.name: each for each in described}
-    return [_narrow(each, of_type[each.name]) for each in own]
-
-
-def _narrow(own: Property, described: Property) -> Property:
-    allows_null = own.nullable or not own.required
-    narrowed: dict[str, Any] = {
-        "required": own.required or described.required,
-        "nullable": allows_null and described.nullable,
-        "description": own.description or described.description,
-    }
-    if own.properties and described.properties:
-        narrowed["properties"] = _merge(own.properties, described.properties)
-    if own.items and described.items:
-        narrowed["items"] = _narrow(own.items, described.items)
-    return own.model_copy(update=narrowed)
 
 
 def _form_text(properties: Sequence[Property]) -> str:

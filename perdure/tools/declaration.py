@@ -123,8 +123,8 @@ def _plain(schema: Schema, definitions: _Definitions, seen: frozenset[str]) -> P
             )
             for name, member in schema["properties"].items()
         ]
-    elif definitions.has_values and kind == "object" and schema.get("additionalProperties"):
-        described.values = _property_of(schema["additionalProperties"], definitions, seen)
+    elif definitions.has_values and isinstance(values := schema.get("additionalProperties"), dict):
+        described.values = _property_of(values, definitions, seen)
     return described
 
 
