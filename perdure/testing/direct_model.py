@@ -4,7 +4,6 @@ threads.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,7 +19,6 @@ from ..prompty.load import load
 from ..prompty.prepare import prepare
 from ..providers.ends import Answer, made_calls, require_reply
 from ..providers.errors import error_from_http
-from ..providers.prices import Prices, PriceSource
 from ..providers.prompted.call import PromptedCall
 from ..providers.structured import read_answer
 from ..providers.tool_call_text import Call
@@ -43,27 +41,6 @@ PROVIDER = "in process"
 def model_function(model: Model) -> ModelFunction:
     """Return the model as a function."""
     return model if callable(model) else _Player(model)
-
-
-def with_prices(model: ModelFunction, prices: PriceSource | None) -> ModelFunction:
-    """Return the same model with priced replies: their own cost, or else the cost by `prices`."""
-    if prices is None:
-        return model
-    known = Prices(prices)
-
-    async def ask_and_price(agent: Agent, messages: list[Message]) -> ModelReply:
-        reply = model(agent, messages)
-        if not isinstance(reply, ModelReply | ScriptedReply):
-            reply = await reply
-        if isinstance(reply, ScriptedReply):
-            await asyncio.sleep(reply.delay)
-            reply = read_reply(agent, reply)
-        if reply.cost_usd is None:
-            cost = await known.of_call(agent, reply.usage, reply.model)
-            reply = reply.model_copy(update={"cost_usd": cost})
-        return reply
-
-    return ask_and_price
 
 
 class _Player:

@@ -40,7 +40,6 @@ from ..prompty.prepare import instructions_by_path, prepare
 from ..prompty.rich_values import with_media_read
 from ..protocol.activities import CONFIGURATION_ERROR
 from ..protocol.outcome import RunResult
-from ..providers.prices import PriceSource
 from ..redaction import redactor
 from ..settings.agent_file import options_after_handoff, options_for
 from ..settings.child_agents import handoffs_of
@@ -59,7 +58,7 @@ from .direct_effects import (
     HandedOff,
     Tools,
 )
-from .direct_model import Model, model_function, with_prices, without_threads
+from .direct_model import Model, model_function, without_threads
 
 T = TypeVar("T", default=Any)
 
@@ -73,9 +72,6 @@ class InProcessRun(Generic[T]):
     agent and the conversation. `approve` decides about tool calls that need an approval, and
     `answer` answers the questions of `ask_user`; without them, these calls are denied.
     `on_event(type, data)`, plain or async, gets every event in order.
-
-    With `prices` (see `create_worker`), each reply costs as much as its tokens, unless it has a
-    cost of its own.
 
     With `output_type`, the model answers in that type's form, and the result's `output` is a value
     of that type.
@@ -111,7 +107,6 @@ class InProcessRun(Generic[T]):
         on_checkpoint: Callable[[LoopState], None] | None = None,
         threads: bool = True,
         output_type: OutputType[T] | None = None,
-        prices: PriceSource | None = None,
     ) -> None:
         given = loaded_agent(agent)
         loaded = with_delegates(given, os.environ)
@@ -132,7 +127,7 @@ class InProcessRun(Generic[T]):
         self.effects = self.effects_type(
             agent=loaded,
             conversation=self.conversation,
-            model=with_prices(model_function(model), prices),
+            model=model_function(model),
             toolbox=ToolBox(
                 tools if threads else without_threads(tools), kinds=tool_kinds, resources=resources
             ),

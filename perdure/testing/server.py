@@ -1,19 +1,14 @@
-"""A scripted model behind real HTTP on loopback: in a test, as a program, or in place of an agent's
-own model.
+"""A scripted model behind real HTTP on loopback: in a test, or in place of an agent's own
+model.
 """
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
 import json
-import signal
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, Self
 
 from pydantic import ValidationError
@@ -190,56 +185,6 @@ def _reply(given: Any, where: str) -> ScriptedReply:
         place = ".".join(map(str, first["loc"]))
         got = "" if first["type"] == "missing" else f", got {one_line(repr(first['input']))}"
         raise ValueError(f"{where}: {place}: {first['msg']}{got}") from None
-
-
-__all__ = ["ScriptedModel", "ScriptedReply", "ScriptedRequest", "main"]
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve until SIGINT or SIGTERM; the first line on stdout is the URL.
-
-    Raises SystemExit with code 2 if the script can't be read.
-    """
-    parser = argparse.ArgumentParser(prog="python -m perdure.testing.server", description=__doc__)
-    parser.add_argument(
-        "--script", required=True, help="FILE.json (a list of replies), or FILE.py:function"
-    )
-    parser.add_argument("--port", type=int, default=0, help="default: any free one")
-    options = parser.parse_args(arguments)
-    try:
-        script = open_script(options.script)
-    except (OSError, ValueError, AttributeError) as error:
-        parser.error(f"--script {options.script}: {error}")
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    with ScriptedModel(script, port=options.port) as model:
-        print(model.url, flush=True)
-        stop.wait()
-
-
-def open_script(source: str) -> Script:
-    """Return the script in a JSON file (`FILE.json`), or a function of a Python file
-    (`FILE.py:function`).
-
-    Raises OSError if the file can't be read, ValueError if it is not such a file, AttributeError if
-    it does not define the function, and any error of the Python file.
-    """
-    path, _, function = source.rpartition(":")
-    if not path.endswith(".py"):
-        return read_script(Path(source).read_text(encoding="utf-8"))
-    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
-    if spec is None or spec.loader is None:
-        raise ValueError("this is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    script: Script = getattr(module, function)
-    return script
-
-
-if __name__ == "__main__":
-    main()
 
 
 def with_script(agent: Agent, model: ScriptedModel) -> Agent:

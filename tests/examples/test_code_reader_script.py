@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import runpy
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,6 @@ from perdure.messages import Message, ToolCall
 from perdure.prompty.load import load
 from perdure.providers.registry import format_tool_messages, process_response, to_request
 from perdure.testing import ScriptedModel
-from perdure.testing.server import open_script
 from perdure.tools import clear_tools
 from perdure.tools.dispatch import ToolBox
 from perdure.tools.handlers import load_tools
@@ -33,7 +33,7 @@ ROOT = REPOSITORY / "perdure"
 
 @pytest.fixture
 def model() -> Iterator[ScriptedModel]:
-    with ScriptedModel(open_script(f"{EXAMPLE}/scripted.py:scripted_reply")) as model:
+    with ScriptedModel(runpy.run_path(str(EXAMPLE / "scripted.py"))["scripted_reply"]) as model:
         yield model
     clear_tools()
 
