@@ -9,14 +9,13 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import urlsplit
 
 import typer
 
 from ..client.embedded.server import LocalServer
 from ..errors import ConfigurationError
-from ..json_types import JsonView
 from ..payloads.codec_server import TOKEN_VARIABLE
 from ..payloads.converter import converter_from_environment
 from ..payloads.encryption import encryption_from_environment, is_configured
@@ -25,10 +24,7 @@ from . import shared_options as options
 from .command import execute
 from .console import answer, say
 from .problems import UsageProblem
-from .user_code import load_named
 
-AccessArguments = JsonView
-"""Arguments of `Access`."""
 LOOPBACK = ("127.0.0.1", "localhost")
 DEFAULT_PORT = 8234
 DEFAULT_UIS = ("http://localhost:8233", "http://127.0.0.1:8233")
@@ -46,53 +42,33 @@ def codec_server(
             help="Where a browser has the Temporal UI; default: the embedded server's.",
         ),
     ] = None,
-    allow_namespace: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Decode only payloads of this namespace; default: all."),
-    ] = None,
-    authorize: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:FUNCTION",
-            help="Called with headers and namespace; a true result lets the request in.",
-        ),
-    ] = None,
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
 ) -> None:
     """Run the codec server, which decodes payloads for the Temporal UI and CLI.
 
     It decrypts with the keys of PERDURE_ENCRYPTION_KEY, unpacks what perdure compresses, and
-    fetches what PERDURE_STORAGE has. Whoever may ask it may read: PERDURE_CODEC_TOKEN is a token
-    that every request must bring, and --authorize a function that decides. Without either it
-    listens on this machine only.
+    fetches the values in PERDURE_STORAGE. Whoever may ask it may read: PERDURE_CODEC_TOKEN is a
+    token that every request must bring. Without it the server listens on this machine only.
     """
-    access = _access(allow_namespace or (), authorize, host)
+    token = _token(host)
     if encryption_from_environment() is None:
         say(
             "No keys (PERDURE_ENCRYPTION_KEY): payloads are unpacked and fetched, and stay "
             "encrypted if they are."
         )
     origins = [_origin(url) for url in ui_origin or DEFAULT_UIS]
-    execute(_serve(host, port, origins, access), is_service=True)
+    execute(_serve(host, port, origins, token), is_service=True)
 
 
-def _access(namespaces: Sequence[str], authorize: str | None, host: str) -> AccessArguments:
-    found: list[Any] = (
-        list(load_named("--authorize", [authorize]).values()) if authorize else [None]
-    )
-    if len(found) != 1 or (authorize and not callable(found[0])):
-        raise UsageProblem(
-            f"--authorize {authorize!r}: expected module:function or file.py:function"
-        )
+def _token(host: str) -> str:
     token = os.environ.get(TOKEN_VARIABLE, "")
-    if not token and authorize is None and host not in LOOPBACK:
+    if not token and host not in LOOPBACK:
         raise UsageProblem(
             f"--host {host}: everybody who reaches it could read every payload. Expected "
-            "--authorize or "
             f"{TOKEN_VARIABLE} with it, or --host {LOOPBACK[0]}"
         )
-    return {"namespaces": namespaces, "token": token, "authorize": found[0]}
+    return token
 
 
 def _origin(url: str) -> str:
@@ -104,8 +80,8 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-async def _serve(host: str, port: int, origins: Sequence[str], access: AccessArguments) -> None:
-    async with _serve_codec(host, port, origins, access) as url:
+async def _serve(host: str, port: int, origins: Sequence[str], token: str) -> None:
+    async with _serve_codec(host, port, origins, token) as url:
         say(
             f"Codec server: {url}   (UI: settings, codec server; CLI: --codec-endpoint {url})",
             "strong",
@@ -116,18 +92,17 @@ async def _serve(host: str, port: int, origins: Sequence[str], access: AccessArg
 
 @asynccontextmanager
 async def _serve_codec(
-    host: str, port: int, origins: Sequence[str], access: AccessArguments
+    host: str, port: int, origins: Sequence[str], token: str
 ) -> AsyncIterator[str]:
     try:
-        from ..payloads.codec_server.app import Access, codec_app, serve
+        from ..payloads.codec_server.app import codec_app, serve
     except ImportError as error:
         raise ConfigurationError(
             f"the codec server needs packages that are not installed ({error}): pip install "
             "'perdure[serve]'"
         ) from error
-    allowed = Access(**access)
-    hosts = LOOPBACK if host in LOOPBACK and allowed.is_open else ("*",)
-    app = codec_app(converter_from_environment(), allowed, ui_origins=origins, hosts=hosts)
+    hosts = LOOPBACK if host in LOOPBACK and not token else ("*",)
+    app = codec_app(converter_from_environment(), token=token, ui_origins=origins, hosts=hosts)
     async with serve(app, host, port) as url:
         yield url
 
@@ -163,7 +138,7 @@ async def _serve_codec_for(server: LocalServer) -> AsyncIterator[None]:
             "then start it again"
         )
     origins = [server.ui_url, server.ui_url.replace(*LOOPBACK)]
-    async with _serve_codec(LOOPBACK[0], urlsplit(endpoint).port or 0, origins, {}):
+    async with _serve_codec(LOOPBACK[0], urlsplit(endpoint).port or 0, origins, ""):
         yield
 
 

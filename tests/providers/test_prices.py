@@ -223,17 +223,6 @@ async def test_the_table_and_the_function_of_the_page(tmp_path: Path) -> None:
     assert await Prices(named["contract"]).of_call(agent("house-1"), USED) == pytest.approx(0.0028)
 
 
-def test_the_test_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "sky.prompty").write_text(
-        "---\nname: sky\nmodel: {id: gpt-5, provider: openai}\n---\nuser:\nWhat?\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    [code] = re.findall(r"```python\n(from perdure.testing.*?)```", DOCS.read_text(), re.DOTALL)
-    named: dict[str, Any] = {}
-    exec(code, named)
-    named["test_an_answer_is_cheap"]()
-
-
 def test_a_server_that_counts_more_from_its_cache_than_it_was_sent() -> None:
     told = Usage(
         input_tokens=10, cached_input_tokens=7, cache_write_tokens=50, cache_write_1h_tokens=60

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from temporalio.client import Client
 
-from perdure.payloads.codec_server.app import Access, codec_app, serve
+from perdure.payloads.codec_server.app import codec_app, serve
 from perdure.payloads.converter import data_converter
 from perdure.payloads.encryption.keys import new_key
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
@@ -51,7 +51,7 @@ async def ui() -> AsyncIterator[tuple[Client, str]]:
     """
     port = free_port()
     origin = f"http://127.0.0.1:{port}"
-    codec = codec_app(data_converter(encryption=KEY), Access(), ui_origins=[origin])
+    codec = codec_app(data_converter(encryption=KEY), ui_origins=[origin])
     async with (
         serve(codec, "127.0.0.1", 0) as endpoint,
         server_in_memory(

@@ -1,12 +1,9 @@
-"""The codec server: `/decode`, `/encode` and `/download` at any prefix, who may use them, and how
-it is served.
-"""
+"""The codec server: `/decode`, `/encode` and `/download` at any prefix."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
-import inspect
 import logging
 import os
 import socket
@@ -21,13 +18,10 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from typing import Any
 
 import uvicorn
 from google.protobuf.json_format import MessageToJson, Parse, ParseError
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -51,56 +45,14 @@ from ..encryption import EncryptionError
 from ..unpacking import own_budget
 from . import TOKEN_VARIABLE
 
-Authorize = Callable[[Mapping[str, str], str], Any]
-"""Is given the request's headers, whose names are in lower case, and the namespace; true lets the
-request in."""
 
-
-@dataclass(frozen=True)
-class Access:
-    """What a request must have; all of what is given here."""
-
-    namespaces: Collection[str] = ()
-    """Those of which payloads are decoded; none for all."""
-    token: str = ""
-    authorize: Authorize | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Return whether everybody is let in who reaches the server."""
-        return not self.token and self.authorize is None
-
-    async def require(self, headers: Mapping[str, str]) -> None:
-        """Raises `HTTPException` for a request that is not let in."""
-        namespace = headers.get("x-namespace", "")
-        given = headers.get("authorization", "").encode()
-        if self.token and not hmac.compare_digest(given, f"Bearer {self.token}".encode()):
-            raise HTTPException(
-                401,
-                f"expected the header Authorization: Bearer, with the token of {TOKEN_VARIABLE}",
-            )
-        if self.namespaces and namespace not in self.namespaces:
-            raise HTTPException(
-                403, "payloads of this namespace (X-Namespace) are not decoded here"
-            )
-        if self.authorize is not None and not await self._ask(self.authorize, headers, namespace):
-            raise HTTPException(403, "not allowed")
-
-    async def _ask(self, authorize: Authorize, headers: Mapping[str, str], namespace: str) -> bool:
-        """Return what the function says; no, where it fails."""
-        known = {name.lower(): value for name, value in headers.items()}
-        try:
-            if inspect.iscoroutinefunction(authorize):
-                return bool(await authorize(known, namespace))
-            return bool(await run_in_threadpool(authorize, known, namespace))
-        except (
-            Exception
-        ) as error:  # Whatever the function raises: who can't be judged is not let in.
-            logger.warning(
-                "the function that authorises requests failed, so every request is refused: %s",
-                type(error).__name__,
-            )
-            return False
+def require_token(token: str, headers: Mapping[str, str]) -> None:
+    """Raises `HTTPException` for a request without the token; "" lets everybody in."""
+    given = headers.get("authorization", "").encode()
+    if token and not hmac.compare_digest(given, f"Bearer {token}".encode()):
+        raise HTTPException(
+            401, f"expected the header Authorization: Bearer, with the token of {TOKEN_VARIABLE}"
+        )
 
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
@@ -206,16 +158,16 @@ HEADERS = ("Authorization", "Authorization-Extras", "Content-Type", "X-Namespace
 
 def codec_app(
     converter: DataConverter,
-    access: Access,
     *,
+    token: str = "",
     ui_origins: Collection[str] = (),
     hosts: Collection[str] = ("*",),
 ) -> Starlette:
-    """Return the application, which decodes and encodes as `converter` does, for whom `access` lets
-    in.
+    """Return the application, which decodes and encodes as `converter` does, for requests with the
+    token.
 
     Pages of `ui_origins` may ask from a browser, and no others. `hosts` are the names by which the
-    server may be called. What is asked and answered is logged nowhere.
+    server may be called. No request and no answer is logged.
     """
 
     at_once = Semaphore(MAX_AT_ONCE)
@@ -224,7 +176,7 @@ def codec_app(
         action = ACTIONS.get(request.path_params["path"].rpartition("/")[2])
         if action is None:
             raise HTTPException(404, "expected /decode, /encode or /download")
-        await access.require(request.headers)
+        require_token(token, request.headers)
         body = await _body(request)
         async with at_once:
             done = await _perform(action, converter, await to_thread(_payloads_in, body), request)
