@@ -197,9 +197,12 @@ async def set_up_namespace(client: Client) -> Registration:
     try:
         found = await registration_of(client)
         if found.added:
-            await client.operator_service.add_search_attributes(
-                _request(client, found.added), retry=True
-            )
+            request = AddSearchAttributesRequest(namespace=client.namespace)
+            for key in search_attributes.ALL:
+                if key.name in found.added:
+                    type = IndexedValueType.ValueType(key.indexed_value_type)
+                    request.search_attributes[key.name] = type
+            await client.operator_service.add_search_attributes(request, retry=True)
     except RPCError as error:
         if error.status not in _REFUSALS:
             raise
@@ -213,20 +216,13 @@ async def set_up_namespace(client: Client) -> Registration:
 
 
 async def register_search_attributes(client: Client) -> bool:
-    """Add the missing search attributes; a second call changes nothing.
-
-    Returns False where only an administrator may add them, as in Temporal Cloud. Raises `RPCError`
-    when the server can't be reached.
+    """Add the missing search attributes; return False where only an administrator may, as in
+    Temporal Cloud. Raises `RPCError` when the server can't be reached.
     """
     try:
-        await client.operator_service.add_search_attributes(
-            _request(client, [key.name for key in search_attributes.ALL]), retry=True
-        )
-    except RPCError as error:
-        if error.status in _REFUSALS:
-            return False
-        if error.status is not RPCStatusCode.ALREADY_EXISTS:
-            raise
+        await set_up_namespace(client)
+    except ConfigurationError:
+        return False
     return True
 
 
@@ -251,14 +247,6 @@ def command(client: Client) -> str:
         f"temporal operator search-attribute create --namespace {client.namespace} "
         f"{' '.join(words)}"
     )
-
-
-def _request(client: Client, names: list[str]) -> AddSearchAttributesRequest:
-    request = AddSearchAttributesRequest(namespace=client.namespace)
-    for key in search_attributes.ALL:
-        if key.name in names:
-            request.search_attributes[key.name] = IndexedValueType.ValueType(key.indexed_value_type)
-    return request
 
 
 PATIENCE_SECONDS = 3.0

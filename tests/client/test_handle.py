@@ -10,7 +10,6 @@ from datetime import timedelta
 
 import pytest
 
-from perdure import RunNotFound
 from perdure.client import RunEvent, RunHandle, get_run
 from perdure.messages import Message
 from perdure.testing import ScriptedModel, asks, call, says
@@ -175,13 +174,6 @@ async def test_a_run_that_no_worker_ever_took_up(stage: Stage, scripted: Scripte
 
 async def is_cancelled(run: RunHandle) -> bool:
     return (await run.status()).status == "cancelled"
-
-
-async def test_a_run_that_does_not_exist(stage: Stage) -> None:
-    run = get_run(stage.client, "no such run")
-    for read in (run.status, run.events, run.messages, run.result):
-        with pytest.raises(RunNotFound, match="there is no run 'no such run' in the namespace"):
-            await read()
 
 
 async def test_many_watchers_of_one_run(stage: Stage, scripted: Scripted, gate: Gate) -> None:

@@ -45,15 +45,6 @@ PAY = asks("pay", euros=5)
 DONE = says("Done.")
 
 
-class Till:
-    def total(self) -> str:
-        return "7 in the till"
-
-
-def look(till: Till) -> str:
-    return till.total()
-
-
 def pay(euros: int) -> str:
     return f"paid {euros}"
 
@@ -198,14 +189,3 @@ async def test_none_leaves_the_call_to_somebody_else(
     await get_run(client, "cashier-2").deny(pending.call_id, "not today")
     assert await calling == "Done."
     assert model.requests[-1].messages[-1].text == "Tool denied: not today"
-
-
-async def test_tools_share_resources(
-    client: Client, agent: Path, script: Callable[..., ScriptedModel]
-) -> None:
-    model = script(asks("look"), DONE)
-    said = await perdure.invoke_agent_async(
-        agent, tools=[look, pay], client=client, resources={Till: Till}
-    )
-    assert said == "Done."
-    assert model.requests[-1].messages[-1].text == "7 in the till"

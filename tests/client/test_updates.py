@@ -300,17 +300,6 @@ async def test_without_a_worker_a_decision_is_unconfirmed(stage: Stage, scripted
     assert paid == [7]
 
 
-@pytest.mark.trial
-async def test_without_a_worker_a_decision_is_unconfirmed_after_ten_seconds(
-    stage: Stage, scripted: Scripted
-) -> None:
-    run = await stage.start(scripted_agent(scripted([])))
-    async with asyncio.timeout(13):
-        assert "within 10 s" in await refused(run.approve("call_pay"), "unconfirmed")
-    async with stage.worker():
-        await run.cancel()
-
-
 async def test_the_status_shows_that_a_run_waits(stage: Stage, scripted: Scripted) -> None:
     async def shown(run: RunHandle) -> str | None:
         description = await stage.client.get_workflow_handle(run.id).describe()

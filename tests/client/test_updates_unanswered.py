@@ -8,13 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from temporalio import workflow
-from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from perdure import ApprovalError, GuardrailResult, Guardrails
+from perdure import GuardrailResult, Guardrails
 from perdure.client.updates import decide
 from perdure.history.chain import Chain
-from perdure.protocol.names import APPROVAL, WORKFLOW
+from perdure.protocol.names import APPROVAL
 from perdure.protocol.run import CallApproval
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
@@ -34,15 +32,6 @@ def cap(name: str, arguments: dict[str, Any]) -> GuardrailResult:
 
 async def cap_slowly(name: str, arguments: dict[str, Any]) -> GuardrailResult:
     return cap(name, arguments)
-
-
-@workflow.defn(name=WORKFLOW)
-class Unfit:
-    """Stands for a version of the workflow that can't replay the run."""
-
-    @workflow.run
-    async def run(self, input: Any) -> None:
-        raise RuntimeError("unfit")
 
 
 @pytest.fixture(autouse=True)
@@ -98,30 +87,3 @@ async def test_an_unconfirmed_decision_says_what_the_run_waits_for(
             await decide(chain, EDITED)
             await run.result()
     assert paid == [5]
-
-
-@pytest.mark.trial
-async def test_a_run_whose_workflow_task_fails(stage: Stage, scripted: Scripted) -> None:
-    model = scripted([asks(call("pay", amount=7)), says("done")])
-    async with stage.worker([pay]):
-        run = await stage.start(scripted_agent(model, [PAY]))
-        await waiting(run)
-    handle = stage.client.get_workflow_handle(run.id)
-    chain = Chain(stage.client, run.id)
-    decision = CallApproval(call_id="call_pay", approved=True, id="once")
-
-    async def fails_on() -> bool:
-        return (await handle.describe()).raw_description.pending_workflow_task.attempt > 2
-
-    unfit = Worker(
-        stage.client,
-        task_queue=stage.task_queue,
-        workflows=[Unfit],
-        workflow_runner=UnsandboxedWorkflowRunner(),
-    )
-    async with unfit:
-        await handle.signal("anything")
-        await wait_for(fails_on)
-        with pytest.raises(ApprovalError, match="Workflow Task in failed state") as refusal:
-            await decide(chain, decision, patience=0.5)
-    assert refusal.value.kind == "unconfirmed"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -73,22 +72,6 @@ async def test_on_the_page(beside_an_export: Path) -> None:
         exec(compile(block, str(beside_an_export / "test_page.py"), "exec"), names)
         [test] = [value for name, value in names.items() if name.startswith("test_")]
         test(inspect.unwrap(names["run"])())
-
-
-@pytest.mark.trial
-async def test_on_the_page_by_pytest(beside_an_export: Path) -> None:
-    for number, block in enumerate(RECORDED):
-        (beside_an_export / f"test_{number}.py").write_text(block)
-    (beside_an_export / "pytest.ini").write_text("[pytest]\n")
-    testing = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
-        cwd=beside_an_export,
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    said, _ = await asyncio.wait_for(testing.communicate(), 60)
-    assert f"{len(RECORDED)} passed" in said.decode(), said.decode()
 
 
 async def test_a_run_with_everything(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:

@@ -124,10 +124,6 @@ class Survey:
         return total
 
 
-DENIED_BEFORE_IT_HAD_A_KIND = "Tool denied"
-"""How the text of a denial begins in older histories, whose results have no kind "denied"."""
-
-
 async def survey(chain: Chain) -> Survey:
     """Read every link once. Raises `RPCError` when there is no such run, and `ConfigurationError`
     like `read_link`.
@@ -313,7 +309,4 @@ def _outcome(called: CallOutcome) -> ToolOutcome:
     result = called.shown_to_model or called.result
     if result is None:
         return "open"
-    is_denied = result.is_denied or (
-        called.execution is None and result.text.startswith(DENIED_BEFORE_IT_HAD_A_KIND)
-    )
-    return "denied" if is_denied else result.status
+    return "denied" if result.is_denied else result.status

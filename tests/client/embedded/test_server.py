@@ -170,14 +170,6 @@ def test_a_crash_is_shown_by_its_first_lines(tmp_path: Path) -> None:
     assert end_of_log(tmp_path) == f"starting\n{crash}"
 
 
-def test_the_log_of_no_server_has_no_end(tmp_path: Path) -> None:
-    assert end_of_log(tmp_path) == ""
-    (tmp_path / "server.log").write_bytes(b"\xff\n" * 100 + b"x" * 10_000)
-    lines = end_of_log(tmp_path).splitlines()
-    assert len(lines) == 15
-    assert len(lines[-1]) == 500
-
-
 async def test_a_data_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match="--data-dir or PERDURE_HOME"):

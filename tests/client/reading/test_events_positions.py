@@ -195,60 +195,37 @@ def test_a_response_in_the_background_goes_on_with_another_activity() -> None:
     assert [event.type for event in cursor.live_news(heard("12", "", "resp/2="))] == ["text_reset"]
 
 
-def test_what_was_recorded_of_another_attempt_replaces_what_was_shown() -> None:
-    (piece,) = Cursor("3").live_news(speech("Yes, b"))
-    recorded = RunEvent(seq=4, type="token", iteration=1, data={"token": "No"}, position="4")
-    reset, whole = Cursor(piece.position).recorded_news(recorded)
-    assert (reset.type, whole) == ("text_reset", recorded)
-    assert list(Cursor(reset.position).recorded_news(recorded)) == [recorded]
+RESET = ("text_reset", None)
 
 
-def test_the_rest_of_the_thinking_comes_from_the_record() -> None:
-    (piece,) = Cursor("3").live_news(speech("", "hm, "))
-    thought = RunEvent(
-        seq=4, type="thinking", iteration=1, data={"token": "hm, well"}, position="4"
-    )
-    said = RunEvent(seq=5, type="token", iteration=1, data={"token": "So"}, position="5")
-    cursor = Cursor(piece.position)
-    (rest,) = cursor.recorded_news(thought)
-    assert (rest.data, rest.seq) == ({"token": "well"}, 4)
-    assert (
-        list(cursor.recorded_news(said))
-        == list(Cursor(rest.position).recorded_news(said))
-        == [said]
-    )
-    assert (
-        list(Cursor("3@1.7-1.4.0." + "0" * 16).recorded_news(thought))[-1].data["token"] == "well"
-    )
-
-
-def test_thinking_that_was_recorded_of_another_attempt_replaces_what_was_shown() -> None:
-    first, _ = Cursor("3").live_news(speech("Yes, b", "hm, "))
-    thought = RunEvent(seq=4, type="thinking", iteration=1, data={"token": "Well"}, position="4")
-    said = RunEvent(seq=5, type="token", iteration=1, data={"token": "No"}, position="5")
-    cursor = Cursor(first.position)
-    reset, whole = cursor.recorded_news(thought)
-    assert (reset.type, whole.data) == ("text_reset", thought.data)
-    assert list(Cursor(reset.position).recorded_news(thought))[-1].data == thought.data
-    assert list(cursor.recorded_news(said)) == [said]
-
-
-def test_where_only_the_text_is_of_another_attempt_the_thinking_comes_again_after_the_reset() -> (
-    None
-):
-    *_, piece = Cursor("3").live_news(speech("Yes, b", "hm, "))
-    thought = RunEvent(
-        seq=4, type="thinking", iteration=1, data={"token": "hm, well"}, position="4"
-    )
-    said = RunEvent(seq=5, type="token", iteration=1, data={"token": "No"}, position="5")
-    cursor = Cursor(piece.position)
-    events = [event for recorded in (thought, said) for event in cursor.recorded_news(recorded)]
-    assert [(event.type, event.data.get("token")) for event in events] == [
-        ("thinking", "well"),
-        ("text_reset", None),
-        ("thinking", "hm, well"),
-        ("token", "No"),
-    ]
+@pytest.mark.parametrize(
+    ("thinking", "text", "thought", "said", "expected"),
+    [
+        ("", "Yes, b", "", "No", [RESET, ("token", "No")]),
+        ("hm, ", "", "hm, well", "So", [("thinking", "well"), ("token", "So")]),
+        ("hm, ", "Yes, b", "Well", "No", [RESET, ("thinking", "Well"), ("token", "No")]),
+        (
+            "hm, ",
+            "Yes, b",
+            "hm, well",
+            "No",
+            [("thinking", "well"), RESET, ("thinking", "hm, well"), ("token", "No")],
+        ),
+    ],
+    ids=["text", "rest", "thinking", "text after thinking"],
+)
+def test_the_record_goes_on_from_what_was_shown_or_replaces_it(
+    thinking: str, text: str, thought: str, said: str, expected: list[tuple[str, str | None]]
+) -> None:
+    *_, piece = Cursor("3").live_news(speech(text, thinking))
+    cursor, events = Cursor(piece.position), list[RunEvent]()
+    for seq, (type, whole) in enumerate([("thinking", thought), ("token", said)], 4):
+        if whole:
+            recorded = RunEvent(
+                seq=seq, type=type, iteration=1, data={"token": whole}, position=str(seq)
+            )
+            events += cursor.recorded_news(recorded)
+    assert [(event.type, event.data.get("token")) for event in events] == expected
 
 
 async def test_a_closed_run_is_not_replayed_at_each_call(stage: Stage, scripted: Scripted) -> None:

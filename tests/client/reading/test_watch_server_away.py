@@ -102,15 +102,6 @@ async def test_who_waits_for_a_run_goes_on_when_the_server_is_back(
 
 
 @pytest.mark.trial
-async def test_twenty_five_seconds(
-    frail: DevServer, scripted: Scripted, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.WARNING, "perdure.waiting"):
-        await waiters(frail, scripted, tmp_path, caplog, seconds=25.0)
-    assert caplog.messages.count(away(frail)) <= 4
-
-
-@pytest.mark.trial
 async def test_a_server_that_hangs_is_waited_for_too(
     frail: DevServer, scripted: Scripted, caplog: pytest.LogCaptureFixture
 ) -> None:

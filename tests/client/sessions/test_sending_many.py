@@ -170,19 +170,6 @@ async def test_two_hundred_turns_over_restarts_of_everything_with_a_retention_of
         check(await talk.messages(), each)
 
 
-@pytest.mark.trial
-@pytest.mark.timeout(900)
-async def test_two_hundred_messages_that_steer_over_restarts_of_everything(tmp_path: Path) -> None:
-    id, each = f"talk-{uuid4()}", 40
-    async with _scene(tmp_path) as scene:
-        await talk_at_once(
-            lambda: scene.session(id), each, lambda turn: scene.disturb(id, turn), "steer"
-        )
-        talk = scene.session(id)
-        await wait_for(lambda: _is(talk, "waiting"), timeout=60)
-        check(await talk.messages(), each, "steer")
-
-
 async def _is(session: Session, status: str) -> bool:
     return (await session.status()).status == status
 
