@@ -14,22 +14,18 @@ from os import PathLike
 from typing import Any
 
 from temporalio import activity
-from temporalio.api.enums.v1 import EventType
-from temporalio.api.failure.v1 import Failure
-from temporalio.client import WorkflowExecutionStatus
-from temporalio.service import RPCError, RPCStatusCode
 
 from ..agents import Agent
 from ..conversation import Conversation, ConversationRef, DigestMismatchError
-from ..errors import ConfigurationError, ModelError, RunCancelled
+from ..errors import ModelError, RunCancelled
 from ..guardrails import GuardrailResult
 from ..history.link import read_input
 from ..history.session import session_conversation
 from ..messages import Message, ModelReply
 from ..options import RunOptions
-from ..payloads.failures import bytes_as_sent, require_recordable, text_of
+from ..payloads.failures import bytes_as_sent, require_recordable
 from ..protocol import activities
-from ..protocol.activities import END_UNSTARTED, ModelInput, Unstarted, UnstartedInput
+from ..protocol.activities import ModelInput
 from ..protocol.inventory import Inventory
 from ..protocol.run import RunInput
 from ..providers.base import PROVIDER_KIND, CallSeries
@@ -37,7 +33,6 @@ from ..providers.mock import MockedModel
 from ..providers.prices import Prices
 from ..providers.prompted.call import PromptedCall
 from ..redaction import redact, redactor
-from ..text import bounded_text
 from ..tool_calls import ToolRequest
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
@@ -107,45 +102,6 @@ async def read_session(key: LinkKey, reference: ConversationRef) -> Conversation
     return await session_conversation(activity.client(), *key, reference)
 
 
-FIRST_EVENTS = 50
-"""Temporal does not record repeated failures of a workflow task: the first success is among the
-first events."""
-
-
-@activity.defn(name=END_UNSTARTED)
-async def end_unstarted(input: UnstartedInput) -> Unstarted:
-    """Terminate the workflow if it has not completed any workflow task.
-
-    Nothing of it has run then, unless a worker begins it at this very moment. Raises `RPCError`.
-    """
-    handle = activity.client().get_workflow_handle(input.workflow_id, run_id=input.run_id)
-    why = ""
-    async for event in handle.fetch_history_events(page_size=FIRST_EVENTS):
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
-            return Unstarted(ended=False)
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
-            why = await _text_of(event.workflow_task_failed_event_attributes.failure)
-    try:
-        await handle.terminate(
-            "no worker has executed it in the time that the calling run gives it"
-        )
-    except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
-            raise
-    status = (await handle.describe()).status
-    return Unstarted(
-        ended=status == WorkflowExecutionStatus.TERMINATED, why=redact(bounded_text(why, 1000))
-    )
-
-
-async def _text_of(failure: Failure) -> str:
-    """Return the failure's text, decrypted if necessary."""
-    try:
-        return await text_of(activity.client().data_converter, failure)
-    except ConfigurationError as problem:
-        return str(problem)
-
-
 class RunActivities:
     """All side effects of runs, with the tools, hooks and cached runs of one worker.
 
@@ -191,7 +147,6 @@ class RunActivities:
             self.record,
             self.load_piece,
             self.measure,
-            end_unstarted,
             is_polled,
             *Notifier(self.stock.toolbox.allowed).all,
             finish_call,

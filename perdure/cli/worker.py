@@ -88,10 +88,6 @@ def worker(
         ),
     ] = None,
     metrics_address: options.MetricsAddress = None,
-    metrics_by_tenant: Annotated[
-        bool,
-        typer.Option("--metrics-by-tenant", help="Metrics of runs have their tenants as a label."),
-    ] = False,
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
     as_json: options.AsJson = False,
@@ -133,7 +129,6 @@ def worker(
             )
             + others
         )
-        command += ["--metrics-by-tenant"] if metrics_by_tenant else []
         command += ["--on-failure", on_failure] if on_failure else []
         work = supervise([command], watch or [Path.cwd()], limits.as_environment())
         execute(work, is_service=True, grace=KILL_AFTER_SECONDS)
@@ -150,7 +145,6 @@ def worker(
         model_rate=rates,
         mock=mock,
         limits=limits,
-        metrics_by_tenant=metrics_by_tenant,
         on_failure=on_failure,
         deployment=deployment,
         build_id=build_id,

@@ -33,7 +33,6 @@ COMPACT = "perdure.compact"
 RECORD = "perdure.record"
 LOAD_PIECE = "perdure.load_piece"
 MEASURE = "perdure.measure"
-END_UNSTARTED = "perdure.end_unstarted"
 
 CONFIGURATION_ERROR = "configuration"
 """Error type: the worker lacks something that the run needs."""
@@ -248,21 +247,6 @@ class PieceInput(Exchanged):
     reference: ConversationRef
     start: int
     end: int
-
-
-class UnstartedInput(Exchanged):
-    """A child workflow that should have begun by now."""
-
-    workflow_id: str
-    run_id: str
-
-
-class Unstarted(Exchanged):
-    """Whether a child was ended because no worker executed any of it."""
-
-    ended: bool
-    why: str = ""
-    """The message of the last worker that tried, if any."""
 
 
 class StreamedText(Exchanged):

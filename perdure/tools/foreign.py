@@ -90,8 +90,6 @@ class CallOptions(Node):
 
     arguments: Literal["object", "positional"] = "object"
     """Form of the call's arguments: one JSON object, or positional in the order of `parameters`."""
-    schedule_to_start_timeout: Duration = DEFAULT_WAIT
-    """Seconds that a call waits for a worker."""
     retry_policy: RetryOptions | None = None
     parameters: list[Property] = []
     """The tool's declared parameters, bound ones included. Not an option of the file."""
@@ -107,6 +105,8 @@ class ActivityOptions(CallOptions):
 
     activity: Name
     task_queue: Name
+    schedule_to_start_timeout: Duration = DEFAULT_WAIT
+    """Seconds that a call waits for a worker."""
     start_to_close_timeout: Duration | None = None
     """For one attempt."""
     schedule_to_close_timeout: Duration | None = None

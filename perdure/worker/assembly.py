@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
@@ -54,7 +53,6 @@ def create_worker(
     mock: bool = False,
     credentials: CredentialSource | None = None,
     limits: WorkerLimits | None = None,
-    metrics_by_tenant: bool = False,
     deployment: str | None = None,
     build_id: str | None = None,
     on_failure: Literal["fail", "hold"] | None = None,
@@ -98,7 +96,6 @@ def create_worker(
         mock=mock,
         credentials=credentials,
         limits=limits,
-        metrics_by_tenant=metrics_by_tenant,
         on_failure=on_failure,
     )
     plugin = PerdurePlugin(**_together(of_client, settings))
@@ -140,17 +137,12 @@ def _taken_apart(client: Client) -> tuple[Client, Mapping[str, Any]]:
 
 
 def _together(of_client: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a worker's settings: its own before those of its client's plugin; tables are merged by
-    name.
+    """Return a worker's settings: its own, and those of its client's plugin where it has none; both
+    have tools.
     """
-    parameters, settings = inspect.signature(PerdurePlugin).parameters, {**of_client, **own}
-    for name in own.keys() & of_client.keys():
-        default, values = parameters[name].default, [of_client[name], own[name]]
-        if name == "tools":
-            values = [collect_tools(value) for value in values]
-        said = [value for value in values if value is not default]
-        is_table = all(isinstance(value, Mapping) for value in said)
-        settings[name] = (
-            dict(ChainMap(*reversed(said))) if is_table and said else (said or values)[-1]
-        )
-    return settings
+    if not of_client:
+        return dict(own)
+    parameters = inspect.signature(PerdurePlugin).parameters
+    given = {name: value for name, value in own.items() if value is not parameters[name].default}
+    tools = {**collect_tools(of_client["tools"]), **collect_tools(own["tools"])}
+    return {**own, **of_client, **given, "tools": tools}

@@ -1,29 +1,24 @@
-"""Gauges of the server's state for a worker's task queue: open runs, waits, ended runs, waiting
+"""Gauges of the server's state for a worker's task queue: open, waiting and ended runs, waiting
 tasks.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
-from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.enums.v1 import EventType, TaskQueueType
+from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import (
     DescribeTaskQueueRequest,
-    GetWorkflowExecutionHistoryReverseRequest,
 )
 from temporalio.client import Client
-from temporalio.client import WorkflowExecution as ListedRun
 from temporalio.common import MetricMeter
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
-from ..history.events import NANOSECONDS
 from ..protocol.names import WORKFLOW
 from ..protocol.search_attributes import STATUS, quote
 from ..redaction import get_logger
@@ -32,7 +27,6 @@ RUNS_UNDER_WAY = "perdure_runs_under_way"
 RUNS_WAITING = "perdure_runs_waiting"
 RUNS_HELD = "perdure_runs_held"
 RUNS_CLOSED = "perdure_runs_closed_last_hour"
-OLDEST_WAIT = "perdure_oldest_wait_seconds"
 BACKLOG = "perdure_backlog_tasks"
 BACKLOG_AGE = "perdure_backlog_age_seconds"
 
@@ -41,10 +35,6 @@ SECONDS = 15.0
 as often."""
 CLOSED_EVERY = 4
 """Closed runs are counted in each fourth measurement."""
-MAX_LISTED = 1000
-"""Number of waiting runs examined for the oldest wait."""
-MAX_READ = 20
-"""Number of histories read for it in one measurement; each is read once."""
 CLOSED = ("Completed", "Failed", "Canceled", "Terminated", "TimedOut")
 WAITS = {"waiting": RUNS_WAITING, "held": RUNS_HELD}
 
@@ -82,9 +72,6 @@ class QueueGauges:
             status: meter.create_gauge(name, text)
             for (status, name), text in zip(WAITS.items(), about, strict=True)
         }
-        self._oldest = meter.create_gauge_float(
-            OLDEST_WAIT, "How long the oldest of these has waited, by status"
-        )
         self._closed = meter.create_gauge(
             RUNS_CLOSED, "Runs that have ended within the last hour, by status"
         )
@@ -94,7 +81,6 @@ class QueueGauges:
         self._backlog_age = meter.create_gauge_float(
             BACKLOG_AGE, "How long the oldest of these has been there"
         )
-        self._since: dict[str, dict[str, float]] = {status: {} for status in WAITS}
 
     async def keep_up_to_date(self) -> None:
         """Measure periodically; log an error once."""
@@ -119,10 +105,7 @@ class QueueGauges:
         self._under_way.set(await self._count("ExecutionStatus = 'Running'"), self._about)
         for status, gauge in self._waits.items():
             query = f"ExecutionStatus = 'Running' AND {STATUS.name} = '{status}'"
-            count = await self._count(query)
-            gauge.set(count, self._about)
-            oldest = await self._oldest_wait(status, query) if count else 0.0
-            self._oldest.set(oldest, {**self._about, "status": status})
+            gauge.set(await self._count(query), self._about)
         await self._measure_backlog()
         if with_closed:
             await self._measure_closed()
@@ -160,41 +143,3 @@ class QueueGauges:
             self._backlog_age.set(
                 stats.approximate_backlog_age.ToTimedelta().total_seconds(), about
             )
-
-    async def _oldest_wait(self, status: str, query: str) -> float:
-        """Return the longest wait, in seconds. Reads the ends of the histories of some newly
-        waiting runs.
-        """
-        known = self._since[status]
-        listed = {
-            run.run_id: run
-            async for run in self._client.list_workflows(
-                f"{self._runs} AND {query}", limit=MAX_LISTED
-            )
-        }
-        for run_id in known.keys() - listed.keys():
-            del known[run_id]
-        news = sorted(
-            (run for run_id, run in listed.items() if run_id not in known),
-            key=lambda run: run.start_time,
-        )
-        for run in news[:MAX_READ]:
-            known[run.run_id] = await self._waits_since(run)
-        return max(0.0, time.time() - min(known.values())) if known else 0.0
-
-    async def _waits_since(self, run: ListedRun) -> float:
-        """Return when the run's status was last set; if the end of its history does not show that,
-        when the run began.
-        """
-        request = GetWorkflowExecutionHistoryReverseRequest(
-            namespace=self._client.namespace,
-            execution=WorkflowExecution(workflow_id=run.id, run_id=run.run_id),
-            maximum_page_size=50,
-        )
-        page = await self._client.workflow_service.get_workflow_execution_history_reverse(
-            request, retry=True
-        )
-        for event in page.history.events:
-            if event.event_type == EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES:
-                return event.event_time.ToNanoseconds() / NANOSECONDS
-        return run.start_time.timestamp()

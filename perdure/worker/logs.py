@@ -72,15 +72,11 @@ class Attempts(logging.Filter):
         about = getattr(record, "temporal_activity", None)
         if error is None or not isinstance(about, Mapping):
             return True
-        type, run, attempt = (
-            about.get("activity_type"),
-            about.get("workflow_id"),
-            about.get("attempt"),
-        )
-        if not str(type).startswith(OWN_PREFIX) or getattr(error, "type", None) == INTERNAL_ERROR:
-            return True
-        record.__dict__.update(run=run, attempt=attempt)
-        _put(record, f"Run {run}: {type} failed (attempt {attempt}): {_words(error)}")
+        type, run = str(about.get("activity_type")), about.get("workflow_id")
+        if type.startswith(OWN_PREFIX) and getattr(error, "type", None) != INTERNAL_ERROR:
+            attempt = about.get("attempt")
+            record.__dict__.update(run=run, attempt=attempt)
+            _put(record, f"Run {run}: {type} failed (attempt {attempt}): {_words(error)}")
         return True
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
-import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 from weakref import ref
 
@@ -24,24 +22,13 @@ DEFAULT_WORKFLOW_BYTES = 128 * 1024 * 1024
 LOOK_SECONDS = 1.0
 """Seconds between two looks at the cache."""
 
-IDLE_SECONDS = 2.0
-"""A run that has not changed for this many seconds counts as waiting."""
-
 MAX_ENDED = 10_000
 """Maximum of ended runs not yet reported: a replayer never reports any, since it has no event loop
 for it."""
 
 
-@dataclass
-class _Seen:
-    """A run's state at its last observed change."""
-
-    bytes: int
-    changed_at: float
-
-
 class WorkflowMemory(RunObserver[AgentRun | Session]):
-    """Evicts runs from a worker's cache while they take too much memory; the longest waiting go
+    """Evicts runs from a worker's cache while they take too much memory; the oldest waiting ones go
     first.
 
     Temporal bounds the cache by the number of runs (`max_cached_workflows`), whatever their size.
@@ -59,7 +46,8 @@ class WorkflowMemory(RunObserver[AgentRun | Session]):
         self._on_end = on_end
         self._ended: deque[tuple[str, str]] = deque(maxlen=MAX_ENDED)
         self._held: dict[str, ref[AgentRun | Session]] = {}
-        self._seen: dict[str, _Seen] = {}
+        self._before: dict[str, int] = {}
+        """The sizes at the last look: a run of the same size now counts as waiting."""
         self.evictions = 0
 
     @property
@@ -70,7 +58,7 @@ class WorkflowMemory(RunObserver[AgentRun | Session]):
     def on_begin(self, run: AgentRun | Session, info: workflow.Info) -> None:
         self._held[info.run_id] = ref(run)
 
-    def on_stop(self, run: AgentRun | Session, info: workflow.Info) -> None:
+    def on_end(self, run: AgentRun | Session, info: workflow.Info, end: Any) -> None:
         if run.has_ended:
             self._ended.append((info.workflow_id, info.run_id))
 
@@ -93,37 +81,22 @@ class WorkflowMemory(RunObserver[AgentRun | Session]):
             await asyncio.sleep(LOOK_SECONDS)
             while self._ended:
                 self._on_end(*self._ended.popleft())
-            for run_id in self._superfluous(time.monotonic()) if can_evict else ():
+            for run_id in self._superfluous() if can_evict else ():
                 bridge.request_workflow_eviction(run_id)
                 self._held.pop(run_id, None)
                 self.evictions += 1
 
-    def _superfluous(self, now: float) -> list[str]:
-        """Return the ids of runs to evict: the longest unchanged, until the rest fits."""
-        sizes = self._sizes()
-        self._note(sizes, now)
+    def _superfluous(self) -> list[str]:
+        """Return the ids of runs to evict: waiting ones, until the rest fits."""
+        sizes, before = self._sizes(), self._before
+        self._before = sizes
         excess = sum(sizes.values()) - self._max_bytes
         chosen: list[str] = []
-        for run_id in self._longest_idle(now):
-            if excess <= 0:
-                break
-            chosen.append(run_id)
-            excess -= sizes[run_id]
-        return chosen
-
-    def _note(self, sizes: dict[str, int], now: float) -> None:
-        """Remember which runs have changed since the last look; forget those no longer cached."""
-        before, self._seen = self._seen, {}
         for run_id, size in sizes.items():
-            same = before.get(run_id)
-            self._seen[run_id] = same if same and same.bytes == size else _Seen(size, now)
-
-    def _longest_idle(self, now: float) -> Iterable[str]:
-        """Return the waiting runs, the longest waiting first."""
-        idle = [
-            run_id for run_id, seen in self._seen.items() if now - seen.changed_at >= IDLE_SECONDS
-        ]
-        return sorted(idle, key=lambda run_id: self._seen[run_id].changed_at)
+            if excess > 0 and before.get(run_id) == size:
+                chosen.append(run_id)
+                excess -= size
+        return chosen
 
     def _sizes(self) -> dict[str, int]:
         """Return the size of each cached run, by run id; drop runs that the worker no longer

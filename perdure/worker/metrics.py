@@ -18,11 +18,8 @@ from temporalio.runtime import LoggingConfig, PrometheusConfig, Runtime, Telemet
 from temporalio.worker import (
     ActivityInboundInterceptor,
     ExecuteActivityInput,
-    ExecuteWorkflowInput,
     Interceptor,
     Worker,
-    WorkflowInboundInterceptor,
-    WorkflowInterceptorClassInput,
 )
 from temporalio.workflow import ContinueAsNewError
 
@@ -34,9 +31,9 @@ from ..errors import ConfigurationError, ExecuteError
 from ..messages import ModelReply, ToolResult
 from ..protocol import activities
 from ..protocol.outcome import RunFailure, RunOutput
-from ..protocol.search_attributes import TENANT
 from ..tool_calls import PreparedRun
 from ..workflows.agent_run import AgentRun
+from ..workflows.interceptors import RunObserver
 from ..workflows.logging import (
     AGENT_SECONDS,
     RUN_DOLLARS,
@@ -48,12 +45,10 @@ from ..workflows.logging import (
 from .gauges import runs_counted
 
 
-def measure(client: Client, runs: RunCache, *, by_tenant: bool = False) -> list[Interceptor]:
+def measure(client: Client, runs: RunCache) -> list[Interceptor]:
     """Return the interceptor that measures runs; none without metrics."""
     meter = meter_of(client)
-    if meter is None:
-        return []
-    return [Metrics(meter, runs, by_tenant=by_tenant)]
+    return [] if meter is None else [Metrics(meter, runs)]
 
 
 @asynccontextmanager
@@ -94,7 +89,6 @@ def meter_of(client: Client) -> MetricMeter | None:
     return None if meter is MetricMeter.noop else meter
 
 
-TENANT_LABEL = "perdure_tenant"
 TOKENS = "gen_ai_client_token_usage"
 CACHE_TOKENS = "perdure_cache_tokens"
 CALL_DOLLARS = "perdure_model_call_cost_dollars"
@@ -108,15 +102,14 @@ GATEWAY_LOOP_DELAY_SECONDS = "perdure_gateway_loop_delay_seconds"
 """For gateways, whose processes serve metrics as workers do."""
 
 
-class Metrics(Interceptor):
+class Metrics(RunObserver[AgentRun]):
     """The interceptor of a worker whose runtime has metrics; others have none, and no overhead.
 
     Names and labels are those of OpenTelemetry's GenAI conventions, in Prometheus's form.
     """
 
-    def __init__(self, meter: MetricMeter, runs: RunCache, *, by_tenant: bool = False) -> None:
+    def __init__(self, meter: MetricMeter, runs: RunCache) -> None:
         self._runs = runs
-        self._by_tenant = by_tenant
         self._tokens = meter.create_histogram(
             TOKENS, "Tokens of a model call, by gen_ai_token_type"
         )
@@ -140,11 +133,21 @@ class Metrics(Interceptor):
         """Called by the worker."""
         return _MeasuredActivities(next, self)
 
-    def workflow_interceptor_class(
-        self, input: WorkflowInterceptorClassInput
-    ) -> type[WorkflowInboundInterceptor] | None:
-        """Called by the worker."""
-        return _RunsByTenant if self._by_tenant else _MeasuredRuns
+    def on_begin(self, run: AgentRun, info: workflow.Info) -> None:
+        run.labels = {"gen_ai_agent_name": run.state.input.agent.name or ""}
+        if info.continued_run_id is None:
+            run_started(run.labels)
+
+    def on_end(self, run: AgentRun, info: workflow.Info, end: Any) -> None:
+        match end:
+            case RunOutput():
+                _count(run, "incomplete" if end.is_incomplete else "done")
+            case ContinueAsNewError():
+                pass
+            case asyncio.CancelledError() if run.has_ended:
+                _count(run, "cancelled")
+            case FailureError():
+                _count(run, "failed", end)
 
     async def model_called(
         self, input: Any, seconds: float, end: Any, first_words: float | None
@@ -258,43 +261,6 @@ class _MeasuredActivities(ActivityInboundInterceptor):
         if not (isinstance(result, PreparedRun) and result.messages is not None):
             self._metrics.tool_called(name, time.monotonic() - begun, result)
         return result
-
-
-class _MeasuredRuns(WorkflowInboundInterceptor):
-    by_tenant = False
-
-    async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
-        run = workflow.instance()
-        if not isinstance(run, AgentRun):
-            return await super().execute_workflow(input)
-        run.labels = self._labels(run)
-        if workflow.info().continued_run_id is None:
-            run_started(run.labels)
-        try:
-            output = await super().execute_workflow(input)
-        except ContinueAsNewError:
-            raise
-        except asyncio.CancelledError:
-            if run.has_ended:  # not: evicted from the worker's cache
-                _count(run, "cancelled")
-            raise
-        except FailureError as error:
-            _count(run, "failed", error)
-            raise
-        _count(
-            run, "incomplete" if isinstance(output, RunOutput) and output.is_incomplete else "done"
-        )
-        return output
-
-    def _labels(self, run: AgentRun) -> dict[str, str]:
-        labels = {"gen_ai_agent_name": run.state.input.agent.name or ""}
-        if not self.by_tenant:
-            return labels
-        return {**labels, TENANT_LABEL: workflow.info().typed_search_attributes.get(TENANT) or ""}
-
-
-class _RunsByTenant(_MeasuredRuns):
-    by_tenant = True
 
 
 def _count(run: AgentRun, outcome: str, error: FailureError | None = None) -> None:

@@ -16,10 +16,6 @@ from temporalio.service import RPCError
 from temporalio.worker import (
     ActivityInboundInterceptor,
     ExecuteActivityInput,
-    ExecuteWorkflowInput,
-    Interceptor,
-    WorkflowInboundInterceptor,
-    WorkflowInterceptorClassInput,
 )
 
 from ..activities.failures import known_starts, typed_failures
@@ -30,6 +26,7 @@ from ..protocol.descriptions import shown_name
 from ..protocol.pauses import PAUSE_ON_RUN, PAUSED, Pause, PausedAttempt, Pauses, RunFacts
 from ..redaction import get_logger
 from ..workflows.agent_run import AgentRun
+from ..workflows.interceptors import RunObserver
 
 LOOK_SECONDS = 1.5
 """Seconds between two looks for a record; once there is one, the server sends additions at once."""
@@ -150,7 +147,7 @@ class PauseWatch:
         return (await self._read_now()).on(run)
 
 
-class PauseInterceptor(Interceptor):
+class PauseInterceptor(RunObserver[AgentRun]):
     """Refuses calls of paused runs, and gives runs the worker's state."""
 
     def __init__(self, watch: PauseWatch) -> None:
@@ -160,20 +157,8 @@ class PauseInterceptor(Interceptor):
         """Called by the worker."""
         return _PausedActivities(next, self._watch)
 
-    def workflow_interceptor_class(
-        self, input: WorkflowInterceptorClassInput
-    ) -> type[WorkflowInboundInterceptor] | None:
-        """Called by the worker."""
-        watch = self._watch
-
-        class Inbound(WorkflowInboundInterceptor):
-            async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
-                run = workflow.instance()
-                if isinstance(run, AgentRun):
-                    run.state.may_be_paused = partial(watch.may_be_on, run.state.facts)
-                return await super().execute_workflow(input)
-
-        return Inbound
+    def on_begin(self, run: AgentRun, info: workflow.Info) -> None:
+        run.state.may_be_paused = partial(self._watch.may_be_on, run.state.facts)
 
 
 class _PausedActivities(ActivityInboundInterceptor):

@@ -52,7 +52,7 @@ from ..tools.threads import watchdog
 from ..tools.user_loop import UserLoop
 from ..worker_limits import WorkerLimits
 from ..workflows.agent_run import AgentRun
-from ..workflows.interceptors import RunLogInterceptor
+from ..workflows.interceptors import RunLog
 from ..workflows.notices import Notice
 from ..workflows.runner import OwnWorkflowRunner
 from ..workflows.session.session import Session
@@ -204,8 +204,7 @@ class PerdurePlugin(SimplePlugin):
         limits: Limits for agents on this worker, whoever wrote them; None uses
         `PERDURE_ALLOW_COMMANDS` and the like,
             which allow little by default: `perdure docs worker-limits`.
-        metrics_by_tenant: Whether metrics have the runs' tenants as a label, which multiplies their
-        number. on_failure: Default for runs that can't continue, if neither their starter nor their
+        on_failure: Default for runs that can't continue, if neither their starter nor their
         file sets it: None and
             "fail" let them fail, "hold" holds them (`perdure docs holding`).
     """
@@ -233,7 +232,6 @@ class PerdurePlugin(SimplePlugin):
         mock: bool = False,
         credentials: CredentialSource | None = None,
         limits: WorkerLimits | None = None,
-        metrics_by_tenant: bool = False,
         on_failure: Literal["fail", "hold"] | None = None,
     ) -> None:
         self.settings = {
@@ -241,7 +239,6 @@ class PerdurePlugin(SimplePlugin):
         }
         require_guardrails(guardrails or {})
         self.rates = checked_rates(model_rate)
-        self._by_tenant = metrics_by_tenant
         allowed = limits or WorkerLimits.from_environment()
         self.runs = RunCache(conversation_cache_bytes, allowed)
         self.workflows_held = WorkflowMemory(workflow_cache_bytes, on_end=self.runs.forget)
@@ -285,7 +282,7 @@ class PerdurePlugin(SimplePlugin):
             interceptors=[
                 PauseInterceptor(self.pauses),
                 self.workflows_held,
-                RunLogInterceptor(readers.note, readers.warn),
+                RunLog(readers.note, readers.warn),
                 *([self.tracing] if self.tracing else []),
             ],
             run_context=_closing_clients,
@@ -310,7 +307,7 @@ class PerdurePlugin(SimplePlugin):
         config = super().configure_worker(config)
         interceptors = [
             *config.get("interceptors", ()),
-            *measure(config["client"], self.runs, by_tenant=self._by_tenant),
+            *measure(config["client"], self.runs),
         ]
         slots = with_slots(config, meter_of(config["client"]))
         ours = {**_defaults_for(config), **slots, "interceptors": interceptors}

@@ -7,12 +7,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError
-from temporalio.workflow import ActivityHandle
 
 from ..background import may_run_in_background
 from ..conversation import Conversation
@@ -51,48 +50,7 @@ from .recording import record_ahead
 from .run_state import RunState
 from .tool_runs import ToolRuns
 from .ui import about_call, held_up_summary
-from .waiting import give_up, now, wait_until, wait_until_done
-
-
-def start_compaction(input: activities.CompactInput, state: RunState) -> ActivityHandle[str]:
-    """Start the activity that asks the compactor, for the current iteration."""
-    return workflow.start_activity(
-        activities.COMPACT,
-        input,
-        result_type=str,
-        start_to_close_timeout=timedelta(seconds=activities.COMPACT_SECONDS) + MARGIN,
-        heartbeat_timeout=state.heartbeat_timeout,
-        retry_policy=OFFERED_RETRIES if input.offer else COMPACTION_RETRIES,
-        summary=f"{state.label} · compact {count_of(input.drop, 'message')}",
-    )
-
-
-def start_judging(
-    input: activities.JudgeInput, kind: str, state: RunState
-) -> ActivityHandle[JudgedOutput]:
-    """Start the activity that asks the guardrail: a local activity, which costs less, where it is
-    `plain` and this worker has it.
-
-    A tool's approval function is asked in the same way.
-    """
-    timeout = timedelta(seconds=activities.JUDGE_SECONDS) + MARGIN
-    if kind == "plain" and input.offer is None:
-        return workflow.start_local_activity(
-            activities.JUDGE,
-            input,
-            result_type=JudgedOutput,
-            start_to_close_timeout=timeout,
-            retry_policy=LOST_WORKER_RETRIES,
-        )
-    return workflow.start_activity(
-        activities.JUDGE,
-        input,
-        result_type=JudgedOutput,
-        start_to_close_timeout=timeout,
-        heartbeat_timeout=state.heartbeat_timeout,
-        retry_policy=OFFERED_RETRIES if input.offer else LOST_WORKER_RETRIES,
-        summary=_summary(input, state.label),
-    )
+from .waiting import activity_result, now, result_unless_cancelled, wait_until, wait_until_done
 
 
 def _summary(input: activities.JudgeInput, label: str) -> str:
@@ -102,7 +60,6 @@ def _summary(input: activities.JudgeInput, label: str) -> str:
     return about_call(what, input.request.name, input.request.arguments)
 
 
-Result = TypeVar("Result")
 Offer = activities.Offer | None
 
 
@@ -229,7 +186,7 @@ class TemporalEffects:
         try:
             if not await wait_until_done(handle, self._state):
                 await self._end_response(calling.fallback)
-            reply: ModelReply = await self._unless_cancelled(handle)
+            reply: ModelReply = await result_unless_cancelled(handle, self._state)
             self._before = None
             return reply
         except ActivityError as error:
@@ -310,9 +267,7 @@ class TemporalEffects:
 
     async def _judge(self, input: activities.JudgeInput) -> JudgedOutput:
         try:
-            return await self._unless_cancelled(
-                start_judging(input, self._kind_of_judge(input), self._state)
-            )
+            return await self._judged(input)
         except ActivityError as error:
             if not timed_out(error):
                 raise
@@ -321,6 +276,25 @@ class TemporalEffects:
             return JudgedOutput(
                 allowed=False, reason=f"the {input.point} guardrail failed: it timed out"
             )
+
+    async def _judged(self, input: activities.JudgeInput) -> JudgedOutput:
+        """Ask in a local activity, which costs less, where the function is `plain` and this worker
+        has it.
+        """
+        seconds = activities.JUDGE_SECONDS
+        if self._kind_of_judge(input) != "plain" or input.offer is not None:
+            summary = _summary(input, self._state.label)
+            return await activity_result(
+                self._state, activities.JUDGE, input, JudgedOutput, seconds, summary
+            )
+        local = workflow.start_local_activity(
+            activities.JUDGE,
+            input,
+            result_type=JudgedOutput,
+            start_to_close_timeout=timedelta(seconds=seconds) + MARGIN,
+            retry_policy=LOST_WORKER_RETRIES,
+        )
+        return await result_unless_cancelled(local, self._state)
 
     def _kind_of_judge(self, input: activities.JudgeInput) -> str:
         if input.point != "approval" or input.request is None:
@@ -339,7 +313,13 @@ class TemporalEffects:
             input = activities.CompactInput(
                 conversation=conversation.ref(), head=head, drop=drop, offer=offer
             )
-            return await self._unless_cancelled(start_compaction(input, self._state))
+            summary = f"{self._state.label} · compact {count_of(drop, 'message')}"
+            return await activity_result(
+                self._state,
+                *(activities.COMPACT, input, str, activities.COMPACT_SECONDS),
+                summary,
+                COMPACTION_RETRIES,
+            )
 
         try:
             return await self._offers.run(start)
@@ -397,17 +377,3 @@ class TemporalEffects:
         goes_on(request, asked, opened.approval)
         state.person_decided = state.loop.iteration
         return opened.approval
-
-    async def _unless_cancelled(self, handle: ActivityHandle[Result]) -> Result:
-        """Return the activity's result. Raises `Cancelled`, and cancels the activity, if the run is
-        cancelled first.
-        """
-        if not await wait_until_done(handle, self._state):
-            await give_up(handle)
-            raise Cancelled
-        try:
-            return await handle
-        except ActivityError:
-            if self.cancelled():
-                raise Cancelled from None
-            raise

@@ -4,7 +4,6 @@ their outcomes into results.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal
@@ -28,7 +27,6 @@ from ..json_types import JsonObject
 from ..loop.effects import Cancelled
 from ..messages import ToolResult
 from ..options import MIN_SECONDS
-from ..protocol import activities
 from ..protocol.activities import WORKER_SHUTDOWN, lost_tool
 from ..text import bounded_text, one_line, valid_json
 from ..tool_calls import ChildWorkflow, ForeignActivity, ToolRequest, ToolSpec
@@ -44,7 +42,7 @@ from ..tools.kind import OutcomeUnknown
 from ..tools.results import to_result
 from ..tools.signature import InvalidArguments
 from .child_runs import child_id, child_result
-from .policies import MARGIN, MOMENTARY_RETRIES, NO_RETRY, START_TO_CLOSE, TOOL_RETRIES
+from .policies import NO_RETRY, START_TO_CLOSE, TOOL_RETRIES
 from .recording import uncompressed_bytes
 from .run_state import RunState
 from .ui import call_summary
@@ -285,29 +283,11 @@ class ForeignCall:
         return await self._wait_for_result(handle, called)
 
     async def _wait_for_result(self, handle: Handle, called: WorkflowOptions) -> ToolResult:
-        """Wait for the child: first until the deadline for a worker to begin it, then until its
-        time is over.
-        """
+        """Wait for the child until its time is over, and then cancel it."""
         name, limit = self.request.name, self._workflow_seconds(called)
-        started = workflow.time()
-        wait = min(called.schedule_to_start_timeout, limit or called.schedule_to_start_timeout)
-        if not await self._wait_for(handle, wait, "until a worker has taken up the child"):
-            unstarted = await _end_unstarted(handle)
-            if unstarted.ended:
-                with suppress(ChildWorkflowError):
-                    await handle
-                queue = called.task_queue or workflow.info().task_queue
-                text = (
-                    f"no worker of the task queue {queue!r} has executed the workflow "
-                    f"{called.workflow!r} in {wait:g} s"
-                )
-                return failure(
-                    name,
-                    f"{text}{unstarted.why and f': {unstarted.why}'}. It was ended",
-                    kind="no_worker",
-                )
-            left = None if limit is None else started + limit - workflow.time()
-            await self._wait_for(handle, left, "time-out of a child")
+        await wait_until(
+            lambda: handle.done() or self.state.cancelled, limit, "time-out of a child workflow"
+        )
         is_over = not handle.done() and not self.state.cancelled
         try:
             value = await child_result(
@@ -326,13 +306,6 @@ class ForeignCall:
             )
             return failure(name, text, kind="timeout", status="timeout", outcome_unknown=True)
         return read_result(name, value, self.spec.max_result)
-
-    async def _wait_for(self, handle: Handle, seconds: float | None, why: str) -> bool:
-        """Wait until the child has ended or the run is cancelled, and return whether that is so
-        within that time.
-        """
-        left = None if seconds is None else max(seconds, 0.0)
-        return await wait_until(lambda: handle.done() or self.state.cancelled, left, why)
 
     def _arguments(self, called: CallOptions) -> JsonObject:
         """Return the arguments. Raises ValueError if they do not match, and if they exceed the size
@@ -390,23 +363,6 @@ class ForeignCall:
             maximum_attempts=retries.maximum_attempts or default.maximum_attempts,
             non_retryable_error_types=retries.non_retryable_error_types,
         )
-
-
-async def _end_unstarted(handle: Handle) -> activities.Unstarted:
-    """End the child if no worker has begun it; an activity checks, because only the server
-    knows.
-    """
-    found: activities.Unstarted = await workflow.execute_activity(
-        activities.END_UNSTARTED,
-        activities.UnstartedInput(
-            workflow_id=handle.id, run_id=handle.first_execution_run_id or ""
-        ),
-        result_type=activities.Unstarted,
-        start_to_close_timeout=MARGIN,
-        retry_policy=MOMENTARY_RETRIES,
-        summary="has a worker taken up the child?",
-    )
-    return found
 
 
 def _duration(seconds: float | None) -> timedelta | None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
-from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
 from ..conversation import count_of_instructions
 from ..guardrails import with_instructions_by
 from ..protocol import activities
 from .offers import Offers
-from .policies import COMPACTION_RETRIES, MARGIN, OFFERED_RETRIES, describe_failure
+from .policies import COMPACTION_RETRIES, describe_failure
 from .run_state import RunState
-from .waiting import give_up, wait_until_done
+from .waiting import activity_result
 
 INSTRUCTIONS_FAILED = "instructions"
 """The kind of a run's error after its instructions function failed."""
@@ -45,17 +42,10 @@ async def _text(state: RunState, name: str) -> str:
 
 
 async def _ask(state: RunState, offer: activities.Offer | None) -> str:
-    handle = workflow.start_activity(
-        activities.INSTRUCT,
-        activities.InstructInput(offer=offer),
-        result_type=str,
-        start_to_close_timeout=timedelta(seconds=activities.JUDGE_SECONDS) + MARGIN,
-        heartbeat_timeout=state.heartbeat_timeout,
-        retry_policy=OFFERED_RETRIES if offer else COMPACTION_RETRIES,
-        summary=f"instructions by {state.options.instructions_by}",
+    return await activity_result(
+        state,
+        *(activities.INSTRUCT, activities.InstructInput(offer=offer), str),
+        activities.JUDGE_SECONDS,
+        f"instructions by {state.options.instructions_by}",
+        COMPACTION_RETRIES,
     )
-    if not await wait_until_done(handle, state):
-        await give_up(handle)
-        return ""
-    text: str = await handle
-    return text

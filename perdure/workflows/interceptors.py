@@ -33,20 +33,21 @@ Observed = TypeVar("Observed", bound=AgentRun | Session)
 
 
 class RunObserver(Interceptor, Generic[Observed]):
-    """Observes the start of an agent's run and the stop of its execution, in the thread that
-    executes the workflow.
-    """
+    """Observes runs, in the thread that executes their workflow. Its methods must not raise."""
 
     observed: tuple[type[Any], ...] = (AgentRun,)
     """The observed workflows."""
 
     def on_begin(self, run: Observed, info: workflow.Info) -> None:
-        """Handle a run or a link that is about to take its first step. Must not raise."""
+        """Handle a run or a link that is about to take its first step."""
 
-    def on_stop(self, run: Observed, info: workflow.Info) -> None:
-        """Handle a run that stopped here: it ended, continued as the next link, or was evicted.
-        Must not raise.
+    def on_end(self, run: Observed, info: workflow.Info, end: Any) -> None:
+        """Handle a link that stopped here with this result or error: it ended, continued as the
+        next link, or was evicted (an error while `run.has_ended` is false).
         """
+
+    def on_query(self, run: Observed, info: workflow.Info, query: str, answer: Any) -> None:
+        """Handle the answer to a query, which may be changed in place."""
 
     def workflow_interceptor_class(
         self, input: WorkflowInterceptorClassInput
@@ -56,92 +57,62 @@ class RunObserver(Interceptor, Generic[Observed]):
         class Inbound(WorkflowInboundInterceptor):
             async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
                 run: Any = workflow.instance()
-                info = workflow.info()
                 if not isinstance(run, observer.observed):
                     return await super().execute_workflow(input)
+                info = workflow.info()
                 observer.on_begin(run, info)
+                end: Any = None
                 try:
-                    return await super().execute_workflow(input)
+                    end = await super().execute_workflow(input)
+                    return end
+                except BaseException as error:
+                    end = error
+                    raise
                 finally:
-                    observer.on_stop(run, info)
+                    observer.on_end(run, info, end)
+
+            async def handle_query(self, input: HandleQueryInput) -> Any:
+                answer, run = await super().handle_query(input), workflow.instance()
+                if isinstance(run, observer.observed):
+                    observer.on_query(run, workflow.info(), input.query, answer)
+                return answer
 
         return Inbound
 
 
-class RunLogInterceptor(Interceptor):
+class RunLog(RunObserver[AgentRun]):
     """Logs the start and end of an agent's run, and writes its current details on request.
 
-    The thread that executes a run calls `on_reader` with the run's id when a reader queries its
-    events, and `on_cancel` when the run is cancelled.
+    Calls `on_reader` with the run's id when a reader queries its events, and `on_cancel` when the
+    run is cancelled.
     """
 
     def __init__(self, on_reader: Callable[[str], None], on_cancel: Callable[[str], None]) -> None:
         self._on_reader, self._on_cancel = on_reader, on_cancel
 
-    def workflow_interceptor_class(
-        self, input: WorkflowInterceptorClassInput
-    ) -> type[WorkflowInboundInterceptor] | None:
-        on_reader, on_cancel = self._on_reader, self._on_cancel
+    def on_begin(self, run: AgentRun, info: workflow.Info) -> None:
+        run.on_cancel = partial(self._on_cancel, info.workflow_id)
+        if info.continued_run_id is None:
+            log(logging.INFO, "begins, on the task queue %r", info.task_queue)
 
-        class Inbound(_Inbound):
-            async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
-                run = workflow.instance()
-                if isinstance(run, AgentRun):
-                    run.on_cancel = partial(on_cancel, workflow.info().workflow_id)
-                return await super().execute_workflow(input)
-
-            async def handle_query(self, input: HandleQueryInput) -> Any:
-                if input.query == EVENTS:
-                    on_reader(workflow.info().workflow_id)
-                return await super().handle_query(input)
-
-        return Inbound
-
-
-class _Inbound(WorkflowInboundInterceptor):
-    async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
-        run = workflow.instance()
-        if not isinstance(run, AgentRun):
-            return await super().execute_workflow(input)
-        _log_start()
-        try:
-            output = await super().execute_workflow(input)
-        except ContinueAsNewError:
-            log(logging.DEBUG, "goes on in a new history")
-            raise
-        except asyncio.CancelledError:
-            if run.has_ended:  # rather than: was evicted from the worker's cache
+    def on_end(self, run: AgentRun, info: workflow.Info, end: Any) -> None:
+        match end:
+            case RunOutput():
+                how = "ended at a limit" if end.is_incomplete else "is done"
+                tokens = end.usage.total_tokens
+                log(logging.INFO, f"{how}: %d iterations, %d tokens", end.iterations, tokens)
+            case ContinueAsNewError():
+                log(logging.DEBUG, "goes on in a new history")
+            case asyncio.CancelledError() if run.has_ended:
                 log(logging.INFO, "is cancelled")
-            raise
-        except FailureError as error:
-            log(
-                logging.WARNING,
-                "failed (%s): %s",
-                getattr(error, "type", None) or type(error).__name__,
-                error.message,
-            )
-            raise
-        except Exception as error:
-            log(logging.ERROR, "can't go on: %s: %s", type(error).__name__, error)
-            raise
-        _log_end(output)
-        return output
+            case FailureError():
+                kind = getattr(end, "type", None) or type(end).__name__
+                log(logging.WARNING, "failed (%s): %s", kind, end.message)
+            case Exception():
+                log(logging.ERROR, "can't go on: %s: %s", type(end).__name__, end)
 
-    async def handle_query(self, input: HandleQueryInput) -> Any:
-        answer, run = await super().handle_query(input), workflow.instance()
-        if isinstance(answer, WorkflowMetadata) and isinstance(run, AgentRun):
+    def on_query(self, run: AgentRun, info: workflow.Info, query: str, answer: Any) -> None:
+        if query == EVENTS:
+            self._on_reader(info.workflow_id)
+        if isinstance(answer, WorkflowMetadata):
             answer.current_details = details(run.state)
-        return answer
-
-
-def _log_start() -> None:
-    info = workflow.info()
-    if info.continued_run_id is None:
-        log(logging.INFO, "begins, on the task queue %r", info.task_queue)
-
-
-def _log_end(output: Any) -> None:
-    if isinstance(output, RunOutput):
-        tokens = output.usage.total_tokens
-        how = "ended at a limit" if output.is_incomplete else "is done"
-        log(logging.INFO, f"{how}: %d iterations, %d tokens", output.iterations, tokens)

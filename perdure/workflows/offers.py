@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
@@ -29,9 +28,9 @@ from ..protocol.activities import (
 from ..protocol.inventory import Inventory, Missing, MissingPart
 from . import logging as log_lines
 from .pauses import await_permission, unbegun_attempt
-from .policies import LOST_WORKER_RETRIES, MARGIN, OFFERED_RETRIES, describe_failure
+from .policies import LOST_WORKER_RETRIES, MARGIN, describe_failure
 from .run_state import RunState
-from .waiting import wait_until_done
+from .waiting import activity_result
 
 Result = TypeVar("Result")
 SECONDS_AFTER_A_HOLD = 10.0
@@ -202,6 +201,8 @@ async def take_inventory_again(state: RunState) -> Inventory:
         found = await _first_answer(InventoryInput())
         if found.unasked and found.lacking is None:
             found = await _ask(state, None)
+    except Cancelled:
+        return state.inventory
     except FailureError as error:
         workflow.logger.warning(
             "the tools of this version's workers are unknown: %s", error.cause or error
@@ -223,20 +224,10 @@ async def _first_answer(input: InventoryInput) -> Inventory:
 
 
 async def _ask(state: RunState, offer: Offer | None) -> Inventory:
-    handle = workflow.start_activity(
-        INVENTORY,
-        InventoryInput(offer=offer),
-        result_type=Inventory,
-        start_to_close_timeout=timedelta(seconds=ASKING_SECONDS) + MARGIN,
-        heartbeat_timeout=state.heartbeat_timeout,
-        retry_policy=OFFERED_RETRIES if offer else LOST_WORKER_RETRIES,
-        summary="a worker with everything that the run needs" if offer else "what the tools offer",
+    summary = "a worker with everything that the run needs" if offer else "what the tools offer"
+    return await activity_result(
+        state, INVENTORY, InventoryInput(offer=offer), Inventory, ASKING_SECONDS, summary
     )
-    if not await wait_until_done(handle, state):
-        handle.cancel()
-        return Inventory()
-    found: Inventory = await handle
-    return found
 
 
 def report_unavailable(state: RunState) -> None:

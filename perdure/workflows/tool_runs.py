@@ -14,7 +14,6 @@ from temporalio.workflow import ActivityHandle
 
 from ..errors import RunError
 from ..event_data import StatusData
-from ..loop.effects import Cancelled
 from ..loop.limits import Allowance, ChildEnd
 from ..messages import Postponed, ToolResult
 from ..payloads.storage.files import NOT_STORED
@@ -46,7 +45,7 @@ from .policies import (
 from .run_state import DelegatedCall, RunState
 from .tool_queues import on_tool_queue
 from .ui import about_call, call_summary
-from .waiting import give_up, now, wait_until, wait_until_done
+from .waiting import activity_result, give_up, now, wait_until, wait_until_done
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds before a failed execution is repeated; the pause doubles each time."""
@@ -106,25 +105,13 @@ class ToolRuns:
         )
 
         async def start(offer: activities.Offer | None) -> Reconciled:
-            handle = workflow.start_activity(
-                activities.RECONCILE,
-                activities.ReconcileInput(
-                    request=request,
-                    idempotency_key=earlier.key,
-                    timeout=timeout,
-                    offer=offer,
-                ),
-                result_type=Reconciled,
-                start_to_close_timeout=timedelta(seconds=timeout) + MARGIN,
-                heartbeat_timeout=state.heartbeat_timeout,
-                retry_policy=OFFERED_RETRIES if offer else LOST_WORKER_RETRIES,
-                summary=about_call("reconcile", request.name, request.arguments),
+            input = activities.ReconcileInput(
+                request=request, idempotency_key=earlier.key, timeout=timeout, offer=offer
             )
-            if not await wait_until_done(handle, state):
-                await give_up(handle)
-                raise Cancelled
-            found: Reconciled = await handle
-            return found
+            summary = about_call("reconcile", request.name, request.arguments)
+            return await activity_result(
+                state, activities.RECONCILE, input, Reconciled, timeout, summary
+            )
 
         try:
             return await self._offers.run(start)

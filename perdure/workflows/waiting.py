@@ -6,17 +6,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol
+from datetime import timedelta
+from typing import Any, Protocol, TypeVar
 
 from temporalio import workflow
+from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityHandle
+
+from ..loop.effects import Cancelled
+from .policies import LOST_WORKER_RETRIES, MARGIN, OFFERED_RETRIES
+
+Result = TypeVar("Result")
 
 
 class Cancellable(Protocol):
     """Anything with a flag for its cancellation."""
 
     cancelled: bool
+
+
+class Run(Cancellable, Protocol):
+    """A run, whose activities send heartbeats."""
+
+    heartbeat_timeout: timedelta
 
 
 def now() -> float:
@@ -66,3 +79,45 @@ async def give_up(handle: ActivityHandle[Any]) -> None:
         await handle
     except ActivityError as error:
         workflow.logger.debug("a cancelled activity ended: %s", error)
+
+
+async def result_unless_cancelled(handle: ActivityHandle[Result], run: Cancellable) -> Result:
+    """Return the activity's result. Raises `Cancelled`, and cancels the activity, if the run is
+    cancelled first; otherwise `ActivityError`.
+    """
+    if not await wait_until_done(handle, run):
+        await give_up(handle)
+        raise Cancelled
+    try:
+        return await handle
+    except ActivityError:
+        if run.cancelled:
+            raise Cancelled from None
+        raise
+
+
+async def activity_result(
+    run: Run,
+    name: str,
+    input: Any,
+    type_: type[Result],
+    seconds: float,
+    summary: str,
+    retries: RetryPolicy = LOST_WORKER_RETRIES,
+) -> Result:
+    """Return the result of an activity that limits itself to `seconds`. Raises as
+    `result_unless_cancelled` does.
+
+    An input with an `offer` is for any worker that has the missing thing, so most attempts are
+    refusals.
+    """
+    handle: ActivityHandle[Result] = workflow.start_activity(
+        name,
+        input,
+        result_type=type_,
+        start_to_close_timeout=timedelta(seconds=seconds) + MARGIN,
+        heartbeat_timeout=run.heartbeat_timeout,
+        retry_policy=OFFERED_RETRIES if input.offer else retries,
+        summary=summary,
+    )
+    return await result_unless_cancelled(handle, run)

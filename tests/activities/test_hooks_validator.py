@@ -155,13 +155,6 @@ async def test_deps_that_it_does_not_expect_are_no_fault_of_the_model(client: Cl
         run_in_process(desk(within), model=[refund(4)], inputs="?")
 
 
-def test_in_process_an_agent_that_takes_over_has_its_own() -> None:
-    front = agent("openai/gpt-5", name="front", handoffs=[desk(within)], output_validator=refuse)
-    script = [asks("transfer_to_desk", reason="money"), refund(9), refund(4)]
-    result = run_in_process(front, model=script, inputs="?", deps=Limits(euros=5))
-    assert (result.output, result.iterations) == (Refund(euros=4), 3)
-
-
 async def test_an_agent_that_takes_over_has_its_own(client: Client) -> None:
     with ScriptedModel([asks("transfer_to_desk", reason="money"), refund(9), refund(4)]) as model:
         endpoint = {"endpoint": model.openai_endpoint}

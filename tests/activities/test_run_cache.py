@@ -60,16 +60,6 @@ async def test_forgets_what_was_not_used_for_the_longest_time() -> None:
     assert [await holds(cache, key, 100 * KIB) for key in "abc"] == [True, False, True]
 
 
-async def test_forgets_as_many_as_it_must() -> None:
-    cache = cache_for(250 * KIB)
-    for key in "abcd":
-        add(cache, key, 50 * KIB)
-    add(cache, "e", 150 * KIB)
-    assert 200 * KIB < cache.bytes < 250 * KIB
-    assert [await holds(cache, key, 50 * KIB) for key in "abcd"] == [False, False, False, True]
-    assert await holds(cache, "e", 150 * KIB)
-
-
 async def test_what_is_too_large_displaces_nothing() -> None:
     cache = cache_for(250 * KIB)
     add(cache, "a", 100 * KIB)

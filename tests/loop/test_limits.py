@@ -98,11 +98,6 @@ async def test_partial_gives_a_text_and_the_last_that_the_model_said() -> None:
     assert result.messages[-1].role == "tool"
 
 
-async def test_partial_without_any_text() -> None:
-    stage = Stage(*rounds(1), tools=TOOLS, max_iterations=1, on_limit="partial")
-    assert (await stage.play()).output == PARTIAL_TEXT
-
-
 async def test_final_answer_is_one_last_call_without_tools() -> None:
     stage = Stage(
         *rounds(2), says("So far: blue"), tools=TOOLS, max_iterations=2, on_limit="final_answer"

@@ -113,13 +113,6 @@ async def test_a_delegation() -> None:
     )
 
 
-async def test_a_plain_answer_takes_two_calls() -> None:
-    stage = prompted("{}", "Hello! How can I help you?")
-    result = await stage.play()
-    assert (result.output, result.iterations) == ("Hello! How can I help you?", 2)
-    assert [message.role for message in result.messages] == ["system", "user", "assistant"]
-
-
 async def test_the_conversation_keeps_its_native_shape() -> None:
     stage = prompted(f"I will.\n{ECHO}", "{}", "Done")
     result = await stage.play()
@@ -148,11 +141,6 @@ async def test_a_malformed_action_is_a_result_that_says_why() -> None:
     assert (missing, done) == ("Invalid delegation: missing 'task'", "Echo: hello")
     assert texts(stage.seen[2])[-1] == ("user", "[Step 2/5] Invalid delegation: missing 'task'")
     assert stage.types("error") == ["error", "error"]
-
-
-async def test_a_malformed_action_is_recoverable_where_unknown_tools_are_not() -> None:
-    stage = prompted("{tool: echo}", "{}", "Done", unknown_tools="raise")
-    assert (await stage.play()).output == "Done"
 
 
 async def test_an_unknown_tool_and_wrong_arguments() -> None:
@@ -228,12 +216,6 @@ async def test_an_action_in_the_place_of_an_answer_is_not_carried_out_when_no_st
         await prompted(ECHO, "{}", ECHO, max_iterations=2).play()
     final = prompted(ECHO, "{}", ECHO, "It is hello.", max_iterations=2, on_limit="final_answer")
     assert (await final.play()).output == "It is hello."
-
-
-async def test_an_answer_may_speak_of_an_action() -> None:
-    answer = f"You could write {ECHO}, for example."
-    stage = prompted("{}", answer)
-    assert (await stage.play()).output == answer
 
 
 async def test_the_limit_counts_steps_and_not_answers() -> None:

@@ -278,17 +278,6 @@ async def test_a_cancelled_run_can_be_continued(stage: Stage, scripted: Scripted
     assert result.output == "as you were"
 
 
-async def test_twice_is_the_same_as_once(stage: Stage, scripted: Scripted) -> None:
-    gate = Gate()
-    async with stage.worker({"gate": gate}):
-        run = await stage.start(scripted_agent(scripted([asks(call("gate"))]), ["gate"]))
-        await gate.reached.wait()
-        await run.cancel("first")
-        await run.cancel("second")
-        gate.open.set()
-        assert (await cancelled(stage, run)).reason == "first"
-
-
 async def test_with_no_worker_there_it_ends_with_the_next_one(
     stage: Stage, scripted: Scripted
 ) -> None:

@@ -14,8 +14,6 @@ from perdure.errors import (
     ExecuteError,
     GuardrailError,
     InvokerError,
-    LimitExceededError,
-    MaxIterationsError,
     RunCancelled,
     RunError,
     ToolNotRegisteredError,
@@ -82,30 +80,6 @@ def texts(messages: list[Message]) -> list[str]:
     return [message.text for message in messages[2:]]
 
 
-async def test_too_many_iterations(stage: Stage, scripted: Scripted) -> None:
-    model = scripted(for_ever)
-    async with stage.worker({"echo": echo}):
-        error = await failure(
-            stage, await stage.start(scripted_agent(model, ["echo"]), max_iterations=2)
-        )
-    assert isinstance(error, MaxIterationsError)
-    assert isinstance(error, RuntimeError)
-    assert str(error) == "Agent loop exceeded 2 iterations"
-    assert error.iterations == 2
-    assert texts(error.messages) == ["step 0", "again", "step 1", "again"]
-    assert len(model.requests) == 2
-
-
-async def test_a_budget_used_up(stage: Stage, scripted: Scripted) -> None:
-    async with stage.worker({"echo": echo}):
-        error = await failure(
-            stage, await stage.start(scripted_agent(scripted(for_ever), ["echo"]), max_tool_calls=1)
-        )
-    assert isinstance(error, LimitExceededError)
-    assert "max_tool_calls (1)" in str(error)
-    assert texts(error.messages) == ["step 0", "again"]
-
-
 @pytest.mark.parametrize("on_limit", ["partial", "final_answer"])
 async def test_a_limit_may_end_in_an_incomplete_result(
     stage: Stage, scripted: Scripted, on_limit: str
@@ -131,21 +105,6 @@ async def test_a_limit_may_end_in_an_incomplete_result(
         )
 
 
-@pytest.mark.parametrize("wire", ["openai-responses", "anthropic"])
-async def test_the_final_answer_is_asked_for_without_tools(
-    stage: Stage, scripted: Scripted, wire: str
-) -> None:
-    model = scripted([asks(call("echo", text="x")), says("what I have")])
-    async with stage.worker({"echo": echo}):
-        agent = scripted_agent(model, ["echo"], wire=wire)
-        result = await (
-            await stage.start(agent, max_iterations=1, on_limit="final_answer")
-        ).result()
-    assert result.output == "what I have"
-    body = model.requests[1].body
-    assert "tools" not in body or body["tool_choice"] in ("none", {"type": "none"})
-
-
 @pytest.mark.parametrize(("guardrails", "point"), [("no-input", "Input"), ("no-output", "Output")])
 async def test_a_guardrail_that_denies(
     stage: Stage, scripted: Scripted, guardrails: str, point: str
@@ -160,15 +119,6 @@ async def test_a_guardrail_that_denies(
     assert str(error) == f"{point} guardrail denied: never"
     assert len(model.requests) == error.iterations == (1 if point == "Output" else 0)
     assert texts(error.messages) == []
-
-
-async def test_a_guardrail_that_fails_denies(stage: Stage, scripted: Scripted) -> None:
-    async with stage.worker(guardrails=GUARDRAILS):
-        error = await failure(
-            stage, await stage.start(scripted_agent(scripted([])), guardrails="broken")
-        )
-    assert isinstance(error, GuardrailError)
-    assert error.reason == "the input guardrail failed: ZeroDivisionError: division by zero"
 
 
 async def test_a_model_that_keeps_failing(stage: Stage, scripted: Scripted) -> None:
@@ -186,17 +136,6 @@ async def test_a_model_that_keeps_failing(stage: Stage, scripted: Scripted) -> N
     assert statuses == ["LLM call failed, retrying (attempt 2/2)..."]
 
 
-async def test_a_request_that_the_provider_refuses_is_not_sent_again(
-    stage: Stage, scripted: Scripted
-) -> None:
-    model = scripted([ScriptedReply(status=401)])
-    async with stage.worker():
-        error = await failure(stage, await stage.start(scripted_agent(model)))
-    assert isinstance(error, ExecuteError)
-    assert error.reason == "authentication"
-    assert len(model.requests) == 1
-
-
 async def test_a_declared_tool_without_handler(stage: Stage, scripted: Scripted) -> None:
     model = scripted([says("never asked")])
     async with stage.worker({"echo": echo}):
@@ -211,14 +150,6 @@ async def test_a_declared_tool_without_handler(stage: Stage, scripted: Scripted)
     assert "No handler registered for tool: unheard_of (kind: function)" in str(error)
     assert "echo" in str(error)
     assert model.requests == []
-
-
-async def test_an_unknown_tool_where_the_run_is_strict(stage: Stage, scripted: Scripted) -> None:
-    async with stage.worker({"echo": echo}):
-        agent = scripted_agent(scripted([asks(call("unheard_of"))]), ["echo"])
-        error = await failure(stage, await stage.start(agent, unknown_tools="raise"))
-    assert isinstance(error, ToolNotRegisteredError)
-    assert str(error) == "Tool not registered: unheard_of"
 
 
 @pytest.mark.parametrize("hook", ["guardrails", "compactor"])

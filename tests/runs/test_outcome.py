@@ -10,11 +10,9 @@ import pytest
 from typing_extensions import TypedDict
 
 from perdure.client import get_run
-from perdure.messages import Message
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool
-from perdure.tools.context import ToolContext
 
 from ..support.agents import QUESTION, WIRES, scripted_agent
 from ..support.stage import Stage
@@ -54,25 +52,6 @@ async def test_gives_the_answer_and_the_conversation(
     assert result.messages[2].text == "I shout."
     assert result.messages[3].text == "HI"
     assert result.messages[3].metadata == {"tool_call_id": "call_shout"}
-
-
-async def test_adds_up_the_usage(stage: Stage, scripted: Scripted) -> None:
-    model = scripted(
-        [
-            asks(call("shout"), input_tokens=10, output_tokens=3),
-            says("done", input_tokens=20, output_tokens=4),
-        ]
-    )
-    async with stage.worker([shout]):
-        run = await stage.start(scripted_agent(model, ["shout"]))
-        result = await run.result()
-    assert (result.usage.input_tokens, result.usage.output_tokens, result.usage.total_tokens) == (
-        30,
-        7,
-        37,
-    )
-    used = await run.iteration_usage()
-    assert [(usage.input_tokens, usage.output_tokens) for usage in used] == [(10, 3), (20, 4)]
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -123,58 +102,6 @@ async def test_runs_parallel_tools_together_and_keeps_the_order_asked_for(
         "Error: Tool 'wait' failed: RuntimeError: b broke",
         "c",
     ]
-
-
-async def test_runs_tools_one_after_another_by_default(stage: Stage, scripted: Scripted) -> None:
-    running, most = 0, 0
-
-    async def count(text: str = "") -> str:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await asyncio.sleep(0.02)
-        running -= 1
-        return text
-
-    model = scripted(
-        [asks(*(call("count", f"call_{n}", text=str(n)) for n in range(3))), says("done")]
-    )
-    async with stage.worker({"count": count}):
-        result = await (await stage.start(scripted_agent(model, ["count"]))).result()
-    assert most == 1
-    assert [message.text for message in result.messages if message.role == "tool"] == [
-        "0",
-        "1",
-        "2",
-    ]
-
-
-async def test_a_tool_learns_what_it_is_part_of(stage: Stage, scripted: Scripted) -> None:
-    seen: list[ToolContext] = []
-
-    def look(context: ToolContext, text: str = "") -> str:
-        seen.append(context)
-        context.heartbeat("still here")
-        return "ok"
-
-    model = scripted([asks(call("look", "a"), call("look", "b")), says("done")])
-    async with stage.worker({"look": look}):
-        run = await stage.start(scripted_agent(model, ["look"]))
-        await run.result()
-    assert [(it.run_id, it.iteration, it.call_id, it.attempt) for it in seen] == [
-        (run.id, 1, "a", 1),
-        (run.id, 1, "b", 1),
-    ]
-    assert len({it.idempotency_key for it in seen}) == 2
-
-
-async def test_a_next_turn_goes_on_from_the_messages(stage: Stage, scripted: Scripted) -> None:
-    model = scripted([says("first"), says("second")])
-    async with stage.worker():
-        first = await (await stage.start(scripted_agent(model))).result()
-        more = [*first.messages, Message.user("and now?")]
-        second = await (await stage.start(scripted_agent(model), more)).result()
-    assert [message.text for message in second.messages][2:] == ["first", "and now?", "second"]
 
 
 async def test_another_handle_gives_the_same_result(stage: Stage, scripted: Scripted) -> None:

@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 
 from perdure.client import RunHandle, RunOptions, session, start_run
-from perdure.errors import ExecuteError
-from perdure.loop.model_calls import NO_NATIVE_TOOLS
 from perdure.messages import Message
 from perdure.providers.prompted.call import (
     AGENT_INSTRUCTIONS,
@@ -20,16 +18,14 @@ from perdure.providers.prompted.call import (
     NO_ACTION_INSTRUCTIONS,
     TOOLS_INSTRUCTIONS,
 )
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
+from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, says
 from perdure.testing.script import Script
-from perdure.tools import tool
 
 from ..support.agents import WIRES, declared, scripted_agent
 from ..support.families import write_agent
 from ..support.gates import Gate
-from ..support.prompted import ECHO, NO_TOOLS, echo, is_final, two_phases, without_tools
+from ..support.prompted import ECHO, echo, is_final, two_phases, without_tools
 from ..support.stage import Stage
-from ..support.waiting import wait_for
 from ..support.worker_process import WorkerJob
 from ..support.workers import Nursery
 
@@ -124,39 +120,6 @@ async def test_a_delegation_to_another_agent(
     }
 
 
-@pytest.mark.parametrize("wire", WIRES)
-async def test_auto_goes_on_without_native_tools(
-    stage: Stage, scripted: Scripted, wire: str
-) -> None:
-    model = scripted(without_tools(two_phases(ECHO, ECHO, "{}")))
-    async with stage.worker({"echo": echo}):
-        run = await stage.start(
-            scripted_agent(model, ["echo"], wire=wire), tool_protocol="auto", max_llm_retries=1
-        )
-        result = await run.result()
-    assert (result.output, result.iterations) == ("Done", 4)
-    assert ["tools" in request.body for request in model.requests] == [
-        True,
-        False,
-        False,
-        False,
-        False,
-    ]
-    (status,) = await seen_of(run, "status")
-    assert status[1]["message"].startswith(f"{NO_NATIVE_TOOLS}: {NO_TOOLS}")
-
-
-async def test_native_runs_fail_where_tools_are_refused(stage: Stage, scripted: Scripted) -> None:
-    model = scripted(without_tools(two_phases("{}")))
-    async with stage.worker({"echo": echo}):
-        run = await stage.start(scripted_agent(model, ["echo"]))
-        with pytest.raises(
-            ExecuteError, match="does not support tools .*tool_protocol='auto'"
-        ) as failure:
-            await run.result()
-    assert failure.value.reason == "no_tools"
-
-
 async def test_what_was_refused_is_not_tried_again_by_another_worker(
     stage: Stage, scripted: Scripted
 ) -> None:
@@ -170,69 +133,6 @@ async def test_what_was_refused_is_not_tried_again_by_another_worker(
     async with stage.worker({"echo": echo}):
         assert (await run.result()).output == "Done"
     assert ["tools" in request.body for request in model.requests].count(True) == 1
-
-
-async def test_an_approval_waits_as_for_a_native_call(stage: Stage, scripted: Scripted) -> None:
-    @tool(needs_approval=True)
-    def pay(text: str = "") -> str:
-        """Pay."""
-        return f"paid {text}"
-
-    model = scripted(two_phases('{"tool": "pay", "arguments": {"text": "5"}}', "{}"))
-    async with stage.worker([pay]):
-        run = await stage.start(scripted_agent(model, ["pay"]), tool_protocol="json")
-
-        async def waiting() -> list[Any]:
-            return (await run.status()).pending_approvals
-
-        [pending] = await wait_for(waiting)
-        await run.approve(pending.call_id, arguments={"text": "3"})
-        result = await run.result()
-    assert [message.text for message in result.messages if message.role == "tool"][0].endswith(
-        "paid 3"
-    )
-
-
-async def test_native_and_json_give_the_same_calls_and_results(
-    stage: Stage, scripted: Scripted, tmp_path: Path
-) -> None:
-    """One agent of KAOS, which uses tools, one that fails, one that there is not, and another
-    agent.
-    """
-    used = [
-        call("echo", text="hello"),
-        call("broken", "b", text="x"),
-        call("nope"),
-        call("delegate_to_clerk", task="Count them."),
-    ]
-    written = [ECHO, '{"tool": "broken", "arguments": {"text": "x"}}', '{"tool": "nope"}', CLERK]
-
-    def played(script: list[Any]) -> Script:
-        steps = iter(script)
-        return lambda request: says("Three.") if request.body["model"] == "clerk" else next(steps)
-
-    native = scripted(played([*map(asks, used), says("Done")]))
-    in_text = scripted(played([*map(says, written), says("{}"), says("Done")]))
-    async with stage.worker({"echo": echo, "broken": broken}):
-        runs = [
-            await _started(stage, tmp_path / protocol, model, protocol)
-            for protocol, model in (("native", native), ("json", in_text))
-        ]
-        results = [await run.result() for run in runs]
-        events = [
-            await seen_of(run, "tool_call_start", "progress", "tool_result", "done") for run in runs
-        ]
-    by_native, by_json = [[_parsed(data) for _, data in each] for each in events]
-    assert by_native == by_json
-    tools = [
-        [message.text for message in result.messages if message.role == "tool"]
-        for result in results
-    ]
-    assert tools[0] == tools[1]
-    assert [text.partition(":")[0] for text in tools[0]] == ["Echo", "Error", "Error", "Three."]
-
-
-CLERK = '{"agent": "clerk", "task": "Count them."}'
 
 
 def broken(text: str = "") -> str:

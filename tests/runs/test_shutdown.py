@@ -44,15 +44,6 @@ async def test_in_a_model_call(stage: Stage, scripted: Scripted) -> None:
     ]
 
 
-async def test_in_a_streamed_model_call(stage: Stage, scripted: Scripted) -> None:
-    model = scripted([[says("too slow " * 20, chunk_delay=0.5), says("done")]])
-    async with stage.worker(graceful_shutdown_timeout=AT_ONCE):
-        run = await stage.start(scripted_agent(model), stream=True)
-        await asyncio.to_thread(model.wait_until, lambda: len(model.requests) == 1)
-    async with stage.worker():
-        assert (await run.result()).output == "done"
-
-
 async def test_in_a_tool(stage: Stage, scripted: Scripted) -> None:
     gate = Gate()
     async with stage.worker({"gate": gate}, graceful_shutdown_timeout=AT_ONCE):

@@ -80,15 +80,6 @@ async def test_what_is_said_before_tools_is_shown_live_and_belongs_to_its_iterat
     assert text_of([event for event in events if event.iteration == 2]) == TEXT
 
 
-async def test_thinking_is_watched_too(stage: Stage, scripted: Scripted) -> None:
-    model = scripted([says(TEXT, thinking="hm, " * 30, chunk_delay=0.02)])
-    async with stage.worker():
-        run = await stage.start(scripted_agent(model, wire="anthropic"), stream=True)
-        events = [event async for event in run.stream()]
-    assert text_of(events) == TEXT
-    assert text_of(events, "thinking") == "hm, " * 30
-
-
 @pytest.mark.parametrize("wire", WIRES)
 async def test_thinking_is_complete_when_an_answer_or_a_tool_call_follows_at_once(
     stage: Stage, scripted: Scripted, wire: str

@@ -71,19 +71,6 @@ async def test_a_failed_execution_is_repeated_with_the_same_key(
     assert await activity_types(stage) == ["perdure.tool.work"] * 3
 
 
-async def test_retries_that_are_used_up(stage: Stage, scripted: Scripted) -> None:
-    work = Failing(9)
-    text = await last_result(stage, scripted, {"work": work}, policy("work", retries=1))
-    assert text == "Error: Tool 'work' failed: OSError: busy"
-    assert len(work.seen) == 2
-
-
-async def test_without_retries_a_failure_is_the_result(stage: Stage, scripted: Scripted) -> None:
-    work = Failing(9)
-    await last_result(stage, scripted, {"work": work}, policy("work"))
-    assert len(work.seen) == 1
-
-
 async def test_what_may_have_taken_effect_is_not_repeated(stage: Stage, scripted: Scripted) -> None:
     started = []
 

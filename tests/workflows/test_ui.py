@@ -12,7 +12,7 @@ from temporalio.api.sdk.v1 import WorkflowMetadata
 
 from perdure import ExecuteError, RunCancelled
 from perdure.client import RunHandle
-from perdure.testing import ScriptedModel, ScriptedReply, asks, says
+from perdure.testing import ScriptedModel, ScriptedReply, asks
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
@@ -80,13 +80,3 @@ async def test_a_failed_run_says_why(stage: Stage, scripted: Scripted) -> None:
         with pytest.raises(ExecuteError):
             await run.result()
         assert "**failed** at 20" in await details(stage, run)
-
-
-async def test_a_call_that_is_tried_again_says_so(stage: Stage, scripted: Scripted) -> None:
-    async with stage.worker():
-        run = await stage.start(
-            scripted_agent(scripted([[ScriptedReply(status=503), says("done")]]))
-        )
-        await run.result()
-    calls = await summaries(stage, run, EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED)
-    assert calls == ["iteration 1 · scripted", "iteration 1 · scripted · try 2"]
