@@ -16,17 +16,14 @@ from ..events import RunEvent
 from ..json_types import JsonObject
 from ..messages import Message, Usage
 from ..tool_calls import PendingApproval
-from .chats import Chat, TextCursor, WaitsForPerson, follow, waiting_id
+from .chats import Chat, ShownText, WaitsForPerson, follow, waiting_id
 from .gateway import FoundRun
 from .operations import problem_of_request
 from .sse import frame
 from .words import output_text, with_approvers
 
 OURS = "perdure"
-"""The key of perdure's own data in states, metadata and forwarded properties."""
-POSITION = "perdure.position"
-"""The key of the stream's position in an event's metadata: `Last-Event-ID`, or
-`forwardedProps.perdure.after`."""
+"""The key of perdure's own data in states and metadata."""
 
 
 @dataclass
@@ -111,16 +108,9 @@ class ThreadStream:
         self._found = found
         self._given = given
         self._request = request
-        own = given.forwarded_props.get(OURS) if isinstance(given.forwarded_props, dict) else None
-        self._own = own if isinstance(own, dict) else {}
-        self._stays = self._own.get("open") is True
-        """Whether the stream stays open while a call waits for a person, instead of being
-        interrupted."""
         self._is_modern = given.protocol_version is not None
         """Whether the client is 1.0 or newer: older ones fail at unknown outcomes."""
-        session, _, self._turn = found.id.rpartition("/")
-        self._thread = _Thread(session, found.id)
-        self._shown = TextCursor()
+        self._thread = _Thread(found.id.rpartition("/")[0], found.id)
         self._position = "0"
         self._open: tuple[str, str] | None = None
         """Kind and id of the open message."""
@@ -131,76 +121,49 @@ class ThreadStream:
         """Yield the bytes of the stream, which ends with exactly one terminal event."""
         version = core.PROTOCOL_VERSION if self._is_modern else None
         try:
-            yield self._frame(core.RunStartedEvent(**self._ids, protocol_version=version))
+            yield _frame(core.RunStartedEvent(**self._ids, protocol_version=version))
             async with aclosing(
                 self._chat.gateway.ending.waits.until_cut(self._prelude())
             ) as events:
                 async for event in events:
-                    yield self._frame(event)
+                    yield _frame(event)
             async with aclosing(self._run_events()) as run_events:
                 async for event in run_events:
-                    yield self._frame(event)
+                    yield _frame(event)
         except Exception as error:
             problem = problem_of_request(error, self._request)
-            yield self._frame(core.RunErrorEvent(message=str(problem), code=problem.kind))
+            yield _frame(core.RunErrorEvent(message=str(problem), code=problem.kind))
 
     async def _run_events(self) -> AsyncGenerator[core.BaseEvent, None]:
-        following = follow(
-            self._chat.gateway, self._found, self._position, self._shown, stays=self._stays
-        )
+        shown = ShownText(has_begun=self._position != "0")
+        following = follow(self._chat.gateway, self._found, self._position, shown)
         async with aclosing(following) as events:
-            async for told in events:
-                self._position = told.position
-                for event in (
-                    self._interruption(told)
-                    if isinstance(told, WaitsForPerson)
-                    else self._events_of(told)
-                ):
+            async for item in events:
+                translate = (
+                    self._interruption if isinstance(item, WaitsForPerson) else self._events_of
+                )
+                for event in translate(item):
                     yield event
 
     @property
     def _ids(self) -> dict[str, str]:
         return {"thread_id": self._given.thread_id, "run_id": self._given.run_id}
 
-    def _frame(self, event: core.BaseEvent) -> bytes:
-        cursor = f"{self._turn}:{self._shown.cursor(self._position)}"
-        event.metadata = {POSITION: cursor}
-        return frame(event.model_dump_json(by_alias=True), id=cursor)
-
     async def _prelude(self) -> AsyncGenerator[core.BaseEvent, None]:
-        """Yield the state of the thread to a client without a cursor, and continue after it."""
-        known = (
-            await self._found.handle.messages()
-        )  # Before the events: where none has them, this is the start.
-        recorded = await self._found.handle.events(children=True)
-        conversations = [place for place, event in enumerate(recorded) if _tells_messages(event)]
-        cursor = self._cursor()
-        if cursor:
-            self._position, self._shown = TextCursor.at(cursor)
-            later = await self._found.handle.events(self._position, children=True)
-            conversations = conversations[: len(conversations) - sum(map(_tells_messages, later))]
-            begun = (
-                each
-                for each in recorded[: len(recorded) - len(later)]
-                if each.type == "tool_call_start"
-            )
-            self._calls = {f"{self._found.id}.{each.iteration}.{each.call_id}" for each in begun}
-        past = recorded[: conversations[-1] + 1] if conversations else []
-        self._shown.has_begun = bool(past)
-        if not past:
-            self._thread.begin(known)
+        """Yield the state of the thread after the last recorded change of its messages."""
+        # Read before the events: where none changes the messages, these are the initial ones.
+        initial = await self._found.handle.messages()
+        past = await self._found.handle.events(children=True)
+        while past and not (past[-1].type == "messages_updated" and past[-1].run_id is None):
+            past.pop()
+        if past:
+            self._position = past[-1].position
+        else:
+            self._thread.begin(initial)
         for event in past:
             self._take(event)
-        if not cursor:
-            self._position = past[-1].position if past else "0"
-            yield self._thread.snapshot(self._given.messages)
-            yield await self._state()
-
-    def _cursor(self) -> str:
-        """Return the client's position in this run; "" if it has none, or one in another run."""
-        given = self._request.headers.get("last-event-id") or self._own.get("after")
-        turn, _, cursor = given.partition(":") if isinstance(given, str) else ("", "", "")
-        return cursor if turn == self._turn and cursor != "0" else ""
+        yield self._thread.snapshot(self._given.messages)
+        yield await self._state()
 
     def _take(self, event: RunEvent) -> None:
         if event.run_id is None:
@@ -322,11 +285,7 @@ class ThreadStream:
             if call not in self._calls:
                 yield from self._call(own, each.call_id, each.name, output_text(each.arguments))
             interrupts.append(_interrupt(self._found, each, call))
-        if self._stays:
-            waiting = [each.model_dump(mode="json", by_alias=True) for each in interrupts]
-            yield core.CustomEvent(name=f"{OURS}.waiting", value=waiting)
-        else:
-            yield self._finish(core.RunFinishedInterruptOutcome(interrupts=interrupts))
+        yield self._finish(core.RunFinishedInterruptOutcome(interrupts=interrupts))
 
     def _end(self, event: RunEvent) -> core.BaseEvent:
         if event.type == "failed":
@@ -345,8 +304,8 @@ class ThreadStream:
         return core.RunFinishedEvent(**self._ids, outcome=outcome, result=result, usage=usage)
 
 
-def _tells_messages(event: RunEvent) -> bool:
-    return event.type == "messages_updated" and event.run_id is None
+def _frame(event: core.BaseEvent) -> bytes:
+    return frame(event.model_dump_json(by_alias=True))
 
 
 def _interrupt(found: FoundRun, pending: PendingApproval, call: str) -> core.Interrupt:

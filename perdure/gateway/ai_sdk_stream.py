@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from ..events import RunEvent
 from ..json_types import JsonObject
 from ..messages import Usage
-from .chats import TextCursor, WaitsForPerson, follow, said_in, waiting_id
+from .chats import ShownText, WaitsForPerson, follow, said_in, waiting_id
 from .ending import GatewayEnds
 from .gateway import FoundRun, Gateway
 from .operations import problem_of_request
@@ -67,15 +67,11 @@ class MessageStream:
         request: Request,
         gateway: Gateway,
         after: str = "0",
-        shown: TextCursor | None = None,
+        shown: ShownText | None = None,
     ) -> None:
         self._found = found
         self._request = request
         self._version = _version(request)
-        self._stays = request.query_params.get("open") == "1"
-        """Whether the stream stays open while a call waits for a person: the page then decides by a
-        separate request.
-        """
         self._gateway = gateway
         self._after = after
         self._shown = shown
@@ -109,7 +105,7 @@ class MessageStream:
     async def _chunks(self) -> AsyncGenerator[Chunk, None]:
         run = {"run": self._found.id}
         yield {"type": "start", "messageId": self._found.id, "messageMetadata": {"perdure": run}}
-        following = follow(self._gateway, self._found, self._after, self._shown, stays=self._stays)
+        following = follow(self._gateway, self._found, self._after, self._shown)
         async with aclosing(following) as events:
             async for event in events:
                 for chunk in (
@@ -289,9 +285,8 @@ class MessageStream:
                 reason = with_approvers(each.reason or "", each)
                 request |= {"reason": reason} if reason else {}
             yield request
-        if not self._stays:
-            yield from self._end_step()
-            yield {"type": "finish", "finishReason": "tool-calls"}
+        yield from self._end_step()
+        yield {"type": "finish", "finishReason": "tool-calls"}
 
     def _end_of(self, event: RunEvent) -> Iterator[Chunk]:
         yield from self._end_step()

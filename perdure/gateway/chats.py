@@ -4,12 +4,10 @@ complete texts.
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
-from hashlib import blake2b
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -229,20 +227,17 @@ async def follow(
     gateway: Gateway,
     found: FoundRun,
     after: int | str = 0,
-    shown: TextCursor | None = None,
-    *,
-    stays: bool = False,
+    shown: ShownText | None = None,
 ) -> AsyncGenerator[RunEvent | WaitsForPerson, None]:
     """Yield the events of a run and of its child runs, until it ends or waits for a person.
 
-    With `stays`, the stream continues after a decision. Texts are complete: `token` events also
-    carry the model's text before tool calls. Raises `HttpProblem` if the run is held.
+    Texts are complete: `token` events also carry the model's text before tool calls. Raises
+    `HttpProblem` if the run is held.
     """
-    shown, waiting = shown or TextCursor(), _Waiting(found)
+    shown, waiting = shown or ShownText(), _Waiting(found)
     if waits := await waiting.behind(str(after)):
         yield waits
-        if not stays:
-            return
+        return
     async with aclosing(
         until_held(gateway, found.id, gateway.stream(found, after, children=True))
     ) as events:
@@ -251,10 +246,8 @@ async def follow(
                 yield each
             if event.type in TERMINAL_EVENTS and event.run_id is None:
                 return
-            if (waits := await waiting.after(event)) is None:
-                continue
-            yield waits
-            if not stays:
+            if waits := await waiting.after(event):
+                yield waits
                 return
 
 
@@ -319,15 +312,8 @@ def said_in(event: RunEvent) -> Iterator[Message]:
                 yield from operation.messages
 
 
-_CURSOR = re.compile(
-    r"(?P<position>.*)~(?P<iteration>\d{1,9})\.(?P<length>\d{1,9})\.(?P<digest>[0-9a-f]{8})",
-    re.DOTALL,
-)
-_UNCHECKED = "0" * 8
-
-
-class TextCursor:
-    """Tracks how much of an iteration's text a reader has, and adds text that no separate event
+class ShownText:
+    """Tracks the text of an iteration that a reader has, and adds text that no separate event
     carries.
 
     `has_begun` is true if the reader's position is after the event with the run's initial
@@ -335,38 +321,19 @@ class TextCursor:
     """
 
     def __init__(self, *, has_begun: bool = False) -> None:
-        self.iteration = 0
-        self.has_begun = has_begun
+        self._has_begun = has_begun
+        self._iteration = 0
         self._text = ""
-        self._known: tuple[int, str] | None = None
-        """Length and digest of the text that a reader with a cursor already has."""
-
-    @classmethod
-    def at(cls, cursor: str) -> tuple[str, TextCursor]:
-        """Read a cursor: the position in the run, and the text shown there."""
-        shown = cls()
-        if (match := _CURSOR.fullmatch(cursor)) is None:
-            return cursor, shown
-        shown.iteration, shown._known = (
-            int(match["iteration"]),
-            (int(match["length"]), match["digest"]),
-        )
-        return match["position"], shown
-
-    def cursor(self, position: str) -> str:
-        """Return a position with the text shown there, for `at`."""
-        length, digest = self._known or (len(self._text), _digest(self._text))
-        return f"{position}~{self.iteration}.{length}.{digest}" if length else position
 
     def whole(self, event: RunEvent) -> Iterator[RunEvent]:
         """Yield the event, preceded by the rest of the text that the event completes."""
         match "" if event.run_id else event.type:
             case "llm_start":
-                self.iteration, self._text, self._known = event.iteration, "", None
+                self._iteration, self._text = event.iteration, ""
             case "text_reset":
-                self._text, self._known = "", None
+                self._text = ""
             case "token":
-                self._add(event.data["token"])
+                self._text += event.data["token"]
             case "llm_complete":
                 yield from self._rest(event, event.data.get("text", ""))
             case "messages_updated":
@@ -377,40 +344,24 @@ class TextCursor:
 
     def _answers_in(self, event: RunEvent) -> Iterator[Message]:
         """Yield the model's text in the iteration that the reader has followed."""
-        if event.iteration == self.iteration:
+        if event.iteration == self._iteration:
             yield from (each for each in said_in(event) if each.role == "assistant")
 
     def _without_beginning(self, event: RunEvent) -> RunEvent:
         """Return the event with only its own change of the conversation: the run's first event also
         holds the initial messages.
         """
-        if self.has_begun:
+        if self._has_begun:
             return event
-        self.has_begun = True
+        self._has_begun = True
         return event.model_copy(update={"operations": event.operations[-1:]})
-
-    def _add(self, text: str) -> None:
-        if self._known is not None:
-            self._known = (self._known[0] + len(text), _UNCHECKED)
-        self._text += text
 
     def _rest(self, event: RunEvent, text: str) -> Iterator[RunEvent]:
         if not text:
             return
-        known, self._known = self._known, None
-        if known is not None:
-            length, digest = known
-            is_same = len(text) >= length and digest in (_UNCHECKED, _digest(text[:length]))
-            self._text, is_begun = text[:length], is_same
-        else:
-            is_begun = text.startswith(self._text)
-        if not is_begun:
+        if not text.startswith(self._text):
             yield event.model_copy(update={"type": "text_reset", "data": {}})
             self._text = ""
         if rest := text[len(self._text) :]:
             yield event.model_copy(update={"type": "token", "data": {"token": rest}})
         self._text = text
-
-
-def _digest(text: str) -> str:
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,12 +75,6 @@ def offers_of(paths: Sequence[Path]) -> dict[str, OfferedAgent]:
     return offers
 
 
-EQUAL_SECONDS = 900.0
-"""A repeated request without a key is matched against equal ones of the last this many seconds."""
-MAX_EQUAL = 20
-"""The number of equal requests that may start at the same time."""
-
-
 @dataclass(frozen=True)
 class FoundRun:
     """A run that the client may access."""
@@ -137,11 +130,11 @@ class Gateway:
         self.client = with_converter(self.client)
 
     async def identify(self, request: Request) -> Identity:
-        """Return the client's identity. Raises `HttpProblem`, also for a client above its rate."""
-        identity = await identity_of(request.headers, self.authenticators)
-        if identified := request.scope.get(IDENTIFIED):
-            identified(identity)
-        return identity
+        """Return the client's identity. Raises `HttpProblem`."""
+        known: Identity | Exception | None = request.scope.get(IDENTIFIED)
+        if isinstance(known, Exception):
+            raise known
+        return known or await identity_of(request.headers, self.authenticators)
 
     def voucher(self, identity: Identity) -> Voucher | None:
         """Return the voucher for the client's identity; None if the gateway has no key or
@@ -169,16 +162,15 @@ class Gateway:
         messages: Sequence[Message] | None = None,
         key: str = "",
         id: str = "",
-        is_new: bool = False,
         options: RunOptions | None = None,
         about: JsonView | None = None,
         origin: str,
     ) -> tuple[RunHandle, bool]:
         """Start a run, and return its handle and whether this call started it.
 
-        Requests with the same `key` start one run. With `is_new`, no run had the `id` before.
-        `about` is stored in the run's memo, `origin` names the protocol (`PerdureOrigin`). Raises
-        `HttpProblem` for a different request with the same key, and as `start_run` does.
+        Requests with the same `key` start one run. `about` is stored in the run's memo, `origin`
+        names the protocol (`PerdureOrigin`). Raises `HttpProblem` for a different request with the
+        same key, and as `start_run` does.
         """
         asked = [
             offer.name,
@@ -198,7 +190,6 @@ class Gateway:
         }
         if key:
             id = id or f"{offer.name}-{digest_of([identity.tenant, key])}"
-        if key or is_new:
             start["id_reuse_policy"] = WorkflowIDReusePolicy.REJECT_DUPLICATE
         try:
             run = await start_run(
@@ -223,43 +214,6 @@ class Gateway:
                 ) from error
             return found.handle, False
         return run, True
-
-    async def start_equal(
-        self, identity: Identity, offer: OfferedAgent, request: Any, **start: Any
-    ) -> RunHandle:
-        """Start a run for a request without a key, unless the run of the last equal request is
-        open.
-
-        Equal requests of the last minutes have consecutively numbered ids. `request` is the
-        compared part, and `start` holds arguments of `start`. Raises as `start` does.
-        """
-        digest = digest_of([identity.tenant, identity.name, offer.name, request])
-        window = int(time.time() // EQUAL_SECONDS)
-        last, number = await self._last_equal(identity, f"{offer.name}-{digest}-{window:x}")
-        if last is None:
-            last, _ = await self._last_equal(identity, f"{offer.name}-{digest}-{window - 1:x}")
-        if last is not None and not last.has_ended:
-            return last.handle
-        for each in range(number, number + MAX_EQUAL):
-            try:
-                id = f"{offer.name}-{digest}-{window:x}-{each}"
-                run, _ = await self.start(identity, offer, id=id, is_new=True, **start)
-            except WorkflowAlreadyStartedError:
-                continue
-            return run
-        raise HttpProblem(
-            429,
-            "too_many_equal",
-            f"{MAX_EQUAL} equal requests have come at once: send a key with each",
-        )
-
-    async def _last_equal(self, identity: Identity, base: str) -> tuple[FoundRun | None, int]:
-        """Return the last run with this prefix of the id, if any, and the number of the next."""
-        last: FoundRun | None = None
-        number = 0
-        while described := await self._description(scoped_id(identity, f"{base}-{number}")):
-            last, number = self._found_run(identity, described), number + 1
-        return last, number
 
     def _found_run(self, identity: Identity, described: WorkflowExecutionDescription) -> FoundRun:
         first = described.raw_description.workflow_execution_info.first_run_id or described.run_id

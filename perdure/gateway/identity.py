@@ -42,8 +42,8 @@ class Identity:
 
 
 IDENTIFIED = "perdure.identified"
-"""The key of a callback in a request's ASGI scope, which is called with the client's `Identity`
-once that is known."""
+"""The key, in a request's ASGI scope, of the client's `Identity`, or of the error by which no
+authenticator recognized it."""
 ANYBODY = Identity("anybody")
 """The identity of all clients of a gateway without authentication."""
 

@@ -5,7 +5,6 @@ client.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import math
 import time
 from collections import Counter
@@ -18,15 +17,13 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .ending import GatewayEnds, OpenRequests
-from .identity import ANYBODY, IDENTIFIED, Authenticator, Identity, bearer_of, identity_of
+from .identity import ANYBODY, IDENTIFIED, Authenticator, identity_of
 from .metrics import Meters
 from .operations import problem_json
 from .problems import HttpProblem, too_large
 
 MAX_CLIENTS = 10_000
 """The number of clients whose rates are tracked at the same time."""
-MAX_JUDGED = 8
-"""Requests authenticated at a time from an address that has sent too many with unknown tokens."""
 BURST_SECONDS = 5.0
 """A client's burst, in seconds of its rate."""
 
@@ -57,10 +54,8 @@ class RequestLimiter:
     """Admits and counts requests, and refuses those above the limits, in the form of their
     protocol.
 
-    A client is an identity; before authentication, and without it, a client is an address. Clients
-    behind a proxy share one address, unless the proxy forwards theirs (`FORWARDED_ALLOW_IPS`). From
-    an address that has sent too many requests with unknown tokens, only requests that an
-    authenticator recognizes are admitted; a few are authenticated at a time.
+    A client is an identity; a client that no authenticator recognizes is an address. Clients behind
+    a proxy share one address, unless the proxy forwards theirs (`FORWARDED_ALLOW_IPS`).
     """
 
     def __init__(
@@ -72,13 +67,10 @@ class RequestLimiter:
     ) -> None:
         self._limits = limits
         self._authenticators = authenticators
-        self._judging: Counter[str] = Counter()
         self._meters = meters
         self._ending = ending
         self._open: Counter[str] = Counter()
         self._rates = _Rates(limits.rate)
-        self._known: LRUCache[str, str] = LRUCache(MAX_CLIENTS)
-        """The clients whose tokens were valid before, by the tokens' digests."""
 
     def guarding(self, app: ASGIApp, protocol: str, refuse: Refuse = problem_json) -> ASGIApp:
         """Return the application behind these limits."""
@@ -88,118 +80,70 @@ class RequestLimiter:
                 await app(scope, receive, send)
                 return
             request = _Request(self._limits, receive, send, refuse, scope)
-            client = _Client(scope)
-            with self._meters.request(protocol, request), self._place(client):
+            with self._meters.request(protocol, request):
                 try:
                     async with self._ending.requests.limit():
-                        await self._admit(scope, client)
-                        await app(scope, request.receive, request.send)
+                        self._require_acceptable(Headers(scope=scope))
+                        name = await self._identify(scope)
+                        with self._place(name):
+                            self._take(name)
+                            await app(scope, request.receive, request.send)
                 except HttpProblem as problem:
                     if not request.status:
                         await request.refuse(problem)
                     elif not (request.kind or isinstance(problem, GatewayEnds)):
                         raise
-            if request.status == 401:
-                self._known.pop(client.token, None)
 
         return admitted
 
-    @contextmanager
-    def _place(self, client: _Client) -> Iterator[None]:
-        if known := self._known.get(client.token):
-            client.name, client.is_known = known, True
-        self._open[client.name] += 1
-        try:
-            yield
-        finally:
-            self._leave(client.name)
-
-    def _leave(self, name: str) -> None:
-        self._open[name] -= 1
-        if not self._open[name]:
-            del self._open[name]
-
-    async def _admit(self, scope: Scope, client: _Client) -> None:
-        """Admit a request. Raises `HttpProblem` if it exceeds a limit, and for every request once
-        the process ends.
+    def _require_acceptable(self, headers: Headers) -> None:
+        """Raise `HttpProblem` for a request with two tokens or a large body, and for every request
+        once the process ends.
         """
         if self._ending.has_begun:
             raise GatewayEnds
-        limits, headers = self._limits, Headers(scope=scope)
-        length = headers.get("content-length", "0")[:18]
         if len(headers.getlist("authorization")) > 1:
             raise HttpProblem(400, "two_tokens", "expected one header `Authorization` at most")
-        if length.isdecimal() and int(length) > limits.max_bytes:
-            raise too_large(limits.max_bytes)
-        if self._open.total() > limits.max_open:
+        length = headers.get("content-length", "0")[:18]
+        if length.isdecimal() and int(length) > self._limits.max_bytes:
+            raise too_large(self._limits.max_bytes)
+
+    async def _identify(self, scope: Scope) -> str:
+        """Authenticate the client for this request's route, and return the name for which the
+        request counts.
+        """
+        address = str((scope.get("client") or ("",))[0])
+        with self._place(address):
+            try:
+                identity = await identity_of(Headers(scope=scope), self._authenticators)
+            except Exception as error:  # The route raises it, if it authenticates its clients.
+                scope[IDENTIFIED] = error
+                return address
+        scope[IDENTIFIED] = identity
+        return address if identity is ANYBODY else repr((identity.tenant, identity.name))
+
+    @contextmanager
+    def _place(self, name: str) -> Iterator[None]:
+        """Count an open request during the block. Raises `HttpProblem` if there are too many."""
+        limits = self._limits
+        if self._open.total() >= limits.max_open:
             raise _too_many("open", f"{limits.max_open} requests are open at this gateway")
-
-        def note(identity: Identity) -> None:
-            if identity is not ANYBODY and client.name != (
-                name := repr((identity.tenant, identity.name))
-            ):
-                self._rates.give_back(client.name)
-                self._count_for(client, name)
-
-        scope[IDENTIFIED] = note
-        try:
-            self._count(client)
-        except HttpProblem:
-            if (identity := await self._judge(headers, client)) is None:
-                raise
-            self._count_for(client, repr((identity.tenant, identity.name)))
-
-    async def _judge(self, headers: Headers, client: _Client) -> Identity | None:
-        """Return the identity of a client from an address above its limit; None if it is
-        unknown.
-        """
-        address = client.name
-        if not self._authenticators or client.is_known or self._judging[address] >= MAX_JUDGED:
-            return None
-        self._judging[address] += 1
-        try:
-            return await identity_of(headers, self._authenticators)
-        except HttpProblem:
-            return None
-        finally:
-            self._judging[address] -= 1
-            self._judging = +self._judging
-
-    def _count_for(self, client: _Client, name: str) -> None:
-        """Count a request for the client's identity instead of its address. Raises `HttpProblem`
-        above the limit.
-        """
-        if client.token:
-            self._known[client.token] = name
-        client.is_known = True
-        self._leave(client.name)
-        client.name = name
+        if self._open[name] >= limits.max_open_each:
+            text = f"{limits.max_open_each} requests of yours are open at this gateway"
+            raise _too_many("open_each", text)
         self._open[name] += 1
-        self._count(client)
+        try:
+            yield
+        finally:
+            self._open[name] -= 1
+            if not self._open[name]:
+                del self._open[name]
 
-    def _count(self, client: _Client) -> None:
-        """Count the request. Raises `HttpProblem` if a client has too many requests."""
-        if self._open[client.name] > self._limits.max_open_each:
-            raise _too_many(
-                "open_each",
-                f"{self._limits.max_open_each} requests of yours are open at this gateway",
-            )
-        if (wait := self._rates.take(client.name)) > 0.0:
-            raise _too_many(
-                "rate", f"more than {self._limits.rate:g} requests a second", math.ceil(wait)
-            )
-
-
-class _Client:
-    """The client for whom a request counts."""
-
-    def __init__(self, scope: Scope) -> None:
-        token = bearer_of({"authorization": Headers(scope=scope).get("authorization", "")})
-        self.token = hashlib.sha256(token.encode()).hexdigest() if token else ""
-        """The digest of the bearer token; "" without one."""
-        self.name = str((scope.get("client") or ("",))[0])
-        """The client's address, until its name is known."""
-        self.is_known = False
+    def _take(self, name: str) -> None:
+        """Raise `HttpProblem` for a request above the client's rate."""
+        if (wait := self._rates.take(name)) > 0.0:
+            text = f"more than {self._limits.rate:g} requests a second"
+            raise _too_many("rate", text, math.ceil(wait))
 
 
 def _too_many(reason: str, text: str, seconds: int = 1) -> HttpProblem:
@@ -291,14 +235,8 @@ class _Rates:
         """Take one request; return 0, or the seconds until the next one if none is left."""
         if not self._is_bounded:
             return 0.0
-        left = self._now(client)
-        self._left[client] = (left - 1.0 if left >= 1.0 else left, time.monotonic())
+        now = time.monotonic()
+        left, at = self._left.get(client, (self._burst, now))
+        left = min(self._burst, left + (now - at) * self._rate)
+        self._left[client] = (left - 1.0 if left >= 1.0 else left, now)
         return 0.0 if left >= 1.0 else (1.0 - left) / self._rate
-
-    def give_back(self, client: str) -> None:
-        """Return one request to the client."""
-        self._left[client] = (self._now(client) + 1.0, time.monotonic())
-
-    def _now(self, client: str) -> float:
-        left, at = self._left.get(client, (self._burst, 0.0))
-        return min(self._burst, left + (time.monotonic() - at) * self._rate)

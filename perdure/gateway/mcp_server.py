@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
+from cachetools import TTLCache
 from mcp import types
 from mcp.server import Server
 from mcp.server.context import HandlerResult, ServerRequestContext
@@ -33,7 +34,7 @@ from ..schema import object_schema
 from ..text import function_name, one_line
 from ..tool_calls import PendingApproval
 from .ending import GatewayEnds
-from .gateway import FoundRun, Gateway, OfferedAgent
+from .gateway import FoundRun, Gateway, OfferedAgent, digest_of
 from .held import held_text
 from .identity import Identity
 from .operations import JsonRpcEntrance, json_rpc_refusal, problem_of_request
@@ -51,6 +52,9 @@ PROGRESS_SECONDS = 5.0
 """Minimum seconds between two reports of progress."""
 POLL_MILLISECONDS = 1000
 """The client's polling interval for a task."""
+EQUAL_SECONDS = 900.0
+"""A call without an id joins the open run of an equal call of the last this many seconds."""
+MAX_EQUAL = 10_000
 TOOL_USE = "claudecode/toolUseId"
 """The key in `_meta` under which Claude Code sends a call's id."""
 RESULT = "result"
@@ -109,6 +113,8 @@ class _AgentServer:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._offers = {function_name(name): offer for name, offer in gateway.offers.items()}
+        self._last: TTLCache[str, str] = TTLCache(MAX_EQUAL, EQUAL_SECONDS)
+        """The last run of equal calls: a client that has given up on a call repeats it."""
 
     def server(self) -> Server:
         """Return the server that offers them."""
@@ -157,22 +163,22 @@ class _AgentServer:
         offer: OfferedAgent,
         params: types.CallToolRequestParams,
     ) -> FoundRun:
-        inputs, options = params.arguments or {}, RunOptions(stream=True)
-        if tool_use := (ctx.meta or {}).get(TOOL_USE):
-            key = f"mcp:{tool_use}"
-            run, _ = await self._gateway.start(
-                identity, offer, inputs, key=key, options=options, origin=ORIGIN_NAME
-            )
-        else:
-            # The client of an equal, unfinished call has given up and retries.
-            run = await self._gateway.start_equal(
-                identity,
-                offer,
-                inputs,
-                inputs=inputs,
-                options=options,
-                origin=ORIGIN_NAME,
-            )
+        inputs = params.arguments or {}
+        tool_use = (ctx.meta or {}).get(TOOL_USE)
+        equal = digest_of([identity.tenant, identity.name, offer.name, inputs])
+        if not tool_use and (last := self._last.get(equal)):
+            found = await self._gateway.run(identity, last)
+            if not found.has_ended:
+                return found
+        run, _ = await self._gateway.start(
+            identity,
+            offer,
+            inputs,
+            key=f"mcp:{tool_use}" if tool_use else "",
+            options=RunOptions(stream=True),
+            origin=ORIGIN_NAME,
+        )
+        self._last[equal] = run.id
         return await self._gateway.run(identity, run.id)
 
     async def _wait_for(

@@ -92,10 +92,7 @@ def streams(name: str) -> list[tuple[Asked, Ends]]:
         ),
         (
             ("/ag-ui/clerk", thread),
-            lambda text: (
-                data_of(text)[-1]["code"] == "ending"
-                and data_of(text)[-1]["metadata"]["perdure.position"]
-            ),
+            lambda text: data_of(text)[-1]["code"] == "ending",
         ),
         (
             ("/a2a/clerk", rpc),

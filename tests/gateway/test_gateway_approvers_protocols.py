@@ -239,16 +239,3 @@ async def test_a_page_asks_again_after_the_first_of_two(
     assert await by_ai_sdk(turn, Try("gus")) != ""
     done = await clients.do(page, "resume")
     assert "Paid." in json.dumps(done["messages"][-1])
-
-
-async def test_a_thread_that_comes_back_behind_what_waits_is_told_of_it(turn: Waits) -> None:
-    async with turn.served.asking(token("fay")) as http:
-        first = await http.post(f"{turn.served.url}/ag-ui/tested", json=thread_of(turn))
-        last = json.loads(first.text.rstrip().rpartition("data: ")[2])
-        headers = {"Last-Event-ID": last["metadata"]["perdure.position"]}
-        again = await http.post(
-            f"{turn.served.url}/ag-ui/tested", json=thread_of(turn), headers=headers
-        )
-    told = json.loads(again.text.rstrip().rpartition("data: ")[2])
-    assert told["outcome"] == last["outcome"]
-    await get_run(turn.client, turn.run).cancel()
