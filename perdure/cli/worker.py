@@ -21,7 +21,7 @@ from ..client.connection import register_search_attributes
 from ..errors import ConfigurationError
 from ..json_types import JsonObject, JsonView
 from ..providers.rates import parsed_rates, shown_rate
-from ..trace.environment import collector_provider
+from ..trace.environment import provider_of_process
 from ..worker import create_worker, tune_process
 from ..worker.ending import failing_soon
 from ..worker.health import require_tasks, serving_health
@@ -171,16 +171,12 @@ async def _work(
     as_json: bool,
 ) -> None:
     tune_process()
-    async with (
-        connect_to_server() as server,
-        collector_provider(say) as traces,
-        failing_soon(settings),
-    ):
+    async with connect_to_server() as server, failing_soon(settings):
         await register_search_attributes(server.client)
         await require_tasks(server.client, settings["task_queue"])
         running = create_worker(
             server.client,
-            tracer_provider=traces,
+            tracer_provider=provider_of_process(say),
             **code.for_worker(),
             **settings,
         )

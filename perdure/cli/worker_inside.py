@@ -35,19 +35,18 @@ async def worker_inside(
 ) -> AsyncIterator[None]:
     """Run a worker in this process, with a connection of its own, while the block runs."""
     # Most commands that may run a worker don't, and it takes long to import.
-    from ..trace.environment import collector_provider
+    from ..trace.environment import provider_of_process
     from ..worker import create_worker
 
     client = await server.connect_again()
     async with (
-        collector_provider(say) as traces,
         create_worker(
             client,
             task_queue=task_queue,
             mock=mock,
             limits=limits,
             graceful_shutdown_timeout=timedelta(seconds=2),
-            tracer_provider=traces,
+            tracer_provider=provider_of_process(say),
             **code.for_worker(),
         ),
     ):

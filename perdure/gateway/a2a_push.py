@@ -9,18 +9,14 @@ import json
 from a2a.types import ListTaskPushNotificationConfigsResponse, TaskPushNotificationConfig
 from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
 from pydantic import ValidationError
-from temporalio.common import WorkflowIDReusePolicy
-from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..activities.call_secrets import seal
-from ..protocol.names import NOTICE_WORKFLOW, PUSH
-from ..webhooks import NoticeInput, PushChange, PushTarget
+from ..protocol.names import PUSH
+from ..webhooks import PushChange, PushTarget
 from ..workflows.notices import MAX_PUSH
-from .gateway import FoundRun, Gateway, digest_of, session_of
+from .gateway import FoundRun, Gateway
 from .problems import faults_in
-
-_ENDS = {"COMPLETED": "run.done", "CANCELED": "run.cancelled"}
 
 
 async def add_config(
@@ -39,20 +35,6 @@ async def add_config(
         )
     await _send(gateway, found, PushChange(target=target))
     return _public_config(found, target)
-
-
-async def add_config_or_tell(
-    gateway: Gateway, found: FoundRun, config: TaskPushNotificationConfig
-) -> None:
-    """Do the same for a message's config; notify the client at once if the task has ended
-    meanwhile.
-
-    Raises `InvalidParamsError` as `add_config` does.
-    """
-    try:
-        await add_config(gateway, found, config)
-    except UnsupportedOperationError:
-        await _tell_end(gateway, found, _target_of(found, config))
 
 
 async def configs_of(found: FoundRun) -> ListTaskPushNotificationConfigsResponse:
@@ -111,29 +93,3 @@ async def _send(gateway: Gateway, found: FoundRun, change: PushChange) -> None:
         raise UnsupportedOperationError(
             f"the task {found.id!r} has ended: there will be no further notifications"
         ) from error
-
-
-async def _tell_end(gateway: Gateway, found: FoundRun, target: PushTarget) -> None:
-    described = await gateway.client.get_workflow_handle(
-        found.id, run_id=found.described.run_id
-    ).describe()
-    status = described.status.name if described.status else ""
-    session = session_of(found.id)
-    id = f"msg_{digest_of([found.id, found.first_run_id, target.id, target.url])}"
-    notice = NoticeInput(
-        id=id,
-        type=_ENDS.get(status, "run.failed"),
-        time=described.close_time.timestamp() if described.close_time else 0.0,
-        data={"run": found.id, **({"session": session} if session else {})},
-        push=[target],
-    )
-    try:
-        await gateway.client.start_workflow(
-            NOTICE_WORKFLOW,
-            notice,
-            id=f"perdure-notice-{id}",
-            task_queue=gateway.task_queue,
-            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-        )
-    except WorkflowAlreadyStartedError:
-        return

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from functools import wraps
 from typing import Any
 
@@ -33,7 +33,6 @@ from a2a.types import (
     TaskPushNotificationConfig,
     TaskState,
     TaskStatus,
-    TaskStatusUpdateEvent,
 )
 from a2a.utils.errors import (
     A2AError,
@@ -54,24 +53,25 @@ from ..protocol.search_attributes import SESSION, quote
 from ..redaction import get_logger
 from .a2a_card import card_answer
 from .a2a_decisions import decide, was_decision
-from .a2a_push import add_config, add_config_or_tell, config_of, configs_of, remove_config
+from .a2a_push import add_config, config_of, configs_of, remove_config
 from .a2a_status import (
     ANSWER,
     completed_status,
     context_of,
     failure_status,
     piece,
+    status_update,
     still_working,
     waiting_status,
     working_status,
 )
 from .a2a_text import ArtifactText
+from .ending import GatewayEnds
 from .gateway import FoundRun, Gateway, OfferedAgent, digest_of
 from .held import KIND, begun, until_held
 from .identity import Identity
 from .operations import JsonRpcEntrance, json_rpc_refusal
 from .problems import HttpProblem, problem_of
-from .sse import until_cut
 from .words import output_text
 
 logger = get_logger("perdure.gateway")
@@ -272,9 +272,9 @@ class _Handler(RequestHandler):
         identity = _identity_of(context)
         found = await self._pass_on(params.message, identity)
         if params.configuration.HasField("task_push_notification_config"):
-            await add_config_or_tell(
-                self._gateway, found, params.configuration.task_push_notification_config
-            )
+            config = params.configuration.task_push_notification_config
+            with suppress(UnsupportedOperationError):  # It has ended, and the answer says so.
+                await add_config(self._gateway, found, config)
         return found, identity
 
     async def _pass_on(self, message: Message, identity: Identity) -> FoundRun:
@@ -338,35 +338,24 @@ class _Handler(RequestHandler):
                     return
 
     async def _updates(self, found: FoundRun) -> AsyncGenerator[Any, None]:
-        """Yield the task, then its updates, until it ends, waits for a person, is held, or the
-        stream ends.
-        """
-        with _unless_held():
-            async with aclosing(self._updates_while_it_works(found)) as updates:
-                async for each in updates:
-                    yield each
-            return
-        status = (await self._task(found)).status
-        yield TaskStatusUpdateEvent(
-            task_id=found.id, context_id=context_of(found.id), status=status
-        )
-
-    async def _updates_while_it_works(self, found: FoundRun) -> AsyncGenerator[Any, None]:
+        """Yield the task, then its updates, until it ends, waits for a person, or is held."""
         yield await self._task(found)
         text = ArtifactText(None if self._offer.agent.outputs else self._gateway.stream_after)
         read = until_held(self._gateway, found.id, self._gateway.stream(found))
-        async with aclosing(until_cut(read, self._gateway.stream_seconds)) as events:
-            async for event in events:
-                if event is None:
-                    yield still_working(found)
-                    return
-                if more := text.more(event):
-                    yield piece(found, *more)
-                if (status := await self._status_after(found, event)) is not None:
-                    yield TaskStatusUpdateEvent(
-                        task_id=found.id, context_id=context_of(found.id), status=status
-                    )
-                    return
+        try:
+            async with aclosing(read) as events:
+                async for event in events:
+                    if more := text.more(event):
+                        yield piece(found, *more)
+                    if (status := await self._status_after(found, event)) is not None:
+                        yield status_update(found, status)
+                        return
+        except GatewayEnds:
+            yield still_working(found)
+        except HttpProblem as problem:
+            if problem.kind != KIND:
+                raise
+            yield status_update(found, (await self._task(found)).status)
 
     async def _status_after(self, found: FoundRun, event: RunEvent) -> TaskStatus | None:
         if event.type == "permission_requested":

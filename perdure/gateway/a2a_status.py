@@ -40,13 +40,17 @@ def piece(found: FoundRun, text: str, goes_on: bool) -> TaskArtifactUpdateEvent:
     )
 
 
+def status_update(found: FoundRun, status: TaskStatus) -> TaskStatusUpdateEvent:
+    """Return the update that reports the status."""
+    return TaskStatusUpdateEvent(task_id=found.id, context_id=context_of(found.id), status=status)
+
+
 def still_working(found: FoundRun) -> TaskStatusUpdateEvent:
     """Return the last update of a stream that ends before its task."""
     told = _agent_message(
         found, "The stream ends here, the task goes on: SubscribeToTask, or GetTask."
     )
-    status = TaskStatus(state=TaskState.TASK_STATE_WORKING, message=told)
-    return TaskStatusUpdateEvent(task_id=found.id, context_id=context_of(found.id), status=status)
+    return status_update(found, TaskStatus(state=TaskState.TASK_STATE_WORKING, message=told))
 
 
 def working_status(found: FoundRun, held: Sequence[Held]) -> TaskStatus:

@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from typing import TypeVar
 
 from starlette.responses import Response, StreamingResponse
 
@@ -15,7 +14,6 @@ from ..events import RunEvent, as_changes
 from .ending import GatewayEnds
 from .problems import problem_of
 
-T = TypeVar("T")
 KEEPALIVE_SECONDS = 15.0
 """Seconds without an event after which a comment is sent: proxies cut connections idle for a
 minute."""
@@ -70,36 +68,6 @@ async def with_keepalives(
         coming.cancel()
         await asyncio.wait({coming})
         await frames.aclose()
-
-
-async def until_cut(
-    events: AsyncGenerator[T, None], seconds: float
-) -> AsyncGenerator[T | None, None]:
-    """Yield the events and, after that many seconds or when the gateway ends, a final None.
-
-    Closes the events' iterator then.
-    """
-    end = asyncio.get_running_loop().time() + seconds
-    async with aclosing(events):
-        while found := await _next(events, end):
-            yield found[0]
-            if found[0] is None:
-                return
-
-
-async def _next(events: AsyncGenerator[T, None], end: float) -> list[T | None]:
-    """Return the next event, None once the time is `end`; nothing after the last."""
-    try:
-        async with asyncio.timeout_at(end) as timer:
-            return [await anext(events)]
-    except StopAsyncIteration:
-        return []
-    except GatewayEnds:
-        return [None]
-    except TimeoutError:
-        if not timer.expired():
-            raise
-        return [None]
 
 
 def event_stream(

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import atexit
 import functools
 import logging
 import os
 import sys
-import threading
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ..errors import ConfigurationError
 from ..redaction import redact
-from ..tools.threads import end_in_thread
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-
-FLUSH_SECONDS = 3.0
-"""Time for a collector to accept the last spans at the end."""
 
 
 def wants_traces() -> bool:
@@ -38,31 +31,16 @@ def wants_traces() -> bool:
     )
 
 
-@asynccontextmanager
-async def collector_provider(warn: Callable[[str], None]) -> AsyncIterator[TracerProvider | None]:
-    """Provide a provider that sends spans to the environment's collector; None if the environment
-    names none.
+def provider_of_process(warn: Callable[[str], None]) -> TracerProvider | None:
+    """Return the provider that the program has set for all its spans; else one that sends spans to
+    the environment's collector, and the remaining ones at exit; None if the environment names none.
 
     Calls `warn` if the extra `otlp` is missing or the variables are wrong: runs continue without
-    live traces. Sends the remaining spans at the end.
-    """
-    provider = _provider(warn) if wants_traces() else None
-    try:
-        yield provider
-    finally:
-        if provider is not None:
-            await _flush(provider, warn)
-
-
-def provider_of_process(warn: Callable[[str], None]) -> TracerProvider | None:
-    """Return the provider that the program has set for all its spans; else one like
-    `collector_provider`.
-
-    That one serves the whole process, and sends its remaining spans at exit.
+    live traces.
     """
     if (own := _program_provider()) is not None:
         return own
-    return _provider_to(os.environ.get(_endpoint_variable(), ""), warn) if wants_traces() else None
+    return _provider_to(_endpoint_variable(), warn) if wants_traces() else None
 
 
 def _program_provider() -> TracerProvider | None:
@@ -78,50 +56,13 @@ def _program_provider() -> TracerProvider | None:
     return own if isinstance(own, TracerProvider) else None
 
 
-@functools.cache
-def _provider_to(endpoint: str, warn: Callable[[str], None]) -> TracerProvider | None:
-    if (provider := _provider(warn)) is not None:
-        _flush_at_exit(provider)
-    return provider
-
-
-def _flush_at_exit(provider: TracerProvider) -> None:
-    """Start the thread for the last spans now: an exiting process can't start threads."""
-    ending, ended = threading.Event(), threading.Event()
-
-    def flush() -> None:
-        ending.wait()
-        provider.shutdown()
-        ended.set()
-
-    def end() -> None:
-        ending.set()
-        ended.wait(FLUSH_SECONDS)
-
-    threading.Thread(target=flush, name="perdure last spans", daemon=True).start()
-    atexit.register(end)
-
-
-async def _flush(provider: TracerProvider, warn: Callable[[str], None]) -> None:
-    """Send the remaining spans, for a limited time: an unresponsive collector does not delay the
-    exit.
-    """
-    try:
-        async with asyncio.timeout(FLUSH_SECONDS):
-            await end_in_thread(provider.shutdown, "last spans")
-    except TimeoutError:
-        warn(
-            f"The collector that {_endpoint_variable()} names has not taken all spans within "
-            f"{FLUSH_SECONDS:g} s"
-        )
-
-
 def _endpoint_variable() -> str:
     return next((name for name in ENDPOINTS if os.environ.get(name)), ENDPOINTS[-1])
 
 
-def _provider(warn: Callable[[str], None]) -> TracerProvider | None:
-    named = _endpoint_variable()
+@functools.cache
+def _provider_to(named: str, warn: Callable[[str], None]) -> TracerProvider | None:
+    """Return the provider for the collector that this variable names."""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError:
@@ -135,7 +76,7 @@ def _provider(warn: Callable[[str], None]) -> TracerProvider | None:
 
     from .rebuild import trace_resource
 
-    provider = TracerProvider(resource=trace_resource(), shutdown_on_exit=False)
+    provider = TracerProvider(resource=trace_resource())
     try:
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     except ValueError as error:
@@ -148,7 +89,6 @@ BATCH = 256
 """Spans in one request: with content, one span may take some hundred kilobytes."""
 DEFAULT_ENDPOINT = "http://localhost:4318"
 _PATH = "/v1/traces"
-_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 
 class DeliveryError(Exception):
@@ -164,7 +104,7 @@ def endpoint_of(given: str | None = None) -> str:
     A URL without a path is that of a collector, and gets the path for traces. Raises
     `ConfigurationError` for a value that is not a URL.
     """
-    exact, base = (os.environ.get(name, "") for name in _VARIABLES)
+    exact, base = (os.environ.get(name, "") for name in ENDPOINTS)
     if not given and exact:
         return _require_url(exact)
     url = _require_url(given or base or DEFAULT_ENDPOINT)

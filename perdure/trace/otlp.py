@@ -4,17 +4,17 @@ file (§3).
 
 from __future__ import annotations
 
-import base64
 import json
-import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from opentelemetry.sdk.trace import Event, ReadableSpan
-from opentelemetry.trace import Link, SpanContext, SpanKind
+from google.protobuf.json_format import MessageToDict
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.sdk.trace import ReadableSpan
 
 from .._version import __version__
 from ..history.events import NANOSECONDS
@@ -24,106 +24,22 @@ from ..redaction import REDACTED, is_secret_name
 from .describe import content_of, operation, problem, tokens
 from .text import SpanNode, tree, walk
 
-_KINDS = {
-    SpanKind.INTERNAL: 1,
-    SpanKind.SERVER: 2,
-    SpanKind.CLIENT: 3,
-    SpanKind.PRODUCER: 4,
-    SpanKind.CONSUMER: 5,
-}
-"""The protocol counts from 1, Python's own enumeration from 0."""
+_IDS = ("traceId", "spanId", "parentSpanId")
 
 
-def to_otlp_json(spans: Iterable[ReadableSpan]) -> JsonObject:
+def to_otlp_json(spans: Sequence[ReadableSpan]) -> JsonObject:
     """Return the spans as an `ExportTraceServiceRequest`, by resource and scope.
 
     Ids are hexadecimal. Times and integers are strings, since JSON numbers have 53 bits. Kinds and
     status codes are numbers. A span with an unknown end has no `endTimeUnixNano`. Never raises.
     """
-    resources: dict[Any, JsonObject] = {}
-    scopes: dict[Any, list[JsonObject]] = {}
-    for span in spans:
-        scope = span.instrumentation_scope
-        into = resources.setdefault(span.resource, {"resource": _resource(span), "scopeSpans": []})
-        key = (span.resource, scope)
-        if key not in scopes:
-            scopes[key] = []
-            into["scopeSpans"].append({"scope": _scope(span), "spans": scopes[key]})
-        scopes[key].append(_span(span))
-    return {"resourceSpans": list(resources.values())}
-
-
-def _resource(span: ReadableSpan) -> JsonObject:
-    return {"attributes": _attributes(span.resource.attributes)}
-
-
-def _scope(span: ReadableSpan) -> JsonObject:
-    scope = span.instrumentation_scope
-    if scope is None:
-        return {}
-    return {"name": scope.name, **({"version": scope.version} if scope.version else {})}
-
-
-def _span(span: ReadableSpan) -> JsonObject:
-    status = {"code": span.status.status_code.value, "message": span.status.description}
-    fields = {
-        **(_ids(span.context) if span.context else {}),
-        "parentSpanId": f"{span.parent.span_id:016x}" if span.parent else None,
-        "name": span.name,
-        "kind": _KINDS[span.kind],
-        "startTimeUnixNano": str(span.start_time or 0),
-        "endTimeUnixNano": str(span.end_time) if span.end_time is not None else None,
-        "attributes": _attributes(span.attributes),
-        "events": [_event(event) for event in span.events],
-        "links": [_link(link) for link in span.links],
-        "status": {name: value for name, value in status.items() if value},
-    }
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _ids(context: SpanContext) -> dict[str, str]:
-    return {"traceId": f"{context.trace_id:032x}", "spanId": f"{context.span_id:016x}"}
-
-
-def _event(event: Event) -> JsonObject:
-    return {
-        "timeUnixNano": str(event.timestamp),
-        "name": event.name,
-        "attributes": _attributes(event.attributes),
-    }
-
-
-def _link(link: Link) -> JsonObject:
-    return {**_ids(link.context), "attributes": _attributes(link.attributes)}
-
-
-def _attributes(attributes: JsonView | None) -> list[JsonObject]:
-    return [{"key": key, "value": _value(value)} for key, value in (attributes or {}).items()]
-
-
-def _value(value: Any) -> JsonObject:
-    match value:
-        case bool():
-            return {"boolValue": value}
-        case str():
-            return {"stringValue": value}
-        case int():
-            return {"intValue": str(value)}
-        case float():
-            return {"doubleValue": value if math.isfinite(value) else _not_finite(value)}
-        case bytes():
-            return {"bytesValue": base64.b64encode(value).decode()}
-        case Mapping():
-            return {"kvlistValue": {"values": _attributes(value)}}
-        case Sequence():
-            return {"arrayValue": {"values": [_value(item) for item in value]}}
-        case _:
-            return {"stringValue": str(value)}
-
-
-def _not_finite(value: float) -> str:
-    """Return protobuf's JSON form of a number without a JSON form."""
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    made: JsonObject = MessageToDict(encode_spans(spans), use_integers_for_enums=True)
+    for resource in made.get("resourceSpans", ()):
+        for scope in resource["scopeSpans"]:
+            for span in scope["spans"]:
+                for each in (span, *span.get("links", ())):
+                    each |= {id: b64decode(each[id]).hex() for id in _IDS if id in each}
+    return made
 
 
 SUFFIX = ".tracy"

@@ -74,14 +74,18 @@ def _span(span: dict[str, Any], resource: dict[str, Any], scope: dict[str, Any])
         span["kind"],
         _time(span["startTimeUnixNano"]),
         _time(span["endTimeUnixNano"]) if "endTimeUnixNano" in span else None,
-        _attributes(span["attributes"]),
+        _attributes(span.get("attributes", [])),
         [
-            (_text(event["name"]), _time(event["timeUnixNano"]), _attributes(event["attributes"]))
-            for event in span["events"]
+            (
+                _text(event["name"]),
+                _time(event["timeUnixNano"]),
+                _attributes(event.get("attributes", [])),
+            )
+            for event in span.get("events", ())
         ],
         [
             _matching(TRACE_ID, link["traceId"]) + _matching(SPAN_ID, link["spanId"])
-            for link in span["links"]
+            for link in span.get("links", ())
         ],
         _code(status.get("code", 0)),
         _text(status.get("message", "")),

@@ -19,7 +19,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from perdure.client import start_run
 from perdure.testing import ScriptedModel, asks, call, says
-from perdure.trace.environment import ENDPOINTS, collector_provider, wants_traces
+from perdure.trace.environment import ENDPOINTS, provider_of_process, wants_traces
 
 from ..support.agents import QUESTION, scripted_agent
 from ..support.command_line import Cli, clean_environment
@@ -53,12 +53,12 @@ async def test_spans_go_to_the_collector_of_the_environment(
     warnings: list[str] = []
     with collector() as server, ScriptedModel([says("done")]) as model:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
-        async with (
-            collector_provider(warnings.append) as provider,
-            stage.worker(tracer_provider=provider),
-        ):
+        provider = provider_of_process(warnings.append)
+        assert provider is not None
+        async with stage.worker(tracer_provider=provider):
             run = await stage.start(scripted_agent(model))
             await run.result()
+        provider.shutdown()
     assert warnings == []
     assert server.paths[0] == "/v1/traces"
     assert sorted(server.names) == sorted(names(await run.trace()))
@@ -112,11 +112,10 @@ print(sorted(span.name for span in seen.get_finished_spans()))
     ]
 
 
-async def test_nothing_is_exported_unless_the_environment_says_so(
+def test_nothing_is_exported_unless_the_environment_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with collector_provider(pytest.fail) as provider:
-        assert provider is None
+    assert provider_of_process(pytest.fail) is None
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:1/v1/traces")
     assert wants_traces()
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
@@ -125,14 +124,11 @@ async def test_nothing_is_exported_unless_the_environment_says_so(
 
 def test_without_the_extra_a_warning_names_it() -> None:
     code = """
-import asyncio, os, sys
+import os, sys
 sys.modules["opentelemetry.exporter.otlp.proto.http.trace_exporter"] = None
 os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://127.0.0.1:1"
-from perdure.trace.environment import collector_provider
-async def main():
-    async with collector_provider(print) as provider:
-        print(provider)
-asyncio.run(main())
+from perdure.trace.environment import provider_of_process
+print(provider_of_process(print))
 """
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
