@@ -28,6 +28,13 @@ from ..trace_ids import TraceIds
 from . import content
 
 Value = str | bool | int | float | tuple[str, ...]
+SpanEvent = tuple[str, int, dict[str, str | int]]
+"""Name, time in nanoseconds since the epoch, and attributes."""
+
+
+def nanoseconds(seconds: float) -> int:
+    """Convert a time."""
+    return int(seconds * NANOSECONDS)
 
 
 @dataclass
@@ -43,6 +50,11 @@ class SpanFacts:
     """Error text in the span's status; None without an error."""
     links: list[tuple[int, int]] = field(default_factory=list)
     """Trace and span ids of other traces."""
+    start: int = 0
+    """In nanoseconds since the epoch, like `end`."""
+    end: int | None = None
+    """None while it is open."""
+    events: list[SpanEvent] = field(default_factory=list)
 
     def set_error(self, kind: str, text: str = "") -> None:
         """Record that the span ended with an error of that kind."""

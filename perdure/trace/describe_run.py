@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from ..errors import GuardrailError, OutputError
 from ..events import RunEvent
@@ -12,29 +11,20 @@ from ..messages import Message
 from ..trace_ids import read_traceparent
 from ..workflows.run_state import DelegatedCall, RunState
 from . import content
-from .describe import Describer, SpanFacts, Value, usage_attributes
+from .describe import Describer, SpanFacts, Value, nanoseconds, usage_attributes
 
 QUOTES_CONTENT = (GuardrailError.kind, OutputError.kind)
 """Kinds of failures whose text quotes the guardrail's reason or the model's answer."""
 
 
-@dataclass
-class TimedSpan:
-    """Span with its times, in seconds since the epoch; `until` is None while it is open."""
-
-    facts: SpanFacts
-    since: float
-    until: float | None = None
-
-
-def link_spans(describer: Describer, run: RunState, events: Sequence[RunEvent]) -> list[TimedSpan]:
+def link_spans(describer: Describer, run: RunState, events: Sequence[RunEvent]) -> list[SpanFacts]:
     """Describe the spans without an activity on perdure's worker: delegated calls, waits for
     people, and holds.
 
     Spans of an open run may be open.
     """
     calls = (_delegated_call(describer, call, events) for call in run.delegated)
-    return [*calls, *_waits(describer, events), *_holds(describer, events)]
+    return [*calls, *_waits(describer, events)]
 
 
 def agent_span(
@@ -89,9 +79,11 @@ def _set_end(facts: SpanFacts, last: RunEvent, describer: Describer) -> None:
 
 def _delegated_call(
     describer: Describer, call: DelegatedCall, events: Sequence[RunEvent]
-) -> TimedSpan:
+) -> SpanFacts:
     request = call.request
     facts = describer.tool(request, None)
+    facts.start = nanoseconds(call.since)
+    facts.end = None if call.until is None else nanoseconds(call.until)
     if call.workflow_id:
         facts.attributes["perdure.called.run.id"] = call.workflow_id
     if call.error_kind is not None:
@@ -108,66 +100,52 @@ def _delegated_call(
         )
         if result is not None:
             facts.attributes |= content.result(result.data["result"], describer.clean)
-    return TimedSpan(facts, call.since, call.until)
+    return facts
 
 
-def _waits(describer: Describer, events: Sequence[RunEvent]) -> Iterator[TimedSpan]:
-    """Describe waits, from `permission_requested` to `permission_completed`; an abandoned one ends
-    with its run.
+def _waits(describer: Describer, events: Sequence[RunEvent]) -> Iterator[SpanFacts]:
+    """Describe waits for people, from `permission_requested` to `permission_completed`, and holds,
+    from the first `held` to `went_on`; an abandoned one ends with its call or its run.
     """
     asked: Counter[int] = Counter()
-    waiting: dict[tuple[int, str | None], TimedSpan] = {}
+    waiting: dict[object, SpanFacts] = {}
     for event in events:
         call = (event.iteration, event.call_id)
-        if event.type == "permission_requested":
-            waiting[call] = TimedSpan(_wait(describer, event, asked[event.iteration]), event.time)
-            asked[event.iteration] += 1
-        elif event.type == "permission_completed" and (wait := waiting.pop(call, None)):
-            wait.until = event.time
-            wait.facts.attributes |= _decision(event, describer)
+        ended: list[SpanFacts] = []
+        match event.type:
+            case "permission_requested":
+                waiting[call] = _wait(describer, event, asked[event.iteration])
+                asked[event.iteration] += 1
+            case "held" if "held" not in waiting:
+                waiting["held"] = _hold(describer, event)
+            case "permission_completed" if call in waiting:
+                ended.append(waiting.pop(call))
+                ended[0].attributes |= _decision(event, describer)
+            case "went_on" if "held" in waiting:
+                ended.append(waiting.pop("held"))
+                if by := event.data["by"]:
+                    ended[0].attributes["perdure.wait.by"] = describer.text(by)
+            case "tool_result" | "done" | "failed" | "cancelled":
+                calls = [call] if event.type == "tool_result" else list(waiting)
+                ended += [waiting.pop(each) for each in calls if each in waiting]
+                for wait in ended:
+                    wait.set_error("cancelled")
+        for wait in ended:
+            wait.end = nanoseconds(event.time)
             yield wait
-        elif event.type in ("tool_result", "done", "failed", "cancelled"):
-            for wait in _abandoned_waits(waiting, event):
-                wait.until = event.time
-                wait.facts.set_error("cancelled")
-                yield wait
     yield from waiting.values()
 
 
-def _holds(describer: Describer, events: Sequence[RunEvent]) -> Iterator[TimedSpan]:
-    """Describe the times in which the run was held, from the first `held` to `went_on`, or to the
-    run's end.
-    """
-    held: TimedSpan | None = None
-    for event in events:
-        if event.type == "held" and held is None:
-            attributes: dict[str, Value] = {
-                "perdure.run.id": describer.ids.workflow_id,
-                "perdure.iteration": event.iteration,
-                "perdure.wait.kind": "held",
-                "perdure.wait.reason": event.data["reason"],
-            }
-            id = describer.ids.wait("held", event.iteration, event.seq)
-            held = TimedSpan(
-                SpanFacts("wait held", id, describer.ids.agent, attributes), event.time
-            )
-        elif held and event.type in ("went_on", "done", "failed", "cancelled"):
-            held.until = event.time
-            if event.type == "went_on":
-                held.facts.attributes |= (
-                    {"perdure.wait.by": describer.text(by)} if (by := event.data["by"]) else {}
-                )
-            yield held
-            held = None
-    if held:
-        yield held
-
-
-def _abandoned_waits(
-    waiting: dict[tuple[int, str | None], TimedSpan], event: RunEvent
-) -> list[TimedSpan]:
-    calls = [(event.iteration, event.call_id)] if event.type == "tool_result" else list(waiting)
-    return [waiting.pop(call) for call in calls if call in waiting]
+def _hold(describer: Describer, event: RunEvent) -> SpanFacts:
+    attributes: dict[str, Value] = {
+        "perdure.run.id": describer.ids.workflow_id,
+        "perdure.iteration": event.iteration,
+        "perdure.wait.kind": "held",
+        "perdure.wait.reason": event.data["reason"],
+    }
+    id = describer.ids.wait("held", event.iteration, event.seq)
+    start = nanoseconds(event.time)
+    return SpanFacts("wait held", id, describer.ids.agent, attributes, start=start)
 
 
 def _wait(describer: Describer, event: RunEvent, number: int) -> SpanFacts:
@@ -184,7 +162,8 @@ def _wait(describer: Describer, event: RunEvent, number: int) -> SpanFacts:
     if describer.with_content:
         attributes |= content.arguments(event.data["arguments"], describer.clean)
     id = describer.ids.wait(kind, event.iteration, number)
-    return SpanFacts(f"wait {kind} {tool}", id, describer.ids.agent, attributes)
+    start = nanoseconds(event.time)
+    return SpanFacts(f"wait {kind} {tool}", id, describer.ids.agent, attributes, start=start)
 
 
 def _decision(event: RunEvent, describer: Describer) -> dict[str, Value]:

@@ -8,7 +8,7 @@ import base64
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from typing import Any, NamedTuple
@@ -41,18 +41,17 @@ def segments(roots: Sequence[SpanNode], start: int, end: int) -> list[Segment]:
     """Divide the axis from start to end into adjacent segments: working times to scale, long pauses
     folded.
     """
-    busy = union(interval for _, node in walk(roots) for interval in _work(node, end))
-    active = sum(until - since for since, until in busy)
-    least = max(FOLDED_SECONDS * NANOSECONDS, FOLDED_SHARE * active)
+    busy = _busy(roots, end)
+    least = max(FOLDED_SECONDS * NANOSECONDS, FOLDED_SHARE * _length(busy))
     found: list[Segment] = []
-    begun = start
-    for since, until in gaps(busy, start, end):
-        if until - since <= least:
-            continue
-        if since > begun:
-            found.append(Segment(begun, since, False))
-        found.append(Segment(since, until, True))
-        begun = until
+    begun = reached = start
+    for since, until in [*busy, (end, end)]:
+        if since - reached > least:
+            if reached > begun:
+                found.append(Segment(begun, reached, False))
+            found.append(Segment(reached, since, True))
+            begun = since
+        reached = until
     if begun < end or not found:
         found.append(Segment(begun, end, False))
     return found
@@ -62,46 +61,28 @@ def active_seconds(roots: Sequence[SpanNode], end: int) -> float:
     """Return the time in which models and tools worked, in all runs of the trace; parallel work
     counts once.
     """
-    busy = union(interval for _, node in walk(roots) for interval in _work(node, end))
-    return sum(until - since for since, until in busy) / NANOSECONDS
+    return _length(_busy(roots, end)) / NANOSECONDS
 
 
-def union(intervals: Iterable[Interval]) -> list[Interval]:
-    """Merge the intervals into disjoint ones, in order."""
+def _length(intervals: Sequence[Interval]) -> int:
+    return sum(until - since for since, until in intervals)
+
+
+def _busy(roots: Sequence[SpanNode], now: int) -> list[Interval]:
+    """Return the disjoint times, in order, in which models and tools worked; the work of a span
+    with children is theirs.
+    """
     found: list[Interval] = []
-    for since, until in sorted(intervals):
+    for since, until in sorted(
+        _interval(node, now)
+        for _, node in walk(roots)
+        if not node.children and kind_of(node.span) not in ("agent", "wait", "retry")
+    ):
         if found and since <= found[-1][1]:
             found[-1] = (found[-1][0], max(found[-1][1], until))
         else:
             found.append((since, until))
     return found
-
-
-def gaps(busy: Sequence[Interval], start: int, end: int) -> Iterator[Interval]:
-    """Return the times between start and end outside the intervals, which are disjoint and in
-    order.
-    """
-    edges = [start, *(edge for interval in busy for edge in interval), end]
-    for since, until in zip(edges[::2], edges[1::2], strict=True):
-        if since < until:
-            yield since, until
-
-
-def _work(node: SpanNode, now: int) -> Iterator[Interval]:
-    """Yield the times in which the span itself worked: not its waits for people, nor the work of
-    spans below it.
-    """
-    if kind_of(node.span) in ("agent", "wait", "retry"):
-        return
-    waits = [child for child in node.children if kind_of(child.span) in ("wait", "retry")]
-    if len(waits) < len(node.children):
-        return
-    since, until = _interval(node, now)
-    yield from gaps(
-        union(_interval(wait, now) for wait in waits if _interval(wait, now)[0] >= since),
-        since,
-        until,
-    )
 
 
 def _interval(node: SpanNode, now: int) -> Interval:

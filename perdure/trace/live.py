@@ -51,7 +51,6 @@ from ..activities.failures import known_starts, superseded
 from ..activities.run_cache import KnownRun, RunCache
 from ..conversation import ConversationRef, DigestMismatchError
 from ..errors import ConfigurationError
-from ..history.events import NANOSECONDS
 from ..messages import Message
 from ..protocol import activities
 from ..protocol.search_attributes import SESSION
@@ -60,7 +59,7 @@ from ..tool_calls import PreparedRun
 from ..trace_ids import TraceIds
 from ..workflows.agent_run import AgentRun
 from .content import captures_content
-from .describe import Describer, End, SpanFacts, Tries, described_error
+from .describe import Describer, End, SpanFacts, Tries, described_error, nanoseconds
 from .describe_run import agent_span, link_spans
 
 SCOPE = "perdure"
@@ -387,17 +386,12 @@ class LiveTracing(Interceptor):
             with_content=self.with_content,
             session=turn.session if turn else "",
         )
-        events, now = state.events.all(), workflow.time()
-        for timed in link_spans(describer, state, events):
-            self._export_span(
-                ids, timed.facts, timed.since, now if timed.until is None else timed.until
-            )
+        events, now = state.events.all(), nanoseconds(workflow.time())
+        spans = link_spans(describer, state, events)
         if is_last:
             found = info.typed_search_attributes.get(SESSION)
-            self._export_span(
-                ids, agent_span(describer, state, events, session=found), state.loop.started_at, now
-            )
-
-    def _export_span(self, ids: TraceIds, facts: SpanFacts, since: float, until: float) -> None:
-        span = self.spans.start(ids, facts, int(since * NANOSECONDS))
-        self.spans.end(span, facts, int(until * NANOSECONDS))
+            spans.append(agent_span(describer, state, events, session=found))
+            spans[-1].start = nanoseconds(state.loop.started_at)
+        for facts in spans:
+            span = self.spans.start(ids, facts, facts.start)
+            self.spans.end(span, facts, now if facts.end is None else facts.end)

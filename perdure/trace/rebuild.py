@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
@@ -17,30 +17,17 @@ from temporalio.service import RPCError, RPCStatusCode
 from .._version import __version__
 from ..errors import ConfigurationError
 from ..history.chain import Chain
-from ..history.events import NANOSECONDS, decode, time_of
+from ..history.events import decode, time_of
 from ..history.link import RecordedLink
 from ..payloads.failures import text_of
 from ..protocol.names import STEER
 from ..protocol.run import SteeringMessage
 from ..protocol.search_attributes import SESSION
 from ..trace_ids import TraceIds
-from .describe import Describer, SpanFacts
+from .describe import Describer, SpanEvent, SpanFacts, nanoseconds
 from .describe_run import QUOTES_CONTENT, agent_span, link_spans
 from .rebuilt_activities import activity_spans, add_pending, timer_spans
 from .replay import NOT_REPLAYED, Replayed, replay_link
-
-SpanEvent = tuple[str, int, dict[str, str | int]]
-
-
-@dataclass
-class Span:
-    """Span with its times, in nanoseconds since the epoch; `end` is None while it is open."""
-
-    trace_id: int
-    facts: SpanFacts
-    start: int
-    end: int | None
-    events: list[SpanEvent] = field(default_factory=list)
 
 
 @dataclass
@@ -53,14 +40,6 @@ class TracedChild:
     traceparent: str
     facts: SpanFacts
     """The span of the call."""
-
-
-@dataclass
-class RebuiltRun:
-    """Spans of one run, and the runs that it called."""
-
-    spans: list[Span]
-    children: list[TracedChild]
 
 
 async def rebuild_run(chain: Chain, *, content: bool, caller: str = "") -> RebuiltRun:
@@ -83,60 +62,66 @@ async def rebuild_links(
     client: Client, describer: Describer, links: Sequence[RecordedLink]
 ) -> RebuiltRun:
     """Rebuild one run from its links, already read. Raises as `rebuild` does."""
-    run = _Run(client, describer)
+    run = RebuiltRun(client, describer)
     for link in links:
         await run.add(link)
-    return await run.finish(links)
+    await run.finish(links)
+    return run
 
 
-class _Run:
+class RebuiltRun:
+    """The spans of one run, and the runs that it called."""
+
     def __init__(self, client: Client, describer: Describer) -> None:
+        self.spans: list[SpanFacts] = []
+        self.children: list[TracedChild] = []
         self._client = client
         self._describer = describer
         self._ids = describer.ids
-        self._built = RebuiltRun([], [])
         self._events: list[SpanEvent] = []
         self._agent: SpanFacts | None = None
         self._incomplete = ""
 
+    @property
+    def trace_id(self) -> int:
+        """The id of its trace."""
+        return self._ids.trace_id
+
     async def add(self, link: RecordedLink) -> None:
+        """Add the spans of the next link."""
         if link.input.agent != self._describer.agent:
             self._describer = self._describer.with_agent(link.input.agent)
         if link.is_open:
             await add_pending(self._client, self._ids.workflow_id, link)
         known = await self._replay(link)
-        over = time_of(link.closing_event) if link.closing_event else None
         spans = await activity_spans(
             self._client, self._describer, link, known.local_inputs if known else {}
         )
         spans += await timer_spans(self._client, self._describer, link)
-        for facts, start, end, events in spans:
+        if link.closing_event:
             # Spans still open at the end of the link ended with it, as far as the history shows.
-            if end is None and over is not None:
-                facts.attributes["perdure.unfinished"] = True
-            self._built.spans.append(Span(self._ids.trace_id, facts, start, end or over, events))
+            for facts in spans:
+                if facts.end is None:
+                    facts.attributes["perdure.unfinished"] = True
+        self.spans += spans
         if known is not None:
-            self._add_own(known, over)
-        self._events += [
-            *await _steering_events(self._client, self._describer, link),
-            *_continuation(link),
-        ]
+            self._add_own(known)
+        if link.closing_event:
+            over = time_of(link.closing_event)
+            for facts in self.spans:
+                facts.end = over if facts.end is None else facts.end
+        self._events += await _steering_events(self._client, self._describer, link)
 
-    def _add_own(self, known: Replayed, over: int | None) -> None:
+    def _add_own(self, known: Replayed) -> None:
         state = known.run.state
         events = state.events.all()
-        for timed in link_spans(self._describer, state, events):
-            end = over if timed.until is None else int(timed.until * NANOSECONDS)
-            span = Span(self._ids.trace_id, timed.facts, int(timed.since * NANOSECONDS), end)
-            self._built.spans.append(span)
+        self.spans += link_spans(self._describer, state, events)
         for call in state.delegated:
             if call.workflow_id:
                 above = self._ids.child_traceparent(call.request.iteration, call.request.index)
                 id = self._ids.tool(call.request.iteration, call.request.index)
-                facts = next(span.facts for span in self._built.spans if span.facts.id == id)
-                self._built.children.append(
-                    TracedChild(call.workflow_id, call.run_id, above, facts)
-                )
+                facts = next(each for each in self.spans if each.id == id)
+                self.children.append(TracedChild(call.workflow_id, call.run_id, above, facts))
         session = known.info.typed_search_attributes.get(SESSION)
         self._agent = agent_span(self._describer, state, events, session=session)
 
@@ -152,7 +137,7 @@ class _Run:
             )
             return None
 
-    async def finish(self, links: Sequence[RecordedLink]) -> RebuiltRun:
+    async def finish(self, links: Sequence[RecordedLink]) -> None:
         """Add the span of the whole run, which comes first."""
         first, last = links[0], links[-1]
         facts = self._agent or self._plain(first)
@@ -160,13 +145,12 @@ class _Run:
             facts.attributes["perdure.trace.missing_links"] = first.input.carried.links
         if self._incomplete:
             facts.attributes["perdure.trace.incomplete"] = self._describer.text(self._incomplete)
-        start = time_of(first.history[0])
+        facts.start, facts.events = time_of(first.history[0]), self._events
         if first.input.carried and first.input.carried.loop.started_at:
-            start = int(first.input.carried.loop.started_at * NANOSECONDS)
-        end = time_of(last.closing_event) if last.closing_event else None
+            facts.start = nanoseconds(first.input.carried.loop.started_at)
+        facts.end = time_of(last.closing_event) if last.closing_event else None
         await _add_outside_end(facts, self._client, last, self._describer)
-        self._built.spans.insert(0, Span(self._ids.trace_id, facts, start, end, self._events))
-        return self._built
+        self.spans.insert(0, facts)
 
     def _plain(self, link: RecordedLink) -> SpanFacts:
         name = self._describer.agent.name
@@ -199,16 +183,6 @@ async def _steering_events(
             )
         events.append(("steering", signal.scheduled, said))
     return events
-
-
-def _continuation(link: RecordedLink) -> list[SpanEvent]:
-    if link.closing_event is None or link.next_run_id is None:
-        return []
-    said: dict[str, str | int] = {
-        "perdure.link.from": link.run_id,
-        "perdure.link.to": link.next_run_id,
-    }
-    return [("continued_as_new", time_of(link.closing_event), said)]
 
 
 _OUTSIDE = {
@@ -251,9 +225,9 @@ async def rebuild(
     does not keep the run, and `ConfigurationError` for values whose storage or encryption the
     chain's client can't read.
     """
-    spans: list[Span] = []
+    spans: list[SpanFacts] = []
     runs = [await rebuild_run(chain, content=content)]
-    depth = 0
+    trace_id, depth = runs[0].trace_id, 0
     while runs and depth < MAX_DEPTH:
         spans += [span for run in runs for span in run.spans]
         above, runs = runs if children else [], []
@@ -261,7 +235,7 @@ async def rebuild(
             runs += await _rebuild_children(run, chain.client, content)
         depth += 1
     now, resource = time.time_ns(), trace_resource()
-    built = [_readable_span(span, now, resource) for span in spans]
+    built = [_readable_span(trace_id, facts, now, resource) for facts in spans]
     return sorted(built, key=lambda span: (span.start_time or 0, -(span.end_time or 0)))
 
 
@@ -291,46 +265,25 @@ def trace_resource() -> Resource:
     return resource
 
 
-def _readable_span(span: Span, now: int, resource: Resource) -> ReadableSpan:
-    facts = span.facts
-    if span.end is None:
+def _readable_span(trace_id: int, facts: SpanFacts, now: int, resource: Resource) -> ReadableSpan:
+    if facts.end is None:
         facts.attributes["perdure.unfinished"] = True
-    start = min(span.start, now)
+    start, above = min(facts.start, now), facts.parent_id
+    code = StatusCode.UNSET if facts.error is None else StatusCode.ERROR
     return ReadableSpan(
         facts.name,
-        context=_context(span.trace_id, facts.id, is_remote=False),
-        parent=None
-        if facts.parent_id is None
-        else _context(span.trace_id, facts.parent_id, is_remote=True),
+        context=_context(trace_id, facts.id, is_remote=False),
+        parent=None if above is None else _context(trace_id, above, is_remote=True),
         resource=resource,
         attributes=facts.attributes,
-        events=list(_events(span)),
+        events=[Event(name, said, at) for name, at, said in facts.events],
         links=[Link(_context(*link, is_remote=True)) for link in facts.links],
         kind=facts.kind,
-        status=_status(facts),
+        status=Status(code, facts.error or None),
         start_time=start,
-        end_time=max(start, now if span.end is None else span.end),
+        end_time=max(start, now if facts.end is None else facts.end),
         instrumentation_scope=SCOPE,
     )
-
-
-def _status(facts: SpanFacts) -> Status:
-    return (
-        Status(StatusCode.UNSET)
-        if facts.error is None
-        else Status(StatusCode.ERROR, facts.error or None)
-    )
-
-
-def _events(span: Span) -> Sequence[Event] | Iterator[Event]:
-    return (
-        Event(name, attributes, timestamp)
-        for name, timestamp, attributes in sorted(span.events, key=_moment)
-    )
-
-
-def _moment(event: tuple[str, int, dict[str, str | int]]) -> int:
-    return event[1]
 
 
 def _context(trace_id: int, span_id: int, *, is_remote: bool) -> SpanContext:

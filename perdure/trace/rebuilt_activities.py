@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import Any
 
+from temporalio.api.failure.v1 import Failure
 from temporalio.client import Client
 
 from ..guardrails import JudgedOutput
@@ -14,10 +15,7 @@ from ..json_types import JsonView
 from ..messages import Message, ModelReply
 from ..protocol import activities
 from ..tool_calls import PreparedRun
-from .describe import Describer, SpanFacts, Tries, described_error
-
-Built = tuple[SpanFacts, int, int | None, list[tuple[str, int, dict[str, str | int]]]]
-"""A span, its start, its end, its events."""
+from .describe import Describer, SpanEvent, SpanFacts, Tries, described_error
 
 PAUSES = ("model retry", "is executed again")
 """Substrings of the summaries of retry timers."""
@@ -42,28 +40,23 @@ async def add_pending(client: Client, workflow_id: str, link: RecordedLink) -> N
 
 async def activity_spans(
     client: Client, describer: Describer, link: RecordedLink, local_inputs: JsonView
-) -> list[Built]:
+) -> list[SpanFacts]:
     """Describe model calls, tool executions, guardrails and compactors. Raises like `decode`."""
     reader = _Activities(client, describer, link, local_inputs)
     return [built for activity in link.work.activities if (built := await reader.span(activity))]
 
 
-async def timer_spans(client: Client, describer: Describer, link: RecordedLink) -> list[Built]:
+async def timer_spans(client: Client, describer: Describer, link: RecordedLink) -> list[SpanFacts]:
     """Describe the pauses before retries."""
-    built: list[Built] = []
+    built: list[SpanFacts] = []
     for timer in link.work.timers:
         why = await decode(client, timer.input, str) if timer.input else ""
         if any(pause in why for pause in PAUSES):
             id = describer.ids.activity(link.run_id, f"timer {timer.id}")
             said = {"perdure.run.id": describer.ids.workflow_id, "perdure.wait.kind": "retry"}
-            built.append(
-                (
-                    SpanFacts("wait retry", id, describer.ids.agent, {**said}),
-                    timer.scheduled,
-                    timer.ended,
-                    [],
-                )
-            )
+            facts = SpanFacts("wait retry", id, describer.ids.agent, {**said})
+            facts.start, facts.end = timer.scheduled, timer.ended
+            built.append(facts)
     return built
 
 
@@ -79,7 +72,7 @@ class _Activities:
         self._conversation = link.conversation(until=-1)
         self._further = deque(link.references)
 
-    async def span(self, activity: RecordedActivity) -> Built | None:
+    async def span(self, activity: RecordedActivity) -> SpanFacts | None:
         """Describe the activity; None for one without a span, such as a refused one. Raises like
         `decode`.
         """
@@ -92,8 +85,11 @@ class _Activities:
             facts.attributes["perdure.worker"] = activity.worker
         if activity.known_end is None:
             facts.attributes["perdure.unfinished"] = True
-        start = activity.scheduled if activity.started is None else activity.started
-        return facts, start, activity.known_end, await self._events(activity, start)
+        facts.start = activity.scheduled if activity.started is None else activity.started
+        facts.end = activity.known_end
+        if activity.last_failure is not None:
+            facts.events.append(await self._failure(activity, activity.last_failure, facts.start))
+        return facts
 
     async def _facts(self, activity: RecordedActivity) -> SpanFacts | None:
         if activity.is_tool:
@@ -147,25 +143,18 @@ class _Activities:
         known = self._local_inputs.get(activity.id)
         return known if isinstance(known, type_) else None
 
-    async def _events(
-        self, activity: RecordedActivity, start: int
-    ) -> list[tuple[str, int, dict[str, str | int]]]:
+    async def _failure(self, activity: RecordedActivity, failure: Failure, time: int) -> SpanEvent:
         """Return the known facts of earlier attempts: their number, and the failure of the last
         one.
         """
-        if activity.last_failure is None:
-            return []
-        error = await error_of(self._client, activity.last_failure)
-        kind, text = described_error(error)
+        kind, text = described_error(await error_of(self._client, failure))
         said: dict[str, str | int] = {
             "error.type": kind,
             "perdure.error.message": self._describer.text(text),
         }
-        if is_refusal(activity.last_failure):
-            return [("refused", start, {**said, "perdure.refusals": activity.refusals})]
-        return [
-            ("attempt failed", start, {**said, "perdure.attempts": max(activity.attempts, 1) - 1})
-        ]
+        if is_refusal(failure):
+            return "refused", time, {**said, "perdure.refusals": activity.refusals}
+        return "attempt failed", time, {**said, "perdure.attempts": max(activity.attempts, 1) - 1}
 
 
 def _tries(activity: RecordedActivity) -> Tries:

@@ -38,14 +38,6 @@ def test_long_work_is_not_folded_and_neither_is_a_short_pause() -> None:
     assert folded(made, 1000) == []
 
 
-def test_a_tool_that_waits_for_a_person_does_not_work_meanwhile() -> None:
-    made = Made()
-    root = made.add("invoke_agent a", 0, 500)
-    tool = made.add("execute_tool pay", 0, 500, root)
-    made.add("wait approval pay", 5, 495, tool)
-    assert folded(made, 500) == [(5.0, 495.0)]
-
-
 def test_a_sub_agents_wait_is_a_wait_of_the_whole() -> None:
     made = Made()
     root = made.add("invoke_agent a", 0, 500)
