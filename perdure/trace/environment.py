@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -16,7 +14,6 @@ from ..redaction import redact
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-    from opentelemetry.sdk.trace.export import SpanExporter
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
@@ -88,97 +85,52 @@ def _provider_to(named: str, warn: Callable[[str], None]) -> TracerProvider | No
 BATCH = 256
 """Spans in one request: with content, one span may take some hundred kilobytes."""
 DEFAULT_ENDPOINT = "http://localhost:4318"
-_PATH = "/v1/traces"
+TRACES_PATH = "/v1/traces"
 
 
 class DeliveryError(Exception):
-    """Raised when the collector does not accept the spans; the text contains the address and the
-    reason.
-    """
-
-
-def endpoint_of(given: str | None = None) -> str:
-    """Return the URL for spans: the given one, else that of OpenTelemetry's own variables, else its
-    default.
-
-    A URL without a path is that of a collector, and gets the path for traces. Raises
-    `ConfigurationError` for a value that is not a URL.
-    """
-    exact, base = (os.environ.get(name, "") for name in ENDPOINTS)
-    if not given and exact:
-        return _require_url(exact)
-    url = _require_url(given or base or DEFAULT_ENDPOINT)
-    is_base = not given or urlsplit(url).path in ("", "/")
-    return f"{url.rstrip('/')}{_PATH}" if is_base else url
+    """Raised when the collector does not accept the spans; the text contains the address."""
 
 
 def send(spans: Sequence[ReadableSpan], endpoint: str | None = None) -> str:
     """Send the spans and return the URL that has accepted them. Blocks until then.
 
-    Headers, certificates, compression and time-outs come from OpenTelemetry's own variables
-    (`OTEL_EXPORTER_OTLP_HEADERS` …). Raises `DeliveryError` if the spans were not accepted, and
+    Without `endpoint`, OpenTelemetry's own variables name the collector, as they give headers,
+    certificates, compression and time-outs (`OTEL_EXPORTER_OTLP_HEADERS` …). The exporter logs the
+    reason of a failed delivery. Raises `DeliveryError` if the spans were not accepted, and
     `ConfigurationError` without the extra `otlp` and for an endpoint that is not a URL.
     """
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace.export import SpanExportResult
     except ImportError as error:
         raise ConfigurationError(
             "sending a trace needs another package: pip install 'perdure[otlp]'"
         ) from error
-    url = endpoint_of(endpoint)
-    exporter = OTLPSpanExporter(endpoint=url)
-    with ExitStack() as stack:
-        stack.callback(exporter.shutdown)
-        _export(exporter, spans, url, stack.enter_context(_ExporterLog("opentelemetry.exporter")))
-    return redact(url)
-
-
-def _export(
-    exporter: SpanExporter, spans: Sequence[ReadableSpan], url: str, said: _ExporterLog
-) -> None:
-    from opentelemetry.sdk.trace.export import (
-        SpanExportResult,
-    )  # a worker imports this module, and sends no trace
-
-    for start in range(0, len(spans), BATCH):
-        if exporter.export(spans[start : start + BATCH]) is not SpanExportResult.SUCCESS:
-            raise DeliveryError(_delivery_text(url, said, start, len(spans)))
-
-
-def _delivery_text(url: str, said: _ExporterLog, sent: int, all_spans: int) -> str:
-    why = redact("; ".join(said.texts[-2:]).rstrip(".") or "no reason is known")
-    return (
-        f"{redact(url)} has taken {sent} of {all_spans} spans: {why}. "
-        "Expected an OTLP/HTTP collector: name it after --send, or by OTEL_EXPORTER_OTLP_ENDPOINT"
-    )
-
-
-def _require_url(url: str) -> str:
-    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc:
-        raise ConfigurationError(
-            f"the OTLP endpoint {redact(url)!r} is not a URL. Expected one such as "
-            f"{DEFAULT_ENDPOINT}"
-        )
+    exporter = OTLPSpanExporter(endpoint=traces_url(endpoint) if endpoint else None)
+    url = redact(endpoint or os.environ.get(_endpoint_variable()) or DEFAULT_ENDPOINT)
+    try:
+        for start in range(0, len(spans), BATCH):
+            if exporter.export(spans[start : start + BATCH]) is not SpanExportResult.SUCCESS:
+                raise DeliveryError(
+                    f"{url} has accepted {start} of {len(spans)} spans; the log names the reason. "
+                    "Expected an OTLP/HTTP collector: name it after --send, or by "
+                    "OTEL_EXPORTER_OTLP_ENDPOINT"
+                )
+    finally:
+        exporter.shutdown()
     return url
 
 
-class _ExporterLog(logging.Handler):
-    """Keeps the exporter's log lines, the only source for the reason of a failed delivery."""
+def traces_url(endpoint: str) -> str:
+    """Return the URL for spans; one without a path is that of a collector.
 
-    def __init__(self, name: str) -> None:
-        super().__init__(logging.WARNING)
-        self.texts: list[str] = []
-        self._logger = logging.getLogger(name)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.texts.append(record.getMessage())
-
-    def __enter__(self) -> _ExporterLog:
-        self._propagates = self._logger.propagate
-        self._logger.propagate = False
-        self._logger.addHandler(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._logger.removeHandler(self)
-        self._logger.propagate = self._propagates
+    Raises `ConfigurationError` for a value that is not a URL.
+    """
+    url = urlsplit(endpoint)
+    if url.scheme not in ("http", "https") or not url.netloc:
+        raise ConfigurationError(
+            f"the OTLP endpoint {redact(endpoint)!r} is not a URL. Expected one such as "
+            f"{DEFAULT_ENDPOINT}"
+        )
+    return endpoint if url.path not in ("", "/") else endpoint.rstrip("/") + TRACES_PATH

@@ -54,16 +54,8 @@ _UNFIT = re.compile(r"[^\w.-]+", re.ASCII)
 
 
 def to_tracy(spans: Sequence[ReadableSpan]) -> JsonObject:
-    """Return the file's value, without strings under names of secrets. Raises ValueError without
-    spans.
-
-    Several roots become the frames of one root that represents the trace.
-    """
-    roots = tree(spans)
-    if not roots:
-        raise ValueError("there are no spans to write")
-    root = roots[0] if len(roots) == 1 else SpanNode(_common_span(roots), roots)
-    return {"runtime": "python", "version": __version__, "trace": _frames(root)}
+    """Return the file's value, without strings under names of secrets."""
+    return {"runtime": "python", "version": __version__, "trace": _frames(tree(spans)[0])}
 
 
 def tracy_name(spans: Sequence[ReadableSpan]) -> str:
@@ -76,7 +68,7 @@ def tracy_name(spans: Sequence[ReadableSpan]) -> str:
 def write_tracy(spans: Sequence[ReadableSpan], path: Path) -> Path:
     """Write the file and return its path; in a folder, the file gets its name by the specification.
 
-    Raises OSError if it can't be written, and ValueError without spans.
+    Raises OSError if it can't be written.
     """
     value = to_tracy(spans)
     file = path / tracy_name(spans) if path.is_dir() else path
@@ -161,15 +153,6 @@ def _clean(value: Any, name: str = "") -> Any:
             return [_clean(child, name) for child in value]
         case _:
             return value
-
-
-def _common_span(roots: Sequence[SpanNode]) -> ReadableSpan:
-    spans = [root.span for root in roots]
-    return ReadableSpan(
-        "trace",
-        start_time=min(span.start_time or 0 for span in spans),
-        end_time=max(span.end_time or span.start_time or 0 for span in spans),
-    )
 
 
 def _time(nanoseconds: int) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from opentelemetry.sdk.trace import ReadableSpan
 
 from ..history.events import NANOSECONDS
 from ..text import duration_text, one_line, visible
-from .describe import Kind, is_open, kind_of, problem, seconds, tokens
+from .describe import is_open, problem, seconds, tokens
 
 
 @dataclass(frozen=True)
@@ -54,78 +53,36 @@ LONGEST_NAME = 60
 LONGEST_PROBLEM = 160
 
 
-class SpanRow(NamedTuple):
-    """One span's texts, all safe to write to a terminal."""
-
-    guide: str
-    """The branch of the tree that leads to the span."""
-    name: str
-    kind: Kind
-    offset: str
-    """Time from the start of the trace."""
-    duration: str
-    tokens: str
-    problem: str
-
-    @property
-    def columns(self) -> tuple[str, str, str, str]:
-        """Texts of the columns."""
-        return f"{self.guide}{self.name}", self.offset, self.duration, self.tokens
-
-
-def rows(spans: Iterable[ReadableSpan]) -> Iterator[SpanRow]:
-    """Return a row for each span, in the order of the tree. Never raises."""
+def lines(spans: Iterable[ReadableSpan]) -> list[str]:
+    """Return the tree in columns, safe to write to a terminal: name, time from the start of the
+    trace, duration, tokens, error. Never raises.
+    """
     roots = tree(spans)
     start = min((root.span.start_time or 0 for root in roots), default=0)
+    rows: list[list[str]] = []
     waiting = [(root, "", "") for root in reversed(roots)]
     while waiting:
         node, guide, below = waiting.pop()
-        yield _row(node, guide, start)
-        last = len(node.children) - 1
-        waiting += reversed(
-            [
-                (
-                    child,
-                    f"{below}{'└─ ' if place == last else '├─ '}",
-                    f"{below}{'   ' if place == last else '│  '}",
-                )
-                for place, child in enumerate(node.children)
-            ]
-        )
+        rows.append(_row(node.span, guide, start))
+        for place, child in reversed([*enumerate(node.children, 1)]):
+            branch, rest = ("└─ ", "   ") if place == len(node.children) else ("├─ ", "│  ")
+            waiting.append((child, below + branch, below + rest))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [_line(row, widths) for row in rows]
 
 
-def lines(spans: Iterable[ReadableSpan]) -> list[str]:
-    """Return the rows in columns, as plain text."""
-    found = list(rows(spans))
-    widths = column_widths(found)
-    return [line(row, widths) for row in found]
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    figures = [text.rjust(width) for text, width in zip(row[1:4], widths[1:4], strict=True)]
+    return "  ".join([row[0].ljust(widths[0]), *figures, row[4]]).rstrip()
 
 
-def column_widths(found: Sequence[SpanRow]) -> list[int]:
-    """Return the widths of the columns of these rows."""
-    return [max(map(len, column)) for column in zip(*(row.columns for row in found), strict=True)]
-
-
-def line(row: SpanRow, widths: Sequence[int]) -> str:
-    """Format one row in columns of these widths."""
-    name, *figures = row.columns
-    cells = [
-        name.ljust(widths[0]),
-        *(text.rjust(width) for text, width in zip(figures, widths[1:], strict=True)),
-    ]
-    return "  ".join([*cells, row.problem]).rstrip()
-
-
-def _row(node: SpanNode, guide: str, start: int) -> SpanRow:
-    span = node.span
+def _row(span: ReadableSpan, guide: str, start: int) -> list[str]:
     taken, used, wrong = seconds(span), tokens(span), problem(span)
     took = duration_text(taken) if taken is not None else ""
-    return SpanRow(
-        guide=guide,
-        name=visible(one_line(span.name, LONGEST_NAME)),
-        kind=kind_of(span),
-        offset=f"+{duration_text(((span.start_time or 0) - start) / NANOSECONDS)}",
-        duration=f"{took} so far".strip() if is_open(span) else took,
-        tokens=f"{used[0]:,} in {used[1]:,} out" if used else "",
-        problem=visible(one_line(f"error: {wrong}", LONGEST_PROBLEM)) if wrong else "",
-    )
+    return [
+        guide + visible(one_line(span.name, LONGEST_NAME)),
+        f"+{duration_text(((span.start_time or 0) - start) / NANOSECONDS)}",
+        f"{took} so far".strip() if is_open(span) else took,
+        f"{used[0]:,} in {used[1]:,} out" if used else "",
+        visible(one_line(f"error: {wrong}", LONGEST_PROBLEM)) if wrong else "",
+    ]

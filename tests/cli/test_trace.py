@@ -60,7 +60,7 @@ async def test_every_form_of_one_trace(cli: Cli, run_id: str, tmp_path: Path) ->
     [tracy] = (tmp_path / "frames").glob("invoke_agent_tested.*.tracy")
     assert len(json.loads(tracy.read_text())["trace"]["__frames"]) == 3
     assert f"4 spans: {page}" in finished.stderr
-    assert f"4 spans sent to {server.url}/v1/traces" in finished.stderr
+    assert f"4 spans sent to {server.url}" in finished.stderr
     sent = b"".join(request.SerializeToString() for request in server.requests).decode(
         errors="replace"
     )
@@ -76,7 +76,7 @@ async def test_the_tree_and_a_collector_that_refuses(cli: Cli, run_id: str) -> N
     with collector(status=401) as server:
         finished = await cli("trace", "--send", server.url, run_id)
     assert finished.code == 1
-    assert f"{server.url}/v1/traces has taken 0 of 4 spans: " in finished.stderr
+    assert f"{server.url} has accepted 0 of 4 spans" in finished.stderr
     finished = await cli("trace", run_id, "--send", "127.0.0.1:4318")
     assert "'127.0.0.1:4318' is not a URL. Expected one such as http://" in finished.stderr
     finished = await cli("trace", run_id)

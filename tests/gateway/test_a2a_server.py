@@ -206,29 +206,6 @@ async def test_the_linter_finds_nothing(scripted: Scripted, serve_agents: Serve)
     assert {"liveRoundTripMs", "streamEvents"} <= seen.keys()
 
 
-async def test_a_stream_ends_before_a_proxy_cuts_it_and_says_how_to_go_on(
-    scripted: Scripted, serve_agents: Serve
-) -> None:
-    gate = GatedReplies(says(TEXT))
-    agent = scripted_agent(scripted(gate))
-    async with serve_agents(agent, stream_seconds=0.4) as served, client_of(served) as client:
-        seen = await send(client, said("Hi"))
-        cut = seen[-1].status_update.status
-        assert (cut.state, get_message_text(cut.message)[:20]) == (
-            TaskState.TASK_STATE_WORKING,
-            "The stream ends here",
-        )
-        again = [
-            each async for each in client.subscribe(SubscribeToTaskRequest(id=seen[0].task.id))
-        ]
-        assert again[0].task.id == seen[0].task.id
-        assert again[-1].status_update.status.state == TaskState.TASK_STATE_WORKING
-        gate.open.set()
-        await served.gateway.client.get_workflow_handle(seen[0].task.id).result()
-        whole = await client.get_task(GetTaskRequest(id=seen[0].task.id))
-    assert get_artifact_text(whole.artifacts[0]) == TEXT
-
-
 async def test_data_is_read_and_a_file_is_refused(scripted: Scripted, serve_agents: Serve) -> None:
     model = scripted([says("Seen.")])
     async with serve_agents(scripted_agent(model)) as served, client_of(served) as client:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from perdure._version import __version__
 from perdure.trace.otlp import to_tracy, tracy_name, write_tracy
 
@@ -73,17 +71,3 @@ def test_the_name_is_the_root_and_its_end(tmp_path: Path) -> None:
     written = write_tracy(made.spans, tmp_path)
     assert written.parent == tmp_path
     assert json.loads(written.read_text())["trace"]["name"] == "invoke_agent ../etc/päss wd"
-
-
-def test_several_roots_are_frames_of_one() -> None:
-    made = Made()
-    made.add("chat a", 0, 1)
-    made.add("chat b", 2, 3)
-    trace = to_tracy(made.spans)["trace"]
-    assert [frame["name"] for frame in trace["__frames"]] == ["chat a", "chat b"]
-    assert trace["__time"]["duration"] == 3000
-
-
-def test_nothing_is_no_trace() -> None:
-    with pytest.raises(ValueError, match="no spans"):
-        to_tracy([])
