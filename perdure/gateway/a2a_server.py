@@ -340,22 +340,27 @@ class _Handler(RequestHandler):
     async def _updates(self, found: FoundRun) -> AsyncGenerator[Any, None]:
         """Yield the task, then its updates, until it ends, waits for a person, or is held."""
         yield await self._task(found)
-        text = ArtifactText(None if self._offer.agent.outputs else self._gateway.stream_after)
-        read = until_held(self._gateway, found.id, self._gateway.stream(found))
         try:
-            async with aclosing(read) as events:
-                async for event in events:
-                    if more := text.more(event):
-                        yield piece(found, *more)
-                    if (status := await self._status_after(found, event)) is not None:
-                        yield status_update(found, status)
-                        return
+            async with aclosing(self._updates_of_events(found)) as updates:
+                async for each in updates:
+                    yield each
         except GatewayEnds:
             yield still_working(found)
         except HttpProblem as problem:
             if problem.kind != KIND:
                 raise
             yield status_update(found, (await self._task(found)).status)
+
+    async def _updates_of_events(self, found: FoundRun) -> AsyncGenerator[Any, None]:
+        text = ArtifactText(None if self._offer.agent.outputs else self._gateway.stream_after)
+        read = until_held(self._gateway, found.id, self._gateway.stream(found))
+        async with aclosing(read) as events:
+            async for event in events:
+                if more := text.more(event):
+                    yield piece(found, *more)
+                if (status := await self._status_after(found, event)) is not None:
+                    yield status_update(found, status)
+                    return
 
     async def _status_after(self, found: FoundRun, event: RunEvent) -> TaskStatus | None:
         if event.type == "permission_requested":

@@ -16,7 +16,7 @@ from ..events import RunEvent
 from ..json_types import JsonObject
 from ..messages import Message, Usage
 from ..tool_calls import PendingApproval
-from .chats import Chat, ShownText, WaitsForPerson, follow, waiting_id
+from .chats import Chat, CompleteText, WaitsForPerson, follow, waiting_id
 from .gateway import FoundRun
 from .operations import problem_of_request
 from .sse import frame
@@ -135,14 +135,11 @@ class ThreadStream:
             yield _frame(core.RunErrorEvent(message=str(problem), code=problem.kind))
 
     async def _run_events(self) -> AsyncGenerator[core.BaseEvent, None]:
-        shown = ShownText(has_begun=self._position != "0")
+        shown = CompleteText(has_begun=self._position != "0")
         following = follow(self._chat.gateway, self._found, self._position, shown)
         async with aclosing(following) as events:
             async for item in events:
-                translate = (
-                    self._interruption if isinstance(item, WaitsForPerson) else self._events_of
-                )
-                for event in translate(item):
+                for event in self._translated(item):
                     yield event
 
     @property
@@ -190,6 +187,11 @@ class ThreadStream:
         }
         given = self._given.state if isinstance(self._given.state, dict) else {}
         return core.StateSnapshotEvent(snapshot={**given, OURS: own})
+
+    def _translated(self, item: RunEvent | WaitsForPerson) -> Iterator[core.BaseEvent]:
+        return (
+            self._interruption(item) if isinstance(item, WaitsForPerson) else self._events_of(item)
+        )
 
     def _events_of(self, event: RunEvent) -> Iterator[core.BaseEvent]:
         """Yield the protocol's events for an event of the run."""

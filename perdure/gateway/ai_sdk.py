@@ -17,7 +17,15 @@ from ..events import RunEvent
 from ..json_types import JsonObject
 from ..messages import Message, TextPart
 from .ai_sdk_stream import MessageStream
-from .chats import Chat, ChatTurn, PersonDecision, ShownText, chat_named_in, stop_route, waiting_id
+from .chats import (
+    Chat,
+    ChatTurn,
+    CompleteText,
+    PersonDecision,
+    chat_named_in,
+    stop_route,
+    waiting_id,
+)
 from .gateway import FoundRun, Gateway, digest_of
 from .identity import Identity
 from .operations import json_body, known_route
@@ -204,7 +212,7 @@ def _is_question(event: RunEvent) -> bool:
     return bool(event.data["kind"] == "question")
 
 
-async def _after_approvals(found: FoundRun, known: set[str]) -> tuple[str, ShownText]:
+async def _after_approvals(found: FoundRun, known: set[str]) -> tuple[str, CompleteText]:
     """Return the position after the last of these approvals, where their message continues."""
     recorded = await found.handle.events(children=True)
     places = [
@@ -215,4 +223,4 @@ async def _after_approvals(found: FoundRun, known: set[str]) -> tuple[str, Shown
     ]
     past = recorded[: places[-1] + 1] if places else recorded
     has_begun = any(event.type == "messages_updated" and event.run_id is None for event in past)
-    return past[-1].position if past else "0", ShownText(has_begun=has_begun)
+    return past[-1].position if past else "0", CompleteText(has_begun=has_begun)

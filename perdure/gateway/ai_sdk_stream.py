@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from ..events import RunEvent
 from ..json_types import JsonObject
 from ..messages import Usage
-from .chats import ShownText, WaitsForPerson, follow, said_in, waiting_id
+from .chats import CompleteText, WaitsForPerson, follow, said_in, waiting_id
 from .ending import GatewayEnds
 from .gateway import FoundRun, Gateway
 from .operations import problem_of_request
@@ -67,7 +67,7 @@ class MessageStream:
         request: Request,
         gateway: Gateway,
         after: str = "0",
-        shown: ShownText | None = None,
+        shown: CompleteText | None = None,
     ) -> None:
         self._found = found
         self._request = request

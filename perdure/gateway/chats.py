@@ -227,14 +227,14 @@ async def follow(
     gateway: Gateway,
     found: FoundRun,
     after: int | str = 0,
-    shown: ShownText | None = None,
+    shown: CompleteText | None = None,
 ) -> AsyncGenerator[RunEvent | WaitsForPerson, None]:
     """Yield the events of a run and of its child runs, until it ends or waits for a person.
 
     Texts are complete: `token` events also carry the model's text before tool calls. Raises
     `HttpProblem` if the run is held.
     """
-    shown, waiting = shown or ShownText(), _Waiting(found)
+    shown, waiting = shown or CompleteText(), _Waiting(found)
     if waits := await waiting.behind(str(after)):
         yield waits
         return
@@ -312,7 +312,7 @@ def said_in(event: RunEvent) -> Iterator[Message]:
                 yield from operation.messages
 
 
-class ShownText:
+class CompleteText:
     """Tracks the text of an iteration that a reader has, and adds text that no separate event
     carries.
 

@@ -8,8 +8,8 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from cachetools import LRUCache
@@ -82,12 +82,8 @@ class RequestLimiter:
             request = _Request(self._limits, receive, send, refuse, scope)
             with self._meters.request(protocol, request):
                 try:
-                    async with self._ending.requests.limit():
-                        self._require_acceptable(Headers(scope=scope))
-                        name = await self._identify(scope)
-                        with self._place(name):
-                            self._take(name)
-                            await app(scope, request.receive, request.send)
+                    async with self._ending.requests.limit(), self._admission(scope):
+                        await app(scope, request.receive, request.send)
                 except HttpProblem as problem:
                     if not request.status:
                         await request.refuse(problem)
@@ -95,6 +91,15 @@ class RequestLimiter:
                         raise
 
         return admitted
+
+    @asynccontextmanager
+    async def _admission(self, scope: Scope) -> AsyncIterator[None]:
+        """Count the request during the block. Raises `HttpProblem` for one that is refused."""
+        self._require_acceptable(Headers(scope=scope))
+        name = await self._identify(scope)
+        with self._place(name):
+            self._take(name)
+            yield
 
     def _require_acceptable(self, headers: Headers) -> None:
         """Raise `HttpProblem` for a request with two tokens or a large body, and for every request

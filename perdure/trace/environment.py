@@ -118,7 +118,7 @@ def send(spans: Sequence[ReadableSpan], endpoint: str | None = None) -> str:
                     "OTEL_EXPORTER_OTLP_ENDPOINT"
                 )
     finally:
-        exporter.shutdown()
+        exporter.shutdown()  # type: ignore[no-untyped-call]
     return url
 
 

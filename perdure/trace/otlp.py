@@ -34,11 +34,14 @@ def to_otlp_json(spans: Sequence[ReadableSpan]) -> JsonObject:
     status codes are numbers. A span with an unknown end has no `endTimeUnixNano`. Never raises.
     """
     made: JsonObject = MessageToDict(encode_spans(spans), use_integers_for_enums=True)
-    for resource in made.get("resourceSpans", ()):
-        for scope in resource["scopeSpans"]:
-            for span in scope["spans"]:
-                for each in (span, *span.get("links", ())):
-                    each |= {id: b64decode(each[id]).hex() for id in _IDS if id in each}
+    spans_made = [
+        span
+        for resource in made.get("resourceSpans", ())
+        for scope in resource["scopeSpans"]
+        for span in scope["spans"]
+    ]
+    for each in [*spans_made, *(link for span in spans_made for link in span.get("links", ()))]:
+        each |= {id: b64decode(each[id]).hex() for id in _IDS if id in each}
     return made
 
 
