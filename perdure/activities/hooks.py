@@ -7,6 +7,7 @@ import json
 from collections import ChainMap
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Literal, get_args
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -46,6 +47,8 @@ POINTS: tuple[GuardrailPoint, ...] = get_args(GuardrailPoint)
 
 
 MAX_INSTRUCTIONS_CHARS = 256 * 1024
+MAX_CHOSEN = 10_000
+"""So many values are read of what a function of `prepare_tools` returns: it may have no end."""
 
 
 class Hooks:
@@ -200,11 +203,11 @@ class Hooks:
     ) -> GuardrailResult:
         """Return the validator's value, or its ValueError as a fault. Raises its other errors."""
         try:
+            title = f"output validator of run {context.run_id}"
             found = await self.call(
-                validator, value, title=f"output validator of run {context.run_id}", context=context
+                validator, value, title=title, context=context, finish=_json_form
             )
-            _require_json(found)
-            return GuardrailResult(allowed=True, rewrite=to_jsonable_python(found))
+            return GuardrailResult(allowed=True, rewrite=found)
         except UnfitDepsError:
             raise
         except ValueError as error:
@@ -226,14 +229,9 @@ class Hooks:
         )
         what = f"{point} guardrail"
 
-        async def verdict() -> GuardrailResult:
-            found = await self.call(
-                callback, *subject, title=f"{what} of run {context.run_id}", context=context
-            )
-            _require_json(found.rewrite if isinstance(found, GuardrailResult) else found)
-            return _verdict(found)
-
-        return await _in_time(what, verdict())
+        title = f"{what} of run {context.run_id}"
+        verdict = self.call(callback, *subject, title=title, context=context, finish=_verdict)
+        return await _in_time(what, verdict)
 
     async def prepare_tools(self, name: str, agent: Agent, context: ToolContext) -> GuardrailResult:
         """Return the functions of the agent that the model is offered now, as a `rewrite`: their
@@ -246,15 +244,10 @@ class Hooks:
             _hook_named("prepare_tools", name, self._prepare_tools),
             offered_functions(agent),
         )
-        what = f"function {name!r}"
-
-        async def step() -> GuardrailResult:
-            title = f"{what} of run {context.run_id}"
-            return _step_of(
-                offered, await self.call(callback, list(offered), title=title, context=context)
-            )
-
-        return await _in_time(what, step(), "answer")
+        what, finish = f"function {name!r}", partial(_step_of, offered)
+        title = f"{what} of run {context.run_id}"
+        step = self.call(callback, list(offered), title=title, context=context, finish=finish)
+        return await _in_time(what, step, "answer")
 
     async def call(
         self,
@@ -262,9 +255,10 @@ class Hooks:
         *arguments: Any,
         title: str = "hook",
         context: ToolContext | None = None,
+        finish: Callable[[Any], Any] | None = None,
     ) -> Any:
-        """Return the callback's value, plain or async; `title` names the call in thread lists and
-        logs.
+        """Return the callback's value, plain or async, read by `finish` where the callback runs: it
+        may be an iterator without an end. `title` names the call in thread lists and logs.
 
         Raises the callback's errors; those that are not an `Exception`, such as SystemExit or its
         own cancellation, as RuntimeError.
@@ -273,7 +267,7 @@ class Hooks:
         call = (
             check_call(callback, arguments, context) if context else partial(callback, *arguments)
         )
-        ended = await self._loop.end_of(call, title, is_async=in_loop)
+        ended = await self._loop.end_of(call, title, is_async=in_loop, finish=finish)
         return ended.result()
 
 
@@ -328,6 +322,7 @@ def judged_output(agent: Agent, message: Message, verdict: GuardrailResult) -> J
 
 
 def _verdict(value: Any) -> GuardrailResult:
+    _json_form(value.rewrite if isinstance(value, GuardrailResult) else value)
     if isinstance(value, GuardrailResult):
         return value
     if isinstance(value, bool):
@@ -345,7 +340,7 @@ def _step_of(offered: Sequence[FunctionDefinition], value: Any) -> GuardrailResu
         raise TypeError(f"expected some of the tools, or their names, got {value!r:.80}")
     known = {each.name: each.description for each in offered}
     chosen: dict[str, str | None] = {}
-    for each in value:
+    for each in islice(value, MAX_CHOSEN):
         name = each.name if isinstance(each, FunctionDefinition) else each
         if name not in known:
             raise TypeError(f"{name!r:.80} is not one of the tools: {', '.join(known) or 'none'}")
@@ -353,10 +348,12 @@ def _step_of(offered: Sequence[FunctionDefinition], value: Any) -> GuardrailResu
     return GuardrailResult(allowed=True, rewrite=chosen)
 
 
-def _require_json(rewrite: Any) -> None:
-    """Raises TypeError, with the reason, for a rewrite that can't be recorded."""
+def _json_form(rewrite: Any) -> Any:
+    """Return the rewrite as JSON. Raises TypeError, with the reason, if it can't be recorded."""
     try:
-        json_value(to_jsonable_python(rewrite))
+        found = to_jsonable_python(rewrite)
+        json_value(found)
+        return found
     except (PydanticSerializationError, LoadError, ValueError, RecursionError) as error:
         raise TypeError(f"its rewrite has no JSON form: {one_line(str(error))}") from None
 

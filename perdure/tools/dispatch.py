@@ -290,8 +290,10 @@ class ToolBox:
                 opened = await self._resources.values(types, context.deps)
                 with execution_context(context, tool=name, resources=opened) as given:
                     call = check_call(check, arguments, given)
-                    ended = await self._loop.end_of(call, title, is_async=is_async(check))
-            return read(ended.result())
+                    in_loop = is_async(check)
+                    ended = await self._loop.end_of(call, title, is_async=in_loop, finish=read)
+            answer: T = ended.result()
+            return answer
         except Exception as error:
             problem = (
                 f"no answer within {timeout:g} s"

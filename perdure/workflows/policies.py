@@ -209,13 +209,18 @@ def failed_result(name: str, error: ActivityError, timeout: float) -> ToolResult
     return ToolResult.failure(f"{prefix} {error}", kind="error", outcome_unknown=True)
 
 
+_WITHOUT_TEXT = "Application error"
+"""The message that Temporal's SDK gives to an error without a text."""
+
+
 def describe_failure(error: BaseException) -> tuple[str, str]:
     """Return the kind and the text of a `RunError` for the error; a failed activity has those of
     its cause.
     """
     cause = error.cause if isinstance(error, ActivityError) and error.cause else error
     if isinstance(cause, ApplicationError):
-        return cause.type or INTERNAL_ERROR, cause.message
+        kind = cause.type or INTERNAL_ERROR
+        return kind, kind if cause.message == _WITHOUT_TEXT else cause.message
     if isinstance(error, ActivityError) and timed_out(error):
         return "timeout", f"{error.activity_type} took too long"
     if isinstance(error, ActivityError) and isinstance(cause, TemporalTimeoutError):

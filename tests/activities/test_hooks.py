@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from perdure import ToolContext
 from perdure.activities.hooks import Hooks
+from perdure.agents import Agent
 from perdure.errors import ConfigurationError
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
@@ -84,7 +88,7 @@ async def test_a_guardrail_that_fails_denies(in_threads: bool) -> None:
 
 
 async def test_a_guardrail_that_gives_something_else_denies() -> None:
-    verdict = await hooks(Guardrails(input=lambda messages: 7)).judge("mine", "input", [])  # type: ignore[arg-type, return-value]
+    verdict = await hooks(Guardrails(input=lambda messages: 7)).judge("mine", "input", [])  # type: ignore[arg-type]
     assert not verdict.allowed
     assert "expected a GuardrailResult, got 7" in str(verdict.reason)
 
@@ -133,3 +137,41 @@ async def test_a_plain_compactor_does_not_stop_the_event_loop() -> None:
     await asyncio.sleep(0.05)
     assert not compacting.done()
     assert await compacting == "1 messages"
+
+
+@pytest.mark.parametrize("kind", ["guardrail", "tools"])
+async def test_a_value_that_is_made_as_it_is_read_does_not_stop_the_event_loop(kind: str) -> None:
+    release, threads = threading.Event(), list[threading.Thread]()
+
+    def read_late() -> Iterator[str]:
+        threads.append(threading.current_thread())
+        release.wait(10)
+        yield "step"
+
+    def rewrite(message: Message) -> GuardrailResult:
+        return GuardrailResult(allowed=True, rewrite=read_late())
+
+    given = Hooks(
+        {"mine": Guardrails(output=rewrite)},
+        {},
+        {"mine": lambda tools: read_late()},
+        in_threads=True,
+    )
+    agent = Agent.model_validate({"tools": [{"name": "step"}]})
+    judging = asyncio.create_task(
+        given.judge("mine", "output", Message.user("x"))
+        if kind == "guardrail"
+        else given.prepare_tools("mine", agent, ToolContext())
+    )
+    while not threads:
+        await asyncio.sleep(0)
+    release.set()
+    assert (await judging).allowed
+    assert threading.current_thread() not in threads
+
+
+async def test_tools_without_an_end_are_read_so_far() -> None:
+    given = Hooks({}, {}, {"mine": itertools.cycle}, in_threads=True)
+    agent = Agent.model_validate({"tools": [{"name": "step"}]})
+    verdict = await given.prepare_tools("mine", agent, ToolContext())
+    assert verdict == GuardrailResult(allowed=True, rewrite={"step": None})
