@@ -16,7 +16,7 @@ from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..agents import Agent, declared_name, with_others
-from ..conversation import batches, total_bytes
+from ..conversation import batches, count_of_instructions, total_bytes
 from ..errors import ConfigurationError
 from ..history.before import ConversationBefore, conversation_before
 from ..history.chain import Chain
@@ -138,9 +138,8 @@ async def fork_of(chain: Chain, at: int | None, changes: Changes) -> Fork:
     if changes.agent is not None:
         replaced = agent_to_start(changes.agent)
         require_tools(agent, replaced, link.inventory, messages)
-        messages = with_instructions(
-            messages, link.initial_conversation.messages, new_prompt(replaced, inputs).instructions
-        )
+        seed = [*link.initial_conversation.messages, *messages[: count_of_instructions(messages)]]
+        messages = with_instructions(messages, seed, new_prompt(replaced, inputs).instructions)
         agent = replaced
     if changes.model is not None:
         agent = with_other_model(agent, model_choice(changes.model))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from temporalio.client import Client
 
-from ..conversation import Conversation, ConversationRef
+from ..conversation import Conversation, ConversationRef, count_of_instructions
 from ..messages import Message
 from ..protocol.activities import CALL_MODEL
 from .calls import end_of_round
@@ -44,7 +44,7 @@ async def conversation_before(client: Client, link: RecordedLink, at: int) -> Co
     conversation, last = Conversation(begun.messages, version=begun.version), first - 1
     messages, boundary = list(begun.messages), _start(link, begun)
     if at == first:
-        return ConversationBefore(messages, first, last, boundary, len(messages))
+        return ConversationBefore(_instructed(link, messages), first, last, boundary, len(messages))
     for activity in link.work.activities_of(CONVERSATION_ACTIVITIES):
         recorded = await activity.input_fields(client)
         if recorded.conversation is not None:
@@ -66,6 +66,14 @@ async def conversation_before(client: Client, link: RecordedLink, at: int) -> Co
             recorded.iteration,
         )
     return ConversationBefore(None, first, last, boundary, len(messages))
+
+
+def _instructed(link: RecordedLink, begun: list[Message]) -> list[Message]:
+    """Return the link's first messages with the instructions of the agent that they were handed to."""
+    input = link.input
+    if input.carried is None or not input.carried.is_handoff:
+        return begun
+    return [*input.handoffs[input.handed_to], *begun[count_of_instructions(begun) :]]
 
 
 def _start(link: RecordedLink, begun: Conversation) -> ConversationRef | None:

@@ -69,6 +69,17 @@ def desk(model: ScriptedModel) -> Agent:
     )
 
 
+def other(model: ScriptedModel) -> Agent:
+    """An agent for the runs of the desk that hands nothing over."""
+    return perdure.agent(
+        "openai/other",
+        connection={"endpoint": model.openai_endpoint},
+        name="other",
+        instructions="You are new.",
+        tools=[look_up, refund],
+    )
+
+
 def transfer(to: str, reason: str = "a refund") -> ScriptedReply:
     return asks(call(f"transfer_to_{to}", f"to_{to}", reason=reason))
 
@@ -79,6 +90,8 @@ def reply(request: ScriptedRequest) -> ScriptedReply:
     """
     said = [message.text for message in request.messages if message.role == "user"][-1]
     done = [message.text for message in request.messages if message.role == "tool"]
+    if request.body["model"] == "other":
+        return says("Done.")
     if request.body["model"] == "triage":
         if "Refund" in said and not any("is refunded" in text for text in done):
             return transfer("billing")
@@ -180,13 +193,21 @@ async def test_a_run_that_was_handed_over_is_exported_and_made_again(
             "billing.prompty",
             "triage.prompty",
         ]
+        instructions = {"triage": "You sort.", "billing": "You bill."}
         for at, first in ((1, "triage"), (2, "billing"), (4, "triage")):
             before = len(model.requests)
             fork = await run.fork(at)
             stage.runs.append(fork)
             assert (await fork.result()).output == "Triage says hello."
-            assert [request.body["model"] for request in model.requests[before:]][0] == first
+            asked = model.requests[before]
+            assert (asked.body["model"], asked.messages[0].text) == (first, instructions[first])
             assert len(model.requests) - before == 5 - at
+        before = len(model.requests)
+        fork = await run.fork(3, agent=other(model))
+        stage.runs.append(fork)
+        await fork.result()
+    told = [message.text for message in model.requests[before].messages if message.instructs]
+    assert told == ["You are new."]
     file = tmp_path / "handed.jsonl"
     file.write_text("\n".join(map(json.dumps, lines)))
     before = len(model.requests)
