@@ -120,7 +120,7 @@ ADVICE = (
 
 
 async def _do_what_is_typed(handle: RunHandle, screen: Screen) -> None:
-    screen.advice = ADVICE
+    screen.advice, screen.commands = ADVICE, ("/cancel",)
     while True:
         line = await screen.lines.get()
         try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
 
 from prompt_toolkit import PromptSession
@@ -44,6 +44,8 @@ class Screen:
         """Returns the lines of the current calls, shown below the prompt."""
         self.advice = ""
         """Printed at the first Ctrl-C."""
+        self.commands: Collection[str] = ()
+        """Lines that begin with one of these words answer no question."""
         self._asked: asyncio.Future[str] | None = None
         self._is_advised = False
         self._session: PromptSession[str] = PromptSession(
@@ -95,7 +97,8 @@ class Screen:
 
     def _take(self, typed: str) -> None:
         self._is_advised = False
-        if self._asked and not self._asked.done():
+        is_command = typed.strip().partition(" ")[0] in self.commands
+        if self._asked and not self._asked.done() and not is_command:
             say(QUESTION + typed)
             self._asked.set_result(typed)
         elif typed.strip():
@@ -129,7 +132,7 @@ class Screen:
         @keys.add("c-c")
         @keys.add("<sigint>")
         def _(event: KeyPressEvent) -> None:
-            if event.current_buffer.text and not self._asked:
+            if event.current_buffer.text:
                 event.current_buffer.reset()
             else:
                 self._interrupt()

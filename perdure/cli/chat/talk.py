@@ -166,7 +166,7 @@ async def talk(opened: Opened, *, on_stdout: bool) -> int:
     unsent: list[str] = []
     try:
         async with open_screen(typed) as screen:
-            screen.advice = _ADVICE
+            screen.advice, screen.commands = _ADVICE, [f"/{name}" for name in COMMANDS]
             with waiting_shown():
                 await _until_left(opened, following, screen, unsent)
     finally:
