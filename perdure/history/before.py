@@ -69,7 +69,7 @@ async def conversation_before(client: Client, link: RecordedLink, at: int) -> Co
 
 
 def _instructed(link: RecordedLink, begun: list[Message]) -> list[Message]:
-    """Return the link's first messages with the instructions of the agent that they were handed to."""
+    """Return the link's first messages, after a handoff with the new agent's instructions."""
     input = link.input
     if input.carried is None or not input.carried.is_handoff:
         return begun

@@ -20,7 +20,10 @@ async def test_commands_and_ctrl_c_work_while_a_question_is_asked() -> None:
         await asyncio.sleep(0)  # The question is asked.
         keys.send_text("/cancel\r")
         keys.send_text("/queue and this\r")
-        assert [await screen.lines.get(), await screen.lines.get()] == ["/cancel", "/queue and this"]
+        assert [await screen.lines.get(), await screen.lines.get()] == [
+            "/cancel",
+            "/queue and this",
+        ]
         keys.send_text("half a li\x03")
         keys.send_text("/etc/hosts\r")
         assert await asyncio.wait_for(asked, 10) == "/etc/hosts", "the line before it was dropped"
