@@ -322,8 +322,7 @@ class OpenApiTool(_Tool):
     specification: str | None = None
     """The URL of an OpenAPI document, or a path relative to the agent's file."""
     options: dict[str, Any] | None = None
-    """The operations that are offered: `operations`, `tags`, `exclude`; `variables` of the
-    server."""
+    """The operations that are offered: `operations`, `tags`, `exclude`."""
     recorded: str | None = None
     """The content of the file at `start_run`, as JSON; not part of any file."""
 

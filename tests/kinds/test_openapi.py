@@ -113,22 +113,23 @@ openapi: 3.0.3
 info: {title: Pets, version: "1"}
 paths:
   /pets/{id}:
-    parameters: [{$ref: "./parts.yaml#/id"}]
+    parameters: [{$ref: "#/components/parameters/id"}]
     get:
       operationId: getPet
       tags: [pets]
       responses: {200: {description: "A pet, for example with token=sk-abcdefghijklmnopqrstuv"}}
   /slow: {get: {operationId: slow, responses: {default: {description: "Late."}}}}
+components:
+  parameters:
+    id: {name: id, in: path, required: true, schema: {type: string, nullable: true}}
 """
-PARTS = "id: {name: id, in: path, required: true, schema: {type: string, nullable: true}}"
 
 
 def in_files(
     folder: Path, model: ScriptedModel, endpoint: str, specification: str = "pets.yaml"
 ) -> Path:
-    """The file of an agent, beside a specification in two files."""
+    """The file of an agent, beside a specification."""
     (folder / "pets.yaml").write_text(YAML)
-    (folder / "parts.yaml").write_text(PARTS)
     (folder / "agent.prompty").write_text(
         f"""---
 name: keeper
@@ -206,7 +207,7 @@ async def test_runs_in_one_process_read_the_file_too(
         ({"options": {"operation": ["getPet"]}}, r"options.operation means nothing here"),
         ({"specification": "URL/nothing"}, "answered 404 Not Found"),
         ({"specification": "URL/nonsense"}, "is not UTF-8 text"),
-        ({"specification": "URL/hello"}, "must be an object, got 'Hello, Zoë'"),
+        ({"specification": "URL/hello"}, "its `openapi` is None"),
         (
             {"specification": "http://127.0.0.1:1/openapi.json"},
             "http://127.0.0.1:1 can't be reached",
@@ -345,12 +346,12 @@ def test_validate_reads_the_specification(
 ) -> None:
     file = in_files(tmp_path, scripted([]), "http://127.0.0.1:1")
     assert validated(file, capsys)[0] == 0
-    (tmp_path / "parts.yaml").unlink()
+    (tmp_path / "pets.yaml").write_text(YAML.replace("#/components/parameters/id", "parts.yaml"))
     code, text = validated(file, capsys)
     assert code == 1
     assert (
-        "agent.prompty:7: error: tools[0]: pets.yaml: GET /pets/{id}: `$ref: ./parts.yaml#/id` "
-        "can't be" in text
+        "agent.prompty:7: error: tools[0]: pets.yaml: GET /pets/{id}: `$ref: parts.yaml` leads to "
+        "another document: bundle" in text
     )
 
 

@@ -11,10 +11,10 @@ from perdure.messages import ToolResult
 from perdure.tools.context import ToolContext
 from perdure.tools.http import HttpRequest
 from perdure.tools.kind import Asking, KindCall, Offering
-from perdure.tools.openapi.document import Documents
+from perdure.tools.openapi.document import Document
 from perdure.tools.openapi.kind import OpenApiKind
 from perdure.tools.openapi.operation import Operation
-from perdure.tools.openapi.operations import Selection, offerings_of
+from perdure.tools.openapi.operations import offerings_of
 from perdure.tools.openapi.request import request_of
 from perdure.tools.openapi.security import Keys, credentials_for
 from perdure.tools.openapi.sources import as_text
@@ -42,10 +42,7 @@ def one(path: str, method: str = "get", version: str = "3.1.0", **operation: Any
 
 def offer(document: Mapping[str, Any], source: str | None = None, **options: Any) -> list[Offering]:
     """What a tool with these options offers."""
-    variables = options.pop("variables", {})
-    return offerings_of(
-        Documents("file:///spec.json", document), Selection.of(options), variables, source
-    )
+    return offerings_of(Document(document), options, source)
 
 
 def request(

@@ -6,19 +6,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, get_args
 
-from ...json_types import JsonObject, JsonView
-from .document import SpecificationError, as_list, as_map, as_text
-from .operation import Body, FormField, Parameter
+from ...json_types import JsonObject
+from .document import Document, MediaType, ParameterObject, RequestBody, SpecificationError
+from .operation import Body, FormField, Parameter, Place
 from .schemas import SchemaWriter
 
-Located = tuple[JsonView, str]
-"""A value of a document, and the document's URI."""
-
 IDEMPOTENCY_KEY = "idempotency-key"
+_PLACES: tuple[str, ...] = get_args(Place)
 _STYLES = {
-    "path": ("simple", "label", "matrix"),
+    "path": ("simple",),
     "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
     "header": ("simple",),
     "cookie": ("form",),
@@ -32,18 +30,9 @@ _NOT_ARGUMENTS = re.compile(
 """Headers that the model does not write, whatever a specification says."""
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_JSON = "application/json"
-_PLAIN_OBJECT = {
-    "type",
-    "properties",
-    "required",
-    "title",
-    "description",
-    "additionalProperties",
-    "format",
-}
-_MAX_PARTS = 8
-"""Levels of nested `allOf`."""
+_PLAIN_OBJECT = frozenset(
+    {"type", "properties", "required", "title", "description", "additionalProperties", "format"}
+)
 _MEDIA = ("json", "application/x-www-form-urlencoded", "multipart/form-data", "text/", "")
 """The kinds of bodies, in order of preference."""
 
@@ -51,14 +40,11 @@ _MEDIA = ("json", "application/x-www-form-urlencoded", "multipart/form-data", "t
 class Arguments:
     """Collects the arguments of one operation, and the way each is sent."""
 
-    def __init__(self, writer: SchemaWriter) -> None:
-        self._writer = writer
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._writer = SchemaWriter(document)
         self._properties: JsonObject = {}
         self._required: list[str] = []
-        self._together: dict[str, list[str]] = {}
-        """Argument → the arguments that it requires: the required properties of an optional body,
-        once it is present.
-        """
         self.parameters: list[Parameter] = []
         self.body: Body | None = None
         self.key_header: str | None = None
@@ -68,161 +54,124 @@ class Arguments:
         schema: JsonObject = {"type": "object", "properties": self._properties}
         if self._required:
             schema["required"] = self._required
-        if self._together:
-            schema["dependentRequired"] = self._together
         return self._writer.complete(schema)
 
-    def add_parameters(self, declared: Iterable[Located], keys: frozenset[tuple[str, str]]) -> None:
+    def add_parameters(
+        self, declared: Iterable[ParameterObject], keys: frozenset[tuple[str, str]]
+    ) -> None:
         """Add parameters, in the order of path, query, header, cookie; `keys` are places and names
         of keys.
 
         Of two parameters with one name in different places, the later one becomes `PLACE_NAME`.
         Raises SpecificationError.
         """
-        order = list(_STYLES)
-        known = [(value, base) for value, base in declared if _place(value) in order]
-        for value, base in sorted(known, key=lambda each: order.index(_place(each[0]))):
-            place, name = _place(value), as_text(value.get("name"), "a parameter's name")
-            if place == "header" and name.lower() == IDEMPOTENCY_KEY:
-                self.key_header = name
-            elif (place, name.lower()) not in keys and not (
-                place == "header" and _NOT_ARGUMENTS.fullmatch(name)
+        known = [each for each in declared if each.place in _PLACES]
+        for each in sorted(known, key=lambda each: _PLACES.index(each.place)):
+            name, is_header = each.name.lower(), each.place == "header"
+            if is_header and name == IDEMPOTENCY_KEY:
+                self.key_header = each.name
+            elif (each.place, name) not in keys and not (
+                is_header and _NOT_ARGUMENTS.fullmatch(name)
             ):
-                self._add_parameter(value, base, place, name)
+                self._add_parameter(each)
 
-    def _add_parameter(self, value: JsonView, base: str, place: Any, name: str) -> None:
+    def _add_parameter(self, declared: ParameterObject) -> None:
+        place, name = declared.place, declared.name
         if place in ("header", "cookie") and not _TOKEN.fullmatch(name):
             raise SpecificationError(
                 f"the {place} parameter {name!r} has a name that no {place} can have"
             )
-        schema, media = value.get("schema"), None
-        if isinstance(value.get("content"), Mapping) and value["content"]:
-            media, content = next(iter(value["content"].items()))
-            schema = as_map(content, "a parameter's content").get("schema")
-        style = as_text(value.get("style"), f"the style of {name!r}", _STYLES[place][0])
+        media, content = next(iter(declared.content.items()), (None, None))
+        style = declared.style or _STYLES[place][0]
         if style not in _STYLES[place]:
             expected = ", ".join(_STYLES[place])
             raise SpecificationError(
                 f"the {place} parameter {name!r} has style {style!r}. Expected one of {expected}"
             )
         argument = self._unused_name(name, place)
-        self.parameters.append(
-            Parameter(
-                name=name,
-                place=place,
-                argument=argument,
-                style=style,
-                explode=_flag(value.get("explode"), default=style == "form"),
-                reserved=value.get("allowReserved") is True,
-                media=media,
-            )
+        parameter = Parameter.model_validate(
+            {
+                "name": name,
+                "in": place,
+                "argument": argument,
+                "style": style,
+                "explode": style == "form" if declared.explode is None else declared.explode,
+                "media": media,
+            }
         )
-        converted = self._writer.convert({} if schema is None else schema, base)
-        is_required = place == "path" or value.get("required") is True
+        self.parameters.append(parameter)
+        schema = self._writer.convert(content.schema_ if content else declared.schema_)
         self._add(
             argument,
-            _with_description(converted, value.get("description")),
-            is_required=is_required,
+            _with_description(schema, declared.description),
+            is_required=declared.required or place == "path",
         )
 
-    def add_body(self, declared: JsonView, base: str) -> None:
+    def add_body(self, declared: RequestBody) -> None:
         """Add the request's body: its properties, unless another argument has one of their names,
         else `body`.
 
         Raises SpecificationError.
         """
-        content = as_map(declared.get("content"), "the request body's content")
-        media, value = _chosen_media(content)
-        value = as_map(value, f"the request body's content {media!r}")
-        is_required = declared.get("required") is True
+        media, content = _chosen_media(declared.content)
         # Before its references become definitions: only a plain object's properties can become
         # arguments.
-        schema, where = self._writer.follow(value.get("schema", {}), base)
-        fields = self._fields(media, schema, where, as_map(value.get("encoding"), "encoding"))
-        converted = self._union(schema, where) if "json" in media else None
-        converted = _with_files(converted or self._writer.convert(schema, where), fields)
+        schema = self._document.follow(content.schema_)
+        fields = self._fields(media, schema, content)
+        converted = _with_files(self._writer.convert(schema), fields)
         if self._is_flat(media, converted):
-            names = list(converted["properties"])
-            self.body = Body(media=media, properties=names, fields=fields)
-            needed = converted.get("required", [])
-            for name in names:
-                self._add(
-                    name, converted["properties"][name], is_required=is_required and name in needed
-                )
-                if not is_required and (others := [each for each in needed if each != name]):
-                    self._together[name] = others
+            properties, required = converted["properties"], converted.get("required", [])
+            self.body = Body(media=media, properties=list(properties), fields=fields)
+            for name, each in properties.items():
+                self._add(name, each, is_required=declared.required and name in required)
             return
         argument = self._unused_name("body", "request")
         is_binary = not _is_text(media) and not fields
         self.body = Body(media=media, argument=argument, fields=fields, is_binary=is_binary)
-        text = as_text(declared.get("description"), "the request body's description")
-        described = _with_description(converted or {"type": _kind_of(media)}, text)
+        described = _with_description(converted or {"type": _kind_of(media)}, declared.description)
         self._add(
             argument,
             _of_base64(described, "the body") if is_binary else described,
-            is_required=is_required,
+            is_required=declared.required,
         )
 
-    def _union(self, schema: Any, base: str, depth: int = 0) -> JsonObject | None:
-        """Return the schema with the parts of its `allOf` merged into one object; None unless they
-        are plain objects.
-        """
-        schema, base = self._writer.follow(schema, base)
-        if not isinstance(schema, Mapping) or depth > _MAX_PARTS:
-            return None
-        merged = self._writer.convert(
-            {key: value for key, value in schema.items() if key != "allOf"}, base
-        )
-        for each in as_list(schema.get("allOf"), "allOf"):
-            part = self._union(each, base, depth + 1)
-            if part is None or part.keys() - _PLAIN_OBJECT or "additionalProperties" in part:
-                return None
-            own, others = merged.get("properties", {}), part.get("properties", {})
-            if own.keys() & others.keys():
-                return None
-            required = [*merged.get("required", []), *part.get("required", [])]
-            merged = {"type": "object", **part, **merged, "properties": {**own, **others}}
-            merged |= {"required": required} if required else {}
-        return merged
-
-    def _fields(
-        self, media: str, schema: Any, base: str, encoding: JsonView
-    ) -> dict[str, FormField]:
-        if not _is_form(media) or not isinstance(schema, Mapping):
+    def _fields(self, media: str, schema: Any, content: MediaType) -> dict[str, FormField]:
+        properties = schema.get("properties") if isinstance(schema, Mapping) else None
+        if not _is_form(media) or not isinstance(properties, Mapping):
             return {}
         fields: dict[str, FormField] = {}
-        for name, declared in as_map(schema.get("properties"), "properties").items():
-            value = self._writer.follow(declared, base)[0]
-            said = as_map(encoding.get(name), f"the encoding of {name!r}")
-            is_file = media == "multipart/form-data" and self._is_file(value, base)
-            kind, style = said.get("contentType"), said.get("style")
-            if is_file or kind or style:
+        for name, declared in properties.items():
+            said = content.encoding.get(name)
+            is_file = media == "multipart/form-data" and self._is_file(declared)
+            if is_file or said:
+                style, explode = (said.style, said.explode) if said else ("", None)
+                kind = said.content_type.partition(",")[0].strip() if said else ""
                 fields[name] = FormField(
-                    style=as_text(style, "style") or None,
-                    explode=said.get("explode") is not False
-                    if style in (None, "form")
-                    else said.get("explode") is True,
-                    reserved=said.get("allowReserved") is True,
-                    media=as_text(kind, "contentType").partition(",")[0].strip() or None,
+                    style=style or None,
+                    explode=style in ("", "form") if explode is None else explode,
+                    media=kind or None,
                     is_file=is_file,
                 )
         return fields
 
-    def _is_file(self, schema: Any, base: str) -> bool:
-        if not isinstance(schema, Mapping):
-            return False
-        if "items" in schema:
-            return self._is_file(self._writer.follow(schema["items"], base)[0], base)
-        return schema.get("format") == "binary" or "contentMediaType" in schema
+    def _is_file(self, schema: Any) -> bool:
+        schema = self._document.follow(schema)
+        if isinstance(schema, Mapping) and "items" in schema:
+            schema = self._document.follow(schema["items"])
+        return isinstance(schema, Mapping) and (
+            schema.get("format") == "binary" or "contentMediaType" in schema
+        )
 
     def _is_flat(self, media: str, schema: JsonObject) -> bool:
-        names = schema.get("properties")
-        if not names or schema.get("type", "object") != "object" or schema.keys() - _PLAIN_OBJECT:
-            return False
-        if schema.get("additionalProperties", False) is not False:
-            return False
-        fits = all(_ARGUMENT.fullmatch(name) and name not in self._properties for name in names)
-        return fits and (_is_form(media) or "json" in media)
+        names = schema.get("properties") or {}
+        return (
+            bool(names)
+            and schema.get("type", "object") == "object"
+            and not schema.keys() - _PLAIN_OBJECT
+            and schema.get("additionalProperties", False) is False
+            and all(_ARGUMENT.fullmatch(name) and name not in self._properties for name in names)
+            and (_is_form(media) or "json" in media)
+        )
 
     def _add(self, argument: str, schema: JsonObject, *, is_required: bool) -> None:
         self._properties[argument] = schema
@@ -238,24 +187,18 @@ class Arguments:
         return argument
 
 
-def _place(value: JsonView) -> str:
-    place = value.get("in")
-    return place if isinstance(place, str) else ""
-
-
-def _chosen_media(content: JsonView) -> tuple[str, Any]:
+def _chosen_media(content: Mapping[str, MediaType]) -> tuple[str, MediaType]:
     """Return the media type for the body, and its entry in the specification."""
-    if not content:
-        raise SpecificationError("the request body has no content")
+    json = "application/json"
     known = {
-        name.partition(";")[0].strip().lower(): content[name]
-        for name in sorted(content, key=_JSON.__ne__)
+        json if "*" in name else name.partition(";")[0].strip().lower(): content[name]
+        for name in sorted(content, key=json.__ne__)
     }
     for kind in _MEDIA:
         for name, value in known.items():
-            if kind in name or (kind == "json" and name in ("*/*", "application/*")):
-                return (_JSON if "*" in name else name), value
-    raise AssertionError("the last kind is in every name")
+            if kind in name:
+                return name, value
+    raise SpecificationError("the request body has no content")
 
 
 def _is_form(media: str) -> bool:
@@ -263,26 +206,16 @@ def _is_form(media: str) -> bool:
 
 
 def _is_text(media: str) -> bool:
-    return (
-        "json" in media
-        or "xml" in media
-        or "yaml" in media
-        or media.startswith("text/")
-        or _is_form(media)
-    )
+    return re.search(r"json|xml|yaml|^text/", media) is not None or _is_form(media)
 
 
 def _kind_of(media: str) -> str:
     return "object" if "json" in media or _is_form(media) else "string"
 
 
-def _flag(value: Any, *, default: bool) -> bool:
-    return value if isinstance(value, bool) else default
-
-
-def _with_description(schema: JsonObject, text: Any) -> JsonObject:
+def _with_description(schema: JsonObject, text: str) -> JsonObject:
     """Return the schema with its owner's description, unless it has its own."""
-    if not isinstance(text, str) or not text.strip() or schema.get("description"):
+    if not text.strip() or schema.get("description"):
         return schema
     return {**schema, "description": text.strip()[:2000]}
 

@@ -1,27 +1,28 @@
-"""An OpenAPI document and those that it refers to, as values; resolves their references."""
+"""An OpenAPI document: reads its text within limits, follows its references, and checks its
+objects.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
-from urllib.parse import urldefrag, urljoin
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 from ...errors import LoadError
-from ...json_types import JsonObject, JsonView
+from ...json_types import JsonView
+from ...text import fault_text
 
 MAX_BYTES = 16 * 2**20
-"""Limit for all documents of one specification."""
+"""Limit for one document."""
 MAX_VALUES = 500_000
-"""Limit for one document, and for all documents of one specification: a value takes some hundred
-bytes of memory."""
-MAX_DOCUMENTS = 64
-"""The specification's own document included."""
+"""Limit for one document: a value takes some hundred bytes of memory."""
 _MAX_REFERENCES = 32
 """Maximum length of a chain of references."""
 _SWAGGER = "Swagger 2.0 is not read: convert it to OpenAPI 3 (for instance by editor.swagger.io)"
@@ -31,16 +32,162 @@ class SpecificationError(ValueError):
     """A specification can't be used; the text has the reason and the remedy."""
 
 
+class _Object(BaseModel):
+    """An object of the specification: the fields that perdure reads. A null counts as absent."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="ignore")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            raise ValueError(f"expected an object, got {value!r:.60}")
+        return {key: each for key, each in value.items() if each is not None}
+
+
+class Encoding(_Object):
+    content_type: str = ""
+    style: str = ""
+    explode: bool | None = None
+
+
+class MediaType(_Object):
+    schema_: Any = Field(default={}, alias="schema")
+    encoding: dict[str, Encoding] = {}
+
+
+class ParameterObject(_Object):
+    name: str
+    place: str = Field(alias="in")
+    required: bool = False
+    description: str = ""
+    schema_: Any = Field(default={}, alias="schema")
+    content: dict[str, MediaType] = {}
+    style: str = ""
+    explode: bool | None = None
+
+
+class RequestBody(_Object):
+    required: bool = False
+    description: str = ""
+    content: dict[str, MediaType] = {}
+
+
+class SecurityScheme(_Object):
+    type: str = ""
+    scheme: str = ""
+    place: str = Field(default="", alias="in")
+    name: str = ""
+
+
+class Variable(_Object):
+    default: str | None = None
+
+
+class Server(_Object):
+    url: str = "/"
+    variables: dict[str, Variable] = {}
+
+
+class OperationNames(_Object):
+    operation_id: str = ""
+    tags: list[str] = []
+
+
+class OperationObject(OperationNames):
+    summary: str = ""
+    description: str = ""
+    deprecated: bool = False
+    parameters: list[Any] = []
+    request_body: Any = None
+    responses: dict[Any, Any] = {}
+    security: list[dict[str, Any]] | None = None
+    servers: list[Server] = []
+
+
+class PathItem(_Object):
+    parameters: list[Any] = []
+    servers: list[Server] = []
+
+
+class Components(_Object):
+    security_schemes: dict[str, Any] = {}
+
+
+class Root(_Object):
+    openapi: str = ""
+    paths: dict[Any, Any] = {}
+    components: Components = Components()
+    security: list[dict[str, Any]] | None = None
+    servers: list[Server] = []
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Document:
+    """A specification in one document."""
+
+    def __init__(self, content: Any) -> None:
+        """Raises SpecificationError for a value that is not an OpenAPI document."""
+        found = content.get("openapi") if isinstance(content, Mapping) else None
+        if not isinstance(found, str) or not re.match(r"3\.\d", found):
+            is_old = isinstance(content, Mapping) and "swagger" in content
+            why = _SWAGGER if is_old else f"its `openapi` is {found!r:.40}"
+            raise SpecificationError(
+                f"the document is not an OpenAPI 3 specification: {why}. Expected `openapi: 3.x.y`"
+            )
+        self.content: JsonView = content
+        self.is_30 = found.startswith("3.0")
+        resource = DRAFT202012.create_resource(content)
+        self._resolver = Registry[Any]().with_resource("", resource).resolver()
+        self.root = self.read(Root, content, "the document")
+
+    def resolve(self, reference: str) -> Any:
+        """Return the target of a `$ref`. Raises SpecificationError."""
+        if not reference.startswith("#"):
+            raise SpecificationError(
+                f"`$ref: {reference:.200}` leads to another document: bundle the specification "
+                "into one (for instance by `npx @redocly/cli bundle`)"
+            )
+        try:
+            return self._resolver.lookup(reference).contents
+        except (Unresolvable, ValueError, TypeError, AttributeError):
+            raise SpecificationError(f"`$ref: {reference:.200}` leads nowhere") from None
+
+    def follow(self, value: Any) -> Any:
+        """Return the value with a `$ref` replaced by its target. Raises SpecificationError."""
+        for _ in range(_MAX_REFERENCES):
+            reference = value.get("$ref") if isinstance(value, Mapping) else None
+            if not isinstance(reference, str):
+                return value
+            value = self.resolve(reference)
+        raise SpecificationError(f"`$ref: {reference:.200}` leads in a circle")
+
+    def read(self, model: type[Model], value: Any, place: str) -> Model:
+        """Return an object of the specification, or the one that it refers to. Raises
+        SpecificationError.
+        """
+        try:
+            return model.model_validate(self.follow(value))
+        except ValidationError as error:
+            fault = error.errors(include_url=False)[0]
+            where = ".".join(map(str, [place, *fault["loc"]]))
+            text = f"{where}: {fault_text(fault)}, got {fault['input']!r:.60}"
+            raise SpecificationError(text) from None
+
+
 def read_document(text: str, name: str) -> Any:
     """Return the value of a JSON or YAML text; `name` is its name in messages. Raises
     SpecificationError.
     """
     from ...prompty.asset_file import read_yaml
 
+    text = text.lstrip("\ufeff")
     try:
-        if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
-            return _json_value(text.lstrip("\ufeff"))
-        return read_yaml(text.lstrip("\ufeff"), max_values=MAX_VALUES)[0]
+        if text.lstrip().startswith(("{", "[")):
+            return _json_value(text)
+        return read_yaml(text, max_values=MAX_VALUES)[0]
     except LoadError as error:
         place = f"{name}:{error.line}" if error.line else name
         raise SpecificationError(f"{place} is not valid YAML: {error.message}") from None
@@ -51,18 +198,17 @@ def read_document(text: str, name: str) -> Any:
 def _json_value(text: str) -> Any:
     if text.count("[") + text.count("{") <= MAX_VALUES:
         value = json.loads(text, parse_constant=_refuse)
-        if values_in(value) <= MAX_VALUES:
+        if _values_in(value) <= MAX_VALUES:
             return value
     raise ValueError(f"it has more than {MAX_VALUES:,} values")
 
 
-def values_in(content: Any) -> int:
-    """Return the number of values in a document."""
+def _values_in(content: Any) -> int:
     count, row = 0, [content]
     while row:
         value = row.pop()
         count += 1
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             row += value.values()
         elif isinstance(value, list):
             row += value
@@ -71,143 +217,3 @@ def values_in(content: Any) -> int:
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not a JSON value")
-
-
-class Documents:
-    """A specification, and the documents that it refers to, by their URIs."""
-
-    def __init__(self, uri: str, content: Any) -> None:
-        """`content` is the specification's. Raises SpecificationError for a value that is not an
-        OpenAPI document.
-        """
-        self.uri = uri
-        self.root = as_map(content, "the document")
-        version = self.root.get("openapi")
-        if not isinstance(version, str) or not re.match(r"3\.\d", version):
-            found = _SWAGGER if "swagger" in self.root else f"its `openapi` is {version!r:.40}"
-            raise SpecificationError(
-                f"the document is not an OpenAPI 3 specification: {found}. Expected `openapi: "
-                "3.x.y`"
-            )
-        self.is_30 = version.startswith("3.0")
-        self._content: JsonObject = {uri: self.root}
-        self._referred_uris = set(_referred_uris(self.root, uri))
-        self._values = values_in(self.root)
-        self._unreadable: dict[str, str] = {}
-        self._registry: Registry[Any] | None = None
-
-    def missing_uris(self) -> list[str]:
-        """URIs of referenced documents that have not been added yet; [] without any.
-
-        Raises SpecificationError for too many.
-        """
-        missing = sorted(self._referred_uris - self._content.keys() - self._unreadable.keys())
-        if len(self._content) + len(missing) > MAX_DOCUMENTS:
-            raise SpecificationError(
-                f"the document refers to more than {MAX_DOCUMENTS} others: bundle them into one"
-            )
-        return missing
-
-    def add(self, uri: str, content: Any) -> None:
-        """Add a referenced document. Raises SpecificationError if all documents together have too
-        many values.
-        """
-        self._values += values_in(content)
-        if self._values > MAX_VALUES:
-            raise SpecificationError(
-                f"the documents have more than {MAX_VALUES:,} values together: split the "
-                "specification"
-            )
-        self._content[uri] = content
-        self._referred_uris.update(_referred_uris(content, uri))
-
-    def give_up(self, uri: str, why: str) -> None:
-        """Record why a document is unavailable: an error only if an offered operation refers to
-        it.
-        """
-        self._unreadable[uri] = why
-
-    def resolve(self, reference: str, base: str) -> tuple[Any, str]:
-        """Return the target of a `$ref` in the document `base`, and its URI. Raises
-        SpecificationError.
-        """
-        uri = urljoin(base, reference)
-        document = urldefrag(uri).url
-        if document in self._unreadable:
-            raise SpecificationError(
-                f"`$ref: {reference}` can't be followed: {self._unreadable[document]}"
-            )
-        if self._registry is None:
-            pairs = (
-                (name, DRAFT202012.create_resource(content))
-                for name, content in self._content.items()
-            )
-            self._registry = Registry[Any]().with_resources(pairs)
-        try:
-            return self._registry.resolver().lookup(uri).contents, uri
-        except (Unresolvable, ValueError, TypeError, AttributeError):
-            raise SpecificationError(f"`$ref: {reference}` leads nowhere") from None
-
-    def follow(self, value: Any, base: str) -> tuple[Any, str]:
-        """Return the value with a `$ref` replaced by its target, and the URI of its document.
-        Raises SpecificationError.
-        """
-        for _ in range(_MAX_REFERENCES):
-            reference = value.get("$ref") if isinstance(value, Mapping) else None
-            if not isinstance(reference, str):
-                return value, base
-            value, uri = self.resolve(reference, base)
-            base = urldefrag(uri).url
-        raise SpecificationError(f"`$ref: {reference}` leads in a circle")
-
-
-def _referred_uris(content: Any, base: str) -> Iterator[str]:
-    """Yield the URIs of the other documents that a document refers to."""
-    row = [content]
-    while row:
-        value = row.pop()
-        if isinstance(value, Mapping):
-            reference = value.get("$ref")
-            if isinstance(reference, str) and not reference.startswith("#"):
-                yield from _document_uri(reference, base)
-            row += value.values()
-        elif isinstance(value, list):
-            row += value
-
-
-def _document_uri(reference: str, base: str) -> Iterator[str]:
-    try:
-        uri = urldefrag(urljoin(base, reference)).url
-    except ValueError:
-        return
-    if uri != base:
-        yield uri
-
-
-def as_map(value: Any, what: str) -> JsonView:
-    """Return the value, {} for None. Raises SpecificationError for a value that is not a map."""
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise SpecificationError(f"{what} must be an object, got {value!r:.60}")
-    return value
-
-
-def as_list(value: Any, what: str) -> list[Any]:
-    """Return the value, [] for None. Raises SpecificationError for a value that is not a list."""
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise SpecificationError(f"{what} must be a list, got {value!r:.60}")
-    return value
-
-
-def as_text(value: Any, what: str, default: str = "") -> str:
-    """Return the value, `default` for None. Raises SpecificationError for a value that is not a
-    string.
-    """
-    if value is None:
-        return default
-    if not isinstance(value, str):
-        raise SpecificationError(f"{what} must be a string, got {value!r:.60}")
-    return value

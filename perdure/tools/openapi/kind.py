@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,10 +16,10 @@ from pydantic import ValidationError
 from ...agents import loaded_from
 from ...declared_tools import Connection, OpenApiTool, Tool
 from ...errors import LoadError
-from ...json_types import JsonObject, JsonView
+from ...json_types import JsonView
 from ...messages import AudioPart, FilePart, ImagePart, Part, ToolResult
 from ...redaction import REDACTED, know_client
-from ...text import charset_in
+from ...text import charset_in, excerpt
 from ...worker_limits import OPEN, WorkerLimits
 from ..http import Http, HttpAnswer, HttpFailure, origin_of
 from ..kind import Asking, KindCall, Offering, RunStart, ToolKind, ToolOfferError
@@ -31,7 +31,7 @@ from .security import Keys, RequestCredentials, Tokens, base_url, credentials_fo
 from .sources import as_text, from_text, is_url, offerings_at, offerings_in_file, recorded_file
 
 DISCOVERY_SECONDS = 20.0
-"""For the specification and all documents it refers to."""
+"""For the specification."""
 MAX_READ_BYTES = 4 * 2**20
 """Limit for one answer, decompressed. The limits of tool results, which are lower, bound what the
 model sees."""
@@ -60,18 +60,16 @@ class OpenApiKind(ToolKind):
 
     def problems(self, tool: Tool) -> Sequence[str]:
         """Return the faults of the declaration, a sentence each."""
-        if not isinstance(tool, OpenApiTool):
-            return ()
+        assert isinstance(tool, OpenApiTool)
         found = list(option_problems(tool.options))
         if not (tool.specification or tool.recorded):
             found.append(
                 "specification is missing. Expected the URL of an OpenAPI document, or a path"
             )
-        if tool.recorded:
-            try:
-                from_text(tool.recorded)
-            except SpecificationError as error:
-                found.append(str(error))
+        try:
+            from_text(tool.recorded or '{"operations":[]}')
+        except SpecificationError as error:
+            found.append(str(error))
         kind = tool.connection.kind if tool.connection else "anonymous"
         if kind not in _CONNECTIONS:
             found.append(f"connection.kind is {kind!r}. Expected one of {', '.join(_CONNECTIONS)}")
@@ -79,15 +77,12 @@ class OpenApiKind(ToolKind):
 
     def file_problems(self, tool: Tool, folder: Path) -> Sequence[str]:
         """Return the faults of the specification, if it is a file."""
-        path = tool.specification if isinstance(tool, OpenApiTool) and not tool.recorded else None
-        if not path or is_url(path) or self.problems(tool):
+        assert isinstance(tool, OpenApiTool)
+        path = tool.specification
+        if not path or tool.recorded or is_url(path) or self.problems(tool):
             return ()
         try:
-            offered = offerings_in_file(path, folder, getattr(tool, "options", None) or {})
-            for each in offered:
-                _checked_base(
-                    Operation.model_validate(each.details), getattr(tool, "connection", None), OPEN
-                )
+            _check_servers(offerings_in_file(path, folder, tool.options or {}), tool.connection)
         except (SpecificationError, LoadError) as error:
             return [str(error)]
         return ()
@@ -104,10 +99,8 @@ class OpenApiKind(ToolKind):
                 raise SpecificationError("; ".join(problems))
             connection = self._connection(tool)
             async with asyncio.timeout(DISCOVERY_SECONDS):
-                offered: Sequence[Offering] = await self._offerings(tool, connection, asking)
-            offered = from_text(as_text(offered))
-            for each in offered:
-                _checked_base(Operation.model_validate(each.details), connection, asking.limits)
+                offered = from_text(as_text(await self._offerings(tool, connection, asking)))
+            _check_servers(offered, connection, asking.limits)
         except TimeoutError:
             why = f"the specification was not there after {DISCOVERY_SECONDS:g} s"
             raise ToolOfferError(_offer_error(tool, why)) from None
@@ -137,7 +130,7 @@ class OpenApiKind(ToolKind):
             return _failure(call.name, text, kind=error.kind, outcome_unknown=error.outcome_unknown)
         if answer.status == 401 and connection is not None and connection.kind == "oauth":
             self._tokens.forget(connection)
-        return _result_of(answer, operation, call.name, credentials.secrets)
+        return _without_secrets(_result_of(answer, operation, call.name), credentials)
 
     async def close(self) -> None:
         """Close the connections to servers."""
@@ -150,9 +143,8 @@ class OpenApiKind(ToolKind):
         if tool.recorded:
             return from_text(tool.recorded)
         if is_url(specification):
-            return await offerings_at(
-                specification, options, self._http, await self._keys_for(specification, connection)
-            )
+            credentials = await self._credentials_for(specification, connection)
+            return await offerings_at(specification, options, self._http, credentials)
         folder = loaded_from(asking.agent).base_dir or asking.prompt_root
         if folder is None:
             raise SpecificationError(
@@ -181,7 +173,7 @@ class OpenApiKind(ToolKind):
             return Keys.of(connection, await self._tokens.token(connection))
         return Keys.of(connection)
 
-    async def _keys_for(
+    async def _credentials_for(
         self, specification: str, connection: Connection | None
     ) -> RequestCredentials:
         """Return the tool's key for the specification itself, if that is on the server named by the
@@ -190,9 +182,15 @@ class OpenApiKind(ToolKind):
         endpoint = connection.endpoint if connection else None
         if not endpoint or origin_of(endpoint) != origin_of(specification):
             return RequestCredentials()
-        keys = await self._keys(connection)
         asked = Operation(method="GET", path="", server=specification)
-        return credentials_for(asked, keys)
+        return credentials_for(asked, await self._keys(connection))
+
+
+def _check_servers(
+    offered: Sequence[Offering], connection: Connection | None, limits: WorkerLimits = OPEN
+) -> None:
+    for each in offered:
+        _checked_base(Operation.model_validate(each.details), connection, limits)
 
 
 def _checked_base(operation: Operation, connection: Connection | None, limits: WorkerLimits) -> str:
@@ -214,55 +212,36 @@ def _offer_error(tool: OpenApiTool, why: str) -> str:
     return f"{named}: {why}" if named and not why.startswith(named) else why
 
 
-def _result_of(
-    answer: HttpAnswer, operation: Operation, name: str, secrets: Iterable[str]
-) -> ToolResult:
-    """Return the result of a call: the body of a success, or the text of an error. Sent keys are
-    removed.
-    """
-    clean = _secret_remover(secrets)
+def _result_of(answer: HttpAnswer, operation: Operation, name: str) -> ToolResult:
+    """Return the result of a call: the body of a success, or the text of an error."""
+    said = f"{answer.status} {answer.reason}".strip()
+    text = _text(answer)
     if not answer.is_success:
-        text = clean(_refusal(answer, operation))
+        shown = f"({len(answer.body):,} bytes of {answer.media})" if text is None else text.strip()
+        shown = excerpt(shown, MAX_EXCERPT) and f": {excerpt(shown, MAX_EXCERPT)}"
         return _failure(
-            name, text, kind=f"http_{answer.status}", outcome_unknown=answer.outcome_unknown
+            name,
+            f"{operation.title} answered {said}{shown}",
+            kind=f"http_{answer.status}",
+            outcome_unknown=answer.outcome_unknown,
         )
     if not answer.body:
-        return ToolResult.of_text(clean(_text_without_body(answer)))
-    if not _is_text(answer):
+        location = answer.headers.get("location")
+        return ToolResult.of_text(f"{said}, location: {location[:1000]}" if location else said)
+    if text is None:
         return _media_result(answer, name)
-    text = _text(answer)
     if "json" in answer.media and answer.is_whole and not _is_json(text):
-        shown = text[:MAX_EXCERPT]
-        text = clean(f"{operation.title} gave an answer that is not JSON: {shown}")
+        text = f"{operation.title} gave an answer that is not JSON: {text[:MAX_EXCERPT]}"
         return _failure(name, text, kind="nonsense", outcome_unknown=True)
     if not answer.is_whole:
         text += f"\n[… the answer is longer than {MAX_READ_BYTES:,} bytes: no more was read …]"
-    return ToolResult.of_text(clean(text))
+    return ToolResult.of_text(text)
 
 
 def _failure(name: str, text: str, *, kind: str, outcome_unknown: bool = False) -> ToolResult:
     """Return a result that describes the failure to the model, in the form of all tools."""
     text = f"Error: Tool '{name}' failed: {text}"
     return ToolResult.failure(text, kind=kind, outcome_unknown=outcome_unknown)
-
-
-def _refusal(answer: HttpAnswer, operation: Operation) -> str:
-    said = f"{operation.title} answered {answer.status} {answer.reason}".strip()
-    body = (
-        _text(answer).strip()
-        if _is_text(answer)
-        else f"({len(answer.body):,} bytes of {answer.media})"
-    )
-    if len(body) > MAX_EXCERPT:
-        body = body[:MAX_EXCERPT] + " …"
-    return f"{said}: {body}" if body else said
-
-
-def _text_without_body(answer: HttpAnswer) -> str:
-    """Return the text for an answer without a body."""
-    location = answer.headers.get("location")
-    said = f"{answer.status} {answer.reason}".strip()
-    return f"{said}, location: {location[:1000]}" if location else said
 
 
 def _media_result(answer: HttpAnswer, name: str) -> ToolResult:
@@ -272,22 +251,19 @@ def _media_result(answer: HttpAnswer, name: str) -> ToolResult:
             "large for a result"
         )
         return _failure(name, text, kind="too_large", outcome_unknown=True)
-    fields: JsonObject = {
-        "source": base64.b64encode(answer.body).decode(),
-        "mediaType": answer.media[:200] or "application/octet-stream",
-    }
     kinds: dict[str, type[Part]] = {"image": ImagePart, "audio": AudioPart}
     kind: Any = kinds.get(answer.media.partition("/")[0], FilePart)
-    return ToolResult(parts=[kind.model_validate(fields)])
+    media = answer.media[:200] or "application/octet-stream"
+    source = base64.b64encode(answer.body).decode()
+    return ToolResult(parts=[kind.model_validate({"source": source, "mediaType": media})])
 
 
-def _is_text(answer: HttpAnswer) -> bool:
-    if not answer.media:
-        return b"\0" not in answer.body[:1024]
-    return answer.media.startswith("text/") or any(kind in answer.media for kind in _TEXT)
-
-
-def _text(answer: HttpAnswer) -> str:
+def _text(answer: HttpAnswer) -> str | None:
+    """Return the body as text; None for a body of another media type."""
+    media = answer.media
+    is_text = media.startswith("text/") or any(kind in media for kind in _TEXT)
+    if not (is_text if media else b"\0" not in answer.body[:1024]):
+        return None
     return answer.body.decode(
         charset_in(str(answer.headers.get("content-type", ""))), errors="replace"
     )
@@ -301,15 +277,15 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _secret_remover(secrets: Iterable[str]) -> Callable[[str], str]:
-    """Return a function that removes the keys from a text."""
-    known = sorted(
-        {each for each in secrets if len(each) >= _SHORTEST_SECRET}, key=len, reverse=True
-    )
-
-    def clean(text: str) -> str:
-        for each in known:
-            text = text.replace(each, REDACTED)
-        return text
-
-    return clean
+def _without_secrets(result: ToolResult, sent: RequestCredentials) -> ToolResult:
+    """Return the result without the keys that were sent."""
+    text = clean = result.text
+    for each in sorted(sent.secrets, key=len, reverse=True):
+        if len(each) >= _SHORTEST_SECRET:
+            clean = clean.replace(each, REDACTED)
+    if clean == text:
+        return result
+    if result.status == "success":
+        return ToolResult.of_text(clean)
+    kind, is_unknown = result.error_kind or "", result.outcome_unknown
+    return ToolResult.failure(clean, kind=kind, outcome_unknown=is_unknown)

@@ -25,8 +25,6 @@ class Parameter(Exchanged):
     argument: str
     style: str = "simple"
     explode: bool = False
-    reserved: bool = False
-    """Whether characters with a meaning in a URL are left unquoted (`allowReserved`)."""
     media: str | None = None
     """The media type of the value, for a parameter with `content`; such a parameter has no
     style."""
@@ -37,7 +35,6 @@ class FormField(Exchanged):
 
     style: str | None = None
     explode: bool = True
-    reserved: bool = False
     media: str | None = None
     is_file: bool = False
     """Whether the value is a file, as base64."""
@@ -95,8 +92,3 @@ class Operation(Exchanged):
     def title(self) -> str:
         """Return its name in messages, such as `GET /pets/{petId}`."""
         return f"{self.method} {self.path}"
-
-    @property
-    def is_idempotent(self) -> bool:
-        """Return whether it may be repeated, by its method."""
-        return self.method in IDEMPOTENT

@@ -9,31 +9,23 @@ import binascii
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import quote, unquote, urlencode
 
 from ...json_types import JsonView
 from ..http import Content, File, HttpRequest, origin_of
-from .operation import Body, FormField, Operation, Parameter
+from .operation import Body, FormField, Operation, Parameter, Place
 from .security import RequestCredentials
 
 Pair = tuple[str, str]
 Quote = Callable[[str], str]
 
-_RESERVED = ":/?@!$'()*,;"
-"""Left unquoted by `allowReserved`: without characters that end a value (`&`, `#`) or differ in a
-query (`+`, `=`)."""
 _BETWEEN = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
 
 def quote_all(text: str) -> str:
     """Return the text with every character but letters, digits and `-._~` as %XX of UTF-8."""
     return quote(text, safe="")
-
-
-def quote_but_reserved(text: str) -> str:
-    """Return the same, except that most characters with a meaning in a URL stay."""
-    return quote(text, safe=_RESERVED)
 
 
 def text_of(value: Any) -> str:
@@ -45,76 +37,44 @@ def text_of(value: Any) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def simple_text(value: Any, *, explode: bool, quote: Quote = quote_all) -> str:
+def simple_text(value: Any, *, explode: bool, quote: Quote = quote_all, between: str = ",") -> str:
     """Format a value for a path or a header: `blue,black`, `R,100,G,200`, and exploded
     `R=100,G=200`.
     """
-    return ",".join(_items(value, explode=explode, quote=quote))
-
-
-def label(value: Any, *, explode: bool) -> str:
-    """Format a value for a path: `.blue,black`, and exploded `.blue.black`, `.R=100.G=200`."""
-    return "." + ("." if explode else ",").join(_items(value, explode=explode, quote=quote_all))
-
-
-def matrix(name: str, value: Any, *, explode: bool) -> str:
-    """Format a value for a path: `;color=blue,black`, and exploded `;color=blue;color=black`,
-    `;R=100;G=200`.
-    """
-    name = quote_all(name)
-    if isinstance(value, dict) and explode:
-        return "".join(f";{item}" for item in _items(value, explode=True, quote=quote_all))
-    if isinstance(value, list) and explode:
-        return "".join(f";{name}={item}" for item in _items(value, explode=True, quote=quote_all))
-    text = simple_text(value, explode=False)
-    return f";{name}={text}" if text else f";{name}"
-
-
-def query_pairs(
-    name: str, value: Any, *, style: str, explode: bool, quote: Quote = quote_all
-) -> list[Pair]:
-    """Return the quoted names and values in a query, for the styles form, spaceDelimited,
-    pipeDelimited and deepObject.
-    """
-    if style == "deepObject" and isinstance(value, dict | list):
-        return list(_deep(quote_all(name), value, quote))
-    if isinstance(value, dict) and explode:
-        return [
-            (quote_all(key), quote(text_of(each)))
-            for key, each in value.items()
-            if each is not None
-        ]
-    if isinstance(value, list) and explode:
-        return [(quote_all(name), quote(text_of(each))) for each in value]
-    between = _BETWEEN.get(style, ",")
-    return [(quote_all(name), between.join(_items(value, explode=False, quote=quote)))]
-
-
-def _items(value: Any, *, explode: bool, quote: Quote) -> list[str]:
     if isinstance(value, dict):
         pairs = [
             (quote(key), quote(text_of(each))) for key, each in value.items() if each is not None
         ]
-        return (
-            [f"{key}={text}" for key, text in pairs]
-            if explode
-            else [part for pair in pairs for part in pair]
-        )
-    if isinstance(value, list):
-        return [quote(text_of(each)) for each in value]
-    return [quote(text_of(value))]
+        return between.join(("=" if explode else between).join(pair) for pair in pairs)
+    items = value if isinstance(value, list) else [value]
+    return between.join(quote(text_of(each)) for each in items)
 
 
-def _deep(name: str, value: Any, quote: Quote) -> Iterator[Pair]:
+def query_pairs(name: str, value: Any, *, style: str, explode: bool) -> list[Pair]:
+    """Return the quoted names and values in a query, for the styles form, spaceDelimited,
+    pipeDelimited and deepObject.
+    """
+    named = quote_all(name)
+    if style == "deepObject" and isinstance(value, dict | list):
+        return list(_deep(named, value))
+    if explode and isinstance(value, dict):
+        given = {key: each for key, each in value.items() if each is not None}
+        return [(quote_all(key), quote_all(text_of(each))) for key, each in given.items()]
+    if explode and isinstance(value, list):
+        return [(named, quote_all(text_of(each))) for each in value]
+    return [(named, simple_text(value, explode=False, between=_BETWEEN.get(style, ",")))]
+
+
+def _deep(name: str, value: Any) -> Iterator[Pair]:
     """Yield `filter[a]=1&filter[b][c]=2`; the items of a list repeat its name."""
     if isinstance(value, dict):
         for key, each in value.items():
-            yield from _deep(f"{name}%5B{quote_all(key)}%5D", each, quote)
+            yield from _deep(f"{name}%5B{quote_all(key)}%5D", each)
     elif isinstance(value, list):
         for each in value:
-            yield from _deep(name, each, quote)
+            yield from _deep(name, each)
     elif value is not None:
-        yield name, quote(text_of(value))
+        yield name, quote_all(text_of(value))
 
 
 _BASE64 = "'{}' must be a file as base64, got {!r:.60}"
@@ -131,16 +91,14 @@ def content_of(body: Body, arguments: JsonView) -> Content:
     value: Any
     if body.argument is None:
         value = {name: arguments[name] for name in body.properties if name in arguments}
-        if not value and not _is_json(body.media):
+        if not value and "json" not in body.media:
             return Content()
     elif body.argument in arguments:
         value = arguments[body.argument]
     else:
         return Content()
-    if _is_json(body.media):
-        return Content(
-            json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(), body.media
-        )
+    if "json" in body.media:
+        return Content(_in_media(body.media, value).encode(), body.media)
     if body.media == "application/x-www-form-urlencoded" and isinstance(value, dict):
         return Content("&".join(_urlencoded_pairs(value, body.fields)).encode(), body.media)
     if body.media == "multipart/form-data" and isinstance(value, dict):
@@ -153,10 +111,6 @@ def content_of(body: Body, arguments: JsonView) -> Content:
     return Content(data, body.media)
 
 
-def _is_json(media: str) -> bool:
-    return "json" in media
-
-
 def _urlencoded_pairs(value: JsonView, fields: Mapping[str, FormField]) -> Iterator[str]:
     """Yield the pairs: a list repeats its name, and a structure is JSON, unless the specification
     sets a style.
@@ -164,8 +118,7 @@ def _urlencoded_pairs(value: JsonView, fields: Mapping[str, FormField]) -> Itera
     for name, each in value.items():
         field = fields.get(name, FormField())
         if field.style:
-            quote = quote_but_reserved if field.reserved else quote_all
-            pairs = query_pairs(name, each, style=field.style, explode=field.explode, quote=quote)
+            pairs = query_pairs(name, each, style=field.style, explode=field.explode)
             yield from (f"{key}={text}" for key, text in pairs)
         else:
             items = each if isinstance(each, list) else [each]
@@ -215,15 +168,12 @@ def request_of(
     """Return the request of a call to the server at `base`. Raises Unfit for an argument that can't
     be sent.
     """
-    given = [
-        (each, arguments[each.argument])
-        for each in operation.parameters
-        if _is_given(each, arguments)
-    ]
-    url = base + _path(
-        operation, {each.name: (each, value) for each, value in given if each.place == "path"}
-    )
-    pairs = [pair for each, value in given if each.place == "query" for pair in _query(each, value)]
+    given: dict[str, list[tuple[Parameter, Any]]] = {place: [] for place in get_args(Place)}
+    for each in operation.parameters:
+        if each.place == "path" or arguments.get(each.argument) is not None:
+            given[each.place].append((each, arguments.get(each.argument)))
+    url = base + _path(operation, {each.name: (each, value) for each, value in given["path"]})
+    pairs = [pair for each, value in given["query"] for pair in _pairs(each, value)]
     pairs += [(quote_all(name), quote_all(value)) for name, value in credentials.query]
     if pairs:
         url += "?" + "&".join(f"{name}={text}" for name, text in pairs)
@@ -231,9 +181,11 @@ def request_of(
         raise Unfit(f"they make a URL of {len(url):,} characters: at most {MAX_URL:,} can be sent")
     if origin_of(url) != origin_of(base):
         raise Unfit("they lead to another server")
-    headers = [("Accept", operation.accept.encode()), *_headers(given)]
-    if cookies := [*_cookies(given), *(f"{name}={value}" for name, value in credentials.cookies)]:
-        headers.append(("Cookie", "; ".join(cookies).encode()))
+    headers = [("Accept", operation.accept.encode()), *_headers(given["header"])]
+    cookies = [pair for each, value in given["cookie"] for pair in _pairs(each, value)]
+    if cookies := [*cookies, *credentials.cookies]:
+        text = "; ".join(f"{name}={text}" for name, text in cookies)
+        headers.append(("Cookie", text.encode()))
     if operation.key_header and idempotency_key:
         headers.append((operation.key_header, quote(idempotency_key, safe=_IN_HEADERS).encode()))
     headers += [(name, value.encode()) for name, value in credentials.headers]
@@ -241,10 +193,6 @@ def request_of(
     if content.media:
         headers.append(("Content-Type", content.media.encode()))
     return HttpRequest(operation.method, url, headers, content)
-
-
-def _is_given(parameter: Parameter, arguments: JsonView) -> bool:
-    return arguments.get(parameter.argument) is not None or parameter.place == "path"
 
 
 def _path(operation: Operation, values: Mapping[str, tuple[Parameter, Any]]) -> str:
@@ -270,31 +218,22 @@ def _path_value(parameter: Parameter, value: Any) -> str:
         raise Unfit(f"'{parameter.argument}' is a part of the path and must not be empty")
     if parameter.media is not None:
         return quote_all(text_of(value))
-    if parameter.style == "label":
-        return label(value, explode=parameter.explode)
-    if parameter.style == "matrix":
-        return matrix(parameter.name, value, explode=parameter.explode)
     return simple_text(value, explode=parameter.explode)
 
 
-def _query(parameter: Parameter, value: Any) -> list[tuple[str, str]]:
-    quote = quote_but_reserved if parameter.reserved else quote_all
+def _pairs(parameter: Parameter, value: Any) -> list[Pair]:
+    """Return the pairs for a query or a cookie."""
     if parameter.media is not None:
-        return [(quote_all(parameter.name), quote(_in_media(parameter, value)))]
-    return query_pairs(
-        parameter.name, value, style=parameter.style, explode=parameter.explode, quote=quote
-    )
+        return [(quote_all(parameter.name), quote_all(_in_media(parameter.media, value)))]
+    return query_pairs(parameter.name, value, style=parameter.style, explode=parameter.explode)
 
 
 def _headers(given: list[tuple[Parameter, Any]]) -> Iterator[tuple[str, bytes]]:
     for parameter, value in given:
-        if parameter.place != "header":
-            continue
-        in_media = parameter.media is not None
         text = (
-            _in_media(parameter, value)
-            if in_media
-            else simple_text(value, explode=parameter.explode, quote=str)
+            simple_text(value, explode=parameter.explode, quote=str)
+            if parameter.media is None
+            else _in_media(parameter.media, value)
         )
         if _CONTROL.search(text):
             raise Unfit(
@@ -304,19 +243,8 @@ def _headers(given: list[tuple[Parameter, Any]]) -> Iterator[tuple[str, bytes]]:
         yield parameter.name, text.strip().encode()
 
 
-def _cookies(given: list[tuple[Parameter, Any]]) -> Iterator[str]:
-    for parameter, value in given:
-        if parameter.place == "cookie" and parameter.media is not None:
-            yield f"{parameter.name}={quote_all(_in_media(parameter, value))}"
-        elif parameter.place == "cookie":
-            for name, text in query_pairs(
-                parameter.name, value, style="form", explode=parameter.explode
-            ):
-                yield f"{name}={text}"
-
-
-def _in_media(parameter: Parameter, value: Any) -> str:
+def _in_media(media: str, value: Any) -> str:
     """Return the value as JSON, if that is the media type: a string in quotation marks, too."""
-    if parameter.media and "json" in parameter.media:
+    if "json" in media:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text_of(value)

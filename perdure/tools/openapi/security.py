@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import quote_plus, urlencode, urljoin, urlsplit
-from weakref import WeakKeyDictionary
 
 from ...declared_tools import Connection
 from ...json_types import JsonObject
 from ...redaction import REDACTED, redacted_excerpt
 from ..http import Content, Http, HttpAnswer, HttpFailure, HttpRequest, origin_of
-from .document import SpecificationError, as_map, as_text
+from .document import SpecificationError
 from .operation import Operation, Scheme
 
 Pair = tuple[str, str]
@@ -143,20 +140,16 @@ class Tokens:
     def __init__(self, http: Http) -> None:
         self._http = http
         self._known: dict[_Key, tuple[str, float]] = {}
-        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
-            WeakKeyDictionary()
-        )
 
     async def token(self, connection: Connection) -> str:
         """Return a token for a connection of `kind: oauth`. Raises SpecificationError and
         HttpFailure.
         """
         key = _key(connection)
-        async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
-            token, expires = self._known.get(key, ("", 0.0))
-            if not token or time.monotonic() > expires:
-                token, seconds = await self._ask(*key)
-                self._known[key] = token, time.monotonic() + max(0.0, seconds - EARLY_SECONDS)
+        token, expires = self._known.get(key, ("", 0.0))
+        if not token or time.monotonic() > expires:
+            token, seconds = await self._ask(*key)
+            self._known[key] = token, time.monotonic() + max(0.0, seconds - EARLY_SECONDS)
         return token
 
     def forget(self, connection: Connection) -> None:
@@ -175,7 +168,7 @@ class Tokens:
         except HttpFailure as error:  # The request that needs the token was not sent.
             raise HttpFailure(str(error), kind=error.kind, outcome_unknown=False) from None
         said = _fields_of(answer)
-        token, seconds = said.get("access_token"), said.get("expires_in", _USUAL_SECONDS)
+        token, seconds = said.get("access_token"), str(said.get("expires_in"))
         if answer.status != 200 or not isinstance(token, str) or not token:
             why = str(said.get("error_description") or said.get("error") or "no access_token in it")
             for sent in (pair.decode(), secret, quote_plus(secret)):
@@ -183,30 +176,21 @@ class Tokens:
             why = redacted_excerpt(why)[:300]
             text = f"the token server {origin_of(url)} answered {answer.status}: {why}"
             raise HttpFailure(text, kind="token", outcome_unknown=False)
-        is_number = (
-            isinstance(seconds, int | float | str) and str(seconds).replace(".", "", 1).isdigit()
-        )
-        return token, float(seconds) if is_number else _USUAL_SECONDS
+        return token, float(seconds) if seconds.isdecimal() else _USUAL_SECONDS
 
 
 def _key(connection: Connection) -> _Key:
-    given = {
-        "tokenUrl": connection.token_url,
-        "clientId": connection.client_id,
-        "clientSecret": connection.client_secret,
-    }
-    for name, value in given.items():
-        if not value:
-            raise SpecificationError(f"the tool's connection of kind oauth needs `{name}`")
-    scopes = connection.scopes or ""
+    url, id, secret = connection.token_url, connection.client_id, connection.client_secret
+    if not (url and id and secret):
+        raise SpecificationError(
+            "the tool's connection of kind oauth needs `tokenUrl`, `clientId` and `clientSecret`"
+        )
     try:
-        origin_of(connection.token_url or "")
+        origin_of(url)
     except ValueError as error:
         raise SpecificationError(f"connection.tokenUrl can't be called: {error}") from None
-    return (
-        *(str(value) for value in given.values()),
-        scopes if isinstance(scopes, str) else " ".join(scopes),
-    )
+    scopes = connection.scopes or ""
+    return url, id, secret, scopes if isinstance(scopes, str) else " ".join(scopes)
 
 
 def _fields_of(answer: HttpAnswer) -> JsonObject:
@@ -215,36 +199,6 @@ def _fields_of(answer: HttpAnswer) -> JsonObject:
     except ValueError:
         return {}
     return said if isinstance(said, dict) else {}
-
-
-_VARIABLE = re.compile(r"\{([^{}]*)\}")
-
-
-def server_url(server: Any, chosen: Mapping[str, str]) -> str:
-    """Return the URL of a server object, with the defaults of its variables, or their chosen
-    values.
-
-    Raises SpecificationError.
-    """
-    server = as_map(server, "a server")
-    variables = as_map(server.get("variables"), "the server's variables")
-
-    def value(match: re.Match[str]) -> str:
-        name = match[1]
-        declared = as_map(variables.get(name), f"the server variable {name!r}")
-        default, allowed = declared.get("default"), declared.get("enum")
-        if name in chosen and not (isinstance(allowed, list) and chosen[name] in allowed):
-            raise SpecificationError(
-                f"options.variables.{name} is {chosen[name]!r}. Expected one of the "
-                f"specification's: {allowed!r:.200}"
-            )
-        if name not in chosen and not isinstance(default, str):
-            raise SpecificationError(
-                f"the server variable {name!r} has no default: write connection.endpoint"
-            )
-        return chosen.get(name, str(default))
-
-    return _VARIABLE.sub(value, as_text(server.get("url"), "a server's url", "/"))
 
 
 def base_url(endpoint: str | None, server: str, source: str | None) -> str:

@@ -9,8 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote, urldefrag, urlsplit
+from urllib.parse import urldefrag
 
 from ...agents import Agent
 from ...arguments import Place, deeper_than
@@ -21,11 +20,10 @@ from ...prompty.asset_file import read_text
 from ...prompty.references import contained_path
 from ...prompty.shorthands import map_strings
 from ...redaction import looks_secret, redact, redactor
-from ...worker_limits import Origin
-from ..http import Http, HttpFailure, HttpRequest, origin_of
+from ..http import Http, HttpRequest, origin_of
 from ..kind import Offering, RunStart
-from .document import MAX_BYTES, Documents, SpecificationError, read_document
-from .operations import Selection, offerings_of, option_problems
+from .document import MAX_BYTES, Document, SpecificationError, read_document
+from .operations import offerings_of, option_problems
 from .security import RequestCredentials
 
 ACCEPT = b"application/json, application/yaml;q=0.9, */*;q=0.5"
@@ -34,7 +32,7 @@ ACCEPT = b"application/json, application/yaml;q=0.9, */*;q=0.5"
 async def offerings_at(
     url: str, options: JsonView, http: Http, credentials: RequestCredentials
 ) -> list[Offering]:
-    """Return the functions of the specification at the URL; `credentials` are sent with each
+    """Return the functions of the specification at the URL; `credentials` are sent with the
     request.
 
     Raises SpecificationError and HttpFailure.
@@ -44,54 +42,23 @@ async def offerings_at(
         origin = origin_of(url)
     except ValueError as error:
         raise SpecificationError(f"its URL can't be asked: {error}") from None
-    fetch = _Fetch(http, credentials)
-    documents = await asyncio.to_thread(Documents, url, await fetch.value(url))
-    while missing := documents.missing_uris():
-        for uri in missing:
-            await _add(documents, uri, origin, fetch)
-    variables = options.get("variables") or {}
-    return await asyncio.to_thread(offerings_of, documents, Selection.of(options), variables, url)
-
-
-class _Fetch:
-    """Fetches the documents of one specification, which share a limit."""
-
-    def __init__(self, http: Http, credentials: RequestCredentials) -> None:
-        self._http = http
-        self._headers = [
-            ("Accept", ACCEPT),
-            *((name, value.encode()) for name, value in credentials.headers),
-        ]
-        self._left = MAX_BYTES
-
-    async def value(self, url: str) -> Any:
-        """Return the value of the document at the URL. Raises SpecificationError and
-        HttpFailure.
-        """
-        answer = await self._http.send(HttpRequest("GET", url, self._headers), limit=self._left)
-        self._left -= len(answer.body)
-        if answer.status != 200:
-            raise SpecificationError(
-                f"{origin_of(url)} answered {answer.status} {answer.reason} where it should be"
-            )
-        if not answer.is_whole:
-            raise SpecificationError(
-                f"it has more than {MAX_BYTES:,} bytes, together with documents it came with"
-            )
-        try:
-            text = answer.body.decode("utf-8-sig")
-        except UnicodeDecodeError:
-            raise SpecificationError("it is not UTF-8 text") from None
-        return await asyncio.to_thread(read_document, text, "the document")
-
-
-async def _add(documents: Documents, uri: str, origin: Origin, fetch: _Fetch) -> None:
+    headers = [("Accept", ACCEPT), *((name, text.encode()) for name, text in credentials.headers)]
+    answer = await http.send(HttpRequest("GET", url, headers), limit=MAX_BYTES)
+    if answer.status != 200:
+        raise SpecificationError(
+            f"{origin} answered {answer.status} {answer.reason} where it should be"
+        )
+    if not answer.is_whole:
+        raise SpecificationError(f"it has more than {MAX_BYTES:,} bytes")
     try:
-        if origin_of(uri) != origin:
-            raise SpecificationError(f"{uri[:200]!r} is not on {origin}")
-        await asyncio.to_thread(documents.add, uri, await fetch.value(uri))
-    except (SpecificationError, HttpFailure, ValueError) as error:
-        documents.give_up(uri, str(error))
+        text = answer.body.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise SpecificationError("it is not UTF-8 text") from None
+    return await asyncio.to_thread(_offerings, text, "the document", options, url)
+
+
+def _offerings(text: str, name: str, options: JsonView, source: str | None) -> list[Offering]:
+    return offerings_of(Document(read_document(text, name)), options, source)
 
 
 _MAX_LEVELS = 100
@@ -154,20 +121,19 @@ def offerings_in_file(
 
     Raises LoadError and SpecificationError.
     """
-    roots = roots or [folder.resolve()]
-    file = contained_path(path, folder.resolve(), roots)
-    read = _Files()
-    documents = Documents(file.as_uri(), read.value(file))
-    while missing := documents.missing_uris():
-        for uri in missing:
-            try:
-                documents.add(uri, read.value(_file_of(uri, roots)))
-            except (LoadError, SpecificationError) as error:
-                documents.give_up(uri, str(error))
+    file = contained_path(path, folder.resolve(), roots or [folder.resolve()])
     try:
-        return offerings_of(documents, Selection.of(options), options.get("variables") or {}, None)
+        return _offerings(_text(file), file.name, options, None)
     except SpecificationError as error:
         raise SpecificationError(f"{path}: {error}") from None
+
+
+def _text(file: Path) -> str:
+    if not file.exists():
+        raise SpecificationError(f"there is no file {str(file)!r}")
+    if file.stat().st_size > MAX_BYTES:
+        raise SpecificationError(f"it has more than {MAX_BYTES:,} bytes")
+    return read_text(file)
 
 
 def mistakes_in_file(path: str, folder: Path) -> list[str]:
@@ -181,16 +147,16 @@ def mistakes_in_file(path: str, folder: Path) -> list[str]:
 
     try:
         file = contained_path(path, folder.resolve(), [folder.resolve()])
-        documents = Documents(file.as_uri(), _Files().value(file))
+        document = Document(read_document(_text(file), file.name))
     except LoadError as error:
         raise SpecificationError(str(error)) from None
-    schema = {"3.0": schema_v30, "3.1": schema_v31}.get(str(documents.root["openapi"])[:3])
+    schema = {"3.0": schema_v30, "3.1": schema_v31}.get(document.root.openapi[:3])
     if schema is None:
         return []
     # With the schema alone: the library's validator would fetch referenced documents from anywhere.
     # And always with this one: if another is installed, the library would use that, whose messages
     # contain the whole schema.
-    errors = validator_for(schema)(dict(schema)).iter_errors(documents.root)
+    errors = validator_for(schema)(dict(schema)).iter_errors(document.content)
     try:
         return [
             f"{'/'.join(map(str, error.absolute_path)) or 'the document'}: {error.message:.200}"
@@ -198,31 +164,3 @@ def mistakes_in_file(path: str, folder: Path) -> list[str]:
         ]
     except RecursionError:
         return ["it is nested too deeply to be checked"]
-
-
-def _file_of(uri: str, roots: Sequence[Path]) -> Path:
-    parts = urlsplit(uri)
-    if parts.scheme != "file" or parts.netloc:
-        raise SpecificationError(
-            f"{uri[:200]!r} is not a file: a specification in a file refers to files in its folder"
-        )
-    return contained_path(unquote(parts.path), None, roots)
-
-
-class _Files:
-    """Reads the files of one specification, which share a limit."""
-
-    def __init__(self) -> None:
-        self._left = MAX_BYTES
-
-    def value(self, file: Path) -> Any:
-        """Return the document in the file. Raises SpecificationError and LoadError."""
-        if not file.exists():
-            raise SpecificationError(f"there is no file {str(file)!r}")
-        size = file.stat().st_size if file.is_file() else 0
-        if size > self._left:
-            raise SpecificationError(
-                f"{file.name} has more than {MAX_BYTES:,} bytes, together with those before it"
-            )
-        self._left -= size
-        return read_document(read_text(file), file.name)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perdure.tools.openapi.request import label, matrix, query_pairs, simple_text
+from perdure.tools.openapi.request import query_pairs, simple_text
 from tests.support.openapi_specs import BASE, one, request
 
 EMPTY, STRING, ARRAY, OBJECT = (
@@ -17,39 +17,6 @@ EMPTY, STRING, ARRAY, OBJECT = (
     ["blue", "black", "brown"],
     {"R": 100, "G": 200, "B": 150},
 )
-
-
-@pytest.mark.parametrize(
-    ("explode", "value", "expected"),
-    [
-        (False, EMPTY, ";color"),
-        (False, STRING, ";color=blue"),
-        (False, ARRAY, ";color=blue,black,brown"),
-        (False, OBJECT, ";color=R,100,G,200,B,150"),
-        (True, EMPTY, ";color"),
-        (True, STRING, ";color=blue"),
-        (True, ARRAY, ";color=blue;color=black;color=brown"),
-        (True, OBJECT, ";R=100;G=200;B=150"),
-    ],
-)
-def test_matrix(explode: bool, value: Any, expected: str) -> None:
-    assert matrix("color", value, explode=explode) == expected
-
-
-@pytest.mark.parametrize(
-    ("explode", "value", "expected"),
-    [
-        (False, EMPTY, "."),
-        (False, STRING, ".blue"),
-        (False, ARRAY, ".blue,black,brown"),
-        (False, OBJECT, ".R,100,G,200,B,150"),
-        (True, STRING, ".blue"),
-        (True, ARRAY, ".blue.black.brown"),
-        (True, OBJECT, ".R=100.G=200.B=150"),
-    ],
-)
-def test_label(explode: bool, value: Any, expected: str) -> None:
-    assert label(value, explode=explode) == expected
 
 
 @pytest.mark.parametrize(
@@ -106,13 +73,10 @@ def parameter(place: str, **more: Any) -> dict[str, Any]:
     ("path", "declared", "value", "expected"),
     [
         ("/a/{v}", parameter("path"), ARRAY, "/a/blue,black,brown"),
-        ("/a/{v}", parameter("path", style="label", explode=True), ARRAY, "/a/.blue.black.brown"),
-        ("/a{v}", parameter("path", style="matrix"), 5, "/a;v=5"),
         ("/a/{v}.json", parameter("path"), "x/y z", "/a/x%2Fy%20z.json"),
         ("/a/{v}", parameter("path"), "100%", "/a/100%25"),
         ("/a", parameter("query"), ARRAY, "/a?v=blue&v=black&v=brown"),
         ("/a", parameter("query", explode=False), ARRAY, "/a?v=blue,black,brown"),
-        ("/a", parameter("query", allowReserved=True), "a/b:c?d e&f", "/a?v=a/b:c?d%20e%26f"),
         (
             "/a",
             parameter("query", content={"application/json": {"schema": {}}}),

@@ -164,7 +164,7 @@ async def test_tokens_by_client_credentials(kind: OpenApiKind, ours: RawServer) 
         (
             ok(b"{}"),
             {"clientSecret": None},
-            "the tool's connection of kind oauth needs `clientSecret`",
+            "the tool's connection of kind oauth needs `tokenUrl`, `clientId` and `clientSecret`",
         ),
         (
             ok(b"{}"),

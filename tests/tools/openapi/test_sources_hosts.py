@@ -21,7 +21,6 @@ from perdure.tools.kind import Asking, ToolOfferError
 from perdure.tools.openapi.document import SpecificationError
 from perdure.tools.openapi.kind import OpenApiKind
 from perdure.tools.openapi.request import Unfit
-from perdure.tools.openapi.sources import offerings_in_file
 from tests.support.openapi_specs import executed, offer, offered, one, request, spec, tool_of
 from tests.support.raw_server import RawServer, ok, redirect
 
@@ -52,7 +51,6 @@ ARGUMENTS: list[tuple[str, list[dict[str, Any]], dict[str, Any], str]] = [
     ("/a/{v}", PATH, {"v": "..;x"}, "a part of it must not be '.' or '..'"),
     ("/a/{v}", PATH, {"v": "..\\..\\admin"}, "a part of it must not be '.' or '..'"),
     ("/a/{v}", PATH, {"v": "%2e%2e/admin"}, "GET /a/%252e%252e%2Fadmin "),
-    ("/a/{v}", [{**PATH[0], "style": "label"}], {"v": "."}, "a part of it must not be '.' or '..'"),
     ("/a/{v}.", PATH, {"v": "."}, "a part of it must not be '.' or '..'"),
     ("/a/{v}", PATH, {"v": ["..", "x"]}, "GET /a/..,x "),
     ("/a/{v}", PATH, {"v": ""}, "'v' is a part of the path and must not be empty"),
@@ -163,19 +161,15 @@ async def test_servers(kind: OpenApiKind, url: str, problem: str) -> None:
         await offered(kind, tool_of(one("/a", servers=[{"url": url}])))
 
 
-def test_server_variables_have_values_of_the_specification() -> None:
-    variables = {"region": {"default": "eu", "enum": ["eu", "us"]}, "free": {"default": "x"}}
-    document = one(
-        "/a", servers=[{"url": "https://{region}.example.com/{free}", "variables": variables}]
-    )
-    assert offer(document)[0].details["server"] == "https://eu.example.com/x"
-    assert (
-        offer(document, variables={"region": "us"})[0].details["server"]
-        == "https://us.example.com/x"
-    )
-    for chosen in ({"region": "evil.example/"}, {"free": "y"}):
-        with pytest.raises(SpecificationError, match="Expected one of the specification's"):
-            offer(document, variables=chosen)
+def test_server_variables_have_their_default() -> None:
+    variables = {"region": {"default": "eu", "enum": ["eu", "us"]}, "free": {}}
+    document = one("/a", servers=[{"url": "https://{region}.example.com", "variables": variables}])
+    assert offer(document)[0].details["server"] == "https://eu.example.com"
+    document["servers"][0]["url"] = "https://{free}.example.com"
+    with pytest.raises(
+        SpecificationError, match="'free' has no default: write connection.endpoint"
+    ):
+        offer(document)
 
 
 KEY = Connection.model_validate({"kind": "key", "apiKey": "key-0123456789"})
@@ -196,22 +190,14 @@ async def test_a_remote_specification_does_not_choose_where_the_key_goes(
     assert (await offered(kind, without_key))["call"].details["server"] == theirs.url
 
 
-async def test_a_remote_specification_reads_its_own_server_only(
-    kind: OpenApiKind, ours: RawServer, theirs: RawServer, tmp_path: Path
-) -> None:
-    for reference in (
-        f"{theirs.url}/x.json",
-        f"//{theirs.url[7:]}/x.json",
-        "file:///etc/passwd",
-        "x.json#/nowhere",
+@pytest.mark.parametrize(
+    "reference", ["https://evil.example/x.json", "file:///etc/passwd", "x.json"]
+)
+def test_a_specification_reads_no_other_document(reference: str) -> None:
+    with pytest.raises(
+        SpecificationError, match="GET /a: `.ref: .* leads to another document: bundle"
     ):
-        document = one("/a", parameters=[{"$ref": reference}])
-        ours.answers["/openapi.json"] = ok(json.dumps(document).encode())
-        tool = OpenApiTool(name="api", specification=f"{ours.url}/openapi.json")
-        with pytest.raises(
-            ToolOfferError, match="GET /a: `.ref: .*(can't be followed|leads nowhere)"
-        ):
-            await offered(kind, tool)
+        offer(one("/a", parameters=[{"$ref": reference}]))
 
 
 @pytest.mark.parametrize(
@@ -229,11 +215,6 @@ async def test_files_outside_the_folder(kind: OpenApiKind, tmp_path: Path, place
         record_tools(agent)
     with pytest.raises(ToolOfferError, match="resolves outside allowed roots"):
         await kind.offer(agent.tools[0], Asking(Agent(name="a"), {}, folder))  # type: ignore[index]
-    (folder / "inside.yaml").write_text(
-        f"openapi: 3.1.0\npaths: {{/a: {{$ref: '{place}#/paths/~1secret'}}}}\n"
-    )
-    with pytest.raises(SpecificationError, match="resolves outside allowed roots"):
-        offerings_in_file("inside.yaml", folder, {})
 
 
 async def test_what_one_answer_sets_is_not_sent_with_the_next_call(
@@ -276,7 +257,7 @@ JSON = st.recursive(
     value=JSON,
     style=st.sampled_from(
         [
-            *(("path", style) for style in ("simple", "label", "matrix")),
+            ("path", "simple"),
             *(
                 ("query", style)
                 for style in ("form", "spaceDelimited", "pipeDelimited", "deepObject")
@@ -286,19 +267,15 @@ JSON = st.recursive(
         ]
     ),
     explode=st.booleans(),
-    reserved=st.booleans(),
 )
 @settings(max_examples=100, deadline=None)
-def test_any_value_in_any_style(
-    value: Any, style: tuple[str, str], explode: bool, reserved: bool
-) -> None:
+def test_any_value_in_any_style(value: Any, style: tuple[str, str], explode: bool) -> None:
     place, name = style
     declared = {
         "name": "v",
         "in": place,
         "style": name,
         "explode": explode,
-        "allowReserved": reserved,
     }
     path = "/a/{v}/b" if place == "path" else "/a"
     try:
