@@ -84,7 +84,7 @@ class Variable(_Object):
     default: str | None = None
 
 
-class Server(_Object):
+class ServerObject(_Object):
     url: str = "/"
     variables: dict[str, Variable] = {}
 
@@ -102,12 +102,12 @@ class OperationObject(OperationNames):
     request_body: Any = None
     responses: dict[Any, Any] = {}
     security: list[dict[str, Any]] | None = None
-    servers: list[Server] = []
+    servers: list[ServerObject] = []
 
 
 class PathItem(_Object):
     parameters: list[Any] = []
-    servers: list[Server] = []
+    servers: list[ServerObject] = []
 
 
 class Components(_Object):
@@ -119,7 +119,7 @@ class Root(_Object):
     paths: dict[Any, Any] = {}
     components: Components = Components()
     security: list[dict[str, Any]] | None = None
-    servers: list[Server] = []
+    servers: list[ServerObject] = []
 
 
 Model = TypeVar("Model", bound=BaseModel)

@@ -21,7 +21,7 @@ from .document import (
     PathItem,
     RequestBody,
     SecurityScheme,
-    Server,
+    ServerObject,
     SpecificationError,
 )
 from .operation import IDEMPOTENT, Operation, Scheme
@@ -186,7 +186,7 @@ def _offering_of(
     for name in re.findall(r"\{([^{}]*)\}", found.sent_path):
         if name not in declared:
             raise SpecificationError(f"the path has {{{name}}}, which no path parameter declares")
-    servers = operation.servers or found.item.servers or document.root.servers or [Server()]
+    servers = operation.servers or found.item.servers or document.root.servers or [ServerObject()]
     sent = Operation(
         method=found.method,
         path=found.sent_path,
@@ -231,7 +231,7 @@ def _parameters(
     return list(known.values())
 
 
-def _server_url(server: Server) -> str:
+def _server_url(server: ServerObject) -> str:
     """Return the URL of a server, with the defaults of its variables. Raises SpecificationError."""
 
     def value(match: re.Match[str]) -> str:
