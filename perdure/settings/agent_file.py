@@ -6,21 +6,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar
 
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
 from ..agents import Agent
 from ..errors import ConfigurationError, LoadError
-from ..options import CLOUD_INTERVALS, MAX_SECONDS, MIN_SECONDS, RunOptions, options_of
+from ..options import CLOUD_INTERVALS, RunOptions, options_of
 from ..webhooks import distinct_webhooks
 from .foreign import SYSTEMS, TOOLS_IN_TEXT, system_of
-from .values import MAX_NAME, Place, SettingProblem, Settings, read_map, require_set, unknown
+from .values import (
+    MAX_NAME,
+    Place,
+    SessionSettings,
+    SettingProblem,
+    Settings,
+    read_map,
+    unknown,
+)
 
-OF_THE_START = frozenset(
-    {
+_OF_THE_START = {
+    to_camel(name): name
+    for name in (
         "raw",
         "turn",
         "stream",
@@ -28,12 +36,12 @@ OF_THE_START = frozenset(
         "missing_tool_grace",
         "lost_worker_seconds",
         "stream_seconds",
-    }
-)
+    )
+}
 """Options that an agent's file can't set: the caller decides how a run is watched, and its workers
 which resources it has."""
 OPTION_NAMES: Mapping[str, str] = {
-    to_camel(name): name for name in RunOptions.model_fields if name not in OF_THE_START
+    to_camel(name): name for name in RunOptions.model_fields if name not in _OF_THE_START.values()
 }
 """The name of a setting of `metadata.perdure` → the field of `RunOptions`."""
 BUDGETS = ("max_total_tokens", "max_tool_calls", "max_seconds", "max_cost_usd")
@@ -49,26 +57,14 @@ OF_A_RUN = (
     "cancel_grace",
 )
 """Options that a run keeps when it continues as another agent."""
-OF_A_SESSION = ("idleTimeout", "whileBusy")
-"""The settings of `metadata.perdure.session`."""
-WhileBusy = Literal["steer", "queue", "reject"]
-_NOT_SAID: Mapping[str, str] = {}
+_NO_VARIABLES: Mapping[str, str] = {}
 Options = TypeVar("Options", bound=RunOptions)
-
-
-@dataclass
-class SessionSettings:
-    """The settings of an agent's file for its sessions; None for one that it leaves open."""
-
-    idle_timeout: float | None = None
-    """Seconds."""
-    while_busy: WhileBusy | None = None
 
 
 def options_for(
     agent: Agent,
     options: RunOptions | Mapping[str, Any] | None = None,
-    environment: Mapping[str, str] = _NOT_SAID,
+    environment: Mapping[str, str] = _NO_VARIABLES,
 ) -> RunOptions:
     """Return the options of a run of the agent: those that the caller set, then those of the
     agent's file.
@@ -193,12 +189,10 @@ def session_settings(agent: Agent) -> SessionSettings:
     """Return the settings of the agent's file for its sessions. Raises LoadError for a wrong
     setting.
     """
-    session = SessionSettings()
-    _require_none(_read(agent.metadata, session))
-    return session
+    return settings_of(agent).session
 
 
-def context_messages(agent: Agent, environment: Mapping[str, str] = _NOT_SAID) -> int:
+def context_messages(agent: Agent, environment: Mapping[str, str] = _NO_VARIABLES) -> int:
     """Return how many messages of the conversation a call of another agent takes along.
 
     Raises as `options_for` does.
@@ -214,15 +208,17 @@ def settings_of(agent: Agent) -> Settings:
     """Return all settings of the agent's file for the options of its runs. Raises LoadError for a
     wrong setting.
     """
-    settings = _read(agent.metadata, SessionSettings())
-    _require_none(settings)
+    settings = _read(agent.metadata)
+    for problem in settings.problems:
+        if problem.is_fatal:
+            raise LoadError(f"{'.'.join(problem.place)}: {problem.text}")
     return settings
 
 
 def setting_problems(metadata: object) -> Iterator[SettingProblem]:
     """Yield the settings in a file's metadata that are wrong or have no effect."""
     if isinstance(metadata, Mapping):
-        yield from _read(metadata, SessionSettings()).problems
+        yield from _read(metadata).problems
         for name in metadata:
             # Any other tool may use a name of one word.
             if name in OPTION_NAMES and name != name.lower():
@@ -238,13 +234,7 @@ def _options_in_file(agent: Agent) -> dict[str, Any]:
     return {**settings.usual, **settings.chosen}
 
 
-def _require_none(settings: Settings) -> None:
-    for problem in settings.problems:
-        if problem.is_fatal:
-            raise LoadError(f"{'.'.join(problem.place)}: {problem.text}")
-
-
-def _read(metadata: Mapping[str, Any] | None, session: SessionSettings) -> Settings:
+def _read(metadata: Mapping[str, Any] | None) -> Settings:
     settings, blocks = Settings(), metadata or {}
     found = [name for name in SYSTEMS if name in blocks]
     if len(found) > 1:
@@ -259,7 +249,7 @@ def _read(metadata: Mapping[str, Any] | None, session: SessionSettings) -> Setti
         value = blocks[name] if blocks[name] is not None else {}
         read_map(value, ("metadata", name), system_of(name).readers(settings), settings)
     if blocks.get("perdure") is not None:
-        _read_own(blocks["perdure"], settings, session)
+        _read_own(blocks["perdure"], settings)
     if settings.chosen.get("tool_protocol", "native") != "native":
         settings.system = settings.system or TOOLS_IN_TEXT
     if settings.system:
@@ -267,72 +257,39 @@ def _read(metadata: Mapping[str, Any] | None, session: SessionSettings) -> Setti
     return settings
 
 
-def _read_own(value: object, settings: Settings, session: SessionSettings) -> None:
+def _read_own(value: object, settings: Settings) -> None:
     """Read the settings under perdure's own names. The declarations of tools read those of called
     agents.
     """
-    known: dict[str, Callable[[Any, Place], None]] = {
-        "agents": lambda value, place: None,
-        "output": _require_map,
-        "handoffs": lambda value, place: None,
-        "session": lambda value, place: _read_session(value, place, settings, session),
-        **{name: _own_option(settings, option) for name, option in OPTION_NAMES.items()},
-    }
-    for option in OF_THE_START:
-        known[to_camel(option)] = _refuse
-    if isinstance(value, Mapping):
-        shown = [name for name in known if known[name] is not _refuse]
-        for name in value:
-            if name not in known:
-                place = ("metadata", "perdure", str(name)[:MAX_NAME])
-                in_session = (
-                    f"expected in metadata.perdure.session: {{{name}: …}}"
-                    if name in OF_A_SESSION
-                    else ""
-                )
-                settings.refuse(place, in_session or unknown(str(name), shown))
-        value = {name: entry for name, entry in value.items() if name in known}
-    read_map(value, ("metadata", "perdure"), known, settings)
-
-
-def _own_option(settings: Settings, option: str) -> Callable[[Any, Place], None]:
-    return lambda value, place: settings.choose(place, option, value)
-
-
-def _require_map(value: object, place: Place) -> None:
+    place: Place = ("metadata", "perdure")
+    known = ("agents", "handoffs", "output", "session", *OPTION_NAMES)
     if not isinstance(value, Mapping):
-        raise ValueError(
-            f"{value!r:.80}: expected a property, such as {{kind: array, items: {{kind: string}}}}"
-        )
+        text = f"expected a map of settings ({', '.join(known)}), got {value!r:.80}"
+        settings.refuse(place, text)
+        return
+    for name, entry in value.items():
+        where = (*place, str(name)[:MAX_NAME])
+        if name in OPTION_NAMES:
+            settings.choose(where, OPTION_NAMES[name], entry)
+        elif name == "session":
+            _read_session(entry, where, settings)
+        elif name == "output" and not isinstance(entry, Mapping):
+            settings.refuse(where, f"{entry!r:.80}: expected a property, such as {{kind: array}}")
+        elif name in _OF_THE_START:
+            settings.refuse(where, "not a setting of an agent's file: set it when you start a run")
+        elif name not in known:
+            in_session = f"expected in metadata.perdure.session: {{{name}: …}}"
+            is_in_session = name in map(to_camel, SessionSettings.model_fields)
+            settings.refuse(where, in_session if is_in_session else unknown(str(name), known))
 
 
-def _refuse(value: object, place: Place) -> None:
-    raise ValueError(
-        "not a setting of an agent's file: set it when you start a run (RunOptions, or the command "
-        "line)"
-    )
-
-
-def _read_session(
-    value: object, place: Place, settings: Settings, session: SessionSettings
-) -> None:
-    def idle(value: Any, place: Place) -> None:
-        require_set(value)
-        text = f"{value!r:.80}: expected seconds, {MIN_SECONDS} to {MAX_SECONDS} (ten years)"
-        try:
-            seconds = float(value)
-        except (TypeError, ValueError):
-            raise ValueError(text) from None
-        if isinstance(value, bool) or not MIN_SECONDS <= seconds <= MAX_SECONDS:
-            raise ValueError(text)
-        session.idle_timeout = seconds
-
-    def busy(value: Any, place: Place) -> None:
-        if str(value) not in get_args(WhileBusy):
-            raise ValueError(f"{value!r:.80}: expected {', '.join(get_args(WhileBusy))}")
-        session.while_busy = value
-
-    read_map(value, place, dict(zip(OF_A_SESSION, (idle, busy), strict=True)), settings)
+def _read_session(value: object, place: Place, settings: Settings) -> None:
+    try:
+        settings.session = SessionSettings.model_validate(value)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            where = (*place, *map(str, detail["loc"]))
+            settings.refuse(where, f"{detail['input']!r:.80}: {detail['msg']}")
 
 
 def _environment(settings: Settings, environment: Mapping[str, str]) -> dict[str, Any]:

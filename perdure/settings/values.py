@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
 
 from ..json_types import JsonObject
-from ..options import DURATION_ERROR, RunOptions
+from ..options import DURATION_ERROR, MAX_SECONDS, MIN_SECONDS, RunOptions
 from ..text import did_you_mean
 
 Place = tuple[str, ...]
@@ -31,6 +32,16 @@ class SettingProblem(NamedTuple):
     """Whether it prevents runs; otherwise the setting has no effect."""
 
 
+class SessionSettings(BaseModel):
+    """The settings of an agent's file for its sessions; None for one that it leaves open."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid")
+
+    idle_timeout: float | None = Field(default=None, ge=MIN_SECONDS, le=MAX_SECONDS)
+    """Seconds."""
+    while_busy: Literal["steer", "queue", "reject"] | None = None
+
+
 @dataclass
 class Settings:
     """The settings of an agent's file for its runs."""
@@ -44,6 +55,7 @@ class Settings:
     context_messages: int | None = None
     """How many messages of the conversation a called agent gets; None if the file leaves it
     open."""
+    session: SessionSettings = field(default_factory=SessionSettings)
     problems: list[SettingProblem] = field(default_factory=list)
 
     def refuse(self, place: Place, text: str) -> None:

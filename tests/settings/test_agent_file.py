@@ -135,11 +135,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"perdure": {"compactor": "short"}}, "set it when you start a run"),
     (
         {"perdure": {"session": {"whileBusy": "wait"}}},
-        "metadata.perdure.session.whileBusy: 'wait': expected steer",
+        "metadata.perdure.session.whileBusy: 'wait': Input should be 'steer'",
     ),
     (
         {"perdure": {"session": {"idleTimeout": -1}}},
-        "metadata.perdure.session.idleTimeout: -1: expected seconds",
+        "metadata.perdure.session.idleTimeout: -1: Input should be greater",
     ),
     ({"perdure": [1]}, "metadata.perdure: expected a map of settings"),
     ({"octopus": {"maxToolIterations": 3}}, "(did you mean 'MaxToolIterations'?)"),

@@ -37,7 +37,8 @@ from ...protocol.session import (
 )
 from ...providers.registry import require_media, require_model
 from ...redaction import redactor
-from ...settings.agent_file import SessionSettings, session_settings, with_cadence, with_on_failure
+from ...settings.agent_file import session_settings, with_cadence, with_on_failure
+from ...settings.values import SessionSettings
 from ...signatures import Voucher
 from ...text import valid_json, valid_text
 from ..handle import RunHandle
