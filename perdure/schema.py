@@ -43,8 +43,6 @@ class SchemaRules(NamedTuple):
     is_answer: bool = False
     """It has only the keywords that APIs accept for an answer: `anyOf` for every union, and a list
     of entries, `{key, value}`, for an object whose keys are not declared."""
-    has_titles: bool = False
-    """An alternative has its name as `title`."""
 
 
 PLAIN = SchemaRules()
@@ -53,7 +51,7 @@ OFFERED = SchemaRules(has_defaults=True)
 CLOSED = SchemaRules(is_closed=True, is_answer=True)
 STRICT = SchemaRules(requires_all=True, nullable_optionals=True, is_closed=True)
 STRICT_ANSWER = STRICT._replace(is_answer=True)
-LENIENT = SchemaRules(nullable_optionals=True, has_titles=True)
+LENIENT = SchemaRules(nullable_optionals=True)
 """For checking a value written by any of the other rules."""
 
 ANSWER = "answer"
@@ -142,12 +140,7 @@ def _union(prop: Property, rules: SchemaRules) -> Schema:
         raise ValueError(f"Union property {prop.name!r} needs exactly one non-empty oneOf or anyOf")
     if rules.is_answer:
         keyword = "anyOf"
-    titles = [
-        {"title": option.name} if rules.has_titles and option.name else {}
-        for option in alternatives
-    ]
-    schemas = [_schema(option, rules, nullable=option.nullable) for option in alternatives]
-    return {keyword: [{**schema, **title} for schema, title in zip(schemas, titles, strict=True)]}
+    return {keyword: [_schema(each, rules, nullable=each.nullable) for each in alternatives]}
 
 
 def _with_null(schema: Schema) -> Schema:

@@ -14,9 +14,9 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ..agents import DEFAULT_PROVIDER, Agent
 from ..errors import ConfigurationError
@@ -224,26 +224,16 @@ def read_table(path: str | os.PathLike[str]) -> dict[str, Price]:
 
 
 def _table(value: Any, where: str) -> dict[str, Price]:
-    if not isinstance(value, Mapping):
-        raise ConfigurationError(
-            f"{where}: expected an object of prices by PROVIDER/MODEL, got {value!r:.80}"
-        )
-    return {name: _price(name, entry, f"{where}: {name!r}") for name, entry in value.items()}
-
-
-def _price(name: Any, entry: Any, where: str) -> Price:
-    if not isinstance(name, str) or "/" not in name.strip("/"):
-        raise ConfigurationError(f"{where}: expected PROVIDER/MODEL, such as anthropic/claude-*")
     try:
-        return Price.model_validate(entry)
+        return _TABLE.validate_python(value)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise ConfigurationError(
-            f"{where}: "
-            f"{place + ': ' if place else ''}{first['msg'][:1].lower()}{first['msg'][1:]}, "
-            f"got {first['input']!r:.80}. Expected US dollars per million tokens: "
-            "{input: 1.25, output: 10, cached_input: 0.125, cache_write: 1.25}, the last two as "
-            "needed, and "
-            "cache_write_1h"
+            f"{where}: {place + ': ' if place else ''}{first['msg']}, got {first['input']!r:.80}. "
+            "Expected US dollars per million tokens by PROVIDER/MODEL: {openai/gpt-5: {input: "
+            "1.25, output: 10}}, as needed with cached_input, cache_write and cache_write_1h"
         ) from error
+
+
+_TABLE = TypeAdapter(dict[Annotated[str, Field(pattern="^[^/]+/.")], Price])

@@ -72,13 +72,6 @@ def _provider(key: str, api_type: str) -> Provider | None:
     return make(key)
 
 
-_API_TYPES = ("chat", "responses")
-_NO_AGENTS = {
-    "embedding": "an embedding model returns numbers",
-    "image": "an image model returns a picture",
-}
-
-
 class ModelProblem(NamedTuple):
     """The reason why agents can't use a model."""
 
@@ -105,7 +98,14 @@ def model_problem(provider: str, api_type: str) -> ModelProblem | None:
             "provider",
             f"the package that adds the provider {provider!r} can't be imported: {error}",
         )
-    return None if is_offered else ModelProblem("apiType", _unsupported_here(provider, api_type))
+    if is_offered:
+        return None
+    offered = [each for each in ("chat", "responses") if _offers(provider, each)]
+    return ModelProblem(
+        "apiType",
+        f"Unsupported API type: {api_type}{did_you_mean(api_type, offered)}. Expected "
+        f"{' or '.join(offered) or 'an API that it has'} with the provider {provider!r}",
+    )
 
 
 def id_problem(
@@ -191,21 +191,6 @@ def require_provider(provider: str) -> None:
 def _known_providers() -> list[str]:
     return sorted(
         {*PROVIDERS, *(entry_point.name for entry_point in entry_points(group=ENTRY_POINT_GROUP))}
-    )
-
-
-def _unsupported_here(provider: str, api_type: str) -> str:
-    text = f"Unsupported API type: {api_type}"
-    if api_type in _NO_AGENTS:
-        return (
-            f"{text}. Expected chat or responses: {_NO_AGENTS[api_type]} and is not an agent. Call "
-            "it with its own SDK"
-        )
-    offered = [each for each in _API_TYPES if _offers(provider, each)]
-    expected = " or ".join(offered) or "an API that it has"
-    return (
-        f"{text}{did_you_mean(api_type, offered)}. Expected {expected} with the provider "
-        f"{provider!r}"
     )
 
 

@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from hashlib import blake2b
 from itertools import islice
 from threading import Lock
@@ -204,37 +203,16 @@ def output_faults(value: Any, outputs: Sequence[Property]) -> list[str]:
     Raises ValueError for a union without alternatives.
     """
     from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
 
     written = {ANSWER: value} if is_bare(outputs) else value
     errors = Draft202012Validator(answer_schema(outputs, LENIENT)).iter_errors(written)
     try:
-        return _shown_faults(fault for error in errors for fault in _faults_of(error))
+        # Of a value that fits no alternative, the fault of the most similar one.
+        best = (best_match([error]) for error in errors)
+        return _shown_faults(f"{each.json_path}: {each.message}" for each in best)
     except RecursionError:
         return ["the answer is nested too deeply"]
-
-
-def _faults_of(error: Any, member: str = "") -> Iterator[str]:
-    """Yield the fault; for a value that fits no alternative, the faults of the most similar one."""
-    alternatives: dict[Any, list[Any]] = defaultdict(list)
-    for each in error.context:
-        alternatives[each.relative_schema_path[0]].append(each)
-    if not alternatives:
-        yield f"{error.json_path}{member}: {error.message}"
-        return
-    place = len(error.absolute_path)
-    best = min(
-        alternatives,
-        key=lambda number: (
-            any(
-                each.validator == "type" and len(each.absolute_path) == place
-                for each in alternatives[number]
-            ),
-            len(alternatives[number]),
-        ),
-    )
-    schema = error.validator_value[best]
-    for each in alternatives[best]:
-        yield from _faults_of(each, f" (as {schema.get('title') or schema.get('type')})")
 
 
 def _shown_faults(faults: Iterable[str]) -> list[str]:

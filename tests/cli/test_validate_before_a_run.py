@@ -60,13 +60,12 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "an embedding model": (
         model("apiType: embedding"),
         "a.prompty:5: error: model.apiType: Unsupported API type: embedding. Expected chat or "
-        "responses: an embedding "
-        "model returns numbers",
+        "responses with",
     ),
     "an image model": (
         model("apiType: image"),
         "a.prompty:5: error: model.apiType: Unsupported API type: image. Expected chat or "
-        "responses: an image model",
+        "responses with the provider",
     ),
     "a model without an id": (
         f"---\nname: a\nmodel:\n  provider: openai\n{BODY}",

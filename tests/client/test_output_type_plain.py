@@ -104,7 +104,7 @@ def test_the_answer_has_the_type(output_type: Any, text: str, expected: Any) -> 
         (
             Refund | Question,
             '{"answer": {"kind": "refund", "euros": "x"}}',
-            "$.answer.euros (as Refund): 'x' is not",
+            "$.answer.euros: 'x' is not",
         ),
         (
             list[Refund],

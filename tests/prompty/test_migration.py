@@ -336,7 +336,7 @@ async def test_no_agents(api_type: str, client: Client, write: Callable[[str], P
 
     with pytest.raises(
         LoadError,
-        match=f"Unsupported API type: {api_type}. Expected chat or responses: an {api_type}",
+        match=f"Unsupported API type: {api_type}. Expected chat or responses with",
     ):
         await start_run(client, write(f"---\nmodel: {{id: m, apiType: {api_type}}}\n---\nuser:\n"))
 

@@ -158,25 +158,28 @@ async def test_a_function_that_gives_no_amount_is_told_so(given: Any) -> None:
 @pytest.mark.parametrize(
     ("table", "text"),
     [
-        ([], r"prices: expected an object of prices by PROVIDER/MODEL, got \[\]"),
-        ({"gpt-4o": {"input": 1, "output": 1}}, "prices: 'gpt-4o': expected PROVIDER/MODEL"),
+        ([], r"prices: Input should be a valid dictionary, got \[\]"),
+        (
+            {"gpt-4o": {"input": 1, "output": 1}},
+            "got 'gpt-4o'. Expected US dollars per million tokens by PROVIDER/MODEL",
+        ),
         (
             {"openai/a": {"input": 1}},
-            r"prices: 'openai/a': output: field required, got \{'input': 1\}",
+            r"prices: openai/a.output: Field required, got \{'input': 1\}",
         ),
         (
             {"openai/a": {"input": -1, "output": 1}},
-            "'openai/a': input: input should be greater than or equal to 0",
+            "openai/a.input: Input should be greater than or equal to 0",
         ),
         (
             {"openai/a": {"input": float("nan"), "output": 1}},
-            "'openai/a': input: input should be a finite number",
+            "openai/a.input: Input should be a finite number",
         ),
         (
             {"openai/a": {"input": 1, "output": 1, "cache": 1}},
-            "'openai/a': cache: extra inputs are not permitted",
+            "openai/a.cache: Extra inputs are not permitted",
         ),
-        ({"openai/a": 3}, "'openai/a': input should be a valid dictionary"),
+        ({"openai/a": 3}, "openai/a: Input should be a valid dictionary"),
     ],
 )
 def test_a_table_that_is_none_says_what_is_wrong(table: Any, text: str) -> None:

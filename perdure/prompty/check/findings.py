@@ -53,8 +53,6 @@ def warning(place: Place, message: str, line: int | None = None) -> Finding:
 
 
 _REFERENCE = re.compile(r"\$\{(?:env|file|credential):[^}]*\}")
-WITHOUT_CONTEXT = ("mcp", "openapi", "a2a", "activity", "workflow", "builtin")
-"""The kinds of tools that get no messages of the conversation."""
 
 
 def field_findings(asset: JsonView, written: JsonView) -> Iterator[Finding]:
@@ -167,16 +165,6 @@ def _policies(asset: JsonView) -> Iterator[Finding]:
                 "worker was lost"
             )
             yield Finding((*place, "perdure", "local"), text)
-        if (
-            isinstance(policy, Mapping)
-            and policy.get("context")
-            and tool.get("kind") in WITHOUT_CONTEXT
-        ):
-            text = (
-                f"has no effect: a tool of kind {tool.get('kind')} gets its arguments, and nothing "
-                "of the conversation"
-            )
-            yield warning((*place, "perdure", "context"), text)
 
 
 def _own_metadata(asset: JsonView) -> Iterator[Finding]:
