@@ -97,7 +97,8 @@ INLINE_BYTES = 8 * 1024
 """A conversation up to this size travels in a turn's input; a larger one is loaded from the
 session's history."""
 SAME_ID_SECONDS = 60.0
-"""So long a turn waits for an earlier run of its id to end; then it takes the next number."""
+"""So long the turns of a link wait for runs of an earlier session to end; then they pass over ids
+that other workflows have."""
 TELLING_SECONDS = 10.0
 """A turn that can't be steered any more has so long to end."""
 
@@ -135,6 +136,7 @@ class Turns:
         them."""
         self.current: Turn | None = None
         self.is_starting = False
+        self._patience, self._wait = SAME_ID_SECONDS, 0.5
         self._under_way = 0
         """The number of the turn that may hand over: one that has ended soon does so before its
         start is known here."""
@@ -183,7 +185,7 @@ class Turns:
 
     async def _begin(self, messages: Sequence[Message], traceparent: str) -> Turn:
         self.instruct()
-        number, waited, wait = self.last + 1, 0.0, 0.5
+        number, step = self.last + 1, 1
         while True:
             input = self._input(number, messages, traceparent)
             size, limit = uncompressed_bytes(input), CERTAIN_BYTES
@@ -203,14 +205,16 @@ class Turns:
             try:
                 handle = await self._start(number, input)
             except WorkflowAlreadyStartedError:
-                # A run of an earlier session of the same id may take a moment to end.
-                if waited >= SAME_ID_SECONDS:
-                    number, waited, wait = number + 1, 0.0, 0.5
+                # A run of an earlier session of the same id may take a moment to end. It is one:
+                # whoever has more ids than that is a stranger, and may have thousands.
+                if self._patience <= 0:
+                    number, step = number + step, 2 * step
                 else:
+                    wait = self._wait
                     await workflow.sleep(
                         wait, summary=f"an earlier run has the id {self.id_of(number)}"
                     )
-                    waited, wait = waited + wait, min(2 * wait, 10.0)
+                    self._patience, self._wait = self._patience - wait, min(2 * wait, 10.0)
                 continue
             return Turn(
                 number, handle.id, handle, workflow.time(), handle.first_execution_run_id or ""

@@ -171,28 +171,32 @@ async def _events_of(run: object) -> list[RunEvent]:
 
 @pytest.mark.trial
 async def test_the_id_of_a_queued_run_is_another_workflows(talk: Talk) -> None:
-    """The session waits for a minute, and takes the next id; nobody is shown the answer to another
-    message.
+    """The session waits for a minute, once, and passes over the ids of others; nobody is shown the
+    answer to another message.
     """
     session = talk.session()
     with talk.gate() as gate:
         await session.send(HOLD)
         await gate.reached.wait()
-        other = await start_run(
-            talk.client,
-            talk.agent,
-            id=f"{session.id}/2",
-            task_queue=f"nobody-{uuid4()}",
-            messages=[Message.user("x")],
-        )
+        others = [
+            await start_run(
+                talk.client,
+                talk.agent,
+                id=f"{session.id}/{number}",
+                task_queue=f"nobody-{uuid4()}",
+                messages=[Message.user("x")],
+            )
+            for number in (2, 3, 6)
+        ]
         queued = [await session.send(f"text {number}", while_busy="queue") for number in range(2)]
-    for run, actual in zip(queued, (3, 4), strict=True):
+    for index, actual in enumerate((5, 7)):
         with pytest.raises(SessionError, match=f"{session.id}/{actual}") as moved:
-            await run.result()
+            await queued[index].result()
         assert moved.value.kind == "renumbered"
         result = await get_run(talk.client, f"{session.id}/{actual}").result()
-        assert result.output == f"You said text {actual - 3}."
-    await other.cancel()
+        assert result.output == f"You said text {index}."
+    for other in others:
+        await other.cancel()
 
 
 async def test_a_session_s_id_is_that_of_no_run(talk: Talk) -> None:
