@@ -72,11 +72,11 @@ if TYPE_CHECKING:
     from .prompty.render import render as render
     from .protocol.outcome import RunResult as RunResult
     from .protocol.outcome import RunStatus as RunStatus
+    from .protocol.signatures import Voucher as Voucher
     from .providers.base import FunctionDefinition as FunctionDefinition
     from .providers.registry import format_tool_messages as format_tool_messages
     from .providers.registry import process_response as process_response
     from .providers.registry import to_request as to_request
-    from .signatures import Voucher as Voucher
     from .tools.binding import bind_tools as bind_tools
     from .tools.context import ToolContext as ToolContext
     from .tools.decorator import tool as tool
@@ -131,7 +131,7 @@ else:
             ".tools.handlers": "Toolset",
             ".trimming": "estimate_chars trim_to_context_window",
             ".unknown_outcomes": "Done NotDone Unknown",
-            ".signatures": "Voucher",
+            ".protocol.signatures": "Voucher",
             ".worker.assembly": "create_worker",
             ".worker_limits": "WorkerLimits",
         },

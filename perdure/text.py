@@ -1,10 +1,7 @@
-"""Text from outside made valid, shortened, escaped and decoded; counts, money and times for
-people.
-"""
+"""Text from outside made valid, shortened and escaped; counts, money and times for people."""
 
 from __future__ import annotations
 
-import codecs
 import difflib
 import re
 from collections.abc import Callable, Iterable
@@ -154,19 +151,6 @@ def bounded_text(text: str, limit: int = MAX_TEXT_BYTES) -> str:
     return (head[:-_LONGEST_WORD] + _LAST_WORD.sub("", head[-_LONGEST_WORD:])).rstrip() + notice
 
 
-class TextPieces:
-    """Makes the pieces of one text valid, if a character may be split between pieces."""
-
-    def __init__(self) -> None:
-        self._half = ""
-
-    def add(self, piece: str) -> str:
-        """Return the piece; without a half at its end, which is added to the next piece."""
-        text = self._half + piece
-        self._half = text[-1] if "\ud800" <= text[-1:] <= "\udbff" else ""
-        return valid_text(text[:-1] if self._half else text)
-
-
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a hint to append to a message, with the known word most similar to `word`; "" if there
     is none.
@@ -217,46 +201,6 @@ def fault_text(detail: JsonView) -> str:
     return str(detail["msg"]) if error is None else str(error)
 
 
-_SAFE = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.!~*'()"
-_NOT_IN_CODE = str.maketrans({"`": "ˋ", "|": "¦"})
-"""A backtick would end the code, and a bar the table's cell: no escape for them works in all
-renderers."""
-_INERT = re.compile(r"[<>`]|(?<=\])(?=[(\[:])|(?<=:)(?=//)|(?<=www)(?=\.)", re.IGNORECASE)
-_INSTEAD = {"<": "‹", ">": "›", "`": "ˋ"}
-_JOINER = "\u2060"
-
-
-def code(text: str, limit: int = 100) -> str:
-    """Text as code on one line, also within a table; at most `limit` characters, fewer of those
-    that a URL encodes.
-    """
-    shown = visible(one_line(text[: 10 * limit], limit)).translate(_NOT_IN_CODE)
-    while url_chars(shown) > 3 * limit:
-        shown = excerpt(shown, len(shown) * 2 // 3)
-    return f"`{shown}`" if shown else ""
-
-
-def inert(text: str) -> str:
-    """The text in a form in which Markdown finds no HTML, no image and no link."""
-    return _INERT.sub(lambda match: _INSTEAD.get(match[0], _JOINER), visible(text))
-
-
-def link(text: str, path: str) -> str:
-    """Return a link to a path on the same host, whose parts are encoded by `url_part`."""
-    return f"[{code(text)}]({path})"
-
-
-def url_part(text: str) -> str:
-    """Return the text as one part of a URL's path."""
-    return re.sub(rb"[^A-Za-z0-9_.~-]", lambda match: b"%%%02X" % match[0][0], utf8(text)).decode()
-
-
-def url_chars(text: str) -> int:
-    """Return the length of the text in the query of a URL."""
-    encoded = utf8(text)
-    return len(encoded) + 2 * len(encoded.translate(None, _SAFE))
-
-
 DIGITS = 10
 """Decimal places that sums are rounded to, so that adding floats leaves no rounding error."""
 
@@ -281,57 +225,6 @@ def _digits(amount: float) -> str:
 
 
 UTF_8 = "utf-8"
-_LONGEST = 40
-_DECODED = frozenset(
-    {
-        *(
-            UTF_8,
-            "utf-8-sig",
-            "utf-16",
-            "utf-16-le",
-            "utf-16-be",
-            "utf-32",
-            "ascii",
-            "koi8-r",
-            "koi8-u",
-            "mac-roman",
-        ),
-        *(f"iso8859-{part}" for part in (*range(1, 12), *range(13, 17))),
-        *(f"cp{page}" for page in (437, 850, 852, 866, 874, *range(1250, 1259))),
-        *(
-            "shift_jis",
-            "cp932",
-            "euc_jp",
-            "iso2022_jp",
-            "gb2312",
-            "gbk",
-            "gb18030",
-            "big5",
-            "euc_kr",
-            "cp949",
-        ),
-    }
-)
-"""By Python's names for them."""
-
-
-def charset_in(content_type: str) -> str:
-    """Return the charset in a `Content-Type`; UTF-8 if it names none, or an unsupported one."""
-    for each in content_type[:1000].split(";")[1:]:
-        name, _, value = each.partition("=")
-        if name.strip().lower() == "charset":
-            return _decoder_name(value.strip().strip("\"'"))
-    return UTF_8
-
-
-def _decoder_name(name: str) -> str:
-    if not name.isascii() or len(name) > _LONGEST:
-        return UTF_8
-    try:
-        found = codecs.lookup(name).name
-    except (LookupError, ValueError):
-        return UTF_8
-    return found if found in _DECODED else UTF_8
 
 
 def duration_text(seconds: float) -> str:

@@ -26,12 +26,12 @@ from ..protocol.names import (
     tool_queue,
 )
 from ..protocol.run import PacedCall, QueueInput, paced_model, rate_queue
+from ..protocol.signatures import UNDECIDABLE, vouch_keys
 from ..providers.prices import VARIABLE, Prices, is_list_installed, names
 from ..providers.rates import rate_name, require_rates
 from ..providers.registry import require_provider
 from ..redaction import get_logger, redacted_excerpt, redactor
 from ..settings.mocks import mock_responses
-from ..signatures import UNDECIDABLE, vouch_keys
 from ..text import one_line
 from ..tool_calls import ToolSpec, agents_in
 from ..tools.dispatch import ToolBox

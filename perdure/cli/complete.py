@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..client import complete_call
-from ..later import read_token
+from ..protocol.later import read_token
 from . import shared_options as options
 from .ask_person import this_user
 from .command import execute

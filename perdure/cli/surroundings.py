@@ -25,10 +25,10 @@ from ..prompty.check.findings import Finding, warning
 from ..prompty.portable import DELEGATES
 from ..prompty.references import FromEnvironment, is_unset
 from ..prompty.shorthands import map_strings, maps_in
+from ..protocol.signatures import UNDECIDABLE, vouch_keys
 from ..providers.dialects import dialect_problem
 from ..providers.registry import id_problem, media_problem, model_problem
 from ..settings.delegates import REMOTE, with_delegates
-from ..signatures import UNDECIDABLE, vouch_keys
 from ..text import did_you_mean, nearest
 from ..tools.kind import BUILT_IN, Kinds, ToolKind, get_tool
 from ..webhooks import Webhook, secret_problem

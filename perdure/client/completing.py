@@ -13,9 +13,9 @@ from ..arguments import deeper_than
 from ..errors import CompletionError, RunNotFound
 from ..history.chain import Chain
 from ..history.events import RecordedWork, decode
-from ..later import Completion, read_token
 from ..payloads.converter import with_converter
 from ..payloads.failures import require_sendable
+from ..protocol.later import Completion, read_token
 from ..protocol.names import COMPLETE
 from ..redaction import redactor
 from ..text import one_line, valid_json, valid_text

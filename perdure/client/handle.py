@@ -30,8 +30,8 @@ from ..payloads.failures import bytes_as_sent, require_sendable, size_of
 from ..protocol.names import STEER
 from ..protocol.outcome import ForkOf, RunOutput, RunResult, RunStatus
 from ..protocol.run import SteeringMessage
+from ..protocol.signatures import Voucher
 from ..redaction import redactor
-from ..signatures import Voucher
 from ..text import bounded_text, valid_text
 from .export import export_lines
 from .fork import Changes, fork_of, fork_origin, other_model

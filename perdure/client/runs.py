@@ -16,7 +16,7 @@ from ..messages import Message
 from ..model_choice import AS_WRITTEN, model_choice
 from ..options import RunOptions
 from ..payloads.converter import with_converter
-from ..signatures import Voucher
+from ..protocol.signatures import Voucher
 from ..text import require_known
 from .handle import RunHandle
 from .output_type import OutputType

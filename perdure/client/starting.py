@@ -34,10 +34,10 @@ from ..protocol.descriptions import details_of, shown_name, summary_of
 from ..protocol.names import WORKFLOW
 from ..protocol.run import CarriedConversation, RunInput
 from ..protocol.search_attributes import AGENT, COST, DIRECT, ORIGIN, STATUS, TENANT, keyword
+from ..protocol.signatures import Voucher
 from ..providers.registry import require_media, require_model
 from ..redaction import Redactor, redactor
 from ..settings.agent_file import with_cadence
-from ..signatures import Voucher
 from ..trace_ids import traceparent
 from ..workflows.policies import WORKFLOW_TASK_TIMEOUT
 from .output_type import with_output_type

@@ -32,8 +32,8 @@ from ..protocol.names import (
 )
 from ..protocol.outcome import RunStatus
 from ..protocol.run import CallApproval, GoOn, OtherModel
+from ..protocol.signatures import Voucher
 from ..redaction import redactor
-from ..signatures import Voucher
 from ..text import valid_json, valid_text
 from .listing import listed_status
 from .reading.log import ask

@@ -28,7 +28,7 @@ from ..prompty.load import load
 from ..prompty.portable import portable
 from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
 from ..protocol.search_attributes import TENANT, quote
-from ..signatures import Voucher, VouchKeys, vouch_keys
+from ..protocol.signatures import Voucher, VouchKeys, vouch_keys
 from ..webhooks import Webhook, distinct_webhooks
 from .attempts import Attempts
 from .ending import OpenRequests

@@ -17,9 +17,9 @@ from ..client.listing import listed_status, status_condition
 from ..errors import RunError
 from ..events import TERMINAL_EVENTS, RunEvent, as_changes
 from ..json_types import JsonObject
-from ..later import read_token
 from ..messages import Message
 from ..options import RunOptions
+from ..protocol.later import read_token
 from ..protocol.names import SESSION_WORKFLOW
 from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, TENANT, quote, shown_of
 from ..protocol.session import SessionStatus

@@ -10,9 +10,9 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from ..agents import Agent, Model, RecordedModel
 from ..conversation import ConversationRef
 from ..guardrails import GuardrailPoint
-from ..later import Completion
 from ..messages import Exchanged, JsonObject, Message, ToolResult, Usage, unless_empty, unless_none
 from ..tool_calls import ToolRequest
+from .later import Completion
 from .outcome import HeldUp
 from .pauses import PAUSED
 from .run import Lineage, RecordedOptions, TurnOf

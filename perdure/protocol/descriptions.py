@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 from ..agents import Agent
 from ..messages import Message
-from ..text import code, count_of, excerpt, inert, one_line
+from ..text import count_of, excerpt, one_line
+from .markdown import code, inert
 from .run import RunInput
 
 

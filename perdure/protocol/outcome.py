@@ -11,12 +11,12 @@ from typing_extensions import TypeVar
 
 from ..conversation import ConversationRef
 from ..event_data import HoldReason
-from ..later import AwaitedCall
 from ..messages import CutShort, Exchanged, Message, Usage, unless_empty, unless_none
-from ..signatures import Requesters
 from ..tool_calls import PendingApproval
 from ..webhooks import PushTarget
 from .inventory import Missing
+from .later import AwaitedCall
+from .signatures import Requesters
 
 
 class RunOutput(Exchanged):

@@ -11,15 +11,15 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from ..agents import Model, RecordedAgent, RecordedAgents
 from ..conversation import Conversation, ConversationRef
-from ..later import CompletedCall
 from ..loop.state import LoopState
 from ..messages import Exchanged, JsonObject, Message, unless_empty, unless_none
 from ..options import RunOptions
-from ..signatures import Requesters, SignedIdentity, content_of
 from ..text import valid_text
 from ..tool_calls import Approval
 from ..webhooks import PushTarget
 from .inventory import Inventory
+from .later import CompletedCall
+from .signatures import Requesters, SignedIdentity, content_of
 
 
 class SteeringMessage(Exchanged):

@@ -14,10 +14,10 @@ from ..agents import RecordedAgent, RecordedAgents
 from ..conversation import ConversationRef
 from ..messages import Exchanged, JsonObject, Message, Part, Usage, unless_empty, unless_none
 from ..settings.agent_file import options_after_handoff
-from ..signatures import Requesters, content_of
 from ..tool_calls import PendingApproval
 from .outcome import Held, RunFailure, RunOutput
 from .run import NOT_ASKED_FOR, CarriedConversation, RecordedOptions, given_values
+from .signatures import Requesters, content_of
 
 WhileBusy = Literal["steer", "queue", "reject"]
 

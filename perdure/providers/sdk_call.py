@@ -19,7 +19,7 @@ from pydantic_core import to_json
 from ..errors import ModelError, ModelErrorKind
 from ..json_types import JsonObject, JsonView
 from ..options import DEFAULT_ANSWER_BYTES
-from ..text import TextPieces, bounded_text, valid_json
+from ..text import bounded_text, valid_json, valid_text
 from .base import Delta, StreamAssembler
 from .errors import (
     UNEXPECTED_FORMAT,
@@ -82,6 +82,19 @@ _MAY_HOLD_HALVES = re.compile("\\\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
 class TooLargeError(Exception):
     """The answer exceeds its limit."""
+
+
+class TextPieces:
+    """Makes the pieces of one text valid, if a character may be split between pieces."""
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    def add(self, piece: str) -> str:
+        """Return the piece; without a half at its end, which is added to the next piece."""
+        text = self._half + piece
+        self._half = text[-1] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        return valid_text(text[:-1] if self._half else text)
 
 
 class StreamReader:

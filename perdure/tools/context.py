@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Generic, cast
 from typing_extensions import TypeVar
 
 from ..json_types import JsonObject
-from ..later import CompletionToken
 from ..messages import Answered, Message
 from ..options import MAX_SECONDS
+from ..protocol.later import CompletionToken
 from ..redaction import get_logger, redact
 from ..text import bounded_text
 from ..tool_calls import ToolProgress

@@ -5,6 +5,7 @@ bodies.
 from __future__ import annotations
 
 import asyncio
+import codecs
 import json
 import re
 import zlib
@@ -18,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 from .._version import __version__
 from ..json_types import JsonView
-from ..text import one_line
+from ..text import UTF_8, one_line
 from ..worker_limits import PORTS, Origin
 
 CONNECT_SECONDS = 10.0
@@ -318,3 +319,56 @@ class _Unpacker:
 def reason_of(error: BaseException) -> str:
     """Return the text of a client's error, on one line; its class if it has none."""
     return one_line(str(error), 300) or type(error).__name__
+
+
+_LONGEST = 40
+_DECODED = frozenset(
+    {
+        *(
+            UTF_8,
+            "utf-8-sig",
+            "utf-16",
+            "utf-16-le",
+            "utf-16-be",
+            "utf-32",
+            "ascii",
+            "koi8-r",
+            "koi8-u",
+            "mac-roman",
+        ),
+        *(f"iso8859-{part}" for part in (*range(1, 12), *range(13, 17))),
+        *(f"cp{page}" for page in (437, 850, 852, 866, 874, *range(1250, 1259))),
+        *(
+            "shift_jis",
+            "cp932",
+            "euc_jp",
+            "iso2022_jp",
+            "gb2312",
+            "gbk",
+            "gb18030",
+            "big5",
+            "euc_kr",
+            "cp949",
+        ),
+    }
+)
+"""By Python's names for them."""
+
+
+def charset_in(content_type: str) -> str:
+    """Return the charset in a `Content-Type`; UTF-8 if it names none, or an unsupported one."""
+    for each in content_type[:1000].split(";")[1:]:
+        name, _, value = each.partition("=")
+        if name.strip().lower() == "charset":
+            return _decoder_name(value.strip().strip("\"'"))
+    return UTF_8
+
+
+def _decoder_name(name: str) -> str:
+    if not name.isascii() or len(name) > _LONGEST:
+        return UTF_8
+    try:
+        found = codecs.lookup(name).name
+    except (LookupError, ValueError):
+        return UTF_8
+    return found if found in _DECODED else UTF_8

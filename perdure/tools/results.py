@@ -21,8 +21,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from ..later import CompletionToken
 from ..messages import AudioPart, FilePart, ImagePart, Part, TextPart, ToolResult
+from ..protocol.later import CompletionToken
 from ..redaction import get_logger
 from ..text import cut_middle, utf8_bytes, valid_text
 from ..tool_calls import PreparedRun

@@ -23,8 +23,8 @@ from ..payloads.encryption.codec import EncryptingCodec
 from ..payloads.storage import VARIABLE
 from ..protocol.inventory import RecordedTool, WorkerAccount, WorkerQuestion
 from ..protocol.names import WORKER_ACCOUNT, own_queue
+from ..protocol.signatures import vouch_keys
 from ..providers.sdks import PROVIDER_KEYS
-from ..signatures import vouch_keys
 from ..tools.dispatch import ToolBox
 from .ending import bound_end
 

@@ -18,7 +18,7 @@ from ..loop.verdicts import checked_verdict
 from ..payloads.failures import size_of
 from ..protocol.names import REFUSED
 from ..protocol.run import CallApproval, DecidedCall
-from ..signatures import SignedIdentity
+from ..protocol.signatures import SignedIdentity
 from ..text import one_line
 from ..tool_calls import (
     Approval,

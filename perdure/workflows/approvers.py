@@ -12,7 +12,7 @@ from ..event_data import EventType, LoggedData, PermissionEscalatedData, Permiss
 from ..protocol.run import CallApproval, RunInput
 from ..protocol.search_attributes import TENANT
 from ..protocol.session import SessionInput, SessionMessage
-from ..signatures import (
+from ..protocol.signatures import (
     NO_KEYS,
     VALID_SECONDS,
     VARIABLE,

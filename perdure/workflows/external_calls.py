@@ -9,10 +9,10 @@ from pydantic_core import to_json
 from temporalio import workflow
 
 from ..arguments import deeper_than
-from ..later import AwaitedCall, CompletedCall, Completion, mark_of
 from ..messages import Postponed
 from ..payloads.failures import size_of
 from ..protocol.descriptions import moment
+from ..protocol.later import AwaitedCall, CompletedCall, Completion, mark_of
 from ..protocol.names import COMPLETION_REFUSED
 from ..text import one_line
 from ..tool_calls import ToolRequest

@@ -36,7 +36,7 @@ from ..protocol.inventory import Inventory, Missing
 from ..protocol.outcome import HeldUp, RunStatus
 from ..protocol.pauses import RunFacts
 from ..protocol.run import GoOn, RunInput, SteeringMessage, paced_with
-from ..signatures import with_request
+from ..protocol.signatures import with_request
 from ..tool_calls import ToolRequest, ToolSpec
 from ..webhooks import Webhook
 from .approvals import Approvals

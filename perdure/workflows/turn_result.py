@@ -12,8 +12,8 @@ from ..messages import Message
 from ..protocol import names
 from ..protocol.run import TurnOf
 from ..protocol.session import HandedOver
+from ..protocol.signatures import Requesters
 from ..session_conversation import handed_over, let_through
-from ..signatures import Requesters
 from .approvers import part_content, passed_on
 from .logging import log
 from .recording import PIECE_BYTES

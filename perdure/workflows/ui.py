@@ -16,20 +16,9 @@ from ..commands import command_line, ways_to_settle
 from ..events import LogEntry
 from ..json_types import JsonObject
 from ..protocol.descriptions import moment, shown_name
+from ..protocol.markdown import code, inert, link, url_part
 from ..protocol.search_attributes import COST, STATUS
-from ..text import (
-    code,
-    count_of,
-    excerpt,
-    format_usd,
-    inert,
-    link,
-    one_line,
-    url_part,
-    utf8,
-    utf8_bytes,
-    visible,
-)
+from ..text import count_of, excerpt, format_usd, one_line, utf8, utf8_bytes, visible
 from ..tool_calls import PendingApproval, ToolRequest
 from .run_state import RunState, ShownStatus
 

@@ -23,7 +23,7 @@ from perdure.prompty.load import load
 from perdure.protocol.names import APPROVAL, STEER, WORKFLOW
 from perdure.protocol.run import CallApproval, RunInput
 from perdure.protocol.search_attributes import TENANT
-from perdure.signatures import SignedIdentity, VouchKeys
+from perdure.protocol.signatures import SignedIdentity, VouchKeys
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 

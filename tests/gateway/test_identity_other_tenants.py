@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 
 from perdure.gateway.identity import TokenFile
-from perdure.later import Later
+from perdure.protocol.later import Later
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script, ScriptedRequest
 

@@ -11,7 +11,7 @@ import pytest
 
 from perdure import ToolContext
 from perdure.gateway.identity import TokenFile
-from perdure.later import Later
+from perdure.protocol.later import Later
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 

@@ -18,7 +18,7 @@ from perdure.errors import RunCancelled
 from perdure.protocol.names import HAND_OVER, SEND, SESSION_WORKFLOW, STEER, WORKFLOW
 from perdure.protocol.run import RunInput
 from perdure.protocol.session import HandedOver, SessionInput, SessionMessage, Taken
-from perdure.signatures import Voucher
+from perdure.protocol.signatures import Voucher
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool

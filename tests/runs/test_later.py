@@ -14,7 +14,7 @@ from perdure import CompletionError, ToolContext
 from perdure.activities.call_secrets import call_secret
 from perdure.client import RunHandle, complete_call
 from perdure.errors import ConfigurationError, RunCancelled, UnknownCallError
-from perdure.later import Later, read_token
+from perdure.protocol.later import Later, read_token
 from perdure.testing import InProcessRun, ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 

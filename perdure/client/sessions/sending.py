@@ -33,8 +33,8 @@ from ...protocol.run import RunInput
 from ...protocol.search_attributes import MAX_KEYWORD_CHARS, SESSION
 from ...protocol.search_attributes import STATUS as STATUS_ATTRIBUTE
 from ...protocol.session import SessionInput, SessionMessage, Taken, WhileBusy
+from ...protocol.signatures import Voucher
 from ...redaction import Redactor
-from ...signatures import Voucher
 from ...workflows.policies import WORKFLOW_TASK_TIMEOUT
 from ...workflows.session.messages import MAX_ID_CHARS
 from ...workflows.session.turns import read_message

@@ -35,11 +35,11 @@ from ...protocol.session import (
     Taken,
     WhileBusy,
 )
+from ...protocol.signatures import Voucher
 from ...providers.registry import require_media, require_model
 from ...redaction import redactor
 from ...settings.agent_file import session_settings, with_cadence, with_on_failure
 from ...settings.values import SessionSettings
-from ...signatures import Voucher
 from ...text import valid_json, valid_text
 from ..handle import RunHandle
 from ..output_type import OutputType, with_output_type

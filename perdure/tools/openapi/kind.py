@@ -19,9 +19,9 @@ from ...errors import LoadError
 from ...json_types import JsonView
 from ...messages import AudioPart, FilePart, ImagePart, Part, ToolResult
 from ...redaction import REDACTED, know_client
-from ...text import charset_in, excerpt
+from ...text import excerpt
 from ...worker_limits import OPEN, WorkerLimits
-from ..http import Http, HttpAnswer, HttpFailure, origin_of
+from ..http import Http, HttpAnswer, HttpFailure, charset_in, origin_of
 from ..kind import Asking, KindCall, Offering, RunStart, ToolKind, ToolOfferError
 from .document import SpecificationError
 from .operation import Operation

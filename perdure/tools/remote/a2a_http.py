@@ -13,9 +13,8 @@ from a2a.client import A2AClientError, A2AClientTimeoutError
 from a2a.utils.errors import A2AError, InternalError
 from google.protobuf.json_format import Error as JsonFormatError
 
-from ...text import charset_in
 from ...worker_limits import authorities_now
-from ..http import CONNECT_SECONDS, Fault, reason_of, was_refused
+from ..http import CONNECT_SECONDS, Fault, charset_in, reason_of, was_refused
 from ..kind import OutcomeUnknown
 from .card import NOT_LET_IN
 from .settings import RemoteSettings

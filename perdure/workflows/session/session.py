@@ -17,10 +17,11 @@ from ...messages import Message
 from ...payloads.unpacking import CHECKED_BYTES
 from ...protocol import names
 from ...protocol.descriptions import moment, shown_name
+from ...protocol.markdown import code
 from ...protocol.run import CarriedConversation
 from ...protocol.session import SessionInput, SessionNote, SessionStatus, Taken
 from ...session_conversation import SessionConversation
-from ...text import code, count_of
+from ...text import count_of
 from ..approvers import signature_fault
 from ..history_size import HistorySize, go_on_in_new_link, is_behind
 from ..offers import require_version

@@ -30,8 +30,8 @@ from ...protocol.session import (
     Taken,
     used_before,
 )
+from ...protocol.signatures import MAX_REQUESTS
 from ...session_conversation import SessionConversation
-from ...signatures import MAX_REQUESTS
 from ...text import valid_text
 from ..approvers import handed_over_by, initial_requesters, signed_requesters
 from ..child_runs import attributes_for, request_cancel

@@ -20,8 +20,8 @@ from typing import Any
 
 from pydantic import Field
 
-from .errors import ConfigurationError
-from .messages import Exchanged
+from ..errors import ConfigurationError
+from ..messages import Exchanged
 
 VARIABLE = "PERDURE_VOUCH_KEY"
 """The environment variable with the keys: `KEYID:BASE64KEY[,OLDID:…]`."""

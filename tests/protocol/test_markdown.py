@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.text import code, inert, url_chars, url_part
+from perdure.protocol.markdown import code, inert, url_chars, url_part
 
 
 @given(st.text())

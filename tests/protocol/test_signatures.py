@@ -17,7 +17,7 @@ from perdure.messages import FilePart, ImagePart, Message
 from perdure.prompty.check.check import check
 from perdure.protocol.run import CarriedConversation, RunInput, TurnOf
 from perdure.protocol.session import SessionInput, SessionMessage, SessionSetup
-from perdure.signatures import NO_KEYS, Request, VouchKeys, vouch_keys, with_request
+from perdure.protocol.signatures import NO_KEYS, Request, VouchKeys, vouch_keys, with_request
 from perdure.tool_calls import ToolSpec
 from perdure.tools import tool
 from perdure.tools.inventory import with_policy

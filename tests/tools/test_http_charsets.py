@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from perdure.providers.clients import _http_client_class
-from perdure.text import _DECODED, charset_in
-from perdure.tools.http import HttpAnswer
+from perdure.tools.http import _DECODED, HttpAnswer, charset_in
 from perdure.tools.mcp.declaration import Server
 from perdure.tools.mcp.http import HostClient
 from perdure.tools.openapi.kind import _text

@@ -9,8 +9,8 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from .json_types import JsonObject
-from .messages import Exchanged, Postponed
+from ..json_types import JsonObject
+from ..messages import Exchanged, Postponed
 
 MAX_TOKEN_CHARS = 2000
 """A run's id has at most 1,000 bytes."""
