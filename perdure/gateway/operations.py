@@ -11,7 +11,7 @@ from typing import Any, Generic
 
 from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import models_json_schema
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -280,6 +280,8 @@ def problem_of_request(error: Exception, request: Request) -> HttpProblem:
     """
     if isinstance(error, ValidationError):
         return HttpProblem(422, "invalid", faults_in(error))
+    if isinstance(error, ClientDisconnect):
+        return HttpProblem(400, "disconnected", "The client left before its request was complete")
     if problem := problem_of(error):
         return problem
     logger.error("%s %s has failed", request.method, request.url.path, exc_info=error)

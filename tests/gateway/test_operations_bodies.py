@@ -13,9 +13,10 @@ from typing import Any
 
 import httpx2
 import pytest
+from starlette.requests import ClientDisconnect, Request
 
 from perdure.gateway.identity import TokenFile
-from perdure.gateway.operations import MAX_UNNAMED_BYTES, MAX_VALUES
+from perdure.gateway.operations import MAX_UNNAMED_BYTES, MAX_VALUES, problem_of_request
 from perdure.testing import ScriptedModel
 from perdure.testing.script import Script
 
@@ -140,6 +141,15 @@ async def test_somebody_without_a_token_sends_small_bodies_only(
         assert (unmeasured.status_code, unmeasured.json()["kind"]) == (411, "length_required")
         small = await http.post("/perdure/calls/unknown", content=b'{"result": "x"}')
         assert small.json()["kind"] not in ("too_large", "length_required")
+
+
+def test_a_client_that_leaves_within_its_body_is_no_failure_of_the_gateway(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Somebody without a token wrote a traceback into the log with each connection."""
+    request = Request({"type": "http", "method": "POST", "path": "/perdure/calls/x", "headers": []})
+    assert problem_of_request(ClientDisconnect(), request).status == 400
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("wait", ["NaN", "Infinity", "-Infinity", "true", '"5"', "[1]"])
