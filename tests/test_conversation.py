@@ -175,19 +175,6 @@ def test_no_operation_outgrows_a_batch_unless_one_message_does() -> None:
     assert [type(operation) for operation in writer.operations[4:]] == [Rewrite, *[Append] * 4]
 
 
-def test_a_rewrite_to_nothing_is_recorded() -> None:
-    writer, follower = Conversation.recorded(HELLO), Conversation.recorded(HELLO)
-    writer.rewrite([])
-    follower.follow(travelled(writer.ref()))
-    assert follower.messages == []
-
-
-def test_appending_nothing_changes_nothing() -> None:
-    writer = Conversation.recorded(HELLO)
-    writer.append([])
-    assert (writer.version, writer.operations) == (0, [])
-
-
 def changed(reference: ConversationRef, **fields: Any) -> ConversationRef:
     return reference.model_copy(update=fields)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perdure.errors import ExecuteError, GuardrailError
+from perdure.errors import ExecuteError
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
 from perdure.providers import close_clients, format_tool_messages, process_response
@@ -150,17 +150,6 @@ async def test_what_callers_and_guardrails_say(stage: Stage) -> None:
     texts = [message.text for message in result.messages]
     assert f"Hi 😀 {GONE}" in texts
     assert f"and {GONE}" in texts
-
-
-async def test_a_reason_of_a_guardrail(stage: Stage) -> None:
-    denied = Guardrails(
-        input=lambda messages: GuardrailResult(allowed=False, reason=f"no {HIGH}{LOW}{LOW}")
-    )
-    with ScriptedModel([]) as model:
-        async with stage.worker(guardrails={"no": denied}):
-            run = await stage.start(scripted_agent(model), guardrails="no")
-            with pytest.raises(GuardrailError, match=f"no 😀{GONE}"):
-                await run.result()
 
 
 async def test_edited_arguments(stage: Stage) -> None:

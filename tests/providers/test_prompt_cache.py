@@ -105,24 +105,6 @@ def test_anthropics_marks_stand_after_tools_and_system_and_where_requests_end() 
     )
 
 
-def test_of_a_conversation_that_nobody_has_answered_only_the_end_is_marked() -> None:
-    assert marks(cached(asked(ANTHROPIC), rounds(0))) == [
-        ("tools", 1),
-        ("system", 0),
-        ("messages", 0, 0),
-    ]
-
-
-def test_a_steering_message_and_an_answer_that_is_sent_back_move_no_mark() -> None:
-    messages = [
-        *rounds(2),
-        Message.user("And?"),
-        Message.assistant("So."),
-        Message.user("Once more."),
-    ]
-    assert marks(cached(asked(ANTHROPIC), messages))[2:] == [("messages", 4, 1), ("messages", 6, 0)]
-
-
 def test_thinking_is_not_marked() -> None:
     thought = {
         "api": "anthropic",
