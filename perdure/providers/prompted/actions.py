@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 from ...arguments import closing_brace, without_trailing_commas
@@ -29,11 +30,11 @@ _WRITE = "Write one JSON object and nothing else, its names and texts in double 
 _THINKING = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _FENCE = "```"
 _FENCED = re.compile(rf"{_FENCE}[a-zA-Z]*[^\S\n]*\n")
-_START = re.compile(r"""\{(?=\s*(?:["'}\u201c\u201d]|(?:tool|agent|tool_calls)\s*:))""")
-_KEY = r"(?P<key>tool|agent|tool_calls)"
-_NAME = r"""(?:["'\u201c\u201d](?P<name>[^"'\u201c\u201d\n]{1,200})["'\u201c\u201d])?"""
-_MEANT_FIRST = re.compile(rf"""\{{\s*["'\u201c]?{_KEY}["'\u201d]?\s*:\s*{_NAME}""")
-_MEANT_LATER = re.compile(rf"""["'\u201c]{_KEY}["'\u201d]\s*:\s*{_NAME}""")
+_START = re.compile(r"""\{(?=\s*(?:["'}]|(?:tool|agent|tool_calls)\s*:))""")
+_MEANT = re.compile(
+    r"""(?:\{\s*|["'])(?P<key>tool|agent|tool_calls)["']?\s*:\s*(?:["'](?P<name>[^"'\n]{1,200})["'])?"""
+)
+"""The mark of an action in an object that is not valid JSON."""
 _NAMED = frozenset({"id", "type", "name", "arguments", "parameters"})
 _ARGUMENTS = ("arguments", "parameters", "args")
 _DECODER = json.JSONDecoder(strict=False)
@@ -64,33 +65,14 @@ class Reading(NamedTuple):
 def read_actions(text: str) -> Reading:
     """Return the actions in a text; [] for any other text. Takes linear time, never raises."""
     spoken = _THINKING.sub("", text)
-    if (actions := _read_whole(spoken)) is not None:
-        return Reading(actions)
-    found: tuple[int, list[Action]] | None = None
-    for start, value in _objects(spoken):
-        actions = (
-            [_malformed_action(spoken[start:], value)]
-            if isinstance(value, _Unreadable)
-            else _actions(value)
-        )
-        if not actions:
-            continue
-        if found is not None:
-            return Reading(found[1], _before(spoken, found[0]), (SECOND,))
-        found = start, actions
-        if isinstance(value, _Unreadable):
-            break
-    return Reading(found[1], _before(spoken, found[0])) if found else Reading([])
-
-
-def _read_whole(text: str) -> list[Action] | None:
-    """Return the actions of a text that consists of JSON alone, fenced or not; None for any other
-    text.
-    """
     try:
-        return _actions(_DECODER.decode(_bare(text)))
+        return Reading(_actions(_DECODER.decode(_bare(spoken))))
     except (ValueError, RecursionError):
-        return None
+        found = list(islice(_objects(spoken), 2))
+    if not found:
+        return Reading([])
+    start, actions = found[0]
+    return Reading(actions, _before(spoken, start), (SECOND,) if len(found) > 1 else ())
 
 
 def is_nothing(text: str) -> bool:
@@ -109,64 +91,45 @@ def _bare(text: str) -> str:
     return spoken
 
 
-class _Unreadable(NamedTuple):
-    """An object that is meant as an action but is not valid JSON."""
-
-    key: str
-    name: str
-    why: str
-
-
-def _objects(text: str) -> Iterator[tuple[int, Any]]:
-    """JSON objects in a text, none of them within another, and invalid ones that are meant as
-    actions.
+def _objects(text: str) -> Iterator[tuple[int, list[Action]]]:
+    """Yield the actions of each JSON object in a text, none of them within another, and of invalid
+    JSON that is meant as an action.
     """
     position, effort = 0, _EFFORT + 20 * len(text)
     while effort > 0 and (match := _START.search(text, position)):
         start = match.start()
         try:
             value, position = _DECODER.raw_decode(text, start)
-            yield start, value
+            actions = _actions(value)
         except (ValueError, RecursionError) as error:
             end = closing_brace(text, start)
             effort -= getattr(error, "pos", len(text)) + (end or start) - start
-            position = (
-                len(text) if end is None else start + 1
-            )  # Nothing within a truncated object is an action.
-            if meant := _action_mark(text, start):
-                effort = 0
-                yield start, _repair(text[start:], meant, error)
+            # Nothing within a truncated object is an action.
+            position = len(text) if end is None else start + 1
+            further = _START.search(text, start + 1)
+            meant = _MEANT.search(text, start, further.start() if further else len(text))
+            actions = _repaired(text[start:], meant, error) if meant else []
+            effort = 0 if meant else effort
+        if actions:
+            yield start, actions
 
 
-def _action_mark(text: str, start: int) -> re.Match[str] | None:
-    """Return the match that marks the object at `start` as an action, if it comes before any nested
-    object.
-    """
-    further = _START.search(text, start + 1)
-    end = further.start() if further else len(text)
-    return _MEANT_FIRST.match(text, start) or _MEANT_LATER.search(text, start, end)
-
-
-def _repair(text: str, meant: re.Match[str], error: Exception) -> Any:
-    """Return the object at the start of a text, without its trailing commas; or the reason why it
-    can't be read.
+def _repaired(text: str, meant: re.Match[str], error: Exception) -> list[Action]:
+    """Return the actions of the object at the start of a text, without its trailing commas; or one
+    with a fault.
     """
     try:
-        return _DECODER.raw_decode(without_trailing_commas(text))[0]
+        return _actions(_DECODER.raw_decode(without_trailing_commas(text))[0])
     except (ValueError, RecursionError):
-        return _Unreadable(meant["key"], meant["name"] or FAULTY, _why(error))
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg.removesuffix(' at')} at character {error.pos}"
-    return "too deep" if isinstance(error, RecursionError) else "a number has too many digits"
-
-
-def _malformed_action(text: str, found: _Unreadable) -> Action:
-    fault = f"{INVALID}action: it is not valid JSON ({found.why}). {_WRITE}"
-    name = _delegate(found.name) if found.key == "agent" else valid_text(found.name)
-    return Action(name, excerpt(text, MAX_KEPT), fault)
+        fault = f"{INVALID}action: it is not valid JSON ({error}). {_WRITE}"
+        name = valid_text(meant["name"] or FAULTY)
+        return [
+            Action(
+                _delegate(name) if meant["key"] == "agent" else name,
+                excerpt(text, MAX_KEPT),
+                fault,
+            )
+        ]
 
 
 def _actions(value: Any) -> list[Action]:
