@@ -21,7 +21,8 @@ from ..media import is_base64, source_problem
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, Role, TextPart
 from .references import contained_path
 
-MEDIA: Mapping[str, type[ImagePart | AudioPart | FilePart]] = {
+Media = ImagePart | AudioPart | FilePart
+MEDIA: Mapping[str, type[Media]] = {
     "image": ImagePart,
     "audio": AudioPart,
     "file": FilePart,
@@ -180,7 +181,7 @@ def with_media_read(agent: Agent, inputs: JsonView | str) -> JsonObject:
         inputs = {_only_input(agent): inputs}
     kinds = {prop.name: prop.kind for prop in agent.inputs or []}
     return {
-        name: _Given(agent, name, kinds[name]).read(value) if kinds.get(name) in MEDIA else value
+        name: _given(agent, name, kinds[name], value) if kinds.get(name) in MEDIA else value
         for name, value in inputs.items()
     }
 
@@ -197,86 +198,61 @@ def _only_input(agent: Agent) -> str:
     )
 
 
-class _Given:
-    """One input of an agent."""
+def _given(agent: Agent, name: str, kind: str, value: Any) -> Any:
+    """Return the value of an input as JSON. Raises RenderError."""
+    try:
+        return _read(agent, MEDIA[kind], value)
+    except OSError as error:
+        text = f"input {name!r}: the file can't be read ({error.strerror or error})"
+        raise RenderError(text) from error
+    except ValueError as error:
+        raise RenderError(f"input {name!r}: {error}") from error
 
-    def __init__(self, agent: Agent, name: str, kind: str) -> None:
-        self._agent = agent
-        self._name = name
-        self._part = MEDIA[kind]
-        self._kind = kind
 
-    def read(self, value: Any) -> Any:
-        """Return the value as JSON. Raises RenderError."""
-        try:
-            return self._read(value)
-        except OSError as error:
-            raise self._refusal(f"the file can't be read ({error.strerror or error})") from error
-        except ValueError as error:
-            raise self._refusal(str(error)) from error
-
-    def _read(self, value: Any) -> Any:
-        if isinstance(value, list | tuple):
-            return [self._read(item) for item in value]
-        if isinstance(value, self._part):
-            return value.model_dump(by_alias=True, exclude_none=True)
-        if isinstance(value, Mapping):
-            return self._read_map(value)
-        if isinstance(value, bytes | bytearray | memoryview):
-            return self._fields(self._part.from_bytes(bytes(value)))
-        if isinstance(value, PathLike) or hasattr(value, "read"):
-            return self._fields(self._part.from_file(value))
-        if isinstance(value, str) and (path := self._allowed_file(value)):
-            return self._fields(self._part.from_file(path))
+def _read(agent: Agent, kind: type[Media], value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_read(agent, kind, item) for item in value]
+    if isinstance(value, Mapping):
+        return _read_map(agent, kind, value)
+    path = _allowed_file(agent, value) if isinstance(value, str) else None
+    if isinstance(value, kind):
+        part = value
+    elif isinstance(value, bytes | bytearray | memoryview):
+        part = kind.from_bytes(bytes(value))
+    elif path or isinstance(value, PathLike) or hasattr(value, "read"):
+        part = kind.from_file(path or value)
+    else:
         if isinstance(value, str) and (problem := source_problem(value, is_given=True)):
-            raise ValueError(f"{problem}{self._place_of_files(value)}")
+            hint = f", nor a file that may be read: give pathlib.Path({value!r}) for one of yours"
+            raise ValueError(problem + (hint if len(value) < 200 else ""))
         return value
+    return part.model_dump(by_alias=True, exclude_none=True)
 
-    def _read_map(self, value: JsonView) -> JsonObject:
-        """Return a map of `source` and the given attributes, which override those of the
-        content.
-        """
-        source = next((key for key in SOURCES if key in value), None)
-        if source is None:
-            return dict(value)
-        read = self._read(value[source])
-        told = {key: each for key, each in value.items() if key != source}
-        return {**(read if isinstance(read, dict) else {"source": read}), **told}
 
-    @staticmethod
-    def _fields(part: ImagePart | AudioPart | FilePart) -> JsonObject:
-        return part.model_dump(by_alias=True, exclude_none=True)
+def _read_map(agent: Agent, kind: type[Media], value: JsonView) -> JsonObject:
+    """Return a map of `source` and the given attributes, which override those of the content."""
+    source = next((key for key in SOURCES if key in value), None)
+    if source is None:
+        return dict(value)
+    read = _read(agent, kind, value[source])
+    attributes = {key: each for key, each in value.items() if key != source}
+    return {**(read if isinstance(read, dict) else {"source": read}), **attributes}
 
-    def _allowed_file(self, text: str) -> Path | None:
-        """Return the file at that path, if the agent's own file could name it, and it is not
-        hidden.
-        """
-        if (
-            len(text) > MAX_PATH_CHARS
-            or "\n" in text
-            or "://" in text
-            or (len(text) > 255 and is_base64(text))
-        ):
-            return None
-        known = loaded_from(self._agent)
-        folder = known.base_dir
-        roots = [Path(root).resolve() for root in (folder, *known.roots) if root is not None]
-        try:
-            path = contained_path(text, None if folder is None else Path(folder), roots)
-            is_hidden = any(step.startswith(".") for root in roots for step in _steps(path, root))
-            return path if path.is_file() and not is_hidden else None
-        except (LoadError, OSError, ValueError):
-            return None
 
-    def _place_of_files(self, text: str) -> str:
-        return (
-            f", nor a file that may be read: give pathlib.Path({text!r}) for one of yours"
-            if len(text) < 200
-            else ""
-        )
-
-    def _refusal(self, text: str) -> RenderError:
-        return RenderError(f"input {self._name!r}: {text}")
+def _allowed_file(agent: Agent, text: str) -> Path | None:
+    """Return the file at that path, if the agent's own file could name it, and it is not hidden."""
+    is_path = len(text) <= MAX_PATH_CHARS and "\n" not in text and "://" not in text
+    if not is_path or (len(text) > 255 and is_base64(text)):
+        return None
+    known = loaded_from(agent)
+    folder = None if known.base_dir is None else Path(known.base_dir)
+    roots = [Path(root).resolve() for root in (folder, *known.roots) if root is not None]
+    try:
+        path = contained_path(text, folder, roots)
+        is_hidden = any(step.startswith(".") for root in roots for step in _steps(path, root))
+        return path if path.is_file() and not is_hidden else None
+    except (LoadError, OSError, ValueError):
+        return None
 
 
 def _steps(path: Path, root: Path) -> tuple[str, ...]:
