@@ -78,7 +78,7 @@ def _type_problems(error: ValidationError, asset: JsonView) -> Iterator[tuple[Pl
         place = _place_of(detail, asset)
         if place not in seen:
             seen.add(place)
-            yield place, explained(detail, place)
+            yield place, _explain(detail, place)
 
 
 def _is_map(detail: ErrorDetails) -> bool:
@@ -105,8 +105,7 @@ def _leads_on(value: Any, step: str | int) -> bool:
     )
 
 
-def explained(detail: ErrorDetails, place: Place) -> str:
-    """Return the message about one error at that place."""
+def _explain(detail: ErrorDetails, place: Place) -> str:
     if place == ("template",):
         return (
             "Invalid template format: expected a map of `format` and `parser`, got "
@@ -114,8 +113,6 @@ def explained(detail: ErrorDetails, place: Place) -> str:
         )
     if detail["type"] == "missing":
         return "is missing"
-    if detail["type"] == "extra_forbidden":
-        return "is unknown"
     found = "" if is_secret_key(last_name(place)) else f", got {detail['input']!r:.60}"
     if detail["type"] == "literal_error":
         known = [
