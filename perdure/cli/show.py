@@ -74,7 +74,6 @@ def _head(run: JsonView) -> Iterator[str]:
     cost = format_usd(run["cost_usd"], unpriced=run["unpriced_calls"])
     used = [count_of(run["model_calls"], "model call"), describe_usage(run["usage"]), cost]
     yield f"usage    {', '.join(filter(None, used))}"
-    yield f"actions  {_actions(run['actions'])}"
     yield from _relations(run)
     for pending in run["pending_approvals"]:
         call = describe_call(pending["name"], pending["arguments"])
@@ -93,11 +92,6 @@ def _time(run: JsonView) -> str:
     waited = run["seconds"] - run["active_seconds"]
     took = f"{active} active of {total}" if waited > 0.05 else total
     return f"{started}, {took}{'' if run['ended'] else ' so far'}"
-
-
-def _actions(actions: JsonView) -> str:
-    called = f"; not in it: {', '.join(actions['called'])}" if actions["called"] else ""
-    return f"{actions['total']:,} on Temporal Cloud{visible(called)}"
 
 
 def _relations(run: JsonView) -> Iterator[str]:
@@ -286,7 +280,6 @@ async def summary(server: ServerConnection, handle: RunHandle) -> JsonObject:
         "usage": status.usage.model_dump(mode="json"),
         "cost_usd": status.cost_usd,
         "unpriced_calls": status.unpriced_calls,
-        "actions": found.actions.model_dump(mode="json"),
         "links": found.links,
         "first_kept": found.first_kept,
         "unreplayed": found.unreplayed,

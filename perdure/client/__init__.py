@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from .pauses import pause_runs as pause_runs
     from .pauses import pauses_in_force as pauses_in_force
     from .pauses import release_runs as release_runs
-    from .reading.actions import RunActions as RunActions
     from .runs import get_run as get_run
     from .runs import start_run as start_run
     from .sessions.session import Session as Session
@@ -49,7 +48,6 @@ else:
             ".deletion": "Deletion TenantDeletion delete_run delete_tenant",
             ".handle": "RunHandle",
             ".listing": "RunSummary list_runs",
-            ".reading.actions": "RunActions",
             ".runs": "get_run start_run",
             ".sessions.session": "Session session",
             ".sweeping": "Sweep sweep_storage",

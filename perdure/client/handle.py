@@ -22,8 +22,7 @@ from ..commands import ways_to_settle
 from ..errors import ApprovalError, GoOnError, PayloadTooLargeError
 from ..events import RunEvent
 from ..history.chain import Chain
-from ..history.link import usage_of_calls
-from ..messages import JsonObject, Message, ToolResult, Usage
+from ..messages import JsonObject, Message, ToolResult
 from ..options import RunOptions
 from ..payloads.encryption.codec import sealed_text
 from ..payloads.failures import bytes_as_sent, require_sendable, size_of
@@ -55,8 +54,6 @@ from .updates import send_decision, send_go_on
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
-
-    from .reading.actions import RunActions
 
 Sent = PlainTypeVar("Sent")
 
@@ -457,22 +454,6 @@ class RunHandle(Controls, Generic[T]):
         """Return the complete conversation, including messages trimmed from the model's view."""
         with run_not_found(self._chain):
             return await self._retry(lambda: complete_messages(self._chain, self._log))
-
-    async def iteration_usage(self) -> list[Usage]:
-        """Return the usage of each model call so far, in order: it is in the histories; the result
-        has only the sum.
-        """
-        with run_not_found(self._chain):
-            return await usage_of_calls(self._client, await self._retry(self._chain.last))
-
-    async def actions(self) -> RunActions:
-        """Return the run's Actions on Temporal Cloud so far, counted in its histories (`perdure
-        docs cost`).
-        """
-        from .reading.actions import actions_of
-
-        with run_not_found(self._chain):
-            return await actions_of(self._chain)
 
     async def tool_result(self, call_id: str, *, iteration: int | None = None) -> ToolResult:
         """Return the whole result of one tool call, even where the conversation has it shortened;

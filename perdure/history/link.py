@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent, WorkflowExecutionStartedEventAttributes
 from temporalio.client import Client
@@ -13,8 +13,7 @@ from temporalio.client import Client
 from ..commands import shell_word
 from ..conversation import Conversation, ConversationRef
 from ..errors import RunNotFound
-from ..loop.state import usages
-from ..messages import Message, Usage
+from ..messages import Message
 from ..protocol import activities, names
 from ..protocol.inventory import Inventory
 from ..protocol.run import CarriedConversation, RunInput
@@ -225,24 +224,6 @@ async def _inventory(client: Client, work: RecordedWork) -> Inventory | None:
         if inventory := await inventory_from(client, activity):
             return inventory
     return None
-
-
-class _Reply(BaseModel):
-    usage: Usage = Usage()
-
-
-async def usage_of_calls(client: Client, link: RecordedLink) -> list[Usage]:
-    """Return the usage of each model call, in order; `link` is the run's last one, whose input has
-    the earlier usage.
-
-    The workflow's result does not contain it: it would grow with the run, and foreign code reads
-    it. Raises like `decode`.
-    """
-    used = usages(link.input.carried.loop.iteration_usage) if link.input.carried else []
-    for call in link.work.activities_of({activities.CALL_MODEL}):
-        if call.result is not None:
-            used.append((await decode(client, call.result, _Reply)).usage)
-    return used
 
 
 async def inventory_from(client: Client, step: RecordedStep | None) -> Inventory | None:

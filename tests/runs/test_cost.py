@@ -67,7 +67,6 @@ async def test_the_cost_is_in_result_status_events_and_search_attribute(
     ]
     assert await shown_cost(stage, run) == 0.025
     assert await upserts(stage, run) == 1, "with the status, at the end"
-    assert [usage.output_tokens for usage in await run.iteration_usage()] == [20, 5]
     await stage.replay()
 
 
@@ -203,5 +202,3 @@ async def test_a_small_result_is_read_without_the_history(stage: Stage, scripted
     run = get_run(client, stage.runs[0].id)
     assert (await run.result()).usage.output_tokens == 16
     assert counts.asked == 0, "the history is not read for it"
-    assert [usage.output_tokens for usage in await run.iteration_usage()] == [7, 9]
-    assert counts.asked > 0

@@ -25,7 +25,6 @@ from ...protocol.outcome import RunOutput
 from ...tool_results import STORED
 from ...tools.results import to_result
 from ...trace.replay import NOT_REPLAYED
-from .actions import RunActions, count_actions
 from .log import replay
 
 ToolOutcome = Literal["success", "error", "timeout", "cancelled", "denied", "open"]
@@ -109,7 +108,6 @@ class Survey:
     """When persons were waited for, or the run was held, in seconds since the epoch; those that
     have ended."""
     iterations: list[IterationSurvey] = field(default_factory=list)
-    actions: RunActions = field(default_factory=RunActions)
     unreplayed: int = 0
     """How many links have decisions of persons that this version can't read."""
 
@@ -153,7 +151,6 @@ class _Reader:
             self._survey.first_kept = carried.loop.iteration + 1 if carried else 1
         self._survey.links = (carried.links if carried else 0) + 1
         self._last = link
-        count_actions(self._survey.actions, link)
         async for call in self._calls.read(link):
             await self._take(call)
         if (
