@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from .pauses import release_runs as release_runs
     from .runs import get_run as get_run
     from .runs import start_run as start_run
+    from .schedules import create_schedule as create_schedule
+    from .schedules import delete_schedule as delete_schedule
+    from .schedules import get_schedule as get_schedule
+    from .schedules import list_schedules as list_schedules
+    from .schedules import pause_schedule as pause_schedule
+    from .schedules import resume_schedule as resume_schedule
+    from .schedules import run_schedule as run_schedule
     from .sessions.session import Session as Session
     from .sessions.session import session as session
     from .sweeping import Sweep as Sweep
@@ -49,6 +56,8 @@ else:
             ".handle": "RunHandle",
             ".listing": "RunSummary list_runs",
             ".runs": "get_run start_run",
+            ".schedules": "create_schedule delete_schedule get_schedule list_schedules "
+            "pause_schedule resume_schedule run_schedule",
             ".sessions.session": "Session session",
             ".sweeping": "Sweep sweep_storage",
         },

@@ -26,7 +26,7 @@ from ..payloads.encryption.codec import opened_text
 from ..protocol.names import WORKFLOW
 from ..protocol.outcome import RunFailure, RunOutput
 from .events import decode
-from .link import RecordedLink, not_a_run, read_input, read_link, read_start
+from .link import RecordedLink, not_a_run, read_link, read_start
 
 Done = TypeVar("Done")
 
@@ -77,7 +77,7 @@ class Chain:
         latest = await self.client.get_workflow_handle(self.workflow_id).describe()
         if self._is_of_run and latest.workflow_type != WORKFLOW:
             raise RunNotFound(not_a_run(self.workflow_id, latest.workflow_type))
-        origin = await self._origin_of(latest)
+        origin = latest.raw_description.workflow_execution_info.first_run_id
         if self._origin not in (None, origin):
             return await self._describe_superseded()
         self._origin, self._known = origin, latest.run_id
@@ -130,13 +130,7 @@ class Chain:
         return await _with_link(await self._first_kept(), self._first_kept, read)
 
     async def _first_kept(self) -> str:
-        last = (await self.describe()).run_id
-        carried = (await read_input(self.client, self.workflow_id, last)).carried
-        if carried is None:
-            return last
-        if await self._exists(carried.first_run_id):
-            return carried.first_run_id
-        return await self.oldest_before(last)
+        return await self.oldest_before((await self.describe()).run_id)
 
     async def is_running(self, run_id: str) -> bool:
         """Return whether the link is open."""
@@ -148,12 +142,6 @@ class Chain:
         async for event in self.handle(run_id).fetch_history_events(event_filter_type=end):
             return event
         raise ValueError(f"the history of {self.workflow_id!r}, run {run_id!r}, has no end")
-
-    async def _origin_of(self, link: WorkflowExecutionDescription) -> str:
-        if first := link.raw_description.workflow_execution_info.first_run_id:
-            return first
-        # An older server does not send it.
-        return (await read_start(self.client, self.workflow_id, link.run_id)).first_execution_run_id
 
     async def _describe_superseded(self) -> WorkflowExecutionDescription:
         """Follow the links from the latest one seen: the id now belongs to another run."""
@@ -182,15 +170,6 @@ class Chain:
                 break
             run_id = previous
         return run_id
-
-    async def _exists(self, run_id: str) -> bool:
-        try:
-            await self.handle(run_id).describe()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            return False
-        return True
 
 
 async def _with_link(

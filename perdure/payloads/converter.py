@@ -44,7 +44,6 @@ from .failures import (
     readable,
 )
 from .storage import open_storage, storage_from_environment
-from .storage.files import LostValues
 from .unpacking import (
     BUDGET,
     MAX_SENT_BYTES,
@@ -79,7 +78,6 @@ class SharedPayloadConverter(CompositePayloadConverter):
 
     _shared: ClassVar = {
         **PydanticPayloadConverter().converters,
-        LostValues.ENCODING.encode(): LostValues(),
         UnreadValues.ENCODING.encode(): UnreadValues(),
     }
     _json: ClassVar[Any] = _shared[PLAIN]
@@ -109,11 +107,8 @@ class SharedPayloadConverter(CompositePayloadConverter):
         if is_message and sum(payload.ByteSize() for payload in payloads) > MAX_SENT_BYTES:
             require_readable_soon(payloads)
         for payload, type_hint in zip(payloads, type_hints or (), strict=False):
-            if (
-                type_hint is RawValue
-                and payload.metadata.get("encoding") == UnreadValues.ENCODING.encode()
-            ):
-                raise UnreadValues.error_of(payload)
+            if type_hint is RawValue and (error := UnreadValues.may_be_readable(payload)):
+                raise error
         with readable():
             return super().from_payloads(payloads, type_hints)
 
@@ -154,8 +149,8 @@ class DeferringConverter(PayloadConverter):
         return value
 
     def _unparsed_value(self, payload: Payload) -> Any:
-        is_unread = payload.metadata.get("encoding") == UnreadValues.ENCODING.encode()
-        return self.from_payload(payload) if is_unread else Unparsed(payload, self.from_payload)
+        error = UnreadValues.may_be_readable(payload)
+        return Unread(error) if error else Unparsed(payload, self.from_payload)
 
 
 class ZstdCodec(PayloadCodec, WithSerializationContext):

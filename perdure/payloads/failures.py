@@ -23,7 +23,7 @@ from temporalio.exceptions import ApplicationError, FailureError
 from ..errors import ConfigurationError, PayloadTooLargeError
 from ..redaction import redacted_excerpt
 from .encryption import EncryptionError
-from .storage.files import LostValues
+from .storage.files import STORAGE_ERROR
 
 MAX_PAYLOAD_BYTES = 2 * 1024 * 1024 - 64 * 1024
 """Limit for one payload as sent: Temporal's 2 MiB, less 64 KiB for what surrounds a value that is
@@ -122,7 +122,7 @@ class UnreadValues(EncodingPayloadConverter):
     All values of a workflow task are decoded together, also those of signals, which anybody may
     send. An error there would fail the task for ever. So the run's own values, which are read by
     their type, raise; an untyped value becomes an `Unread`, which the handlers of signals and
-    updates check.
+    updates check, unless it is lost: then its `ApplicationError` ends a run that reads it.
     """
 
     ENCODING = "perdure/unread"
@@ -135,16 +135,30 @@ class UnreadValues(EncodingPayloadConverter):
         """Return None: no value is written in this form."""
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
-        """Return an `Unread` without a type. Raises `ConfigurationError` with one."""
+        """Return an `Unread` without a type. Raises the error with one, and that of a lost
+        value.
+        """
         error = self.error_of(payload)
-        if type_hint is None:
+        if type_hint is None and isinstance(error, ConfigurationError):
             return Unread(error)
         raise error
 
     @classmethod
-    def error_of(cls, payload: Payload) -> ConfigurationError:
+    def may_be_readable(cls, payload: Payload) -> ConfigurationError | None:
+        """Return the error of a value that another process may be able to read; None for any other
+        payload.
+        """
+        if payload.metadata.get("encoding") != cls.ENCODING.encode():
+            return None
+        error = cls.error_of(payload)
+        return error if isinstance(error, ConfigurationError) else None
+
+    @classmethod
+    def error_of(cls, payload: Payload) -> ConfigurationError | ApplicationError:
         """Return the error that `instead` recorded."""
-        text = payload.data.decode(errors="replace")
+        text, kind = payload.data.decode(errors="replace"), payload.metadata.get("type")
+        if kind is not None:
+            return ApplicationError(text, type=kind.decode(), non_retryable=True)
         key_id = payload.metadata.get("key")
         return (
             ConfigurationError(text)
@@ -155,9 +169,10 @@ class UnreadValues(EncodingPayloadConverter):
     @classmethod
     def instead(cls, error: Exception) -> Payload:
         """Return a payload for a value whose reading raised that error."""
-        if isinstance(error, ApplicationError):
-            return LostValues.instead(error)
         metadata = {"encoding": cls.ENCODING.encode()}
+        if isinstance(error, ApplicationError):
+            metadata["type"] = (error.type or STORAGE_ERROR).encode()
+            return Payload(metadata=metadata, data=error.message.encode())
         if isinstance(error, EncryptionError):
             metadata["key"] = (error.key_id or "").encode()
         return Payload(metadata=metadata, data=_text(error).encode())

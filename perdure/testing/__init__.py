@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     # For type checkers; the table below has the same names at runtime.
-    from .against_record import Diverged as Diverged
     from .comparison import Comparison as Comparison
     from .comparison import rerun as rerun
     from .in_process import InProcessRun as InProcessRun
     from .in_process import run_in_process as run_in_process
     from .recorded_run import RecordedRun as RecordedRun
     from .recorded_run import recorded as recorded
+    from .recording import Diverged as Diverged
     from .recording import Recording as Recording
     from .recording import read_recording as read_recording
     from .script import Script as Script
@@ -29,9 +29,8 @@ else:
         __name__,
         {
             ".in_process": "InProcessRun run_in_process",
-            ".against_record": "Diverged",
             ".recorded_run": "RecordedRun recorded",
-            ".recording": "Recording read_recording",
+            ".recording": "Diverged Recording read_recording",
             ".script": "asks call says Script ScriptedReply ScriptedRequest",
             ".comparison": "Comparison rerun",
             ".server": "ScriptedModel",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ from ..declared_tools import Tool
 from ..json_types import JsonObject, JsonView
 from ..loop.effects import Calling
 from ..loop.state import LoopState
-from ..messages import Message, ModelReply, ToolCall, ToolResult
+from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
 from ..prompty.portable import resolve_environment
 from ..providers.prices import Prices
@@ -23,38 +23,17 @@ from ..tool_calls import Approval, Handoff, ToolRequest, ToolSpec
 from .direct_effects import DirectEffects
 from .direct_model import prompted_call
 from .in_process import InProcessRun
-from .recording import Answers, RecordedReply, Recording, Unmatched
+from .recording import Answers, RecordedReply, Recording
 
 
-class Diverged(AssertionError):
-    """The model makes a tool call without a recorded result."""
-
-    def __init__(self, iteration: int, calls: Sequence[ToolCall]) -> None:
-        self.iteration = iteration
-        self.calls = list(calls)
-        shown = ", ".join(f"{call.name}({call.arguments})" for call in calls)
-        super().__init__(
-            f"iteration {iteration} asks for {shown}, which the record has no (further) result of"
-        )
-
-
-class EveryTool(Mapping[str, ToolSpec]):
+class EveryTool(dict[str, ToolSpec]):
     """The tools of a run: the known ones, and any other name that a model may call."""
 
-    def __init__(self, known: Mapping[str, ToolSpec]) -> None:
-        self._known = dict(known)
-
-    def __getitem__(self, name: str) -> ToolSpec:
-        return self._known.get(name) or ToolSpec(name=name)
+    def __missing__(self, name: str) -> ToolSpec:
+        return ToolSpec(name=name)
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
+        return True
 
 
 @dataclass(kw_only=True, eq=False)
@@ -97,10 +76,7 @@ class RecordEffects(DirectEffects):
             for index, call in enumerate(reply.message.tool_calls)
             if call.name not in self.real
         ]
-        try:
-            results = self.answers.claim([call for _, call in asked])
-        except Unmatched as unmatched:
-            raise Diverged(calling.iteration, unmatched.calls) from None
+        results = self.answers.claim(calling.iteration, [call for _, call in asked])
         for (index, _), result in zip(asked, results, strict=True):
             self._claimed[calling.iteration, index] = result
         return reply
@@ -198,7 +174,7 @@ class AgainstRecord(InProcessRun):
         self.effects.agent = resolved.with_declarations([*offered, *declared])
         # The results already contain the decision and the place of execution.
         known = {spec.name: _without_execution(spec) for spec in self._recording.tools}
-        return EveryTool({**known, **specs})  # type: ignore[return-value]
+        return EveryTool({**known, **specs})
 
     def _as_recorded(self, request: ToolRequest) -> Approval:
         """Return the recorded decision about the same call."""

@@ -17,8 +17,8 @@ from ..messages import Message, ToolCall, Usage
 from ..model_choice import model_choice, with_other_model
 from ..prompty.prepare import new_prompt
 from ..providers.prices import Prices, PriceSource
-from .against_record import AgainstRecord, Diverged
-from .recording import RecordedReply, Recording
+from .against_record import AgainstRecord
+from .recording import Diverged, RecordedReply, Recording
 
 
 @dataclass

@@ -245,12 +245,16 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-class Unmatched(Exception):
-    """The model makes a call without a (further) recorded result."""
+class Diverged(AssertionError):
+    """The model makes a tool call without a recorded result."""
 
-    def __init__(self, calls: Sequence[ToolCall]) -> None:
-        super().__init__(", ".join(f"{call.name}({call.arguments})" for call in calls))
+    def __init__(self, iteration: int, calls: Sequence[ToolCall]) -> None:
+        self.iteration = iteration
         self.calls = list(calls)
+        shown = ", ".join(f"{call.name}({call.arguments})" for call in calls)
+        super().__init__(
+            f"iteration {iteration} asks for {shown}, which the record has no (further) result of"
+        )
 
 
 class Answers:
@@ -275,10 +279,10 @@ class Answers:
         """Return the recorded calls not yet made, in order."""
         return [each for number, each in enumerate(self._recorded) if number not in self._used]
 
-    def claim(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+    def claim(self, iteration: int, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """Return the results of the calls of one reply; their order does not matter.
 
-        Raises Unmatched, and takes nothing, if the record lacks a result for one of them.
+        Raises Diverged, and takes nothing, if the record lacks a result for one of them.
         """
         taken: dict[int, int] = {}
         for place, call in enumerate(calls):
@@ -286,7 +290,7 @@ class Answers:
             if number is not None:
                 taken[place] = number
         if unmatched := [call for place, call in enumerate(calls) if place not in taken]:
-            raise Unmatched(unmatched)
+            raise Diverged(iteration, unmatched)
         self._used |= set(taken.values())
         self.reached = max(
             [self.reached, *(self._recorded[number].iteration for number in taken.values())]

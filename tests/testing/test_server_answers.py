@@ -21,58 +21,6 @@ CALLS = [
 REPLY = ScriptedReply(text="Let me look. ", tool_calls=CALLS, thinking="Two tools are needed.")
 
 
-async def test_chat_answers_with_text_calls_and_usage(serve: Any) -> None:
-    model, clients = serve([REPLY.model_copy(update={"input_tokens": 7, "output_tokens": 5})])
-    answer = await clients.chat()
-    message = answer.choices[0].message
-    assert (message.content, message.reasoning_content) == (REPLY.text, REPLY.thinking)
-    assert [(c.id, c.function.name, c.function.arguments) for c in message.tool_calls] == [
-        (c.id, c.name, c.arguments) for c in CALLS
-    ]
-    assert answer.choices[0].finish_reason == "tool_calls"
-    assert (
-        answer.usage.prompt_tokens,
-        answer.usage.completion_tokens,
-        answer.usage.total_tokens,
-    ) == (7, 5, 12)
-    assert [(r.api, r.step, r.attempt, r.aborted) for r in model.requests] == [
-        ("chat", 0, 1, False)
-    ]
-    assert model.requests[0].body["messages"] == QUESTION
-    assert model.requests[0].headers["authorization"] == "Bearer k"
-
-
-async def test_responses_answer_with_reasoning_text_and_calls(serve: Any) -> None:
-    _, clients = serve([REPLY])
-    answer = await clients.responses()
-    assert [item.type for item in answer.output] == [
-        "reasoning",
-        "message",
-        "function_call",
-        "function_call",
-    ]
-    assert answer.output[0].summary[0].text == REPLY.thinking
-    assert answer.output_text == REPLY.text
-    assert [(i.call_id, i.name, i.arguments) for i in answer.output[2:]] == [
-        (c.id, c.name, c.arguments) for c in CALLS
-    ]
-    assert answer.status == "completed"
-    assert answer.usage.output_tokens > 0
-
-
-async def test_anthropic_answers_with_signed_thinking_text_and_calls(serve: Any) -> None:
-    _, clients = serve([REPLY])
-    answer = await clients.messages()
-    assert [block.type for block in answer.content] == ["thinking", "text", "tool_use", "tool_use"]
-    assert answer.content[0].signature
-    assert answer.content[1].text == REPLY.text
-    assert [(b.id, b.name, b.input) for b in answer.content[2:]] == [
-        (c.id, c.name, json.loads(c.arguments)) for c in CALLS
-    ]
-    assert answer.stop_reason == "tool_use"
-    assert answer.usage.input_tokens > 0
-
-
 async def test_input_from_the_cache_is_told_in_every_format(serve: Any) -> None:
     _, clients = serve([ScriptedReply(text="Sunny.", input_tokens=10, cached_input_tokens=8)])
     chat, responses, messages = (
@@ -86,19 +34,6 @@ async def test_input_from_the_cache_is_told_in_every_format(serve: Any) -> None:
         8,
     )
     assert (messages.usage.input_tokens, messages.usage.cache_read_input_tokens) == (2, 8)
-
-
-async def test_plain_text_ends_the_turn_in_every_format(serve: Any) -> None:
-    _, clients = serve([ScriptedReply(text="Sunny.")])
-    chat, responses, messages = (
-        await clients.chat(),
-        await clients.responses(),
-        await clients.messages(),
-    )
-    assert (chat.choices[0].message.content, chat.choices[0].finish_reason) == ("Sunny.", "stop")
-    assert chat.choices[0].message.tool_calls is None
-    assert responses.output_text == "Sunny."
-    assert (messages.content[0].text, messages.stop_reason) == ("Sunny.", "end_turn")
 
 
 async def test_finish_reason_is_the_one_given(serve: Any) -> None:

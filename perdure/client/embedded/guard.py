@@ -3,10 +3,10 @@ gone.
 
 Every user holds a shared lock on `users.lock`, which the kernel releases when the user ends,
 whatever ends it. The guard waits for the exclusive lock, so it needs neither heartbeats nor
-goodbyes. The server process holds `server.lock`: it runs if and only if that file is locked. The
-guard holds `guard.lock`; on Linux, the server ends with a guard that is killed. This file is run as
-a script and needs the standard library only: `python guard.py FOLDER STATE COMMAND…`, where STATE
-is the content of `server.json`, without the pid.
+goodbyes. The server process holds `server.lock`: it runs if and only if that file is locked. On
+Linux, the server ends with a guard that is killed. This file runs as a script and needs the
+standard library only: `python guard.py FOLDER STATE COMMAND…`, where STATE is the content of
+`server.json`, without the pid. That file stays; it counts while the server runs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ def main(folder: Path, state: dict[str, Any], command: list[str]) -> None:
     """Leave a process behind that runs the server until it ends or nobody uses it."""
     os.umask(0o077)  # Conversations are in the database, and may be in the log.
     lock = _lock(folder / "server.lock")
-    _lock(folder / "guard.lock")
     if os.fork() == 0:
         _guard(folder, state, _start_server(folder, command, lock))
 
@@ -52,7 +51,7 @@ def _start_server(folder: Path, command: list[str], lock: int) -> subprocess.Pop
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")
     }
-    (folder / "server.json").unlink(missing_ok=True)  # Left by a guard that was killed.
+    (folder / "server.json").unlink(missing_ok=True)
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(
             command,
@@ -80,7 +79,6 @@ def _guard(folder: Path, state: dict[str, Any], server: subprocess.Popen[bytes])
     _write_state(folder, {**state, "pid": server.pid})
     threading.Thread(target=_end_when_unused, args=(folder, server), daemon=True).start()
     server.wait()
-    _forget_state(folder, server.pid)
 
 
 def _write_state(folder: Path, state: dict[str, Any]) -> None:
@@ -88,17 +86,6 @@ def _write_state(folder: Path, state: dict[str, Any]) -> None:
     written = folder / f"server.json.{os.getpid()}"
     written.write_text(json.dumps(state))
     written.replace(folder / "server.json")
-
-
-def _forget_state(folder: Path, pid: int) -> None:
-    """Remove `server.json`, unless it is about another server already."""
-    state_file = folder / "server.json"
-    try:
-        current = json.loads(state_file.read_text()).get("pid")
-    except (OSError, ValueError, AttributeError):
-        current = pid
-    if current == pid:
-        state_file.unlink(missing_ok=True)
 
 
 def _end_when_unused(folder: Path, server: subprocess.Popen[bytes]) -> None:

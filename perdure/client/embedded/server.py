@@ -18,7 +18,7 @@ from temporalio.client import Client
 
 from ...errors import ConfigurationError
 from ...payloads.converter import converter_from_environment
-from ...private_files import data_folder, make_private, make_private_folder
+from ...private_files import data_folder, make_private_folder
 from ..connection import connect_locally
 from .guard import GRACE_SECONDS
 from .launch import launch, running_server
@@ -202,9 +202,6 @@ class LocalServer:
     def _make_folder(self) -> None:
         try:
             make_private_folder(self.folder, is_own=self.folder == data_folder())
-            for names in ("temporal.db*", "server.log*"):
-                for file in self.folder.glob(names):
-                    make_private(file)
         except OSError as error:
             raise ConfigurationError(
                 f"The data folder {str(self.folder)!r} can't be made ({error.strerror}). Expected "

@@ -42,6 +42,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from ...errors import ConfigurationError
 from ...redaction import get_logger
 from ..encryption import EncryptionError
+from ..failures import UnreadValues
 from ..unpacking import own_budget
 from . import TOKEN_VARIABLE
 
@@ -138,7 +139,7 @@ async def _fetch(converter: DataConverter, payload: Payload) -> Payload:
     except ApplicationError as error:
         raise ConfigurationError(error.message) from error
     value: Payload = raw.payload
-    if value.metadata.get("encoding") == b"perdure/lost":
+    if value.metadata.get("encoding") == UnreadValues.ENCODING.encode():
         raise ConfigurationError(value.data.decode(errors="replace"))
     return value
 

@@ -17,8 +17,15 @@ from temporalio.converter import (
 )
 from temporalio.exceptions import ApplicationError
 
-from ..storage.files import LostValues
-from .keys import KEY_ID_FORM, REFUSED, Encryption, Key, missing_key, other_key, tampered_error
+from .keys import (
+    KEY_ID_FORM,
+    Encryption,
+    Key,
+    missing_key,
+    other_key,
+    refused_error,
+    tampered_error,
+)
 
 ENCODING = b"binary/perdure-encrypted"
 KEY_ID, KEY_CHECK = "encryption-key-id", "encryption-key-check"
@@ -41,10 +48,9 @@ class EncryptingCodec(PayloadCodec, WithSerializationContext):
     """Encrypts every payload that another codec has prepared, with AES-256-GCM, and decrypts for
     that one.
 
-    A payload whose key is not here raises `EncryptionError`: another worker may have it. One that
-    was changed becomes a value that raises when it is read, and ends a run that reads it: nobody
-    could ever decrypt it. One that only looks like an encrypted one is left as it is, as junk that
-    anybody may send.
+    A payload whose key is not here raises `EncryptionError`: another worker may have it. A changed
+    one raises an `ApplicationError`, which ends a run that reads it. A payload that only looks like
+    an encrypted one stays as it is: anybody may send junk.
     """
 
     def __init__(self, inner: PayloadCodec, encryption: Encryption) -> None:
@@ -81,7 +87,9 @@ class EncryptingCodec(PayloadCodec, WithSerializationContext):
     def _decrypt(self, payload: Payload) -> Payload:
         id = key_id_of(payload)
         if id is None:
-            return LostValues.instead(REFUSED) if self._encryption.required else payload
+            if self._encryption.required:
+                raise refused_error()
+            return payload
         key = self._encryption.find(id)
         if key is None:
             raise missing_key(id, [known.id for known in self._encryption.keys])
@@ -105,7 +113,7 @@ def _open(payload: Payload, key: Key) -> Payload:
     try:
         return Payload.FromString(key.cipher.decrypt(nonce, data, key.associated_data))
     except (InvalidTag, DecodeError):
-        return LostValues.instead(tampered_error(key.id))
+        raise tampered_error(key.id) from None
 
 
 def require_key(payload: Payload) -> None:

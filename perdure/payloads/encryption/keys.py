@@ -45,14 +45,16 @@ class EncryptionError(ConfigurationError):
         """The id of the key that is missing."""
 
 
-REFUSED = ApplicationError(
-    f"A value is not encrypted, and {REQUIRED_VARIABLE} is set here: its sender needs {VARIABLE} "
-    "with a key "
-    f"that this process has; or unset {REQUIRED_VARIABLE}, to read values from before encryption",
-    type=ENCRYPTION_ERROR,
-)
-"""The error for a value that should be encrypted. It ends a run that was started so; a signal is
-dropped."""
+def refused_error() -> ApplicationError:
+    """Return the error for a value that should be encrypted. It ends a run that was started so; a
+    signal is dropped.
+    """
+    return ApplicationError(
+        f"A value is not encrypted, and {REQUIRED_VARIABLE} is set here: its sender needs "
+        f"{VARIABLE} with a key that this process has; or unset {REQUIRED_VARIABLE}, to read "
+        "values from before encryption",
+        type=ENCRYPTION_ERROR,
+    )
 
 
 def missing_key(key_id: str, known: list[str]) -> EncryptionError:

@@ -27,7 +27,7 @@ from temporalio.exceptions import ApplicationError
 
 from ...errors import ConfigurationError
 from ...text import one_line
-from .files import NOT_STORED, LostValues, StoredValue, lost_error
+from .files import NOT_STORED, StoredValue, lost_error
 
 
 class NoSuchObjectError(Exception):
@@ -110,24 +110,9 @@ class CloudDriver(StorageDriver):
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
-        """Values; one that raises when it is read (`LostValues`) in place of one that is missing or
-        damaged.
-
-        Raises `ConfigurationError` for one that this process can't have, and `OSError` for what may
-        pass.
+        """Return the values. Raises `lost_error` for a missing or damaged one, `ConfigurationError`
+        for one that this process can't have, and `OSError` for an error that may pass.
         """
-        try:
-            return await self._read(context, claims)
-        except ApplicationError as error:
-            if len(claims) == 1:
-                return [LostValues.instead(error)]
-            return [
-                payload for claim in claims for payload in await self.retrieve(context, [claim])
-            ]
-
-    async def _read(
-        self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
-    ) -> list[Payload]:
         try:
             return await self._driver.retrieve(context, claims)
         except (

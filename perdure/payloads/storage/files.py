@@ -13,12 +13,11 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 from urllib.parse import quote
 
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import (
-    EncodingPayloadConverter,
     StorageDriver,
     StorageDriverClaim,
     StorageDriverRetrieveContext,
@@ -36,43 +35,11 @@ NOT_STORED = "not_stored"
 not done again."""
 
 
-def lost_error(message: str, type: str = STORAGE_ERROR) -> ApplicationError:
-    """Error for a lost value. It ends the run; any other one would be retried for ever by a
-    workflow task.
+def lost_error(message: str) -> ApplicationError:
+    """Return the error for a lost value. It ends a run that reads the value; a workflow task would
+    retry any other one for ever.
     """
-    return ApplicationError(message, type=type, non_retryable=True)
-
-
-class LostValues(EncodingPayloadConverter):
-    """Raises the error for a lost value when the value is read, and not before.
-
-    All values of a workflow task are fetched at once, those of signals too, which anybody may send.
-    Whoever reads such a signal drops it; where the value is the run's own, the error ends the run.
-    """
-
-    ENCODING = "perdure/lost"
-
-    @property
-    def encoding(self) -> str:
-        return self.ENCODING
-
-    def to_payload(self, value: Any) -> None:
-        """None: no value is written so."""
-
-    def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
-        """Raises an `ApplicationError`, of type `storage` unless the value was lost in another
-        way.
-        """
-        kind = payload.metadata.get("type", STORAGE_ERROR.encode())
-        raise lost_error(payload.data.decode(errors="replace"), kind.decode(errors="replace"))
-
-    @classmethod
-    def instead(cls, error: ApplicationError) -> Payload:
-        """Return a payload that raises the error when it is read."""
-        kind = (error.type or STORAGE_ERROR).encode()
-        return Payload(
-            metadata={"encoding": cls.ENCODING.encode(), "type": kind}, data=error.message.encode()
-        )
+    return ApplicationError(message, type=STORAGE_ERROR, non_retryable=True)
 
 
 @dataclass(frozen=True)
@@ -160,12 +127,10 @@ class FileDriver(StorageDriver):
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
-        """Return the values; one that raises when it is read (`LostValues`) for a file that is
-        missing or damaged.
-
-        Raises OSError when the folder itself can't be read, which is retried.
+        """Return the values. Raises `lost_error` for a file that is missing or damaged, and OSError
+        when the folder itself can't be read, which is retried.
         """
-        return [await asyncio.to_thread(self._retrieve, dict(claim.claim_data)) for claim in claims]
+        return [await asyncio.to_thread(self._read, dict(claim.claim_data)) for claim in claims]
 
     def names(self) -> Iterable[str]:
         return (self.NAME,)
@@ -219,12 +184,6 @@ class FileDriver(StorageDriver):
             folder,
         ):
             make_private_folder(path, is_own=True)
-
-    def _retrieve(self, claim: dict[str, str]) -> Payload:
-        try:
-            return self._read(claim)
-        except ApplicationError as error:
-            return LostValues.instead(error)
 
     def _read(self, claim: dict[str, str]) -> Payload:
         digest, owned = claim.get("sha256", ""), claim.get("of", "")

@@ -53,17 +53,6 @@ async def gone(folder: Path) -> bool:
     return not is_locked(folder / "server.lock")
 
 
-async def test_another_servers_guard_does_not_remove_the_state(
-    server: LocalServer, tmp_path: Path
-) -> None:
-    os.kill(server.state.pid, signal.SIGKILL)
-    await wait_for(lambda: gone(tmp_path))
-    async with LocalServer(tmp_path) as second:
-        assert second.state.pid != server.state.pid
-        assert (tmp_path / "server.json").exists()
-        await second.connect()
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux ends a process with its parent")
 async def test_a_server_ends_with_its_guard_and_the_next_user_starts_another(
     tmp_path: Path,
