@@ -229,8 +229,6 @@ def _show(found: ScheduledRuns, as_json: bool) -> None:
         answer(f"under way: {id}")
     for id in (id for id in found.runs if id not in found.running):
         answer(f"started: {id}")
-    if found.encrypted_with:
-        say(f"Encrypted with the key {found.encrypted_with!r}, which is not here.", "faint")
 
 
 def _as_json(found: ScheduledRuns) -> JsonObject:

@@ -15,9 +15,8 @@ from typing import Any
 from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
-from ..agents import Agent, declared_name, with_others
+from ..agents import Agent, with_others
 from ..conversation import batches, count_of_instructions, total_bytes
-from ..errors import ConfigurationError
 from ..history.before import ConversationBefore, conversation_before
 from ..history.chain import Chain
 from ..history.link import RecordedLink, read_input, read_link, read_start
@@ -25,7 +24,6 @@ from ..messages import Message
 from ..model_choice import model_choice, with_other_model
 from ..options import RunOptions
 from ..prompty.prepare import new_prompt
-from ..protocol.inventory import Inventory
 from ..protocol.names import FORK_OF
 from ..protocol.outcome import ForkOf
 from ..protocol.run import CarriedConversation, OtherModel, RecordedOptions, RunInput
@@ -51,33 +49,6 @@ def agent_to_start(agent: Agent | str | PathLike[str]) -> Agent:
     `load`.
     """
     return as_started(loaded_agent(agent), os.environ)
-
-
-def functions_of(agent: Agent, offered: Sequence[Any]) -> set[str]:
-    """Return the names of the functions that the model may call; `offered` lists, from the run's
-    inventory, toolsets' tools.
-    """
-    several = {tool.name: declared_name(tool) for tool in offered}
-    sources = set(several.values())
-    declared = {tool.name for tool in agent.tools or []}
-    return (declared - sources) | {name for name, source in several.items() if source in declared}
-
-
-def require_tools(
-    before: Agent, after: Agent, inventory: Inventory | None, messages: Sequence[Message]
-) -> None:
-    """Raises ConfigurationError when the conversation calls tools that the agent had before and
-    lacks now.
-    """
-    offered = inventory.offered if inventory else []
-    called = {call.name for message in messages for call in message.tool_calls}
-    missing = sorted((called & functions_of(before, offered)) - functions_of(after, offered))
-    if missing:
-        raise ConfigurationError(
-            f"the agent {after.name!r} has no tool {', '.join(missing)}, which the conversation "
-            "has called: "
-            "declare it, or fork before its first call"
-        )
 
 
 def with_instructions(
@@ -124,8 +95,7 @@ async def fork_of(chain: Chain, at: int | None, changes: Changes) -> Fork:
     its end.
 
     Raises ValueError for an iteration that the run does not have or the namespace has deleted,
-    ConfigurationError for an agent that does not fit the conversation, the errors of `load`, and
-    `RPCError` when there is no such run.
+    the errors of `load`, and `RPCError` when there is no such run.
     """
     described = await chain.describe()
     link = await _link_with(chain, described.run_id, sys.maxsize if at is None else at)
@@ -137,7 +107,6 @@ async def fork_of(chain: Chain, at: int | None, changes: Changes) -> Fork:
     agent, inputs = _agent(input), {**input.inputs, **(changes.inputs or {})}
     if changes.agent is not None:
         replaced = agent_to_start(changes.agent)
-        require_tools(agent, replaced, link.inventory, messages)
         seed = [*link.initial_conversation.messages, *messages[: count_of_instructions(messages)]]
         messages = with_instructions(messages, seed, new_prompt(replaced, inputs).instructions)
         agent = replaced

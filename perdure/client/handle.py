@@ -393,8 +393,7 @@ class RunHandle(Controls, Generic[T]):
         and counts start again; pending approvals and questions are not carried over.
 
         Raises ValueError for an iteration that the run does not have or the namespace has deleted,
-        ConfigurationError for an agent without a tool that the conversation has called, the errors
-        of `start_run`, and pydantic's ValidationError for unknown options.
+        the errors of `start_run`, and pydantic's ValidationError for unknown options.
         """
         fields = RunOptions.model_validate(options or {}).model_dump(exclude_unset=True)
         with run_not_found(self._chain):

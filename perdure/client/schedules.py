@@ -5,7 +5,7 @@ known of them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from os import PathLike
 from typing import Any, Literal, Unpack
@@ -77,8 +77,6 @@ class ScheduledRuns(BaseModel):
     """The ids of those that are under way."""
     started: int = 0
     """How many runs it has started."""
-    encrypted_with: str | None = None
-    """The id of the key without which its agent can't be read here."""
 
 
 def is_of_runs(entry: ScheduleListDescription) -> bool:
@@ -97,12 +95,11 @@ async def read_schedule(handle: ScheduleHandle) -> ScheduledRuns:
         raise ScheduleError(
             f"the schedule {found.id!r} starts no runs of agents, but something else"
         )
-    agent, key = await _agent(found, action)
     spec, info = found.schedule.spec, found.info
     latest = [run.action for run in reversed(info.recent_actions)]
     return ScheduledRuns(
         name=found.id,
-        agent=agent,
+        agent=await _agent(found, action),
         cron=_expressions(spec),
         every=next((interval.every.total_seconds() for interval in spec.intervals), None),
         timezone=spec.time_zone_name or "UTC",
@@ -113,23 +110,17 @@ async def read_schedule(handle: ScheduleHandle) -> ScheduledRuns:
         runs=_ids(latest),
         running=_ids(info.running_actions),
         started=info.num_actions,
-        encrypted_with=key,
     )
 
 
-async def _agent(
-    found: ScheduleDescription, action: ScheduleActionStartWorkflow
-) -> tuple[str, str | None]:
-    """The agent's name, as far as it can be read here; and the key that this would take."""
+async def _agent(found: ScheduleDescription, action: ScheduleActionStartWorkflow) -> str:
+    """Return the agent's name, as far as it can be read here."""
+    name = str(action.typed_search_attributes.get(AGENT, "?"))
     payload = (action.memo or {}).get("agent")
-    shown = str(action.typed_search_attributes.get(AGENT, "?"))
-    if not isinstance(payload, Payload):
-        return shown, None
-    try:
-        [name] = await found.data_converter.decode([payload], [str])
-    except EncryptionError as error:
-        return shown, error.key_id
-    return str(name), None
+    if isinstance(payload, Payload):
+        with suppress(EncryptionError):
+            [name] = await found.data_converter.decode([payload], [str])
+    return name
 
 
 def _expressions(spec: ScheduleSpec) -> list[str]:

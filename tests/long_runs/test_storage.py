@@ -249,7 +249,7 @@ async def test_a_reader_without_the_storage(
             scripted_agent(scripted([says("done")])), [Message.user(noise(LARGE, "seed"))]
         )
         await run.result()
-    with pytest.raises(ConfigurationError, match="set PERDURE_STORAGE to what it was"):
+    with pytest.raises(ConfigurationError, match="set PERDURE_STORAGE to its value"):
         await get_run(short_histories.client, run.id).messages()
 
 

@@ -76,7 +76,7 @@ async def test_more_is_kept_where_values_are_stored(
     assert (await run.tool_result("c")).text == large
     assert await history_bytes(stage, run) < 400_000
     assert files(tmp_path)
-    with pytest.raises(ConfigurationError, match="set PERDURE_STORAGE to what it was"):
+    with pytest.raises(ConfigurationError, match="set PERDURE_STORAGE to its value"):
         await get_run(short_histories.client, run.id).tool_result("c")
     await stage.replay()
 

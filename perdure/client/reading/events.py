@@ -1,6 +1,4 @@
-"""Where a reader stands in a run's events, and what models and tools tell while their calls are
-under way.
-"""
+"""The position of a reader in a run's events, and the live text and progress of open calls."""
 
 from __future__ import annotations
 
@@ -30,23 +28,21 @@ class Speech(NamedTuple):
     """The text that one attempt of a model call has produced so far."""
 
     call: str
-    """Names what is being said within its link, see `speech_of`."""
+    """Identifies the text within its link, see `speech_of`."""
     said: StreamedText
 
 
 class LiveState(NamedTuple):
-    """The text and the progress that are under way in a link, and not recorded yet."""
+    """The live text and progress of a link, not recorded yet."""
 
     speech: Speech | None = None
-    """None when no model call is under way, or none that has spoken."""
+    """None without an open model call that has produced text."""
     progress: tuple[ToolProgress, ...] = ()
-    """Of the tool calls under way that have told it."""
+    """The progress of open tool calls that report it."""
 
 
 async def listen(chain: Chain, run_id: str) -> LiveState:
-    """Ask the server for what is under way in this link. Raises `RPCError` when the server can't be
-    asked.
-    """
+    """Return the live text and progress of the link, from the server. Raises `RPCError`."""
     tool_heartbeat = list(filter(_is_telling, await chain.pending_activities(run_id)))
     speaking = next(
         (each for each in tool_heartbeat if each.activity_type.name == activities.CALL_MODEL), None
@@ -66,10 +62,10 @@ async def _speech(chain: Chain, speaking: PendingActivityInfo) -> Speech:
 
 
 def speech_of(activity_id: str, said: StreamedText) -> Speech:
-    """Return what the attempt has said, by the activity and its attempt that began to say it.
+    """Return the text with its identity: the activity and the attempt that began it.
 
-    A response that the provider makes in the background has a name of its own: it goes on with
-    other activities, too.
+    A response in the provider's background is identified by itself, because several activities may
+    read it.
     """
     response = said.so_far.response if said.so_far else ""
     return Speech(f"r-{_digest(response)}" if response else f"{activity_id}-{said.attempt}", said)
@@ -79,14 +75,14 @@ async def _progress(chain: Chain, working: PendingActivityInfo) -> ToolProgress 
     try:
         (told,) = await chain.client.data_converter.decode([working.heartbeat_details.payloads[-1]])
     except Exception as error:
-        # The tool's own details, in whatever form.
+        # The tool's own details, in any form.
         logger.debug("a tool's progress cannot be read: %r", error)
         return None
     return progress_of(told)
 
 
 def _is_telling(pending: PendingActivityInfo) -> bool:
-    """Return whether it has told something and is not between two attempts."""
+    """Return whether the activity has heartbeat details and is not between two attempts."""
     is_started = pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
     return is_started and bool(pending.heartbeat_details.payloads)
 
@@ -110,16 +106,16 @@ class ShownText:
     """Characters."""
     text: int = 0
     digest: str = ""
-    """Of the text that was shown: what another attempt says differs from it, sooner or later."""
+    """The digest of the shown text, which differs from another attempt's."""
     thought: str = ""
-    """The same of the thinking; "" when none was shown."""
+    """The digest of the shown thinking; "" without any."""
 
     def begins(self, text: str) -> bool:
-        """Return whether what was shown is the beginning of this text."""
+        """Return whether the shown text is the beginning of this one."""
         return len(text) >= self.text and _digest(text[: self.text]) == self.digest
 
     def begins_thinking(self, text: str) -> bool:
-        """Return whether the thinking that was shown is the beginning of this one."""
+        """Return whether the shown thinking is the beginning of this one."""
         return len(text) >= self.thinking and self.thought in ("", _digest(text[: self.thinking]))
 
     def __str__(self) -> str:
@@ -141,12 +137,12 @@ class Cursor:
 
     @property
     def position(self) -> str:
-        """Return where the reader is, for another cursor to go on from."""
+        """Return the reader's position, from which another cursor continues."""
         return f"{self.seq}{self._shown or ''}"
 
     def recorded_news(self, event: RunEvent) -> Iterator[RunEvent]:
-        """Yield the events for the reader of the next one in the log: without the text that it was
-        shown live.
+        """Yield the events for the next one in the log, without the text that the reader has seen
+        live.
         """
         shown, self._shown = self._shown, None
         if shown is None or event.iteration != shown.iteration or event.type == "llm_complete":
@@ -157,8 +153,7 @@ class Cursor:
         elif event.type != "token":
             if _tells_of_a_failed_call(event) and (shown.text or shown.thinking):
                 shown = yield from self._reset(shown, event.iteration)
-            # The call is under way, or made again: the text of one that did not fail is still on
-            # the reader's screen.
+            # The call is open, or repeated: its text is still on the screen, unless it failed.
             self.seq, self._shown = event.seq, shown
             yield event.model_copy(update={"position": self.position})
         else:
@@ -196,8 +191,8 @@ class Cursor:
                 yield event.model_copy(update={"call_id": each.call_id})
 
     def _whole(self, event: RunEvent, shown: ShownText) -> Iterator[RunEvent]:
-        """Yield the recorded text, of which a part was shown, or a part of what an earlier attempt
-        said.
+        """Yield the recorded text, of which the reader has a part, or a part of an earlier
+        attempt's.
         """
         text = event.data["token"]
         if shown.begins(text):
@@ -212,8 +207,8 @@ class Cursor:
             yield event.model_copy(update={"data": {"token": rest}})
 
     def _whole_thinking(self, event: RunEvent, shown: ShownText) -> Iterator[RunEvent]:
-        """Yield the recorded thinking, of which a part was shown, or a part of what an earlier
-        attempt thought.
+        """Yield the recorded thinking, of which the reader has a part, or a part of an earlier
+        attempt's.
         """
         text, self._thinking = event.data["token"], event
         if not shown.begins_thinking(text):
@@ -224,7 +219,7 @@ class Cursor:
             yield event.model_copy(update={"data": {"token": rest}, "position": self.position})
 
     def _reset(self, shown: ShownText, iteration: int) -> Generator[RunEvent, None, ShownText]:
-        """Emit `text_reset`, and return the empty text that takes the place of the one shown."""
+        """Emit `text_reset`, and return the empty text that replaces the shown one."""
         self._shown = nothing = ShownText(shown.iteration, shown.call, digest=_digest(""))
         yield self._event("text_reset", iteration)
         return nothing
@@ -248,14 +243,14 @@ class Cursor:
 
 
 def _tells_of_a_failed_call(event: RunEvent) -> bool:
-    """Return whether the model is called again, or another one is, because a call has failed."""
+    """Return whether the event reports a failed model call, which is repeated, perhaps with another
+    model.
+    """
     return event.type == "model_fallback" or (event.type == "status" and "reason" in event.data)
 
 
 def _same(shown: ShownText, speech: Speech) -> bool:
-    """Return whether it is what the reader has seen the beginning of; what is older than that says
-    nothing new.
-    """
+    """Return whether the text continues the shown one; an older state of it counts, too."""
     if (shown.iteration, shown.call) != (speech.said.iteration, speech.call):
         return False
     return len(speech.said.text) < shown.text or shown.begins(speech.said.text)

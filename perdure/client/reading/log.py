@@ -1,6 +1,4 @@
-"""A reader's copy of a run's events, link after link: by a query, or by a replay where no worker
-answers.
-"""
+"""A reader's copy of a run's events, link by link: by queries, or by replays without a worker."""
 
 from __future__ import annotations
 
@@ -26,10 +24,10 @@ from ...trace.replay import NOT_REPLAYED, replay_link
 from ...workflows.agent_run import AgentRun
 
 QUERY_SECONDS = 2.0
-"""When no worker has answered within these seconds, the reader replays the history instead."""
+"""After these seconds without an answer, the reader replays the history instead."""
 LOOK_SECONDS = 0.2
-"""A query that takes longer may never be answered by its link: the reader looks whether that has
-closed."""
+"""After this time, the reader checks that the query's link is still open: a closed one may never
+answer."""
 _NO_ANSWER = (
     RPCStatusCode.DEADLINE_EXCEEDED,
     RPCStatusCode.FAILED_PRECONDITION,
@@ -42,8 +40,8 @@ Answer = TypeVar("Answer")
 async def ask(
     handle: WorkflowHandle[Any, Any], query: str, *arguments: Any, answer: type[Answer]
 ) -> Answer | None:
-    """Workflow's answer, or None when no worker gives one in time. Raises `RPCError` when there is
-    no such run.
+    """Return the workflow's answer, or None when no worker answers in time. Raises `RPCError` when
+    there is no such run.
     """
     limit = timedelta(seconds=QUERY_SECONDS)
     try:
@@ -64,19 +62,18 @@ async def ask(
 async def replay(
     workflow_id: str, events: Sequence[HistoryEvent], converter: DataConverter
 ) -> AgentRun:
-    """The workflow object as it stands at the end of the history, which may be that of an open run.
-
-    Raises what `replay_link` raises.
+    """Return the workflow object after the history, which may be that of an open run. Raises like
+    `replay_link`.
     """
     return (await replay_link(workflow_id, events, converter)).run
 
 
 REPLAY_SECONDS, EVENT_SECONDS = 0.03, 0.0004
-"""What a replay takes, and each event of it, until one was timed."""
+"""Estimates of the duration of a replay, and of each event of it, before the first is timed."""
 
 
 class Growth(NamedTuple):
-    """The history of an open link, as far as its reader was told of it."""
+    """The history of an open link, as far as its reader has it."""
 
     run_id: str
     events: Sequence[HistoryEvent]
@@ -108,7 +105,7 @@ class RunLog:
         self._has_asked = False
         self._event_seconds = EVENT_SECONDS
         self.replay_seconds = 0.0
-        """What the last replay of an open link has taken; 0 when a worker was asked since."""
+        """The duration of the last replay of an open link; 0 after a query."""
         self.events: list[RunEvent] = []
         self.transcript = Transcript([])
         """Every message up to the last event, trimmed ones too."""
@@ -120,17 +117,17 @@ class RunLog:
 
     @property
     def has_ended(self) -> bool:
-        """Return whether the last event is a terminal one: nothing comes after it."""
+        """Return whether the last event is a terminal one."""
         return bool(self.events) and self.events[-1].type in TERMINAL_EVENTS
 
     @property
     def is_open(self) -> bool:
-        """Return whether a refresh has found more to come."""
+        """Return whether the run was open at the last refresh."""
         return self._link is not None and not self.has_ended
 
     @property
     def calling_iteration(self) -> int | None:
-        """Iteration whose model call is under way, as of the last event; None between two calls."""
+        """Return the iteration of the open model call, as of the last event; None between calls."""
         for event in reversed(self.events):
             if event.type in ("llm_start", "llm_complete"):
                 return event.iteration if event.type == "llm_start" else None
@@ -138,9 +135,8 @@ class RunLog:
 
     @property
     def tools_under_way(self) -> set[tuple[int, str | None]]:
-        """Tool calls that are being executed, as of the last event, by iteration and id.
-
-        Neither those that wait for a person, nor those that other runs execute.
+        """Return the tool calls in execution, as of the last event, by iteration and id: without
+        those that wait for a person or are executed by other runs.
         """
         last: dict[tuple[int, str | None], str] = {}
         for event in reversed(self.events):
@@ -156,7 +152,7 @@ class RunLog:
 
     @property
     def link(self) -> RecordedLink:
-        """Link that was read last. Raises RuntimeError before the first `refresh`."""
+        """Return the last link read. Raises RuntimeError before the first `refresh`."""
         if self._link is None:
             raise RuntimeError("RunLog.refresh() comes first")
         return self._link
@@ -166,11 +162,11 @@ class RunLog:
         return self.events[max(seq + 1 - self.events[0].seq, 0) :] if self.events else []
 
     async def refresh(self, growth: Growth | None = None, *, within: float = 0.0) -> None:
-        """Read what is new. Raises `RPCError` when there is no such run, and what `replay` raises.
+        """Read the new events. Raises `RPCError` when there is no such run, and like `replay`.
 
-        Where the `growth` of an open link is known, it is replayed instead of asking a worker, if
-        that takes no longer than `within`; so is that of a link which follows. The first time a
-        worker is asked: it so learns at once that somebody reads the run.
+        If the `growth` of an open link, or of the link that follows, can be replayed within
+        `within` seconds, no worker is asked. The first refresh always queries: so the worker learns
+        at once of a reader.
         """
         async with self._refreshing:
             if self.has_ended or (growth and await self._replay_open(growth, within)):
@@ -178,8 +174,8 @@ class RunLog:
             await self._refresh(within)
 
     async def _replay_open(self, growth: Growth, within: float) -> bool:
-        """Read what is new in the history of an open link; False where that is not known, or would
-        take too long.
+        """Replay the history of an open link; return False where it is unknown, or would take too
+        long.
         """
         is_open = self._link is not None and self._link.run_id == growth.run_id
         takes = REPLAY_SECONDS + len(growth.events) * self._event_seconds
@@ -190,7 +186,7 @@ class RunLog:
         if all(
             event.event_type != EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED for event in events
         ):
-            return True  # Nothing has happened yet, and there is nothing to replay.
+            return True  # There is nothing to replay yet.
         try:
             run = await replay(self._id, events, self._client.data_converter)
         except NOT_REPLAYED:
@@ -233,7 +229,7 @@ class RunLog:
         return link
 
     async def _query(self, link: RecordedLink) -> bool:
-        """Ask the workflow for what is new; False when no worker answered in time."""
+        """Query the workflow; return False when no worker answers in time."""
         self._has_asked = True
         while True:
             page = await self._ask_while_open(link)
@@ -245,16 +241,14 @@ class RunLog:
         self.replay_seconds = 0.0
         if self.has_ended:
             end = self.events.pop()
-            # While the end is not recorded yet, the run takes it back when a message comes.
+            # Until its end is recorded, the run takes it back when a message arrives.
             if not await self._chain.is_running(link.run_id):
                 self.events.append(end)
         return True
 
     async def _ask_while_open(self, link: RecordedLink) -> EventPage | None:
-        """Ask for the next page; None when no worker answers in time, or when the link closes
-        meanwhile.
-
-        A query that meets the end of its link is held up by the server for a second or so.
+        """Return the next page; None when no worker answers in time, or the link closes meanwhile:
+        the server delays a query that meets the end of its link.
         """
         asking = asyncio.create_task(
             ask(self._chain.handle(link.run_id), EVENTS, self.last_seq, answer=EventPage)
@@ -270,9 +264,7 @@ class RunLog:
             asking.cancel()
 
     async def _replay(self, link: RecordedLink) -> RecordedLink:
-        """Read what is new by replaying the link's history as it is now; returns the link as it is
-        now.
-        """
+        """Replay the link's current history; return the current link."""
         if link.is_open:
             link = self._link = await read_link(self._client, self._id, link.run_id)
         run = await replay(self._id, link.history, self._client.data_converter)

@@ -1,6 +1,4 @@
-"""Follows a run live by its history's growth, and waits for a server that is away. The run does no
-work for it.
-"""
+"""Follows a run live by its history's growth, and waits for an unreachable server."""
 
 from __future__ import annotations
 
@@ -29,12 +27,12 @@ from .events import Cursor, LiveState, listen
 from .log import Growth, RunLog
 
 logger = logging.getLogger("perdure.waiting")
-"""A warning when the server stops to answer, another when it answers again."""
+"""Logs a warning when the server stops answering, and another when it answers again."""
 
 CHECK_SECONDS = 2.0
-"""An answer that takes longer raises the question whether the server is there."""
+"""After this time without an answer, the health of the server is checked."""
 RETRY_SECONDS = 0.5
-"""Between two requests that the server did not answer."""
+"""The pause after an unanswered request."""
 _AWAY = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED)
 _PERHAPS_AWAY = (RPCStatusCode.UNKNOWN, RPCStatusCode.INTERNAL)
 
@@ -42,15 +40,13 @@ Answer = TypeVar("Answer")
 
 
 _IN_PASSING = ("branch tokens",)
-"""What the server says, with any status, of a run that changes just then; asked again, it
-answers."""
+"""Parts of the server's errors for a run that changes at that moment; a repeated request
+succeeds."""
 TRIES = 5
 
 
 def is_away(error: RPCError) -> bool:
-    """Return whether nobody answered, or with words that are said in passing, rather than with an
-    error.
-    """
+    """Return whether the server did not answer, or answered with a passing error."""
     if any(word in error.message for word in _IN_PASSING):
         return True
     if error.status in _PERHAPS_AWAY:
@@ -59,8 +55,8 @@ def is_away(error: RPCError) -> bool:
 
 
 async def ask_again(ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Return what `ask` returns, which is called again where the server answers in passing. Raises
-    what it raises.
+    """Return the result of `ask`, which is called again after a passing error. Raises its
+    errors.
     """
     for _ in range(TRIES - 1):
         try:
@@ -73,23 +69,21 @@ async def ask_again(ask: Callable[[], Awaitable[Answer]]) -> Answer:
 
 
 class _Away(Exception):
-    """Nobody answered."""
+    """The server did not answer."""
 
 
 class ServerRetry:
-    """Asks a server until it answers, for as long as that takes."""
+    """Repeats requests until the server answers."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._is_away = False
         self._missed_at: float | None = None
-        """When the first of the requests was made that nobody answered."""
+        """The time of the first unanswered request."""
         self._quota = ""
 
     async def __call__(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Return what `ask` returns or raises, once the server has answered; until then it is
-        called again and again.
-        """
+        """Call `ask` until the server answers; return its result, or raise its error."""
         async with self._check_meanwhile():
             while True:
                 with suppress(_Away):
@@ -113,8 +107,8 @@ class ServerRetry:
 
     @asynccontextmanager
     async def _check_meanwhile(self) -> AsyncIterator[None]:
-        """While the block waits, look now and then whether the server is there: a request only says
-        so in the end.
+        """Check the server's health while the block waits: an open request does not show that it is
+        gone.
         """
         looking: asyncio.Task[None] | None = None
 
@@ -137,7 +131,7 @@ class ServerRetry:
                     timeout=timedelta(seconds=CHECK_SECONDS)
                 )
             except RPCError as error:
-                # A server that knows no such request has answered it.
+                # A server without this request has answered, too.
                 self._note(is_away=is_away(error))
             else:
                 self._note(is_away=False)
@@ -151,10 +145,10 @@ class ServerRetry:
         self._quota = quota
 
     def _note(self, *, is_away: bool) -> None:
-        """Say so when it has gone or come back; each once.
+        """Log once that the server is gone, and once that it is back.
 
-        It has gone when a request is not answered twice: what is under way when it closes an old
-        connection is lost.
+        It counts as gone after two unanswered requests: a request is lost when the server closes an
+        old connection.
         """
         now = time.monotonic()
         self._missed_at = (self._missed_at or now) if is_away else None
@@ -170,27 +164,27 @@ class ServerRetry:
 
 
 RINGING_EVENTS = CLOSING_EVENTS | {EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED}
-"""Run events can only come from these: whatever a workflow emits, it emits in a workflow task."""
+"""The events of a history after which a run may have new events, which come from workflow tasks
+only."""
 
 FIRST_LOOK, LAST_LOOK = 0.25, 2.0
-"""Seconds until a watcher looks whether a tool tells how far it is; the pause doubles for as long
-as none does."""
+"""Seconds before a watcher looks for the progress of tools; the pause doubles while there is
+none."""
 
 LONGEST_REPLAY = 2.0
-"""Seconds that a reader's replay may take, where it costs less than asking a worker."""
+"""The most seconds for a reader's replay, where that is cheaper than a query."""
 REST = 3.0
-"""So many times as long as its last replay has taken, a reader waits before the next one."""
+"""The pause between two replays of a reader, in durations of the last one."""
 
 POLL_SECONDS = 10.0
-"""So often, or a little more often, a reader tells that it is there; workers wait for longer before
-they miss it."""
+"""The interval at which a reader shows its presence; workers wait longer before they miss it."""
 
 
 async def watch(
     chain: Chain, log: RunLog, patience: ServerRetry, after: int | str
 ) -> AsyncGenerator[RunEvent, None]:
-    """Yield the events after `after`, as they come; ends with the run. Waits for a server that is
-    away.
+    """Yield the events after `after`, as they come, until the run ends. Waits for an unreachable
+    server.
 
     Raises ValueError for an `after` that is not a position, and `RPCError` when there is no such
     run.
@@ -205,7 +199,7 @@ async def watch(
 
 
 class _Watcher:
-    """One reader of a run: what it was given, and what it waits with."""
+    """One reader of a run."""
 
     def __init__(self, chain: Chain, log: RunLog, patience: ServerRetry, cursor: Cursor) -> None:
         self._chain = chain
@@ -221,14 +215,13 @@ class _Watcher:
 
     @property
     def has_all(self) -> bool:
-        """Return whether the run has ended and every event was given."""
+        """Return whether the run has ended and the reader has every event."""
         return self._log.has_ended and self._cursor.seq >= self._log.last_seq
 
     async def next_events(self) -> list[RunEvent]:
         """Wait until there may be news, and return them."""
         heard = await self._retry(self._wait)
-        # The log is read afterwards: it says which call of the model is the last one that has
-        # begun, and which tools.
+        # Read the log afterwards: it has the last model call that has begun, and the tools.
         if self._is_news(heard) and self._rest() <= 0:
             await self._retry(self._read)
         log, cursor = self._log, self._cursor
@@ -247,8 +240,8 @@ class _Watcher:
         return events
 
     def _is_news(self, heard: LiveState) -> bool:
-        """Return whether the log has to be read: not for more of the text of the call that it knows
-        to be under way.
+        """Return whether the log has news; more text of the model call that it knows is not
+        news.
         """
         begun = (
             heard.speech is not None and heard.speech.said.iteration != self._log.calling_iteration
@@ -257,13 +250,13 @@ class _Watcher:
 
     @property
     def _spare(self) -> float:
-        """Return how much later than on a server of one's own, where it costs nothing to ask, news
-        may come.
+        """Return the additional delay of news, against a server of your own, where requests are
+        free.
         """
         return max(self._seconds - OWN_SERVER_INTERVALS.stream_seconds, 0.0)
 
     def _rest(self) -> float:
-        """Return in how many seconds the log may be read again; no more than 0 for at once."""
+        """Return the seconds before the log may be read again; at most 0 for at once."""
         if self._watcher is None or self._watcher.has_ended:
             return 0.0
         return self._read_at + max(self._spare, REST * self._log.replay_seconds) - time.monotonic()
@@ -274,14 +267,13 @@ class _Watcher:
         self._has_rung, self._read_at = False, time.monotonic()
 
     async def _wait(self) -> LiveState:
-        """Wait until the log may have grown; returns what is being told."""
+        """Wait until the log may have grown; return the live text and progress."""
         if not self._log.is_open:
             self._has_rung = True
             return LiveState()
         link = self._log.link
         if self._watcher is None or self._watcher.run_id != link.run_id:
-            # The history may have grown before it was listened to: the caller looks once more, then
-            # waits.
+            # The history may have grown before this: the caller reads once more, then waits.
             await self.close()
             self._watcher, self._has_rung, self._read_at = (
                 HistoryWatcher(self._chain, link.run_id),
@@ -304,9 +296,7 @@ class _Watcher:
         return heard
 
     async def _wait_beside_tools(self, bell: HistoryWatcher) -> LiveState:
-        """Wait for the bell; while tools are under way, look now and then whether they tell how far
-        they are.
-        """
+        """Wait for the history to grow; meanwhile, look for the progress of running tools."""
         pause = FIRST_LOOK
         while self._log.tools_under_way:
             if await bell.wait(pause):
@@ -327,11 +317,11 @@ class _Watcher:
 
 
 async def show_presence(chain: Chain, link: RecordedLink) -> None:
-    """Tell the workers of the link, until it is cancelled, that somebody reads the run: they find
-    out who polls.
+    """Show the link's workers, until cancelled, that the run has a reader: workers look for such
+    polls.
 
-    A poll costs nothing, and several readers of a run are one to its workers. Where the server
-    refuses it, streamed text comes when it is recorded.
+    A poll is free, and workers do not count readers. Where the server refuses it, streamed text
+    arrives when it is recorded.
     """
     started = link.history[0].workflow_execution_started_event_attributes
     while True:
@@ -343,7 +333,7 @@ async def show_presence(chain: Chain, link: RecordedLink) -> None:
 
 
 async def poll_as_reader(client: Client, task_queue: str, run: str) -> None:
-    """Poll once for what never comes. Raises `RPCError`."""
+    """Poll the empty queue of readers once. Raises `RPCError`."""
     poll = PollActivityTaskQueueRequest(
         namespace=client.namespace, task_queue=readers_queue(task_queue), identity=run
     )
@@ -353,7 +343,7 @@ async def poll_as_reader(client: Client, task_queue: str, run: str) -> None:
 
 
 class HistoryWatcher:
-    """Rings when a link's history grows by something that may have made events."""
+    """Follows the growth of a link's history, and notes when the run may have new events."""
 
     def __init__(self, chain: Chain, run_id: str) -> None:
         self.run_id = run_id
@@ -365,25 +355,23 @@ class HistoryWatcher:
 
     @property
     def growth(self) -> Growth | None:
-        """Return the history so far; None where that is not known."""
+        """Return the history so far; None before its first event."""
         return Growth(self.run_id, self._events) if self._events else None
 
     @property
     def has_ended(self) -> bool:
-        """Return whether the link has ended, or was not there in the first place."""
+        """Return whether the link has ended, or does not exist."""
         return self._ended.is_set()
 
     async def wait_for_end(self, seconds: float) -> None:
-        """Wait so long, unless the link ends before."""
+        """Wait for the link's end, at most these seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(max(seconds, 0.0)):
                 await self._ended.wait()
 
     async def wait(self, seconds: float | None) -> bool:
-        """Return whether it has rung since the last time, within so many seconds; None waits for as
-        long as it takes.
-
-        Raises what listening has raised: `RPCError` when the link is gone.
+        """Wait at most these seconds, or without a limit; return whether the run may have new
+        events since the last call. Raises `RPCError` when the link is gone.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -395,7 +383,7 @@ class HistoryWatcher:
         return has_rung
 
     async def close(self) -> None:
-        """Listen no longer."""
+        """Stop following."""
         self._listening.cancel()
         with suppress(asyncio.CancelledError):
             await self._listening
@@ -404,7 +392,7 @@ class HistoryWatcher:
         history = self._handle.fetch_history_events(wait_new_event=True)
         try:
             while not await self._listen_once(history):
-                # Whoever waits asks the server now, and goes on waiting for it.
+                # The waiting reader asks the server itself.
                 self._rung.set()
                 await asyncio.sleep(RETRY_SECONDS)
         finally:
@@ -412,8 +400,8 @@ class HistoryWatcher:
             self._rung.set()
 
     async def _listen_once(self, history: AsyncIterator[HistoryEvent]) -> bool:
-        """Listen until the link closes; False when the server went away before, or refused it for a
-        quota.
+        """Follow the history until the link closes; return False when the server becomes
+        unreachable before, or refuses for a quota.
         """
         try:
             async for event in history:

@@ -1,4 +1,4 @@
-"""Reads a session, open or closed: its runs as they begin, its conversation and where it stands."""
+"""Reads a session, open or closed: its runs, its conversation and its status."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ async def turns(
 ) -> AsyncIterator[SessionRun]:
     """Yield the runs that began in this link of the session, and in those after it.
 
-    With `wait`, those to come too, until the session ends, whether or not the server answers all
-    the while. Raises `RPCError` when there is no such link.
+    With `wait`, also yield later runs until the session ends, and wait for an unreachable server.
+    Raises `RPCError` when there is no such link.
     """
     following: str | None = link
     while following:
@@ -78,7 +78,7 @@ async def turns(
 async def _events(
     client: Client, session: str, link: str, *, wait: bool
 ) -> AsyncIterator[HistoryEvent]:
-    """All events of one link; with `wait`, until it ends."""
+    """Yield the events of one link; with `wait`, until it ends."""
     seen = 0
     while True:
         try:
@@ -103,8 +103,7 @@ async def _new_events(
 
 
 class PromisedChain(Chain):
-    """The links of a run that a session has promised, and may not have begun yet: every question
-    waits until it has.
+    """The links of a run that a session has promised: every request waits until the run has begun.
 
     Raises `SessionError` when the session ends before, and when the run has begun under another id.
     """
@@ -115,7 +114,7 @@ class PromisedChain(Chain):
         self._session = session
         self._place = max(1, place)
         self._link = link
-        """Of the session: the one that has said so."""
+        """The link of the session that has promised the run."""
         self._has_begun = False
         self._waiting = asyncio.Lock()
 
@@ -134,8 +133,8 @@ class PromisedChain(Chain):
                 self._has_begun = True
 
     async def _first_run_id(self) -> str | None:
-        """None for a run that began in a link of the session that is not kept any more: then it is
-        the latest.
+        """Return None for a run that began in a removed link of the session: then it is the
+        latest.
         """
         gone = ""
         while True:
@@ -143,14 +142,13 @@ class PromisedChain(Chain):
             try:
                 return await self._first_run_id_since(first)
             except RPCError as error:
-                # The retention period may remove the oldest link while it is read: the next one
-                # says as much.
+                # The retention period may remove the oldest link while it is read: try the next.
                 if error.status is not RPCStatusCode.NOT_FOUND or first == gone:
                     raise
                 gone = first
 
     async def _first_run_id_since(self, first: str) -> str | None:
-        """The same, from this link of the session on. Raises `RPCError` when it is not kept."""
+        """Search from this link of the session on. Raises `RPCError` when it is removed."""
         last = SessionRun(self.workflow_id, "").number - self._place
         started = await read_start(self.client, self._session, first)
         carried = (await decode(self.client, started.input.payloads, SessionInput)).carried
@@ -162,9 +160,8 @@ class PromisedChain(Chain):
             if begun == self._place:
                 return self._require_promised(turn).first_run_id
         raise SessionError(
-            f"session {self._session!r} has ended before its run {self.workflow_id!r} began: what "
-            "was to open it has "
-            "not been read. Send it again, to a new session of that id",
+            f"session {self._session!r} has ended before its run {self.workflow_id!r} began, so "
+            "nothing has read the message. Send it again, to a new session of that id",
             kind="ended",
         )
 
@@ -180,11 +177,10 @@ class PromisedChain(Chain):
 
 
 class News:
-    """Follows the conversation of a session through the events of its turns, which must come in
-    order.
+    """Follows the conversation of a session through the events of its turns, in order.
 
-    The reader knows `known` of it; None for a reader of whom nobody can say what it knows, who is
-    told all of it again. The turn of which that was told last is `turn`.
+    `known` are the messages that the reader has, from the turn `turn`; None sends the whole
+    conversation again.
     """
 
     def __init__(self, known: Sequence[Message] | None = (), turn: str = "") -> None:
@@ -192,10 +188,8 @@ class News:
         self._turn = turn
 
     def of(self, event: RunEvent, turn: str) -> RunEvent:
-        """Return the event of that turn, with `operations` in place of `messages`.
-
-        The first ones of a turn would give the whole conversation, most of which the turns before
-        it have told.
+        """Return the event of that turn, with `operations` in place of `messages`: in the first
+        event of a turn, only the changes since the turn before.
         """
         if event.type not in CONVERSATION_EVENTS:
             return event
@@ -218,10 +212,11 @@ def _difference(known: Sequence[Message] | None, messages: list[Message]) -> lis
 async def news_after(
     run: RunHandle, before: RunHandle | None, position: int | str, *, is_first: bool
 ) -> News:
-    """For a reader who is at that position of a turn, and has read the one before it; None for a
-    turn that is gone.
+    """Return the news for a reader at that position of a turn, who has read the one before.
 
-    Raises what `RunHandle.events` raises, but for a turn that is not kept any more.
+    `before` is None for a removed turn.
+
+    Raises the errors of `RunHandle.events`, except for a removed turn.
     """
     if (known := await _known_at(run, Cursor(position).seq)) is not None:
         return News(known, run.id)
@@ -231,8 +226,8 @@ async def news_after(
 
 
 async def _known_at(run: RunHandle, seq: int | None) -> list[Message] | None:
-    """Return the conversation as the last event up to that one tells it; None when none does, or
-    the run is gone.
+    """Return the conversation after the event `seq`; None without such an event, and for a removed
+    run.
     """
     try:
         events = await run.events() if seq != 0 else []
@@ -256,7 +251,7 @@ class Reader:
         self._id = id
 
     async def describe(self) -> WorkflowExecutionDescription:
-        """Return the link that the session is at, or ended with. Raises `RunNotFound`."""
+        """Return the session's current or last link. Raises `RunNotFound`."""
         if (described := await self._find()) is None:
             raise RunNotFound(
                 f"there is no session {self._id!r} in the namespace {self._client.namespace!r} of "
@@ -266,8 +261,8 @@ class Reader:
         return described
 
     async def _find(self) -> WorkflowExecutionDescription | None:
-        """Return the same, None before the first message. Raises `RunNotFound` for the id of
-        something else.
+        """Return the session's current or last link; None before the first message. Raises
+        `RunNotFound` for the id of another workflow.
         """
         try:
             described = await Chain(self._client, self._id).describe()
@@ -282,16 +277,14 @@ class Reader:
         return described
 
     async def turns(self) -> list[SessionRun]:
-        """The runs that have begun, as far as the histories are kept."""
+        """Return the runs that have begun, as far as the histories go."""
         if (described := await self._find()) is None:
             return []
         first = await self._first_kept(described)
         return [turn async for turn in turns(self._client, self._id, first, wait=False)]
 
     async def links(self) -> AsyncIterator[SessionLink]:
-        """All that the histories record of the session, link by link. Raises as `read_session_link`
-        does.
-        """
+        """Yield the links of the session from its histories. Raises as `read_session_link` does."""
         transcript, following = Transcript(()), await self._first_kept(await self.describe())
         while following:
             link = await read_session_link(self._client, self._id, following, transcript=transcript)
@@ -299,7 +292,7 @@ class Reader:
             following = link.next_run_id or ""
 
     async def messages(self) -> list[Message]:
-        """The complete conversation, as far as histories are kept. Raises as `links` does."""
+        """Return the complete conversation that the histories have. Raises as `links` does."""
         if await self._find() is None:
             return []
         last = [link async for link in self.links()][-1]
@@ -310,7 +303,7 @@ class Reader:
         return [*last.transcript, *unknown_messages(last.conversation.messages, of_run)]
 
     async def status(self) -> SessionStatus:
-        """Return the workflow's own answer or, when no worker gives one, what the histories say."""
+        """Return the status from the workflow or, when no worker answers, from the histories."""
         if (described := await self._find()) is None:
             return SessionStatus(status="new")
         is_open = described.status == WorkflowExecutionStatus.RUNNING
@@ -325,9 +318,7 @@ class Reader:
         return await self._with_pending(recorded_status(link, ended=ended))
 
     async def _with_pending(self, status: SessionStatus) -> SessionStatus:
-        """With what waits for a person in the run under way, and why it is held, as that run says
-        it.
-        """
+        """Return the status with the pending approvals and the holds of the open run."""
         if status.run_id is None:
             return status
         try:
@@ -353,8 +344,8 @@ class Reader:
     async def stream(
         self, after: str, run_of: Callable[[SessionRun], RunHandle]
     ) -> AsyncIterator[RunEvent]:
-        """Yield the events of all runs from that position on. Raises ValueError for what is
-        none.
+        """Yield the events of all runs from that position on. Raises ValueError for an invalid
+        one.
         """
         number, position = _parse_position(after)
         ask = ServerRetry(self._client)
@@ -383,9 +374,9 @@ class Reader:
 
 
 def recorded_status(link: SessionLink, *, ended: str = "") -> SessionStatus:
-    """Return where the session stands at the end of this link's history, as far as that says it.
+    """Return the session's status at the end of this link's history.
 
-    `ended` is the reason of one that has; "" for an open one.
+    `ended` is the reason of the session's end; "" for an open one.
     """
     carried = link.input.carried
     last = link.turns[-1] if link.turns else None

@@ -1,5 +1,5 @@
-"""A session: a conversation that goes on from run to run (`perdure docs sessions`), and what its
-runs start with.
+"""A session: a conversation over several runs (`perdure docs sessions`), and the setup of its
+runs.
 """
 
 from __future__ import annotations
@@ -67,10 +67,9 @@ def setup_of(
     options: RunOptions | Mapping[str, Any] | None,
     deps: Any = None,
 ) -> SessionSetup:
-    """Return what the runs of a session with this agent are started with.
+    """Return the setup of the runs of a session with this agent.
 
-    Raises what `start_run` raises before it asks the server, and RenderError for an input that is
-    missing.
+    Raises the errors of `start_run` before its request, and RenderError for a missing input.
     """
     given = {
         name: valid_json(value) for name, value in with_media_read(agent, inputs or {}).items()
@@ -91,11 +90,11 @@ def setup_of(
 
 
 def instructions(agent: Agent, given: Mapping[str, Any]) -> list[Message]:
-    """Return what the agent's prompt says before anybody has said anything.
+    """Return the messages of the agent's prompt before the first message of a session.
 
-    A last user's message that is nothing but an input without a value, such as `{{question}}`,
-    stands for what is said, and is left out; a thread without a value is empty. Raises RenderError
-    for an input that is missing.
+    If the last user's message is only an input without a value, such as `{{question}}`, it is left
+    out: the session's messages replace it. A thread without a value is empty. Raises RenderError
+    for a missing input.
     """
     threads: dict[str, Any] = {
         each.name: []
@@ -116,23 +115,21 @@ def instructions(agent: Agent, given: Mapping[str, Any]) -> list[Message]:
 
 
 _ADVICE = (
-    "Give session(…, inputs={…}) what stays the same in every turn. What is said comes after the "
-    "prompt's messages: "
-    "where one of them is to stand for it, let the prompt end with a user's message that is that "
-    "input alone"
+    "Give the inputs that are the same in every turn to session(…, inputs={…}). The session's "
+    "messages follow those of the prompt; to let them replace an input, end the prompt with a "
+    "user's message that is only that input"
 )
 
 
 def _messages_before(agent: Agent, given: Mapping[str, Any], name: str) -> list[Message] | None:
-    """Return what comes before the last message, if that is a user's and nothing but this input,
-    which is nowhere else.
+    """Return the messages before the last one, if that is a user's and only this input, which
+    occurs nowhere else; else None.
     """
     said = f"said-{secrets.token_hex(16)}"
     try:
         *before, last = prepare(agent, {**given, name: said})
     except (RenderError, ValueError):
-        # Another input is missing too, or the prompt has no messages: whoever renders it without
-        # this one says so.
+        # Another input is missing, or the prompt has no messages: the caller's rendering raises.
         return None
     is_alone = last.role == "user" and last.text.strip() == said and len(last.parts) == 1
     return before if is_alone and not any(said in message.text for message in before) else None
@@ -141,8 +138,8 @@ def _messages_before(agent: Agent, given: Mapping[str, Any], name: str) -> list[
 T = TypeVar("T", default=Any)
 
 PLACES = 5
-"""So many messages are under way at once: Temporal takes ten updates of one workflow, whoever sends
-them."""
+"""The messages that one handle sends at once: Temporal takes ten updates of one workflow from all
+senders."""
 
 
 def session(
@@ -164,23 +161,22 @@ def session(
     voucher: Voucher | None = None,
     deps: Any = None,
 ) -> Session[T]:
-    """Session of that id. Nothing is asked yet, and nothing need be known of it: its first message
-    begins it.
+    """Return the session of that id; its first message begins it. This function contacts no server.
 
-    `agent` may be None for a session that others have begun. A path is read at every message: an
-    edited file counts from the next turn on. `inputs` are for its prompt, `options` and `deps` (as
-    `start_run` has them) for each run. `while_busy` is what becomes of a message that comes while a
-    run is under way, unless `Session.send` says so. Runs that can't go on are held, unless
-    `options` or the file say otherwise (`on_failure`): `perdure docs holding`. A session without a
-    run or a message for `idle_timeout` seconds closes. Both may be in the agent's file, too
-    (`metadata.perdure.session`). `user` is on whose behalf it is; `tenant`, `priority` and `memo`
-    are as for `start_run`; all these count when the session begins. `patience` says how many
-    seconds a message may wait for a worker's answer. The output of each run is of the
-    `output_type`, as `start_run` has it. `voucher` vouches for who speaks: a gateway has one.
+    `agent` may be None for a session that has begun. A path is read for every message: an edited
+    file counts from the next turn on. `inputs` are for its prompt, `options` and `deps` for each
+    run, as in `start_run`. `while_busy` decides about a message that arrives during a run, unless
+    `Session.send` does. Runs that can't continue are held, unless `options` or the file set
+    `on_failure` (`perdure docs holding`). A session closes after `idle_timeout` seconds without a
+    run or a message. The agent's file may have both (`metadata.perdure.session`). `user` is the
+    person for whom the session is; `tenant`, `priority` and `memo` are as for `start_run`; all
+    these count when the session begins. `patience` is the time in seconds that a message may wait
+    for a worker's answer. `output_type` is the type of each run's output, as in `start_run`. A
+    `voucher` signs the messages, for the person it names.
 
-    Raises ValueError for what can't be an id: it has
-    1 to 200 printable characters, without '/'; for an `idle_timeout` that is not above 0; and for
-    another `while_busy`.
+    Raises ValueError for an invalid id (expected are
+    1 to 200 printable characters without '/'), an `idle_timeout` that is not above 0, and another
+    `while_busy`.
     """
     require_session_id(id)
     options_of(options)
@@ -218,11 +214,11 @@ class _SessionArguments:
 
 
 class Session(Generic[T]):
-    """Sends to one session and reads it; made by `session`, as often as anybody likes.
+    """Sends messages to one session and reads it; `session` makes it.
 
-    Before the first message it is `new`: it has no messages and no runs, and `stream` waits.
-    `close` and `cancel` raise `RunNotFound` then; all raise it where the id is that of something
-    else, and `RPCError` when the server does not answer.
+    Before the first message it is `new`: it has no messages and no runs, `stream` waits, `close`
+    and `cancel` raise `RunNotFound`. All methods raise that for the id of another workflow, and
+    `RPCError` when the server does not answer.
     """
 
     def __init__(
@@ -253,24 +249,23 @@ class Session(Generic[T]):
         by: str | None = None,
         role: Literal["user", "task-delegation"] = "user",
     ) -> RunHandle[T]:
-        """Say something, and return the handle on the run that reads it, without waiting for that
-        run's end.
+        """Send a message, and return the handle on the run that reads it, without waiting for its
+        end.
 
-        A session that there is not, or not any more, begins with it. While a run is under way,
-        `steer` lets that run read the message, before its next model call; what it does not read
-        any more opens the next turn. `queue` lets the message wait for a turn of its own: the
-        handle then waits until that run begins, whatever it is asked, and raises `SessionError` of
-        the kind `ended` when the session ends before. `reject` raises `SessionError` of the kind
-        `busy`. `parts` are images, files and recordings, which follow the text; "" is a text then.
-        A message with parts is queued where another would steer. A message that is sent again under
-        its `message_id` counts once; another text or part under the same id raises `SessionError`
-        of the kind `refused`. `by` says who sends it.
+        If there is no open session of the id, the message begins it. During a run, `steer` lets
+        that run read the message before its next model call; an unread message opens the next turn.
+        `queue` gives the message its own turn: the calls of the handle wait until that run begins,
+        and raise `SessionError` of the kind `ended` when the session ends before. `reject` raises
+        `SessionError` of the kind `busy`. `parts` are images, files and recordings, which follow
+        the text; the text may be "" then. A message with parts is queued instead of steering. A
+        message counts once per `message_id`; another text or part under the same id raises
+        `SessionError` of the kind `refused`. `by` names the sender.
 
-        Raises `SessionError` also for a session that is closing and when no worker answers in time
-        (`unconfirmed`: send it again under its `message_id`); `RunNotFound` where no agent is given
-        and there is no such session; what `start_run` raises, such as `UnsupportedMediaError` where
-        an agent is given whose model takes no such part; `RenderError` for a prompt with an input
-        without a value; `PayloadTooLargeError`; ValueError for a `message_id` that is not 1 to 200
+        Also raises `SessionError` for a closing session and when no worker answers in time
+        (`unconfirmed`: send it again under its `message_id`); `RunNotFound` without an agent and
+        without such a session; the errors of `start_run`, such as `UnsupportedMediaError` for a
+        part that the agent's model does not take; `RenderError` for a prompt with an input without
+        a value; `PayloadTooLargeError`; ValueError for a `message_id` that is not 1 to 200
         printable characters, and for another `while_busy`.
         """
         require_while_busy(while_busy)
@@ -343,10 +338,9 @@ class Session(Generic[T]):
         )
 
     async def begin(self) -> None:
-        """Begin the session without a message, unless it is under way: it waits for its first one.
+        """Begin the session without a message, unless it is open.
 
-        Raises `RunNotFound` where no agent is given, and what `send` raises before it asks a
-        worker.
+        Raises `RunNotFound` without an agent, and the errors of `send` before its request.
         """
         if self._arguments.agent is None:
             raise RunNotFound(
@@ -358,35 +352,33 @@ class Session(Generic[T]):
         )
 
     async def messages(self) -> list[Message]:
-        """The complete conversation, as far as histories are kept: with trimmed messages, and the
-        run under way.
+        """Return the complete conversation that the histories have, with trimmed messages and the
+        open run's.
         """
         return await self._reader.messages()
 
     async def runs(self) -> list[RunHandle[T]]:
-        """The runs that have begun, in order, as far as the session's histories are kept; see
-        `RunHandle`.
-        """
+        """Return the handles on the runs that have begun, in order, as far as the histories go."""
         return [self._run(turn) for turn in await self._reader.turns()]
 
     async def status(self) -> SessionStatus:
-        """Return where the session stands: the workflow's own answer or, when no worker gives one,
-        what the histories say.
+        """Return the session's status from its workflow or, when no worker answers, from the
+        histories.
 
-        While a person is awaited, it is `waiting`, and has what waits: `get_run` of its `run_id`
-        takes the decision. While its run is `held`, it says why: `get_run` of the `run_id` lets it
-        go on.
+        A session that waits for a person is `waiting` and has the pending approvals: decide them
+        through `get_run` of its `run_id`. A session with a `held` run has the reasons: resume it
+        through `get_run` of the `run_id`.
         """
         return await self._reader.status()
 
     async def stream(self, after: str = "") -> AsyncIterator[RunEvent]:
-        """The events of all runs, one run after the other, as they come, until the session ends;
-        each has a `run_id`.
+        """Yield the events of all runs, one run after the other, as they occur, until the session
+        ends; each has a `run_id`.
 
-        `after` is the `position` of the last one that the reader has. Each run ends with its own
-        terminal event. Where a run's own events have `messages`, these have `operations`, which add
-        what is new to the conversation. Runs that the namespace does not keep any more are left
-        out. Raises ValueError for an `after` that is not a position.
+        `after` is the `position` of the reader's last event. Each run ends with its own terminal
+        event. In place of `messages`, these events have `operations`, which change the
+        conversation. Runs that the namespace has removed are left out. Raises ValueError for an
+        `after` that is not a position.
         """
         async for event in self._reader.stream(after, self._run):
             yield event
@@ -395,10 +387,10 @@ class Session(Generic[T]):
         return self._handle(turn.run_id, origin=turn.first_run_id)
 
     async def close(self) -> None:
-        """Take no more messages, and end after the run under way and those that are queued.
+        """Accept no more messages, and end after the open run and the queued ones; does nothing in
+        a session that has ended.
 
-        A session that has ended stays as it is. Raises `SessionError` when no worker answers in
-        time.
+        Raises `SessionError` when no worker answers in time.
         """
         described = await self._reader.describe()
         if described.status != WorkflowExecutionStatus.RUNNING:
@@ -406,8 +398,8 @@ class Session(Generic[T]):
         await close_session(self._client, self.id, self._retry)
 
     async def cancel(self, reason: str = "") -> None:
-        """Cancel the run under way, and end the session; what is queued is not read. An ended one
-        stays as it is.
+        """Cancel the open run, and end the session without reading queued messages; does nothing in
+        a session that has ended.
         """
         text = await sealed_text(self._client.data_converter, redactor().text(valid_text(reason)))
         await self._reader.describe()
