@@ -196,12 +196,15 @@ async def set_up_namespace(client: Client) -> Registration:
     """
     try:
         found = await registration_of(client)
-        if found.added:
-            request = AddSearchAttributesRequest(namespace=client.namespace)
-            for key in search_attributes.ALL:
-                if key.name in found.added:
-                    type = IndexedValueType.ValueType(key.indexed_value_type)
-                    request.search_attributes[key.name] = type
+        missing = {
+            key.name: IndexedValueType.ValueType(key.indexed_value_type)
+            for key in search_attributes.ALL
+            if key.name in found.added
+        }
+        if missing:
+            request = AddSearchAttributesRequest(
+                namespace=client.namespace, search_attributes=missing
+            )
             await client.operator_service.add_search_attributes(request, retry=True)
     except RPCError as error:
         if error.status not in _REFUSALS:

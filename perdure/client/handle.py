@@ -38,7 +38,7 @@ from .output_type import OutputType
 from .pauses import pause_runs, release_run
 from .reading.children import events_with_children, status_with_children, stream_with_children
 from .reading.events import Cursor
-from .reading.log import RunLog
+from .reading.log import RunEvents
 from .reading.results import (
     complete_messages,
     complete_result,
@@ -281,7 +281,7 @@ class RunHandle(Controls, Generic[T]):
         self._voucher = voucher
         self._client = client
         self._chain = chain or Chain(client, id, origin, is_of_run=True)
-        self._log = RunLog(self._chain)
+        self._log = RunEvents(self._chain)
         self._status = StatusReader(self._chain)
         self._retry = ServerRetry(client)
 

@@ -1,6 +1,4 @@
-"""Runs that start by themselves, at the times of a cron expression or at intervals, and what is
-known of them.
-"""
+"""Starts runs on a schedule: by cron expressions or at intervals."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ from .starting import StartOptions, StartRequest, send_request, start_request
 
 
 class ScheduleError(ConfigurationError):
-    """A schedule can't be made, or there is none of that name."""
+    """A schedule can't be created, or does not exist."""
 
 
 class ScheduledRuns(BaseModel):
@@ -60,13 +58,12 @@ class ScheduledRuns(BaseModel):
     name: str
     agent: str
     cron: list[str] = []
-    """As they were given."""
+    """The given expressions."""
     every: float | None = None
     """In seconds."""
     timezone: str = "UTC"
     overlap: str = ""
-    """What becomes of a run whose time has come while the one before it is under way, in Temporal's
-    words."""
+    """Temporal's overlap policy: the fate of a run that is due while the last one is open."""
     paused: bool = False
     task_queue: str = ""
     next: list[datetime] = []
@@ -74,26 +71,26 @@ class ScheduledRuns(BaseModel):
     runs: list[str] = []
     """The ids of the latest runs, the last one first."""
     running: list[str] = []
-    """The ids of those that are under way."""
+    """The ids of the open runs."""
     started: int = 0
-    """How many runs it has started."""
+    """The number of started runs."""
 
 
 def is_of_runs(entry: ScheduleListDescription) -> bool:
-    """Return whether it starts runs, and not some other workflow."""
+    """Return whether the schedule starts runs."""
     action = entry.schedule.action if entry.schedule else None
     return isinstance(action, ScheduleListActionStartWorkflow) and action.workflow == WORKFLOW
 
 
 async def read_schedule(handle: ScheduleHandle) -> ScheduledRuns:
-    """The schedule as it is now. Raises `RPCError`, and `ScheduleError` for one of another
+    """Return the current schedule. Raises `RPCError`, and `ScheduleError` for one of another
     workflow.
     """
     found = await handle.describe()
     action = found.schedule.action
     if not isinstance(action, ScheduleActionStartWorkflow) or action.workflow != WORKFLOW:
         raise ScheduleError(
-            f"the schedule {found.id!r} starts no runs of agents, but something else"
+            f"the schedule {found.id!r} starts another workflow, not runs of agents"
         )
     spec, info = found.schedule.spec, found.info
     latest = [run.action for run in reversed(info.recent_actions)]
@@ -114,7 +111,7 @@ async def read_schedule(handle: ScheduleHandle) -> ScheduledRuns:
 
 
 async def _agent(found: ScheduleDescription, action: ScheduleActionStartWorkflow) -> str:
-    """Return the agent's name, as far as it can be read here."""
+    """Return the agent's name; the search attribute's where the memo can't be decrypted."""
     name = str(action.typed_search_attributes.get(AGENT, "?"))
     payload = (action.memo or {}).get("agent")
     if isinstance(payload, Payload):
@@ -145,13 +142,13 @@ OVERLAPS: dict[Overlap, ScheduleOverlapPolicy] = {
     "terminate": ScheduleOverlapPolicy.TERMINATE_OTHER,
     "allow": ScheduleOverlapPolicy.ALLOW_ALL,
 }
-"""What becomes of a run whose time has come while the one before it is under way."""
+"""The fate of a run that is due while the last one is open."""
 CATCH_UP = timedelta(days=1)
-"""A time that passed while no server was running is made up for so much later, and no more."""
+"""A run that was due while no server was running starts at most this much later."""
 LONGEST = timedelta(days=36500)
-"""Between two runs."""
+"""The longest interval."""
 NOT_SCHEDULED = ("origin", "id_reuse_policy", "id_conflict_policy")
-"""Options of a start that a schedule decides by itself."""
+"""Options of a start that a schedule sets itself."""
 
 
 async def create_schedule(
@@ -172,18 +169,17 @@ async def create_schedule(
     output_type: Any = None,
     **start: Unpack[StartOptions],
 ) -> ScheduledRuns:
-    """Start runs of the agent at the times of `cron`, in `timezone`, or `every` so many seconds;
-    returns at once.
+    """Start runs of the agent at the times of `cron`, in `timezone`, or every `every` seconds;
+    return at once.
 
     The agent, its inputs and the rendered prompt are recorded now, and every run begins with them,
-    whatever becomes of the file. A run's id is `NAME-` and its time, and its search attribute
-    `PerdureOrigin` is `schedule:NAME`. `replace` changes the schedule of that name, if there is
-    one; it stays paused if it is. A run that can't go on is held, unless `options` or the file say
-    otherwise (`on_failure`): `perdure docs holding`. The other arguments are those of `start_run`.
+    even if the file changes. A run's id is `NAME-` and its time, and its search attribute
+    `PerdureOrigin` is `schedule:NAME`. `replace` changes an existing schedule of that name; it
+    stays paused if it is. A run that can't continue is held, unless `options` or the file set
+    `on_failure` (`perdure docs holding`). The other arguments are those of `start_run`.
 
-    Raises what `start_run` raises, and `ScheduleError` for times that can't be, a name that is
-    taken, options that are not for schedules, and search attributes that the namespace does not
-    know.
+    Raises the errors of `start_run`, and `ScheduleError` for invalid times, a name in use, options
+    that are not for schedules, and unknown search attributes.
     """
     if refused := [option for option in NOT_SCHEDULED if start.get(option)]:
         raise ScheduleError(f"{', '.join(refused)}: the schedule sets it; leave it out")
@@ -214,14 +210,14 @@ async def create_schedule(
 
 
 async def list_schedules(client: Client) -> list[ScheduledRuns]:
-    """All schedules of runs, by name. Raises `RPCError`."""
+    """Return all schedules of runs, by name. Raises `RPCError`."""
     client = with_converter(client)
     names = [entry.id async for entry in await client.list_schedules() if is_of_runs(entry)]
     found = []
     for name in sorted(names):
         try:
             found.append(await read_schedule(client.get_schedule_handle(name)))
-        except RPCError as error:  # The server lists one for a moment longer than there is one.
+        except RPCError as error:  # The server lists a deleted schedule for a moment longer.
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
     return found
@@ -234,32 +230,29 @@ async def get_schedule(client: Client, name: str) -> ScheduledRuns:
 
 
 async def pause_schedule(client: Client, name: str, reason: str = "") -> None:
-    """Start no more runs until `resume_schedule`. Raises `ScheduleError` when there is no such
-    schedule.
-    """
+    """Start no runs until `resume_schedule`. Raises `ScheduleError` for an unknown schedule."""
     with _schedule_errors(name):
         await client.get_schedule_handle(name).pause(note=reason or "paused")
 
 
 async def resume_schedule(client: Client, name: str) -> None:
-    """Start runs again. Raises `ScheduleError` when there is no such schedule."""
+    """Start runs again. Raises `ScheduleError` for an unknown schedule."""
     with _schedule_errors(name):
         await client.get_schedule_handle(name).unpause(note="resumed")
 
 
 async def run_schedule(client: Client, name: str) -> None:
-    """Start a run now, beside the usual times, even while the schedule is paused and another run is
-    under way.
+    """Start a run now, even while the schedule is paused or another run is open.
 
-    Raises `ScheduleError` when there is no such schedule.
+    Raises `ScheduleError` for an unknown schedule.
     """
     with _schedule_errors(name):
         await client.get_schedule_handle(name).trigger(overlap=ScheduleOverlapPolicy.ALLOW_ALL)
 
 
 async def delete_schedule(client: Client, name: str) -> None:
-    """Forget the schedule; runs that it has started go on. Raises `ScheduleError` when there is no
-    such schedule.
+    """Delete the schedule; its open runs continue. Raises `ScheduleError` for an unknown
+    schedule.
     """
     with _schedule_errors(name):
         await client.get_schedule_handle(name).delete()
@@ -303,7 +296,7 @@ def _action(
 
 
 async def _replace_existing(handle: ScheduleHandle, schedule: Schedule) -> bool:
-    """Return whether there was a schedule, which is this one now."""
+    """Replace an existing schedule; return whether there was one."""
     try:
         before = await handle.describe()
         schedule.state.paused |= before.schedule.state.paused
@@ -317,7 +310,7 @@ async def _replace_existing(handle: ScheduleHandle, schedule: Schedule) -> bool:
 
 @contextmanager
 def _schedule_errors(name: str) -> Iterator[None]:
-    """Within it, what the server says of a schedule is raised as `ScheduleError`."""
+    """Raise the server's errors about a schedule as `ScheduleError`."""
     try:
         yield
     except ScheduleAlreadyRunningError as error:
@@ -334,7 +327,7 @@ def _schedule_errors(name: str) -> Iterator[None]:
         if error.status is not RPCStatusCode.INVALID_ARGUMENT:
             raise
         raise ScheduleError(
-            f"the schedule {name!r} can't be: {error.message}. {_advice(error.message)}"
+            f"the schedule {name!r} is not valid: {error.message}. {_advice(error.message)}"
         ) from error
 
 

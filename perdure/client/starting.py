@@ -1,6 +1,4 @@
-"""Starts the workflow of a run: what a caller may choose, what it is found by, what Temporal's UI
-shows.
-"""
+"""Starts the workflow of a run, with its options, search attributes and texts for Temporal's UI."""
 
 from __future__ import annotations
 
@@ -54,37 +52,35 @@ class StartOptions(TypedDict, total=False):
     """Keyword arguments of `start_run`; None is the same as an absent one."""
 
     tenant: str | None
-    """On whose behalf the run is: workers serve tenants in turn, and the run is found by it."""
+    """The tenant of the run: workers serve tenants in turn, and lists are filtered by it."""
     tenant_weight: float | None
     """The tenant's share of the workers, against 1 of every other one; 0.001 to 1000. Only with a
     `tenant`."""
     priority: int | None
     """1 is served first, 5 last; 3 without one. The run's model and tool calls inherit it."""
     search_attributes: TypedSearchAttributes | None
-    """Further ones, which the namespace must know."""
+    """Further search attributes, registered in the namespace."""
     memo: Mapping[str, Any] | None
-    """Values that are shown with the run, without secrets; `agent` and names with `perdure…` are
+    """Values shown with the run, without secrets; `agent` and names with `perdure…` are
     perdure's own."""
     execution_timeout: timedelta | float | None
-    """How long the run may take in all, in seconds; then Temporal ends it. `RunOptions.max_seconds`
-    ends it kindly."""
+    """The seconds after which Temporal ends the run; after `RunOptions.max_seconds`, the run ends
+    itself and keeps its conversation."""
     id_reuse_policy: WorkflowIDReusePolicy | None
-    """Whether an id may be used again after its run has ended; by default it may."""
+    """The policy for the id of a run that has ended; by default it may be used again."""
     id_conflict_policy: WorkflowIDConflictPolicy | None
-    """What to do while a run of that id is under way; by default the start fails."""
+    """The policy for the id of an open run; by default the start fails."""
     beginning: CarriedConversation | None
-    """Where the run finds the beginning of its conversation; for forks."""
+    """The recorded beginning of the conversation; for forks."""
     deps: Any
-    """What the run gives its functions as `ToolContext.deps`: JSON, a pydantic model or a
-    dataclass. It is recorded."""
+    """The run's `ToolContext.deps`: JSON, a pydantic model or a dataclass. They are recorded."""
     handoffs: dict[str, list[Message]] | None
-    """The instructions of agents to hand over to, by path, as another run has recorded them; for
+    """The instructions of agents to hand over to, by path, as another run recorded them; for
     forks."""
     voucher: Voucher | None
-    """Vouches for who asks for the run. For a gateway's use."""
+    """Signs the request, for the person it names."""
     origin: str | None
-    """What starts the run, if not its caller: the run that it is a fork of, for example. For
-    perdure's own use."""
+    """The source of the run: a forked run or a schedule. For perdure's own use."""
 
 
 def start_arguments(options: StartOptions) -> dict[str, Any]:
@@ -106,9 +102,7 @@ def start_arguments(options: StartOptions) -> dict[str, Any]:
 
 
 def require_no_secret(known: Redactor, options: StartOptions, **names: str) -> None:
-    """Raises `ConfigurationError` for a secret in what a run is found by, where a replaced one
-    would never be found.
-    """
+    """Raises `ConfigurationError` for a secret in a searchable field, which can't be redacted."""
     tenant, attributes = options.get("tenant"), options.get("search_attributes") or ()
     given: dict[str, Any] = {**names, "tenant": tenant}
     given |= {f"search_attributes[{pair.key.name!r}]": pair.value for pair in attributes}
@@ -140,7 +134,7 @@ def _priority(priority: int | None, tenant: str | None, weight: float | None) ->
 def current_traceparent() -> str:
     """Return the current OpenTelemetry span as a W3C `traceparent`; "" when there is none.
 
-    OpenTelemetry is not imported for it: a span can only be there where somebody else has.
+    This does not import OpenTelemetry: without it there is no span.
     """
     if "opentelemetry.trace" not in sys.modules:
         return ""
@@ -153,8 +147,7 @@ def current_traceparent() -> str:
 Result = TypeVar("Result")
 
 _unregistered: WeakKeyDictionary[Any, frozenset[str]] = WeakKeyDictionary()
-"""For a connection, those of perdure's search attributes that are not registered with its
-namespace."""
+"""By connection: perdure's search attributes that its namespace lacks."""
 
 
 @dataclass(frozen=True)
@@ -163,12 +156,12 @@ class Started:
 
     id: str
     origin: str | None
-    """The run id of its first link, if the server says it."""
+    """The run id of its first link, if the server sends it."""
 
 
 @dataclass(frozen=True)
 class StartRequest:
-    """Everything that a run is started with: now, or by a schedule."""
+    """The request for a run: now, or by a schedule."""
 
     input: RunInput
     arguments: dict[str, Any]
@@ -189,9 +182,7 @@ async def start_workflow(
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
     output_type: Any = None,
 ) -> Started:
-    """Start a run, as `start_run` says, which also says what is raised; `client` has perdure's
-    converter.
-    """
+    """Start a run, and raise, as `start_run` does; `client` has perdure's converter."""
     input = new_run(agent, inputs, options, messages, start.get("deps"), start.get("handoffs"))
     input.traceparent = current_traceparent()
     if beginning := start.get("beginning"):
@@ -220,7 +211,7 @@ async def start_request(
 ) -> StartRequest:
     """Return the request for a run with this input, after the checks that need no server.
 
-    Raises what `start_run` raises, unless the server does.
+    Raises the errors of `start_run` that are not the server's.
     """
     known = redactor(input.agent)
     require_no_secret(known, start, id=id or "", task_queue=task_queue)
@@ -246,9 +237,7 @@ async def start_request(
 
 
 def readable_id(name: str) -> str:
-    """Return a new run id that begins with the agent's name, and that nobody guesses: 128 bits of
-    it are random.
-    """
+    """Return a new run id: the agent's name and 128 random bits."""
     readable = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "agent"
     return f"{readable}-{b32encode(secrets.token_bytes(16)).decode().rstrip('=').lower()}"
 
@@ -262,10 +251,10 @@ Send = Callable[[RunInput, TypedSearchAttributes], Awaitable[Result]]
 
 
 async def send_request(client: Client, request: StartRequest, send: Send[Result]) -> Result:
-    """Call `send` with the input and those of perdure's search attributes that the namespace knows;
-    return its result.
+    """Call `send` with the input and the search attributes that the namespace knows; return its
+    result.
 
-    Raises what `send` raises, unless the reason is that the namespace does not know one of them.
+    Raises the errors of `send`, except for an attribute of perdure's that the namespace lacks.
     """
     start = request.start
 

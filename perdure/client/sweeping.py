@@ -1,4 +1,4 @@
-"""Removes from the storage what no run refers to any more (`perdure docs deletion`)."""
+"""Removes unreferenced values from the storage (`perdure docs deletion`)."""
 
 from __future__ import annotations
 
@@ -16,34 +16,33 @@ from ..payloads.storage import StoredValue, StoredValues, values_of
 
 DAY_SECONDS = 86_400.0
 HOUR_SECONDS = 3_600.0
-"""What was stored less long ago may be on its way into a history."""
+"""A value that was stored less long ago may be on its way into a history."""
 AT_ONCE = 20
-"""So many histories are read at the same time."""
+"""The number of histories that are read concurrently."""
 
 
 class Sweep(BaseModel):
-    """What a sweep of the storage has found."""
+    """The outcome of a sweep."""
 
     values: int
-    """How many values there are."""
+    """The number of values in the storage."""
     removed: list[str] = []
-    """Where those were that no run refers to, or are, if nothing was to be done."""
+    """The places of the unreferenced values."""
     histories: int = 0
-    """How many histories were read for it."""
+    """The number of histories read."""
 
 
 async def sweep_storage(
     client: Client, *, older_than: float = DAY_SECONDS, shared: bool = False, dry_run: bool = False
 ) -> Sweep:
-    """Remove the values of the client's namespace that no run, session or schedule refers to;
-    workers may go on.
+    """Remove the values of the client's namespace to which no run, session or schedule refers;
+    workers may run.
 
-    What was stored within the last `older_than` seconds stays. With `shared`, values go too that
-    belong to no run by their place: only where no other namespace or server uses the storage. With
-    `dry_run`, nothing is removed.
+    Values stored within the last `older_than` seconds stay. `shared` includes values without a run:
+    only for a storage that no other namespace or server uses. `dry_run` removes nothing.
 
     Raises ValueError for less than an hour, `ConfigurationError` for a client without a storage of
-    perdure's, and what reaching the server and the storage raises.
+    perdure's, and the errors of the server and the storage.
     """
     if older_than < HOUR_SECONDS:
         raise ValueError(f"older_than={older_than:g}: expected {HOUR_SECONDS:g} seconds at least")
@@ -53,7 +52,7 @@ async def sweep_storage(
         raise ConfigurationError(
             "there is no storage to sweep: set PERDURE_STORAGE as the workers have it"
         )
-    # First what there is, then who refers to it: what comes in between is younger than what may go.
+    # List the values before the histories: a value stored in between is too young to be removed.
     try:
         listed = [value async for value in values.values(client.namespace)]
     except FileNotFoundError as error:

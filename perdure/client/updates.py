@@ -6,7 +6,7 @@ import asyncio
 import random
 import uuid
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from temporalio.client import (
     WorkflowHandle,
@@ -99,32 +99,48 @@ async def until_answered(
 
     Raises `RefusedUpdate` and `RPCError`.
     """
-    seconds, obstacle, is_crowded = ATTEMPT_SECONDS, "", False
+    sending = _Sending(request, is_passing)
     try:
         async with asyncio.timeout(patience):
-            while True:
-                try:
-                    return await _attempt(request, seconds)
-                except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError):
-                    pass
-                except WorkflowUpdateFailedError as error:
-                    refusal = refusal_of(error.cause)
-                    is_crowded = refusal.kind == "crowded"
-                    is_between = getattr(error.cause, "type", "") == _BETWEEN_LINKS
-                    if not (is_crowded or is_between or await is_passing(refusal.kind)):
-                        raise refusal from error.cause
-                except RPCError as error:
-                    if error.status not in _PASSING:
-                        raise
-                    obstacle = f" ({error.message})"
-                await asyncio.sleep(PAUSE_SECONDS * (1 + random.random()))
-                seconds *= 2
+            return await sending.until_answered()
     except TimeoutError:
-        if is_crowded:
+        if sending.is_crowded:
             text = f"for {patience:g} s there was too much else to read, sent by others"
             raise RefusedUpdate("crowded", text) from None
         silence = f"no worker of the task queue {await task_queue()!r} has answered within"
-        raise RefusedUpdate("unconfirmed", f"{silence} {patience:g} s{obstacle}") from None
+        text = f"{silence} {patience:g} s{sending.obstacle}"
+        raise RefusedUpdate("unconfirmed", text) from None
+
+
+class _Sending(Generic[T]):
+    """The attempts of one update."""
+
+    def __init__(self, request: Callable[[], Awaitable[T]], is_passing: IsPassing) -> None:
+        self._request, self._is_passing = request, is_passing
+        self.obstacle, self.is_crowded = "", False
+
+    async def until_answered(self) -> T:
+        seconds = ATTEMPT_SECONDS
+        while True:
+            try:
+                return await _attempt(self._request, seconds)
+            except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError):
+                pass
+            except WorkflowUpdateFailedError as error:
+                await self._take_refusal(error.cause)
+            except RPCError as error:
+                if error.status not in _PASSING:
+                    raise
+                self.obstacle = f" ({error.message})"
+            await asyncio.sleep(PAUSE_SECONDS * (1 + random.random()))
+            seconds *= 2
+
+    async def _take_refusal(self, cause: BaseException) -> None:
+        refusal = refusal_of(cause)
+        self.is_crowded = refusal.kind == "crowded"
+        is_between = getattr(cause, "type", "") == _BETWEEN_LINKS
+        if not (self.is_crowded or is_between or await self._is_passing(refusal.kind)):
+            raise refusal from cause
 
 
 async def _attempt(request: Callable[[], Awaitable[T]], seconds: float) -> T:

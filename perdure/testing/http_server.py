@@ -127,7 +127,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return False
         headers = {
-            wire.request_id_header: f"req_scripted_{request.step}_{request.attempt}"
+            wire.REQUEST_ID_HEADER: f"req_scripted_{request.step}_{request.attempt}"
         } | reply.headers
         given = CountedReply.to(request, reply, request_bytes=request_bytes)
         if request.is_streaming and reply.status == 200:

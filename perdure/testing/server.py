@@ -120,7 +120,7 @@ class ScriptedModel:
             self._attempts[step] += 1
             request = ScriptedRequest(
                 path=path,
-                api=wire.api,
+                api=wire.API,
                 body=body,
                 step=step,
                 attempt=self._attempts[step],

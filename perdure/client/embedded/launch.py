@@ -31,26 +31,24 @@ FAST = (
     "history.MaxBufferedQueryCount=100",
 )
 """Dynamic configuration: without it the server dispatches 20 tasks per second, rounds timers up to
-1 s, and refuses all but one question about a run while a workflow task of it is under way: the SDK
-asks again a second later."""
+1 s, and refuses all but one query of a run during a workflow task: the SDK repeats it a second
+later."""
 
 FAIR = "matching.enableFairness=true"
 """Dynamic configuration: workers serve the tenants of waiting runs in turn; without it, in the
 order of arrival."""
 
 FEW_LARGE_UPDATES = "history.maxInFlightUpdatePayloads=2000000"
-"""Dynamic configuration: large messages to a session wait for each other. Those that come together
-are answered, each with all of it, by one workflow task; an answer of more than 4 MiB would end the
-workflow."""
+"""Dynamic configuration: large messages to a session wait for each other. One workflow task answers
+messages that arrive together, and an answer of more than 4 MiB would end the workflow."""
 
 POLL_SECONDS = 5.0
 SHORT_POLLS = f'matching.longPollExpirationInterval="{POLL_SECONDS:g}s"'
-"""Dynamic configuration: how often a worker asks for tasks anew, which is all that tells of one
-that has ended."""
+"""Dynamic configuration: the interval of a worker's polls, which alone show that it is alive."""
 
 _SQLITE = ("journal_mode=wal", "synchronous=1", "secure_delete=1")
-"""A commit survives the end of the process, as it does by default; a power cut may undo the last
-ones. What is deleted is overwritten."""
+"""A commit survives the end of the process; a power cut may undo the last ones. Deleted data is
+overwritten."""
 
 
 def dynamic_config(*settings: str) -> list[str]:
@@ -64,7 +62,7 @@ def dev_server_arguments(
     """Return the arguments with which the Temporal CLI serves `database`, and the UI, on the
     loopback interface.
 
-    `codec_endpoint` is where the UI has payloads decoded.
+    `codec_endpoint` is the address of the UI's codec server.
     """
     attributes = [
         f"{key.name}={_type_name(key.indexed_value_type.name)}" for key in search_attributes.ALL
@@ -104,8 +102,8 @@ def log_of(folder: Path) -> Path:
 
 
 def end_of_log(folder: Path) -> str:
-    """Return its last lines, without Go's trace of a crash; "" when there are none. Never raises
-    for what it has.
+    """Return its last lines, without Go's trace of a crash; "" without any. Never raises for its
+    content.
     """
     log = log_of(folder)
     text = log.read_text(errors="replace") if log.exists() else ""
@@ -175,7 +173,7 @@ async def launch(
 
 
 def _why_not(folder: Path, timeout: float) -> str:
-    """Return what to say of a server that does not answer."""
+    """Return the error text for a server that does not answer."""
     what = (
         f"does not answer within {timeout:g} s of its start"
         if is_running(folder)
@@ -194,9 +192,8 @@ def _why_not(folder: Path, timeout: float) -> str:
 async def _turn(timeout: float) -> AsyncIterator[None]:
     """Let servers start one at a time, even in different folders.
 
-    Two servers that both found a port free would both try it, and the one that does not get it
-    would seem to answer there until it ends. A server that has waited for `timeout` seconds starts
-    all the same.
+    Two servers that both found a port free would both try it, and the loser would seem to answer
+    there until it ends. A server starts without its turn after `timeout` seconds.
     """
     lock = FileLock(Path(tempfile.gettempdir()) / f"perdure-{os.getuid()}-start.lock")
     with suppress(ConfigurationError):
@@ -245,8 +242,7 @@ def _start_guard(folder: Path, binary: Path, port: int, ui_port: int) -> None:
     arguments = dev_server_arguments(
         database_of(folder), port=port, ui_port=ui_port, codec_endpoint=codec
     )
-    # In a session of their own, so that Ctrl-C in our terminal does not reach them, and without the
-    # keys that the server must not see.
+    # In another session, which Ctrl-C in this terminal does not reach, and without the keys.
     subprocess.run(
         [
             sys.executable,

@@ -1,6 +1,4 @@
-"""The embedded Temporal server as its users see it: one per data folder, shared, with a retention
-of a year.
-"""
+"""The embedded Temporal server: one per data folder, shared, with a retention of a year."""
 
 from __future__ import annotations
 
@@ -29,8 +27,8 @@ DEFAULT_DAYS = 365
 
 
 async def keep_closed_runs(client: Client) -> None:
-    """Let the namespace keep runs for so long once they have closed. Raises `ConfigurationError`
-    for a bad setting.
+    """Set the retention of closed runs in the namespace. Raises `ConfigurationError` for an invalid
+    setting.
     """
     config = NamespaceConfig()
     config.workflow_execution_retention_ttl.FromTimedelta(timedelta(days=retention_days()))
@@ -40,7 +38,7 @@ async def keep_closed_runs(client: Client) -> None:
 
 
 def retention_days() -> int:
-    """Return the setting. Raises `ConfigurationError` when it is not a number of days."""
+    """Return the retention in days. Raises `ConfigurationError` for an invalid setting."""
     text = os.environ.get(VARIABLE) or str(DEFAULT_DAYS)
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 36_500:
         raise ConfigurationError(f"{VARIABLE}={text!r}: expected a number of days, from 1 to 36500")
@@ -48,9 +46,7 @@ def retention_days() -> int:
 
 
 async def days_kept(client: Client) -> float:
-    """Return how many days the namespace keeps a run once it has closed. Raises `RPCError` when it
-    does not say.
-    """
+    """Return the namespace's retention of closed runs in days. Raises `RPCError`."""
     request = DescribeNamespaceRequest(namespace=client.namespace)
     description = await client.workflow_service.describe_namespace(request, retry=True)
     return description.config.workflow_execution_retention_ttl.ToTimedelta() / timedelta(days=1)
@@ -75,33 +71,32 @@ class LocalServer:
         ui_port: int | None = None,
         patience: float = 2 * _START_SECONDS,
     ) -> None:
-        """`folder` is by default what `data_folder()` returns at `start`.
+        """`folder` is by default the result of `data_folder()` at `start`.
 
-        The ports are by default 7233 and 8233, or any free ones when those are taken. `patience` is
-        how many seconds to wait for another process that is starting the server.
+        The ports are by default 7233 and 8233, or any free ones if those are taken. `patience` is
+        the time in seconds to wait for another process that is starting the server.
         """
         self._retry = patience
         self._folder = Path(folder) if folder else None
         self.was_started_here = False
-        """Whether this process has started the server, which then ends with it, unless another one
-        has joined."""
+        """Whether this process has started the server."""
         self._port, self._ui_port = port, ui_port
         self._use: FileLock | None = None
         self._state: ServerState | None = None
 
     @property
     def folder(self) -> Path:
-        """Return where the server keeps its database, its state and its log."""
+        """Return the folder of the server's database, state and log."""
         return self._use.path.parent if self._use else self._folder or data_folder()
 
     @property
     def is_started(self) -> bool:
-        """Return whether `start` has returned and neither `leave` nor `stop` was called since."""
+        """Return whether `start` has returned, without a later `leave` or `stop`."""
         return self._state is not None
 
     @property
     def state(self) -> ServerState:
-        """Return where the server is. Raises `RuntimeError` before `start`, as do `address`,
+        """Return the server's addresses. Raises `RuntimeError` before `start`, as do `address`,
         `ui_url` and `connect`.
         """
         if self._state is None:
@@ -119,23 +114,22 @@ class LocalServer:
         return self.state.ui_url
 
     async def connect(self) -> Client:
-        """Client of this server, with perdure's data converter. Raises `ConfigurationError` when it
-        is gone.
+        """Return a client of this server, with perdure's data converter. Raises
+        `ConfigurationError` when the server is gone.
         """
         return await connect_locally(self.address)
 
     async def start(self) -> None:
-        """Use the server that runs for the folder, or start one; returns when it answers.
+        """Use the folder's running server, or start one; return when it answers.
 
-        Raises `ConfigurationError`, with the end of the server's log, when it does not; and before
-        anything is started for settings of the environment that no client could be made with.
+        Raises `ConfigurationError`, with the end of the server's log, when it does not answer, and
+        for invalid settings of clients in the environment.
         """
         converter_from_environment()
         self._make_folder()
         use = self._use or FileLock(self.folder / "users.lock")
         try:
-            # Most often a server runs already, and nobody needs to wait for a process that is
-            # starting one.
+            # A running server needs no turn.
             if not (use.try_acquire("shared") and await self._join_running()):
                 await self._start_in_turn(use)
         except BaseException:
@@ -148,7 +142,7 @@ class LocalServer:
         try:
             self._state = await self._running_state()
         except ConfigurationError:
-            # It may be starting, or ending: the process that has the turn knows.
+            # It may be starting or ending: take a turn.
             return False
         return self._state is not None
 
@@ -167,9 +161,7 @@ class LocalServer:
         await keep_closed_runs(await self.connect())
 
     def leave(self) -> None:
-        """Use the server no longer; it ends within about a second unless another process uses
-        it.
-        """
+        """Stop using the server; it ends within about a second unless another process uses it."""
         self._state = None
         if self._use:
             self._use.release()
@@ -204,9 +196,8 @@ class LocalServer:
             make_private_folder(self.folder, is_own=self.folder == data_folder())
         except OSError as error:
             raise ConfigurationError(
-                f"The data folder {str(self.folder)!r} can't be made ({error.strerror}). Expected "
-                "a folder that you "
-                "may write to: name one with --data-dir or PERDURE_HOME."
+                f"The data folder {str(self.folder)!r} can't be created ({error.strerror}). "
+                "Expected a folder with write access: name one with --data-dir or PERDURE_HOME."
             ) from error
 
     async def _running_state(self) -> ServerState | None:

@@ -1,6 +1,4 @@
-"""Where a running embedded server is, where a user's data is, and the locks between processes that
-share both.
-"""
+"""The state of a running embedded server, and the locks between the processes that share it."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ class FileLock:
         self._descriptor: int | None = None
 
     def try_acquire(self, mode: Mode) -> bool:
-        """Take the lock if it is free for that, or keep it; returns whether it is held now.
+        """Take the lock if it is free for the mode; return whether it is held now.
 
         Raises `ConfigurationError` on Windows, which has no such locks.
         """
@@ -64,10 +62,8 @@ class FileLock:
             if time.monotonic() > deadline:
                 raise ConfigurationError(
                     f"Another process has held {str(self.path)!r} for {timeout:g} s, expected it "
-                    "to be "
-                    "free: end the perdure process that hangs (`fuser` names those that have the "
-                    "file open), or use "
-                    "another data folder (--data-dir, PERDURE_HOME)."
+                    "to be free: end the perdure process that hangs (`fuser` lists the processes "
+                    "with the file), or use another data folder (--data-dir, PERDURE_HOME)."
                 )
             await asyncio.sleep(0.02)
 
@@ -92,14 +88,14 @@ _used: dict[Path, FileLock] = {}
 
 
 class ServerState(BaseModel):
-    """Where a running embedded server is: the content of `server.json` in its data folder."""
+    """The addresses of a running embedded server: `server.json` in its data folder."""
 
     address: str
     """`host:port` of the frontend."""
     ui_url: str
     pid: int
     codec_endpoint: str = ""
-    """Where the UI has payloads decoded; "" for nowhere."""
+    """The address of the UI's codec server; "" without one."""
 
 
 def database_of(folder: Path) -> Path:
@@ -108,9 +104,7 @@ def database_of(folder: Path) -> Path:
 
 
 def read_state(folder: Path) -> ServerState | None:
-    """Return what `server.json` has; None where it can't be read. The file of a server that was
-    killed outlives it.
-    """
+    """Return the state in `server.json`; None if it can't be read. The file outlives its server."""
     try:
         return ServerState.model_validate_json((folder / "server.json").read_bytes())
     except (OSError, ValidationError):
@@ -118,9 +112,9 @@ def read_state(folder: Path) -> ServerState | None:
 
 
 def use_running() -> str | None:
-    """Return the address of the embedded server that runs for the data folder; None when none does.
+    """Return the address of the data folder's running server; None without one.
 
-    From here on the server counts this process among its users, so that it does not end before it.
+    From then on this process is one of the server's users until it ends.
     """
     folder = data_folder()
     if not is_running(folder):
@@ -131,8 +125,8 @@ def use_running() -> str | None:
 
 
 def has_users(folder: Path) -> bool:
-    """Return whether somebody uses the server; its guard, which holds the lock alone while it ends
-    it, is nobody.
+    """Return whether the server has users; its guard, which holds the exclusive lock while it ends
+    the server, does not count.
     """
     probe = FileLock(folder / "users.lock")
     is_shared = probe.try_acquire("shared")

@@ -88,7 +88,7 @@ _ABOUT_CALLS = (
 )
 
 
-class RunLog:
+class RunEvents:
     """Every event of a run, as of the last `refresh`.
 
     An open link answers a query, which adds nothing to its history; a closed one, and an open one
@@ -154,7 +154,7 @@ class RunLog:
     def link(self) -> RecordedLink:
         """Return the last link read. Raises RuntimeError before the first `refresh`."""
         if self._link is None:
-            raise RuntimeError("RunLog.refresh() comes first")
+            raise RuntimeError("RunEvents.refresh() comes first")
         return self._link
 
     def events_after(self, seq: int) -> list[RunEvent]:

@@ -1,6 +1,4 @@
-"""What a caller gets of a run: its result or error, its conversation, and the results of its tool
-calls.
-"""
+"""The result or error of a run, its conversation, and the results of its tool calls."""
 
 from __future__ import annotations
 
@@ -36,17 +34,17 @@ from ...tool_results import STORED
 from ...tools.results import to_result
 from ...trace.replay import NOT_REPLAYED
 from ..output_type import typed_output
-from .log import RunLog, replay
+from .log import RunEvents, replay
 from .status import StatusReader
 
 logger = logging.getLogger("perdure")
 
 
-async def complete_messages(chain: Chain, log: RunLog) -> list[Message]:
-    """Every message of the run, including those that were trimmed from the model's view.
+async def complete_messages(chain: Chain, log: RunEvents) -> list[Message]:
+    """Return every message of the run, including trimmed ones.
 
-    An open run is asked through `log`, which knows what no history records yet. Raises `RPCError`
-    when there is no such run, and what `replay` raises.
+    An open run is read through `log`, which has messages that no history has yet. Raises `RPCError`
+    when there is no such run, and like `replay`.
     """
     transcript: Transcript | None = None
     async for link in chain.links():
@@ -65,7 +63,7 @@ async def complete_messages(chain: Chain, log: RunLog) -> list[Message]:
 
 
 async def _last_operations(chain: Chain, link: RecordedLink, version: int) -> Sequence[Operation]:
-    """Return what the end of the run's last link has added to the conversation since `version`."""
+    """Return the changes of the conversation at the end of the run's last link since `version`."""
     if tail := await closing_tail(chain.client, link):
         return tail.operations
     run = await replay(chain.workflow_id, link.history, chain.client.data_converter)
@@ -75,11 +73,9 @@ async def _last_operations(chain: Chain, link: RecordedLink, version: int) -> Se
 async def conversation_at_end(
     client: Client, workflow_id: str, link: RecordedLink
 ) -> list[Message]:
-    """Return the conversation as the model would see it next; `link` is the last one of a run that
-    has ended.
+    """Return the conversation that the model would see next; `link` is an ended run's last one.
 
-    Where its end can't be read, that is logged, and the conversation goes as far as the history
-    records it.
+    If its end can't be read, logs that, and returns the recorded part.
     """
     tail = await closing_tail(client, link)
     conversation = link.conversation()
@@ -95,9 +91,7 @@ async def conversation_at_end(
 
 
 async def complete_result(chain: Chain, output: RunOutput) -> RunResult[Any]:
-    """Return the result of a run that ended well. Raises what `Chain.last` and
-    `conversation_at_end` raise.
-    """
+    """Return the result of a successful run. Raises like `Chain.last` and `conversation_at_end`."""
     messages = await _conversation(chain, output)
     return RunResult[Any](
         output=output.output,
@@ -122,25 +116,22 @@ async def _conversation(chain: Chain, output: RunOutput) -> list[Message]:
 
 
 UNREADABLE = (STORAGE_ERROR, ENCRYPTION_ERROR)
-"""The types of the errors for values that are lost, changed or refused."""
+"""The error types of lost, changed or refused values."""
 
 
 async def error_of_end(chain: Chain, status: StatusReader, cause: BaseException) -> RunError:
-    """Return how the run ended, as an error with its conversation, as far as that can be read;
-    `cause` is Temporal's.
+    """Return the error of a run, with its conversation if that can be read; `cause` is Temporal's.
 
-    Raises what `Chain.last` and `StatusReader.read` raise.
+    Raises like `Chain.last` and `StatusReader.read`.
     """
     try:
         return await _complete_error(chain, status, cause)
     except (ApplicationError, NondeterminismError) as error:
-        # A reader that is less strict than the worker was would not have refused what the worker
-        # did.
+        # The reader may be less strict than the worker was.
         seen = cause if isinstance(error, NondeterminismError) else error
         if not isinstance(cause, ApplicationError) or getattr(seen, "type", None) not in UNREADABLE:
             raise
-        # What was said in the run is lost, in a storage or to whoever changed it: its last error is
-        # all that is left.
+        # The conversation is lost or changed: only the run's last error remains.
         kind = cause.type or "failed"
         return RUN_ERRORS.get(kind, RunError)(cause.message, kind=kind)
 

@@ -1,6 +1,4 @@
-"""Puts together what a run did, iteration by iteration, in one pass over the histories of its
-links.
-"""
+"""Summarises a run, iteration by iteration, in one pass over the histories of its links."""
 
 from __future__ import annotations
 
@@ -35,39 +33,39 @@ class CalledRun(BaseModel):
 
     id: str
     iterations: int | None = None
-    """None as long as it has no result, as the next one."""
+    """None before its result, like `usage`."""
     usage: Usage | None = None
     cost_usd: float | None = None
 
 
 class ToolSurvey(BaseModel):
-    """One tool call, and what became of it."""
+    """One tool call, and its outcome."""
 
     call_id: str
     name: str
     arguments: Any
-    """With which it was executed, or, for a call that was not, those of the model; its text, if
-    that is not JSON."""
+    """The executed arguments or, for a call without an execution, the model's; text that is not
+    JSON."""
     outcome: ToolOutcome
     seconds: float | None = None
-    """Of its execution; None where the history does not say."""
+    """The duration of its execution; None if the history lacks it."""
     attempts: int = 0
-    """How often it was executed: lost workers and retries count."""
+    """The number of executions, with retries and those on lost workers."""
     refusals: int = unless_empty(0)
-    """How often a worker has refused it, because it lacked something."""
+    """The number of refusals by workers that lacked something."""
     never_executed: bool = unless_empty(False)
-    """Whether no worker has begun with it, because none had it."""
+    """Whether no worker has begun it, because all lacked it."""
     outcome_unknown: bool = unless_empty(False)
     """Whether the call may have taken effect although it has failed."""
     waited: float = unless_empty(0.0)
-    """Seconds, for a person."""
+    """Seconds of waiting for a person."""
     decision: JsonObject | None = unless_empty(None)
-    """What the person has decided: the data of the event `permission_completed`."""
+    """The person's decision: the data of the event `permission_completed`."""
     run: CalledRun | None = unless_empty(None)
 
 
 class IterationSurvey(BaseModel):
-    """One iteration: the model's call, and the tools that it has asked for."""
+    """One iteration: the model call, and its tool calls."""
 
     iteration: int
     agent: str = ""
@@ -76,28 +74,28 @@ class IterationSurvey(BaseModel):
     started: float | None = None
     """Seconds since the epoch."""
     seconds: float | None = None
-    """From the first try to the last one's end; None while the call is under way."""
+    """From the first try to the end of the last; None while the call is open."""
     usage: Usage | None = None
     cost_usd: float | None = None
     finish_reason: str | None = None
     tries: int = 0
-    """How often the model was called."""
+    """The number of model calls."""
     lost: int = 0
-    """How many further attempts there were, because workers were lost."""
+    """The number of further attempts after lost workers."""
     held: float = unless_empty(0.0)
-    """Seconds for which the run was held in it."""
+    """The seconds of holds in it."""
     failures: list[str] = []
-    """Why there was another try, or no reply."""
+    """The errors of tries without a reply."""
     steering: list[str] = []
     """The messages that it has read."""
     trimmed: int = 0
-    """How many messages were taken from the model's view before the call."""
+    """The number of messages trimmed before the call."""
     tools: list[ToolSurvey] = []
 
 
 @dataclass
 class Survey:
-    """What the histories of a run's links say."""
+    """The summary of a run."""
 
     links: int = 0
     first_kept: int = 1
@@ -105,15 +103,14 @@ class Survey:
     started: float = 0.0
     """Seconds since the epoch."""
     waits: list[tuple[float, float]] = field(default_factory=list)
-    """When persons were waited for, or the run was held, in seconds since the epoch; those that
-    have ended."""
+    """The ended waits for persons and holds, as start and end in seconds since the epoch."""
     iterations: list[IterationSurvey] = field(default_factory=list)
     unreplayed: int = 0
-    """How many links have decisions of persons that this version can't read."""
+    """The number of links whose decisions this version can't read."""
 
     def seconds_waited(self, open_since: Iterable[float], now: float) -> float:
-        """Seconds in which the run waited so, once where several waits were; `open_since` are those
-        that go on.
+        """Return the seconds of all waits, overlapping ones once; `open_since` has the starts of
+        open ones.
         """
         total, reached = 0.0, 0.0
         for since, until in sorted([*self.waits, *((each, now) for each in open_since)]):
@@ -158,11 +155,11 @@ class _Reader:
             or link.work.signals
             or any(timer.state == "fired" for timer in link.work.timers)
         ):
-            # Without any of these, no person and no deadline has decided about a call.
+            # Without any of these, no call was decided by a person or a deadline.
             await self._take_decisions(link)
 
     async def end(self) -> Survey:
-        """Return what all links amount to."""
+        """Return the summary."""
         assert self._last is not None
         tail = await closing_tail(self._chain.client, self._last)
         for call in await self._calls.end(
@@ -191,8 +188,7 @@ class _Reader:
         try:
             run = await replay(chain.workflow_id, link.history, chain.client.data_converter)
         except NOT_REPLAYED:
-            # Another version has made this history: what was decided is in the conversation, but
-            # not when.
+            # Another version's history: the conversation has the decisions, without their times.
             self._survey.unreplayed += 1
             return
         more = True
@@ -208,9 +204,9 @@ class _Persons:
 
     def __init__(self) -> None:
         self.seq = 0
-        """Of the last event that was looked at."""
+        """The last event read."""
         self.waits: list[tuple[float, float]] = []
-        """From when to when, in seconds since the epoch."""
+        """Start and end, in seconds since the epoch."""
         self._asked: dict[tuple[int, str | None], float] = {}
         self._decided: dict[tuple[int, str | None], tuple[float, RunEvent]] = {}
         self._held: RunEvent | None = None
@@ -218,7 +214,7 @@ class _Persons:
         """By iteration."""
 
     def take(self, event: RunEvent) -> None:
-        """Look at the next event."""
+        """Read the next event."""
         self.seq, place = event.seq, (event.iteration, event.call_id)
         if event.type == "permission_requested":
             self._asked[place] = event.time
@@ -234,7 +230,7 @@ class _Persons:
             self._held = None
 
     def assign_decisions(self, iterations: dict[int, IterationSurvey]) -> None:
-        """Put it where it belongs."""
+        """Add the decisions and holds to the iterations."""
         for each in iterations.values():
             each.held = self._seconds_held[each.iteration]
             for tool in each.tools:
@@ -295,7 +291,7 @@ async def _tool(chain: Chain, called: CallOutcome) -> ToolSurvey:
 
 
 def _read(arguments: str) -> Any:
-    """Return the arguments that the model wrote; its text, where that is not JSON."""
+    """Return the model's arguments; text that is not JSON as it is."""
     try:
         return json.loads(arguments)
     except ValueError:

@@ -24,7 +24,7 @@ from ...history.link import RecordedLink
 from ...options import OWN_SERVER_INTERVALS, heartbeat_intervals
 from ...protocol.activities import readers_queue
 from .events import Cursor, LiveState, listen
-from .log import Growth, RunLog
+from .log import Growth, RunEvents
 
 logger = logging.getLogger("perdure.waiting")
 """Logs a warning when the server stops answering, and another when it answers again."""
@@ -181,7 +181,7 @@ POLL_SECONDS = 10.0
 
 
 async def watch(
-    chain: Chain, log: RunLog, patience: ServerRetry, after: int | str
+    chain: Chain, log: RunEvents, patience: ServerRetry, after: int | str
 ) -> AsyncGenerator[RunEvent, None]:
     """Yield the events after `after`, as they come, until the run ends. Waits for an unreachable
     server.
@@ -201,7 +201,7 @@ async def watch(
 class _Watcher:
     """One reader of a run."""
 
-    def __init__(self, chain: Chain, log: RunLog, patience: ServerRetry, cursor: Cursor) -> None:
+    def __init__(self, chain: Chain, log: RunEvents, patience: ServerRetry, cursor: Cursor) -> None:
         self._chain = chain
         self._log = log
         self._retry = patience

@@ -50,7 +50,7 @@ from .reading import SEPARATOR
 
 
 def require_id(id: str, what: str) -> None:
-    """Raises ValueError for what can't be the id of a session, or of a message."""
+    """Raises ValueError for an invalid id of a session or a message."""
     if (
         not isinstance(id, str)
         or not 0 < len(id) <= MAX_ID_CHARS
@@ -64,7 +64,7 @@ def require_id(id: str, what: str) -> None:
 
 
 def require_session_id(id: str) -> None:
-    """Raises ValueError for what can't be the id of a session."""
+    """Raises ValueError for an invalid id of a session."""
     require_id(id, "session id")
     if SEPARATOR in id:
         raise ValueError(
@@ -75,9 +75,7 @@ def require_session_id(id: str) -> None:
 
 
 def require_while_busy(value: str | None) -> None:
-    """Raises ValueError for what a message can't become while a run is under way; None says nothing
-    about it.
-    """
+    """Raises ValueError for an unknown policy; None is none."""
     if value is not None and value not in get_args(WhileBusy):
         raise ValueError(
             f"while_busy={value!r:.80}: expected {', '.join(map(repr, get_args(WhileBusy)))}"
@@ -86,7 +84,7 @@ def require_while_busy(value: str | None) -> None:
 
 @dataclass(frozen=True)
 class SessionRequest:
-    """Everything that a session is started with, if there is none of its id."""
+    """The request to start a session."""
 
     input: SessionInput
     arguments: JsonObject
@@ -97,7 +95,7 @@ class SessionRequest:
     def attributes(self) -> dict[str, SearchAttributePair[Any]]:
         """Perdure's search attributes of the session, by name."""
         own = own_attributes(self.input.setup.agent, self.start)
-        # A session is no run: what asks for running ones must not find it.
+        # Queries for running runs must not find sessions.
         own[STATUS_ATTRIBUTE.name] = SearchAttributePair(STATUS_ATTRIBUTE, "session")
         own[SESSION.name] = SearchAttributePair(SESSION, self.arguments["id"])
         return own
@@ -105,8 +103,8 @@ class SessionRequest:
     def operation(
         self, names: list[str], attributes: TypedSearchAttributes
     ) -> WithStartWorkflowOperation[Any, Any]:
-        """Return the operation that starts the session unless it is under way; Temporal takes each
-        such object once.
+        """Return the operation that starts the session unless it is open; Temporal takes each such
+        object once.
         """
         input = self.input.model_copy(update={"search_attributes": names})
         return WithStartWorkflowOperation(
@@ -119,7 +117,7 @@ class SessionRequest:
 
 
 async def start_session(client: Client, request: SessionRequest) -> None:
-    """Start the session without a message, unless it is under way. Raises `RPCError`."""
+    """Start the session without a message, unless it is open. Raises `RPCError`."""
 
     async def start(names: list[str], attributes: TypedSearchAttributes) -> None:
         await client.start_workflow(
@@ -142,8 +140,8 @@ async def session_request(
     id: str,
     task_queue: str,
 ) -> SessionRequest:
-    """Return the request for a session. Raises what `session` and `Session.send` raise, unless the
-    server does.
+    """Return the request for a session. Raises the errors of `session` and `Session.send` that are
+    not the server's.
     """
     require_no_secret(known, start, id=id, task_queue=task_queue, user=input.user or "")
     await require_sendable(
@@ -175,9 +173,9 @@ assert MAX_ID_CHARS <= MAX_KEYWORD_CHARS
 TOO_LARGE = "GrpcMessageTooLarge"
 """The server's reason for terminating a workflow."""
 CLOSING_SECONDS = 1.0
-"""A session that takes no more messages may be about to end: then the message begins a new one."""
+"""A closing session may end within this time: then the message begins a new one."""
 PASSING_KINDS = ("busy", "closing", "too_large", "setup")
-"""Of refusals that another time there may be none of."""
+"""Refusals that may pass."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +188,7 @@ class SessionAnswer:
 
 
 def require_readable(message: SessionMessage) -> None:
-    """Raises `SessionError` for a message that every session refuses: it must not begin one."""
+    """Raises `SessionError` for a message that every session refuses."""
     try:
         read_message([message])
     except ApplicationError as error:
@@ -277,9 +275,8 @@ async def close_session(client: Client, session: str, patience: float) -> None:
 
 
 LARGE_BYTES = 256 * 1024
-"""Messages above this size go to a session one after the other, those of one process at least:
-Temporal ends a workflow whose worker answers with more than 4 MiB, and the answer to an update
-repeats the update."""
+"""A process sends larger messages to a session one by one: Temporal ends a workflow whose worker
+answers with more than 4 MiB, and the answer to an update repeats it."""
 _Locks = WeakValueDictionary[tuple[str, str], asyncio.Lock]
 _large_messages: WeakKeyDictionary[asyncio.AbstractEventLoop, _Locks] = WeakKeyDictionary()
 
@@ -287,9 +284,7 @@ _large_messages: WeakKeyDictionary[asyncio.AbstractEventLoop, _Locks] = WeakKeyD
 def place_for(
     client: Client, session: str, message: SessionMessage
 ) -> AbstractAsyncContextManager[None]:
-    """Return what a large message to the session has to enter while it is on its way; others need
-    not wait.
-    """
+    """Return the lock for sending a large message to the session; others need none."""
     if size_of(message) <= LARGE_BYTES:
         return nullcontext()
     turns = _large_messages.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
@@ -399,8 +394,8 @@ class Delivery:
         )
 
     async def _require_not_flooded(self, link: Link) -> None:
-        """Raises `SessionError` where the server has ended the session just now because of what was
-        sent at once: another one would know nothing of its conversation.
+        """Raises `SessionError` if the server has just ended the session for the size of its
+        messages: another session would lack its conversation.
         """
         try:
             described = await link.describe()
@@ -418,12 +413,10 @@ class Delivery:
         ):
             if event.workflow_execution_terminated_event_attributes.reason == TOO_LARGE:
                 raise self._error(
-                    "Temporal has ended it, because it was sent more at once than the server takes "
-                    "as one answer (4 "
-                    "MiB). Its messages can be read; to send this one again begins another "
-                    "session. Send large "
-                    "messages one after the other, or set history.maxInFlightUpdatePayloads "
-                    "(`perdure docs sessions`)",
+                    "Temporal has ended it, because it got more messages at once than the server "
+                    "takes as one answer (4 MiB). Its messages can be read; sending this one again "
+                    "begins another session. Send large messages one by one, or set "
+                    "history.maxInFlightUpdatePayloads (`perdure docs sessions`)",
                     "ended",
                 )
 
@@ -442,7 +435,7 @@ class Delivery:
                     start_workflow_operation=operation,
                 )
             finally:
-                # It has an error of its own, which somebody must look at.
+                # Retrieve the operation's own error.
                 with suppress(Exception):
                     await operation.workflow_handle()
 

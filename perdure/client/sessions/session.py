@@ -115,7 +115,7 @@ def instructions(agent: Agent, given: Mapping[str, Any]) -> list[Message]:
 
 
 _ADVICE = (
-    "Give the inputs that are the same in every turn to session(…, inputs={…}). The session's "
+    "Give session(…, inputs={…}) the inputs that are the same in every turn. The session's "
     "messages follow those of the prompt; to let them replace an input, end the prompt with a "
     "user's message that is only that input"
 )

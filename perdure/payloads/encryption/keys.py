@@ -1,6 +1,4 @@
-"""Reads the keys `KEYID:BASE64KEY[,OLDID:…]`, and says what is wrong where a value can't be
-decrypted.
-"""
+"""Reads the keys `KEYID:BASE64KEY[,OLDID:…]`, and explains failed decryptions."""
 
 from __future__ import annotations
 
@@ -27,16 +25,16 @@ VARIABLE = "PERDURE_ENCRYPTION_KEY"
 FILE_VARIABLE = "PERDURE_ENCRYPTION_KEY_FILE"
 """The environment variable that names a file with them."""
 REQUIRED_VARIABLE = "PERDURE_ENCRYPTION_REQUIRED"
-"""The environment variable by which a process refuses values that are not encrypted."""
+"""The environment variable that makes a process refuse values that are not encrypted."""
 ENCRYPTION_ERROR = "encryption"
 """Error type: an encrypted value was changed after it was encrypted."""
 
 
 class EncryptionError(ConfigurationError):
-    """This process lacks a key, or has a wrong one; or a value is not encrypted that has to be.
+    """This process lacks a key, or has a wrong one; or a value lacks the required encryption.
 
-    A worker's workflow task fails with it, and the run is left to a worker that is configured as it
-    must be.
+    A worker's workflow task fails with it, and another worker with the right configuration takes
+    the run.
     """
 
     def __init__(self, message: str, *, key_id: str | None = None) -> None:
@@ -100,30 +98,28 @@ class Key:
 
     id: str
     check: bytes
-    """Tells the key from another one of that id, and nothing about the key."""
+    """Distinguishes the key from others of that id, without revealing it."""
     cipher: AESGCM = field(repr=False)
 
     @property
     def associated_data(self) -> bytes:
-        """Return what is authenticated together with each value: that it is one of ours, and its
-        key's id.
-        """
+        """Return the data authenticated with each value: perdure's mark and the key's id."""
         return b"perdure payload 1:" + self.id.encode()
 
 
 @dataclass(frozen=True)
 class Encryption:
-    """With what a process encrypts and decrypts payloads."""
+    """The keys of a process."""
 
     keys: tuple[Key, ...]
     """The first one encrypts; all decrypt."""
     required: bool = False
-    """Whether values are refused that are not encrypted."""
+    """Whether to refuse values that are not encrypted."""
 
     @classmethod
     def parse(cls, text: str, *, required: bool = False, source: str = "encryption") -> Encryption:
-        """Keys in `KEYID:BASE64KEY[,OLDID:BASE64KEY…]`; lines may stand for commas, and `#` begins
-        a comment.
+        """Return the keys in `KEYID:BASE64KEY[,OLDID:BASE64KEY…]`; line ends separate like commas,
+        and `#` begins a comment.
 
         `source` names the text in errors, which never show a key. Raises `EncryptionError` for a
         text of another form, and where the package `cryptography` is missing.
@@ -133,7 +129,7 @@ class Encryption:
             key = _key(entry, f"{source}, entry {number}")
             if key.id in keys:
                 raise EncryptionError(
-                    f"{source}, entry {number}: the id {key.id!r} is there twice; give each key "
+                    f"{source}, entry {number}: the id {key.id!r} occurs twice; give each key "
                     "its own"
                 )
             keys[key.id] = key
@@ -156,8 +152,8 @@ def is_configured() -> bool:
 
 
 def encryption_from_environment() -> Encryption | None:
-    """Return what `PERDURE_ENCRYPTION_KEY`, `…_KEY_FILE` and `…_REQUIRED` say; None when none of
-    them is set.
+    """Return the keys of `PERDURE_ENCRYPTION_KEY`, `…_KEY_FILE` and `…_REQUIRED`; None when none is
+    set.
 
     Raises `EncryptionError` for anything but usable keys: an empty variable does not turn
     encryption off.
@@ -179,8 +175,8 @@ def encryption_from_environment() -> Encryption | None:
 
 
 def new_key(id: str) -> str:
-    """New random key as an entry of `PERDURE_ENCRYPTION_KEY`. Raises `EncryptionError` for an id
-    that can't be.
+    """Return a new random key as an entry of `PERDURE_ENCRYPTION_KEY`. Raises `EncryptionError` for
+    an invalid id.
     """
     entry = f"{id}:{base64.b64encode(os.urandom(KEY_BYTES)).decode()}"
     _key_id(id, "the new key")

@@ -1,6 +1,4 @@
-"""Stores values in a bucket, by the SDK's drivers: which of their errors end a run, and which
-objects are whose.
-"""
+"""Stores values in a bucket with the SDK's drivers, and classifies their errors."""
 
 from __future__ import annotations
 
@@ -35,21 +33,20 @@ class NoSuchObjectError(Exception):
 
 
 class NotAccessibleError(Exception):
-    """This process may not read an object, or such a one can't be; raised by the clients of cloud
+    """This process may not read an object, or its name is not valid; raised by the clients of cloud
     storage.
     """
 
 
 PAUSES = (0.5, 1.5)
-"""Seconds before a value is offered again to a bucket that has refused it."""
+"""Seconds before a refused value is stored again."""
 FRESH_SECONDS = 600.0
-"""An object that was stored longer ago is stored again with its value: whoever removes values goes
-by that time."""
+"""An older object is written again with its value: removals go by that time."""
 _KEY = re.compile(
     r"v0/ns/[^/]+/(?:wt/[^/]+/wi/(?P<id>[^/]+)/ri/[^/]+/|.*/)?d/sha256/(?P<digest>[0-9a-f]{64})"
 )
 TYPES = ("perdure.AgentRun", "perdure.Session", "null")
-"""The types of workflows under which a run's values are: messages to one do not say its type."""
+"""The workflow types in the keys of a run's values; messages to a run do not have its type."""
 
 
 class BucketObject(NamedTuple):
@@ -60,18 +57,16 @@ class BucketObject(NamedTuple):
 
 
 class Bucket(Protocol):
-    """What is done with objects beside storing and retrieving them; keys are those of the SDK,
-    without the prefix.
-    """
+    """Lists and deletes objects; keys are those of the SDK, without the prefix."""
 
     def key_part(self, text: str) -> str:
         """Return the text as a part of a key."""
 
     def objects(self, beginning: str) -> AsyncIterator[BucketObject]:
-        """Yield the objects whose keys begin so."""
+        """Yield the objects whose keys have this beginning."""
 
     async def delete(self, key: str) -> None:
-        """Remove one; it need not be there."""
+        """Delete an object, if it exists."""
 
 
 class CloudDriver(StorageDriver):
@@ -90,10 +85,8 @@ class CloudDriver(StorageDriver):
     async def store(
         self, context: StorageDriverStoreContext, payloads: Sequence[Payload]
     ) -> list[StorageDriverClaim]:
-        """Store the values. Raises an `ApplicationError` where the bucket still refuses them after
-        `PAUSES`.
-
-        What made a value is not done again for that: a tool would be executed once more.
+        """Store the values. Raises an `ApplicationError` if the bucket still refuses them after
+        `PAUSES`, so that the value's tool is not executed again.
         """
         for pause in PAUSES:
             try:
@@ -137,7 +130,7 @@ class CloudDriver(StorageDriver):
     async def values(
         self, namespace: str, workflow_id: str | None = None
     ) -> AsyncIterator[StoredValue]:
-        """Raises what the cloud's client raises."""
+        """Raises the errors of the cloud's client."""
         place, key_part = f"v0/ns/{self._bucket.key_part(namespace)}/", self._bucket.key_part
         beginnings = (
             [f"{place}wt/{key_part(type)}/wi/{key_part(workflow_id)}/ri/" for type in TYPES]
@@ -152,7 +145,7 @@ class CloudDriver(StorageDriver):
                     )
 
     async def remove(self, value: StoredValue) -> bool:
-        """Raises what the cloud's client raises."""
+        """Raises the errors of the cloud's client."""
         await self._bucket.delete(value.key)
         return True
 
@@ -162,7 +155,7 @@ MAY_PASS = frozenset({408, 425, 429})
 
 
 def is_final(status: int) -> bool:
-    """Return whether the same request would have the same answer."""
+    """Return whether a repeated request would have the same answer."""
     return 400 <= status < 500 and status not in MAY_PASS
 
 
@@ -173,14 +166,13 @@ _opened = WeakKeyDictionary()
 
 
 async def client_of(kind: str, open_client: Callable[[], AbstractAsyncContextManager[Any]]) -> Any:
-    """Return the running event loop's client of that kind, opened at the first call and shared by
-    all that follow.
+    """Return the running event loop's shared client of that kind, opened by the first call.
 
-    Raises what opening it raises; the next call then tries again.
+    Raises the errors of opening it; then the next call tries again.
     """
     clients = _opened.setdefault(asyncio.get_running_loop(), {})
     if kind not in clients:
-        # In a context of its own: the client is no part of the call that needs it first.
+        # In its own context: the client is not part of the first call.
         clients[kind] = asyncio.get_running_loop().create_task(
             _open(open_client), context=contextvars.Context()
         )

@@ -1,6 +1,4 @@
-"""Stores values as files in a folder that machines may share, and says which values are lost or
-elsewhere.
-"""
+"""Stores values as files in a folder that machines may share."""
 
 from __future__ import annotations
 
@@ -29,10 +27,9 @@ from temporalio.exceptions import ApplicationError
 from ...private_files import make_private_folder, private_opener
 
 STORAGE_ERROR = "storage"
-"""Error type: a value that was stored outside Temporal is missing or damaged."""
+"""Error type: a stored value is missing or damaged."""
 NOT_STORED = "not_stored"
-"""Error type: a value can't be stored now, such as in a folder whose disk is full. What made it is
-not done again."""
+"""Error type: a value can't be stored now, for example on a full disk. Its call is not repeated."""
 
 
 def lost_error(message: str) -> ApplicationError:
@@ -44,50 +41,46 @@ def lost_error(message: str) -> ApplicationError:
 
 @dataclass(frozen=True)
 class StoredValue:
-    """A value in a storage, as it was listed."""
+    """A listed value of a storage."""
 
     key: str
-    """Where it is: a path below the folder, or the name of the object."""
+    """Its place: a path below the folder, or the name of the object."""
     digest: str
-    """The SHA-256 of its content, which every history has that refers to it."""
+    """The SHA-256 of its content, which is in each referring history."""
     owner: str
-    """The run that it was stored for, as `StoredValues.owner` names it; "" for one that runs may
-    share."""
+    """The run for which it was stored, as `StoredValues.owner` names it; "" without one."""
     modified: float
-    """When it was stored last, in seconds since the epoch."""
+    """The time of its last store, in seconds since the epoch."""
 
 
 class StoredValues(Protocol):
-    """The values of one storage, for those who remove some: what a driver has beside storing and
-    retrieving.
-    """
+    """Lists and removes the values of one storage."""
 
     def names(self) -> Iterable[str]:
-        """Return what histories call the drivers whose values these are."""
+        """Return the names in histories of the drivers that stored these values."""
 
     def owner(self, workflow_id: str) -> str:
-        """Return how a run is named as an owner."""
+        """Return the name of a run as an owner."""
 
     def values(self, namespace: str, workflow_id: str | None = None) -> AsyncIterator[StoredValue]:
-        """Yield the values of one run; without an id, those of all runs of the namespace, and what
-        runs may share.
+        """Yield the values of one run; without an id, those of all runs of the namespace, and those
+        without a run.
         """
 
     async def remove(self, value: StoredValue) -> bool:
-        """Remove a value, and return whether it is gone: one that was stored again since it was
-        listed stays.
+        """Remove a value, and return whether it is gone: a value that was stored again since its
+        listing stays.
         """
 
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _OWNED = re.compile(r"[A-Za-z0-9_%~-]+/[0-9a-f]{32}")
 RUNS = "runs"
-"""The folder of the values that belong to one run each, by namespace; the others are beside it."""
+"""The folder of the runs' values, by namespace."""
 
 
 class FileDriver(StorageDriver):
-    """One file for each value, named by the SHA-256 of its content, which is checked when it is
-    read.
+    """One file for each value, named by the SHA-256 of its content and checked by every read.
 
     The values of a run are in its folder, which `perdure delete` removes; equal values of one run
     share a file. Values without a run are in folders of the first two digits of their digests:
@@ -108,9 +101,7 @@ class FileDriver(StorageDriver):
     async def store(
         self, context: StorageDriverStoreContext, payloads: Sequence[Payload]
     ) -> list[StorageDriverClaim]:
-        """Write the values that are not there yet. Raises an `ApplicationError` where that is not
-        possible.
-        """
+        """Write the new values. Raises an `ApplicationError` where that is not possible."""
         owned = self._folder_of(context)
         try:
             return [
@@ -162,7 +153,7 @@ class FileDriver(StorageDriver):
         digest = hashlib.sha256(data).hexdigest()
         path = self._path(digest, owned)
         try:
-            os.utime(path)  # Whoever removes values sees that this one was stored again.
+            os.utime(path)  # A removal sees that this value was stored again.
         except (FileNotFoundError, NotADirectoryError):
             self._write_in_folder(path, data)
         return StorageDriverClaim(claim_data={"sha256": digest, **({"of": owned} if owned else {})})
@@ -193,7 +184,7 @@ class FileDriver(StorageDriver):
         try:
             data = path.read_bytes()
         except FileNotFoundError:
-            os.stat(self.folder)  # Raises when it is the folder that is missing.
+            os.stat(self.folder)  # Raises if the folder is missing.
             raise lost_error(f"the stored value {str(path)!r} is gone") from None
         if hashlib.sha256(data).hexdigest() != digest:
             problem = "its content does not have the SHA-256 of its name"
@@ -203,7 +194,7 @@ class FileDriver(StorageDriver):
     def _list_values(self, namespace: str, workflow_id: str | None) -> list[StoredValue]:
         os.scandir(
             self.folder
-        ).close()  # Raises where the folder is missing, which would seem to be empty.
+        ).close()  # Raises if the folder is missing: it would seem to be empty.
         runs = self.folder / RUNS / _segment(namespace)
         folders = (
             [runs / self.owner(workflow_id)]
@@ -217,7 +208,7 @@ class FileDriver(StorageDriver):
         ]
 
     def _list_folder(self, folder: Path, owner: str) -> list[StoredValue]:
-        """Return what is in one folder, with what writers have left unfinished."""
+        """Return the values in one folder, with unfinished files of writers."""
         found = []
         for path in folder.iterdir() if folder.is_dir() else ():
             digest = path.name[:64]
@@ -232,9 +223,7 @@ class FileDriver(StorageDriver):
         return found
 
     def _remove(self, value: StoredValue) -> bool:
-        """Whoever stores the value meanwhile either finds the file, and touches it, or writes it
-        anew.
-        """
+        """A concurrent store of the value touches the file, or writes it again."""
         path = self.folder / value.key
         taken = path.with_name(f"{value.digest}.{secrets.token_hex(8)}")
         try:
@@ -264,9 +253,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write the file so that readers see all of it or nothing, whatever fails here. Raises
-    OSError.
-    """
+    """Write the file in one step: readers see all of it or nothing. Raises OSError."""
     unfinished = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
         with open(unfinished, "xb", opener=private_opener) as file:

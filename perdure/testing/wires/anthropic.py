@@ -11,8 +11,12 @@ from typing import Any
 
 from ...json_types import JsonObject
 from ...messages import Message, ToolCall
+from ..script import Api
 from .chat import CountedReply, argument_pieces, text_of, typed_frames, words
+from .chat import count_turns as count_turns
 
+API: Api = "anthropic"
+REQUEST_ID_HEADER = "request-id"
 Event = JsonObject
 Block = JsonObject
 

@@ -10,8 +10,10 @@ from typing import Any
 
 from ...json_types import JsonObject
 from ...messages import Message, ToolCall
-from ..script import ScriptedReply, ScriptedRequest
+from ..script import Api, ScriptedReply, ScriptedRequest
 
+API: Api = "chat"
+REQUEST_ID_HEADER = "x-request-id"
 _ARGUMENT_PIECE = 16
 """Characters of a tool call's arguments in one event of a stream."""
 

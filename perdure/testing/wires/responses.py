@@ -9,8 +9,12 @@ from itertools import chain
 
 from ...json_types import JsonObject
 from ...messages import Message, ToolCall
+from ..script import Api
 from .chat import CountedReply, argument_pieces, text_of, typed_frames, words
+from .chat import error as error
 
+API: Api = "responses"
+REQUEST_ID_HEADER = "x-request-id"
 Event = JsonObject
 
 

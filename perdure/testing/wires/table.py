@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from typing import Protocol
 
 from ...json_types import JsonObject
 from ...messages import Message
@@ -12,61 +12,41 @@ from . import anthropic, chat, responses
 from .chat import CountedReply
 
 
-@dataclass(frozen=True)
-class Wire:
-    """How one API's requests are read and its responses written."""
+class Wire(Protocol):
+    """Reads the requests of one API and writes its responses: one module each."""
 
-    api: Api
-    path: str
-    """The end of the request's path."""
-    request_id_header: str
-    count_turns: Callable[[JsonObject], int]
-    read_messages: Callable[[JsonObject], list[Message]]
-    find_fault: Callable[[JsonObject], str | None]
-    answer: Callable[[CountedReply], JsonObject]
-    stream: Callable[[CountedReply], Iterator[bytes]]
-    error: Callable[[int, str], JsonObject]
+    API: Api
+    REQUEST_ID_HEADER: str
+
+    def count_turns(self, body: JsonObject) -> int:
+        """Return the assistant turns in the conversation of a request."""
+
+    def read_messages(self, body: JsonObject) -> list[Message]:
+        """Return the conversation of a request in the neutral form."""
+
+    def find_fault(self, body: JsonObject) -> str | None:
+        """Return the reason why the real API would answer 400, or None."""
+
+    def answer(self, given: CountedReply) -> JsonObject:
+        """Return the body of a response that is not streamed."""
+
+    def stream(self, given: CountedReply) -> Iterator[bytes]:
+        """Yield the server-sent events of a streamed response."""
+
+    def error(self, status: int, message: str) -> JsonObject:
+        """Return the body of an error response, in the provider's shape."""
 
 
-WIRES = (
-    Wire(
-        api="chat",
-        path="/chat/completions",
-        request_id_header="x-request-id",
-        count_turns=chat.count_turns,
-        read_messages=chat.read_messages,
-        find_fault=chat.find_fault,
-        answer=chat.answer,
-        stream=chat.stream,
-        error=chat.error,
-    ),
-    Wire(
-        api="responses",
-        path="/responses",
-        request_id_header="x-request-id",
-        count_turns=responses.count_turns,
-        read_messages=responses.read_messages,
-        find_fault=responses.find_fault,
-        answer=responses.answer,
-        stream=responses.stream,
-        error=chat.error,
-    ),
-    Wire(
-        api="anthropic",
-        path="/messages",
-        request_id_header="request-id",
-        count_turns=chat.count_turns,
-        read_messages=anthropic.read_messages,
-        find_fault=anthropic.find_fault,
-        answer=anthropic.answer,
-        stream=anthropic.stream,
-        error=anthropic.error,
-    ),
-)
+WIRES: dict[str, Wire] = {
+    "/chat/completions": chat,
+    "/responses": responses,
+    "/messages": anthropic,
+}
+"""By the end of the request's path."""
 
 
 def wire_for(path: str) -> Wire | None:
-    """Return the wire format of a request path, whose query string is ignored; None when no API has
-    that path.
+    """Return the wire format of a request path, without its query string; None for an unknown
+    path.
     """
-    return next((wire for wire in WIRES if path.partition("?")[0].endswith(wire.path)), None)
+    return next((wire for end, wire in WIRES.items() if path.partition("?")[0].endswith(end)), None)

@@ -63,7 +63,7 @@ def test_a_new_key_is_one() -> None:
         ("a:not base64!", "the key is not base64"),
         (f"a b:{SECRET}", "the key's id is 'a b'"),
         (f":{SECRET}", "the key's id is ''"),
-        (f"a:{SECRET},a:{OTHER}", "'a' is there twice"),
+        (f"a:{SECRET},a:{OTHER}", "'a' occurs twice"),
     ],
 )
 def test_malformed_keys_are_refused_and_not_shown(
