@@ -25,9 +25,8 @@ from .follow import follow_to_the_end
 from .ls import tell_encrypted
 from .problems import DONE, FAILED
 from .recorded_run import open_run, read_recorded, waiting_shown
-from .run_options import option_name
 from .server_connection import CommandMemo, ServerConnection, read_memo
-from .show import failure_of
+from .show import command_to_go_on, describe_hold, failure_of
 from .worker_inside import waiting_text
 
 
@@ -104,18 +103,14 @@ async def _status(id: str, as_json: bool) -> None:
         )
         answer(f"waits for a worker of the task queue {queue!r} that has {what}, since {since}")
     for held in found.held:
-        run = "" if held.run_id is None else f"run {held.run_id} is "
-        answer(
-            f"{run}held ({held.reason}) since {local_time(held.since)}: {one_line(held.why, 500)}"
-        )
+        answer(f"{'held ' if held.run_id is None else ''}{describe_hold(held)}")
     for variable in missing:
         answer(
             f"  no worker of the run has {variable}: set it where the workers are started, and "
             "start them again"
         )
     if found.held:
-        raised = " ".join(f"{option_name(each.option)} …" for each in found.held if each.option)
-        answer(f"  let it go on: {command_line('go-on', run_id, more=raised)}")
+        answer(f"  let it go on: {command_to_go_on(found.held, run_id)}")
     if found.held_up:
         until = local_time(found.held_up.until)
         answer(

@@ -12,18 +12,18 @@ from ..client import RunHandle
 from ..client.connection import server_time
 from ..client.fork import fork_origin, forks_of
 from ..client.reading.survey import IterationSurvey, Survey, survey
-from ..commands import ways_to_decide
+from ..commands import command_line, ways_to_decide
 from ..declared_tools import needs_gateway
 from ..history.chain import Chain
 from ..history.link import read_input
 from ..json_types import JsonObject, JsonView
 from ..payloads.encryption import EncryptionError
 from ..payloads.failures import text_of
-from ..protocol.outcome import RunStatus
+from ..protocol.outcome import Held, RunStatus
 from ..protocol.search_attributes import DIRECT, ORIGIN
 from ..text import count_of, format_usd, one_line, visible
 from . import shared_options as options
-from .ask_person import times
+from .ask_person import local_time, times
 from .command import execute
 from .console import (
     answer,
@@ -36,6 +36,7 @@ from .console import (
 )
 from .ls import tell_encrypted
 from .recorded_run import open_run, waiting_shown
+from .run_options import option_name
 from .server_connection import ServerConnection
 
 _MARKS = {"success": "✓", "open": "…"}
@@ -82,8 +83,25 @@ def _head(run: JsonView) -> Iterator[str]:
         how, *others = ways_to_decide(*named, kind=pending["kind"], needs_gateway=may_only)
         yield f"waits    {visible(call)} {times(pending)}: {visible(how)}"
         yield from (f"         or {visible(other)}" for other in others)
+    holds = [Held.model_validate(each) for each in run["held"]]
+    for hold in holds:
+        yield f"held     {visible(describe_hold(hold))}"
+    if holds:
+        yield f"         let it go on: {visible(command_to_go_on(holds, run['id']))}"
     if run["queue_without_worker"]:
         yield f"waits    for a worker on the task queue {run['queue_without_worker']!r}"
+
+
+def describe_hold(held: Held) -> str:
+    """Return what is held, since when and why."""
+    run = "" if held.run_id is None else f"run {held.run_id} is held "
+    return f"{run}({held.reason}) since {local_time(held.since)}: {one_line(held.why, 500)}"
+
+
+def command_to_go_on(holds: Sequence[Held], id: str) -> str:
+    """Return the command that lets the run go on, with the limits that it has to raise."""
+    raised = " ".join(f"{option_name(each.option)} …" for each in holds if each.option)
+    return command_line("go-on", id, more=raised)
 
 
 def _time(run: JsonView) -> str:
@@ -286,6 +304,7 @@ async def summary(server: ServerConnection, handle: RunHandle) -> JsonObject:
         "pending_approvals": [
             each.model_dump(mode="json", by_alias=True) for each in status.pending_approvals
         ],
+        "held": [each.model_dump(mode="json", by_alias=True) for each in status.held],
         "queue_without_worker": status.queue_without_worker,
         "iterations": [_as_json(each) for each in found.iterations],
     }

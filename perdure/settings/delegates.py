@@ -136,9 +136,11 @@ def _entries(agent: Agent, setting: Literal["agents", "handoffs"]) -> Iterator[_
     declared = {tool.name for tool in agent.tools or () if is_delegate(tool)}
     for index, entry in enumerate(entries):
         if setting == "handoffs" and isinstance(entry, str):
-            entry = {"name": PurePosixPath(entry).stem, "path": entry}
+            entry = {"path": entry}
         if not isinstance(entry, Mapping) or (setting == "handoffs" and "path" not in entry):
             raise LoadError(f"{entry!r:.80}: expected {form}", field=_WHERE.format(setting))
+        if isinstance(path := entry.get("path"), str):
+            entry = {"name": PurePosixPath(path).stem, **entry}
         if f"{before}{entry.get('name')}" not in declared:
             yield _entry(agent, entry, setting, index)
 

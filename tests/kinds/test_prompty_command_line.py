@@ -75,6 +75,11 @@ async def test_a_decision_in_a_called_run(
         ([], {"agents": [{"name": "clerk", "path": "inside.prompty"}]}, None),
         (
             [],
+            {"agents": [{"path": "inside.prompty"}], "handoffs": [{"path": "inside.prompty"}]},
+            None,
+        ),
+        (
+            [],
             {"agents": [{"name": "cl erk", "path": "inside.prompty"}]},
             "expected a name of at most 52 letters",
         ),
