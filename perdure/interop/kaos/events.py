@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -140,38 +140,28 @@ class _Happened:
     span: int | None = None
 
 
-@dataclass
-class _Times:
-    """When the calls of tools began and ended, in the order of their events."""
+Times = Mapping[tuple[str, int, str | None], float]
+"""When calls of tools began and ended, by event type, iteration and call."""
 
-    began: defaultdict[str, deque[float]] = field(default_factory=lambda: defaultdict(deque))
-    ended: defaultdict[str, deque[float]] = field(default_factory=lambda: defaultdict(deque))
 
-    @classmethod
-    def of(cls, run: RunMemory) -> _Times:
-        times = cls()
-        for event in run.seen:
-            if event.call_id is not None and event.type == "tool_call_start":
-                times.began[event.call_id].append(event.time)
-            elif event.call_id is not None and event.type == "tool_result":
-                times.ended[event.call_id].append(event.time)
-        return times
-
-    @staticmethod
-    def next(times: Mapping[str, deque[float]], call_id: str, otherwise: float) -> float:
-        return times[call_id].popleft() if times[call_id] else otherwise
+def _times(run: RunMemory) -> Times:
+    return {
+        (event.type, event.iteration, event.call_id): event.time
+        for event in run.seen
+        if event.type in ("tool_call_start", "tool_result")
+    }
 
 
 def events_of(run: RunMemory) -> list[MemoryEvent]:
     """Run's events, in order: what it was told, its calls each with its result, its answer, and its
     failure.
     """
-    happened = [*_of_messages(run, _Times.of(run)), *_under_way(run), *_failure(run)]
+    happened = [*_of_messages(run, _times(run)), *_under_way(run), *_failure(run)]
     numbers: Counter[str] = Counter()
     return [_with_id(run, each, numbers) for each in happened]
 
 
-def _of_messages(run: RunMemory, times: _Times) -> Iterator[_Happened]:
+def _of_messages(run: RunMemory, times: Times) -> Iterator[_Happened]:
     said = deque(run.said)
     while said:
         each = said.popleft()
@@ -196,17 +186,17 @@ def _of_messages(run: RunMemory, times: _Times) -> Iterator[_Happened]:
 
 
 def _round(
-    run: RunMemory, asked: TimedMessage, results: list[TimedMessage], times: _Times
+    run: RunMemory, asked: TimedMessage, results: list[TimedMessage], times: Times
 ) -> Iterator[_Happened]:
     """Each call with its result."""
     for index, call in enumerate(asked.message.tool_calls):
         span = run.ids.tool(asked.iteration, index) if run.ids and asked.iteration else None
-        yield _call_event(call, times.next(times.began, call.id, asked.time), span)
+        began = times.get(("tool_call_start", asked.iteration, call.id), asked.time)
+        yield _call_event(call, began, span)
         if index < len(results):
             answered = results[index]
-            yield _result_event(
-                call, answered.message, times.next(times.ended, call.id, answered.time), span
-            )
+            ended = times.get(("tool_result", asked.iteration, call.id), answered.time)
+            yield _result_event(call, answered.message, ended, span)
 
 
 def _call_event(call: ToolCall, time: float, span: int | None) -> _Happened:

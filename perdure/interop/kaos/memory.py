@@ -8,12 +8,14 @@ import logging
 import os
 import secrets
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from os import PathLike
 from typing import Any
 
+from pydantic import BaseModel, PositiveInt, ValidationError
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -180,8 +182,9 @@ class KaosMemory:
         )
         return False
 
+    @staticmethod
     def create_event(
-        self, event_type: str, content: Any, metadata: JsonObject | None = None
+        event_type: str, content: Any, metadata: JsonObject | None = None
     ) -> MemoryEvent:
         """Return an event for `add_event`."""
         return MemoryEvent(
@@ -267,6 +270,13 @@ class KaosMemory:
         return removed
 
 
+def _returning(value: Any) -> Callable[..., Coroutine[Any, Any, Any]]:
+    async def call(self: NullMemory, *args: Any, **more: Any) -> Any:
+        return copy(value)
+
+    return call
+
+
 class NullMemory:
     """Takes every call of `KaosMemory` and keeps nothing; no call asks a server, or raises."""
 
@@ -276,71 +286,29 @@ class NullMemory:
         """Return the given id, or one that is always the same."""
         return session_id or "null-session"
 
-    async def get_session(self, session_id: str) -> SessionMemory | None:
-        """None."""
-        return None
-
     async def get_or_create_session(
         self, session_id: str, app_name: str = "agent", user_id: str = "user"
     ) -> str:
         """Return the given id."""
         return session_id
 
-    async def add_event(
-        self,
-        session_id: str,
-        event_or_type: MemoryEvent | str | None = None,
-        content: Any = None,
-        metadata: JsonObject | None = None,
-    ) -> bool:
-        """True."""
-        return True
-
-    def create_event(
-        self, event_type: str, content: Any, metadata: JsonObject | None = None
-    ) -> MemoryEvent:
-        """An event that is kept nowhere."""
-        return MemoryEvent(
-            f"null_{secrets.token_hex(4)}", datetime.now(UTC), event_type, content, metadata or {}
-        )
-
-    async def get_session_events(
-        self, session_id: str, event_types: Sequence[str] | None = None
-    ) -> list[MemoryEvent]:
-        """[]."""
-        return []
-
-    async def build_conversation_context(self, session_id: str, max_events: int = 20) -> str:
-        """No text."""
-        return ""
-
-    async def list_sessions(self, user_id: str | None = None) -> list[str]:
-        """[]."""
-        return []
-
-    async def delete_session(self, session_id: str) -> bool:
-        """True."""
-        return True
-
-    async def get_memory_stats(self) -> dict[str, int]:
-        """Zeros."""
-        return {"total_sessions": 0, "total_events": 0, "avg_events_per_session": 0}
-
-    async def cleanup_old_sessions(self, max_age_hours: float = 24) -> int:
-        """0."""
-        return 0
+    create_event = KaosMemory.create_event
+    get_session = _returning(None)
+    add_event = _returning(True)
+    get_session_events = _returning([])
+    build_conversation_context = _returning("")
+    list_sessions = _returning([])
+    delete_session = _returning(True)
+    get_memory_stats = _returning(
+        {"total_sessions": 0, "total_events": 0, "avg_events_per_session": 0}
+    )
+    cleanup_old_sessions = _returning(0)
 
 
-_WORDS = {
-    "true": True,
-    "1": True,
-    "yes": True,
-    "on": True,
-    "false": False,
-    "0": False,
-    "no": False,
-    "off": False,
-}
+class _Environment(BaseModel):
+    MEMORY_ENABLED: bool = True
+    MEMORY_MAX_SESSIONS: PositiveInt = MAX_SESSIONS
+    MEMORY_MAX_SESSION_EVENTS: PositiveInt = MAX_EVENTS
 
 
 def memory_from_environment(
@@ -350,31 +318,23 @@ def memory_from_environment(
     environment: Mapping[str, str] | None = None,
     **more: Any,
 ) -> KaosMemory | NullMemory:
-    """Return the memory as `MEMORY_ENABLED`, `MEMORY_MAX_SESSIONS` and `MEMORY_MAX_SESSION_EVENTS`
-    say.
+    """Return the memory that `MEMORY_ENABLED`, `MEMORY_MAX_SESSIONS` and
+    `MEMORY_MAX_SESSION_EVENTS` describe.
 
-    `more` is as for `KaosMemory`. Whatever `MEMORY_TYPE` says, the Temporal server keeps the
-    sessions. Raises `ConfigurationError`, which names the variable, for a value that it can't have.
+    `more` is as for `KaosMemory`. The Temporal server keeps the sessions, whatever `MEMORY_TYPE`
+    names. Raises `ConfigurationError`, which names the variable, for an invalid value.
     """
     values = os.environ if environment is None else environment
-    if not _is_on(values):
+    given = {name: text.strip() for name, text in values.items() if text.strip()}
+    try:
+        read = _Environment.model_validate(given)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise ConfigurationError(
+            f"{fault['loc'][0]}={fault['input']!r:.80}: {fault['msg']}"
+        ) from None
+    if not read.MEMORY_ENABLED:
         return NullMemory()
-    more["max_sessions"] = _count(values, "MEMORY_MAX_SESSIONS", MAX_SESSIONS)
-    more["max_events_per_session"] = _count(values, "MEMORY_MAX_SESSION_EVENTS", MAX_EVENTS)
+    more["max_sessions"] = read.MEMORY_MAX_SESSIONS
+    more["max_events_per_session"] = read.MEMORY_MAX_SESSION_EVENTS
     return KaosMemory(client, agent, **more)
-
-
-def _is_on(values: Mapping[str, str]) -> bool:
-    written = values.get("MEMORY_ENABLED", "").strip().lower()
-    if written and written not in _WORDS:
-        raise ConfigurationError(f"MEMORY_ENABLED={written!r:.80}: expected true or false")
-    return _WORDS.get(written, True)
-
-
-def _count(values: Mapping[str, str], name: str, default: int) -> int:
-    written = values.get(name, "").strip()
-    if not written:
-        return default
-    if not (written.isascii() and written.isdigit() and int(written) > 0):
-        raise ConfigurationError(f"{name}={written!r:.80}: expected a whole number above 0")
-    return int(written)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import AsyncIterator, Callable, Container, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,21 +27,12 @@ from ...protocol.search_attributes import shown_of
 from ...trace_ids import TraceIds
 from .events import MemoryEvent, RunMemory, TimedMessage, events_of, read_run
 
-logger = logging.getLogger("perdure")
-
 AT_ONCE = 8
 """So many runs are read at the same time."""
 MAX_BYTES = 32 * 1024 * 1024
 """About how much memory the events of runs that have ended may take."""
 
 Enough = Callable[[list[MemoryEvent]], bool]
-
-
-class _Told(NamedTuple):
-    """The events of one run."""
-
-    events: list[MemoryEvent]
-    is_lost: bool = False
 
 
 @dataclass
@@ -81,43 +71,33 @@ class SessionEvents:
         """Newest events of the session, at most `limit`, oldest first; no older ones are read once
         it is `enough`.
 
-        A run that is not kept any more has those that the session's own conversation tells, which a
-        warning says. Raises `RunNotFound` when there is no such session, and what
-        `RunHandle.events` raises otherwise.
+        A run that is not kept any more has those of the session's own conversation. Raises
+        `RunNotFound` when there is no such session, and what `RunHandle.events` raises otherwise.
         """
         recorded = await read_recorded(self._client, session)
         events: list[MemoryEvent] = []
-        lost, place = 0, len(recorded.turns)
+        place = len(recorded.turns)
         while place and len(events) < limit and not enough(events):
             first = max(place - AT_ONCE, 0)
             runs = await asyncio.gather(
                 *(self._events(recorded, each) for each in range(first, place))
             )
-            events = [event for told in runs for event in told.events] + events
-            lost += sum(told.is_lost for told in runs)
+            events = [event for run in runs for event in run] + events
             place = first
-        if lost:
-            logger.warning(
-                "session %s: the histories of %d of its runs are not kept any more; what was said "
-                "in them is known "
-                "from the session itself, with the times of the turns",
-                session,
-                lost,
-            )
         return _with_notes(session, events, recorded.notes)[-limit:]
 
-    async def _events(self, recorded: SessionTurns, place: int) -> _Told:
+    async def _events(self, recorded: SessionTurns, place: int) -> list[MemoryEvent]:
         turn = recorded.turns[place]
         if (known := self._ended.get(turn.first_run_id)) is not None:
-            return _Told(known)
+            return known
         try:
             events = events_of(await read_run(self._client, turn.run_id, turn.first_run_id))
         except RunNotFound:
-            return _Told(events_of(_lost_run(self._client, recorded, place)), is_lost=True)
+            return events_of(_lost_run(self._client, recorded, place))
         if turn.ended is not None:
             with suppress(ValueError):  # cachetools: "value too large"
                 self._ended[turn.first_run_id] = events
-        return _Told(events)
+        return events
 
 
 async def read_recorded(client: Client, session: str) -> SessionTurns:

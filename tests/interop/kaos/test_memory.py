@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 from uuid import uuid4
@@ -147,19 +146,15 @@ async def test_a_session_tells_what_its_runs_would(memory: KaosMemory) -> None:
 
 
 @pytest.mark.trial
-async def test_runs_that_are_not_kept_any_more(
-    memory: KaosMemory, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_runs_that_are_not_kept_any_more(memory: KaosMemory) -> None:
     session_id = await said(memory, f"kaos-{uuid4()}", "1", "22")
     before = await memory.get_session_events(session_id)
     await remove_link(memory._client, f"{session_id}/1")
     with pytest.raises(RunNotFound):
         await run_events(memory._client, f"{session_id}/1")
-    with caplog.at_level(logging.WARNING, "perdure"):
-        after = await KaosMemory(memory._client).get_session_events(session_id)
+    after = await KaosMemory(memory._client).get_session_events(session_id)
     assert [event.event_id for event in after] == [event.event_id for event in before]
     assert types(after) == PAGE * 2
-    assert "the histories of 1 of its runs are not kept any more" in caplog.text
 
 
 class Removing(Interceptor):
@@ -272,7 +267,7 @@ async def test_the_environment_says_which_memory_and_how_much(memory: KaosMemory
     session_id = await said(memory, f"kaos-{uuid4()}", "1", "2")
     assert types(await small.get_session_events(session_id)) == PAGE[2:]
     with pytest.raises(
-        ConfigurationError, match="MEMORY_MAX_SESSIONS='many': expected a whole number above 0"
+        ConfigurationError, match="MEMORY_MAX_SESSIONS='many': Input should be a valid int"
     ):
         memory_from_environment(client, environment={"MEMORY_MAX_SESSIONS": "many"})
     with pytest.raises(ConfigurationError, match="MEMORY_ENABLED='maybe'"):
