@@ -108,8 +108,8 @@ def gateway_app(
         return JSONResponse({"status": "ok"})
 
     routes: list[BaseRoute] = [Route(LIVE, live), Route(READY, ready), *metadata_routes(gateway)]
-    spoken, meters = dialects(), Meters(gateway.client)
-    limiter = RequestLimiter(limits, meters, gateway.ending, gateway.authenticators)
+    spoken = dialects()
+    limiter = RequestLimiter(limits, Meters(gateway.client), gateway.ending, gateway.authenticators)
     for dialect in spoken:
         for route in dialect.routes(gateway):
             if isinstance(route, Route | Mount):
@@ -142,7 +142,6 @@ def gateway_app(
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(meters.measuring())
             for each in spoken:
                 if begin := getattr(each, "lifespan", None):
                     await stack.enter_async_context(begin())

@@ -170,8 +170,6 @@ class _Request:
         """The status of the response that has begun."""
         self.kind = ""
         """The kind of the refusal."""
-        self.is_stream = False
-        self.on_answer: Callable[[], None] = lambda: None
         self._limits = limits
         self._left = limits.max_bytes
         self._deadline: float | None = asyncio.get_running_loop().time() + limits.body_seconds
@@ -218,12 +216,6 @@ class _Request:
     async def _pass_on(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            self.is_stream = (
-                Headers(raw=message["headers"])
-                .get("content-type", "")
-                .startswith("text/event-stream")
-            )
-            self.on_answer()
         await self._send(message)
 
 

@@ -17,7 +17,7 @@ from .problems import HttpProblem
 from .responses_create import Creation
 from .responses_shown import ShownResponse
 from .responses_text import MAX_NUMBER
-from .responses_wire import ResponseRequest, page_of
+from .responses_wire import ResponseRequest
 
 
 class Responses:
@@ -48,14 +48,9 @@ class Responses:
             await shown.delete()
             return JSONResponse({"id": str(shown.id), "object": "response", "deleted": True})
 
-        async def list_input(request: Request, identity: Identity) -> Response:
-            shown = await ShownResponse.find(gateway, identity, request.path_params["id"])
-            return JSONResponse(page_of(await shown.input(), request.query_params))
-
         one = "/v1/responses/{id:path}"
         return [
             known_route("/v1/responses", "POST", gateway, create, refusal_response),
-            known_route(f"{one}/input_items", "GET", gateway, list_input, refusal_response),
             known_route(f"{one}/cancel", "POST", gateway, cancel, refusal_response),
             known_route(one, "GET", gateway, show, refusal_response),
             known_route(one, "DELETE", gateway, delete, refusal_response),

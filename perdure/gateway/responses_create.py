@@ -142,7 +142,7 @@ class Creation:
         ):
             return run
         before = asking.instructions if found is None else await _conversation_of(found)
-        about: JsonObject = {"model": asking.offer.name, "inputs": len(said.messages)}
+        about: JsonObject = {"model": asking.offer.name}
         about |= {"metadata": asked.metadata} if asked.metadata else {}
         about |= {"previous_response_id": asked.previous_response_id} if found is not None else {}
         return await asking.start_run(

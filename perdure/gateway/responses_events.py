@@ -85,9 +85,10 @@ class ResponseEvents:
         self._iteration = max(event.iteration, self._iteration)
         if event.seq != self._seq:
             self._seq, self._place = event.seq, 0
-        made = list(
-            self._passed_by(event) if self.requests < self._id.part else self._made_by(event)
-        )
+        is_passed = self.requests < self._id.part and event.type not in TERMINAL_EVENTS
+        made = list(self._made_by(event))
+        if is_passed:
+            made = []
         if made:
             self._last = made[-1]["sequence_number"]
         return [each for each in made if each["sequence_number"] > self._after]
@@ -107,17 +108,6 @@ class ResponseEvents:
         number = event_number(self._iteration, self._seq, self._place)
         self._place += 1
         return frame_of(type, number, **data)
-
-    def _passed_by(self, event: RunEvent) -> Iterator[Frame]:
-        """Record an event that belongs to an earlier response of the run."""
-        if event.type == "tool_call_start":
-            self._note_call(event)
-        elif event.type == "permission_requested":
-            self._note_request(event)
-        elif event.type == "permission_vote":
-            self.requests += 1
-        elif event.type in TERMINAL_EVENTS:
-            yield from self._end(event)
 
     def _made_by(self, event: RunEvent) -> Iterator[Frame]:
         match event.type:
@@ -141,7 +131,10 @@ class ResponseEvents:
                 yield from self._settle(_answer_in(event.data["messages"]))
             case "tool_call_start":
                 yield from self._settle(None)
-                self._note_call(event)
+                item = f"mcp_{self._mark}_{event.seq}"
+                self._calls[event.iteration, event.call_id] = _Call(
+                    item, event.data["name"], event.data["arguments"]
+                )
             case "error" if (event.iteration, event.call_id) in self._calls:
                 self._calls[event.iteration, event.call_id].is_faulty = True
             case "permission_requested":
@@ -209,25 +202,6 @@ class ResponseEvents:
         yield self._next("response.output_text.delta", delta=text, logprobs=[], **place)
         yield from self._finish_text(id, index, text)
 
-    def _note_call(self, event: RunEvent) -> None:
-        call = _Call(f"mcp_{self._mark}_{event.seq}", event.data["name"], event.data["arguments"])
-        self._calls[event.iteration, event.call_id] = call
-
-    def _note_request(self, event: RunEvent) -> AskedCall:
-        self.requests += 1
-        self._asked[event.data["digest"]] = event
-        asked = AskedCall(
-            run=self._id.run,
-            call=event.call_id or "",
-            digest=event.data["digest"],
-            part=self.requests,
-        )
-        if event.data["kind"] == "approval" and (
-            call := self._calls.get((event.iteration, event.call_id))
-        ):
-            call.approval = f"{APPROVAL}{asked}"
-        return asked
-
     def _note_decision(self, event: RunEvent) -> None:
         call = self._calls.get((event.iteration, event.call_id))
         if call is not None and event.data["arguments"] is not None:
@@ -270,7 +244,14 @@ class ResponseEvents:
 
     def _ask(self, event: RunEvent) -> Iterator[Frame]:
         """Ask for a person's decision; in the foreground this ends the response."""
-        asked = self._note_request(event)
+        self.requests += 1
+        digest, call_id = event.data["digest"], event.call_id
+        self._asked[digest] = event
+        asked = AskedCall(run=self._id.run, call=call_id or "", digest=digest, part=self.requests)
+        if event.data["kind"] == "approval" and (
+            call := self._calls.get((event.iteration, call_id))
+        ):
+            call.approval = f"{APPROVAL}{asked}"
         if event.data["kind"] == "question":
             yield from self._whole_text(f"{QUESTION}{asked}", question_text(event.data))
         else:
@@ -284,7 +265,10 @@ class ResponseEvents:
             }
             yield self._next("response.output_item.added", output_index=index, item=item)
             yield self._add(index, item)
-        if not self._id.in_background:
+        if self.requests <= self._id.part:
+            # The response begins after this request, which belongs to an earlier one of the run.
+            self.body["output"], self._index, self._usage = [], 0, Usage()
+        elif not self._id.in_background:
             yield from self._close(event, "completed")
 
     def _ask_others(self, vote: RunEvent) -> Iterator[Frame]:

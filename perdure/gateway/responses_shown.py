@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 
 from starlette.requests import Request
@@ -14,14 +14,12 @@ from starlette.responses import StreamingResponse
 
 from ..client.callers import held_back_characters
 from ..client.deletion import Deletions, DeletionTarget
-from ..conversation import Append
 from ..errors import RunError
-from ..events import CONVERSATION_EVENTS, RunEvent
+from ..events import RunEvent
 from ..json_types import JsonObject
-from ..messages import Message
 from ..protocol.outcome import Held
 from ..protocol.search_attributes import AGENT, shown_of
-from .gateway import MEMO, FoundRun, Gateway, digest_of, session_of
+from .gateway import MEMO, FoundRun, Gateway, session_of
 from .held import KIND, WHILE_HELD, held_text, until_held
 from .identity import Identity
 from .openai_wire import BadParameter
@@ -29,7 +27,7 @@ from .operations import problem_of_request
 from .problems import HttpProblem, run_headers
 from .responses_events import ResponseEvents
 from .responses_text import Frame
-from .responses_wire import ResponseId, input_item, response_body
+from .responses_wire import ResponseId, response_body
 from .sse import event_stream, frame, with_keepalives
 
 ABOUT = "response"
@@ -185,44 +183,7 @@ class ShownResponse:
         deletions = Deletions(self._gateway.client, going=[self._found.id])
         await deletions.delete_workflow(DeletionTarget(self._found.id))
 
-    async def input(self) -> list[JsonObject]:
-        """Return the client's input as items."""
-        first = next(
-            (
-                each
-                for each in await self._found.handle.events()
-                if each.type in CONVERSATION_EVENTS
-            ),
-            None,
-        )
-        begun = (
-            [each.messages for each in first.operations if isinstance(each, Append)]
-            if first
-            else []
-        )
-        if not begun:
-            begun = [await self._found.handle.messages()]
-        if "inputs" in self._about:
-            said = begun[0][len(begun[0]) - self._about["inputs"] :]
-        else:
-            said = _last_words(
-                [
-                    each
-                    for part in begun
-                    if part[0].role == "user" or part is begun[0]
-                    for each in part
-                ]
-            )
-        mark = digest_of([self._found.id])[:16]
-        return [input_item(f"msg_{mark}_in_{place}", each) for place, each in enumerate(said)]
-
 
 def sent(each: Frame) -> bytes:
     """Return an event as bytes."""
     return frame(json.dumps(each, ensure_ascii=False), event=each["type"])
-
-
-def _last_words(messages: Sequence[Message]) -> list[Message]:
-    """Return the users' messages with which a conversation ends."""
-    others = [place for place, each in enumerate(messages) if each.role != "user"]
-    return list(messages[others[-1] + 1 if others else 0 :])

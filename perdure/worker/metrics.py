@@ -97,9 +97,6 @@ MODEL_SECONDS = "gen_ai_client_operation_duration_seconds"
 FIRST_CHUNK_SECONDS = "gen_ai_client_operation_time_to_first_chunk_seconds"
 TOOL_SECONDS = "gen_ai_execute_tool_duration_seconds"
 REFUSED = "perdure_refused_calls"
-GATEWAY_ANSWER_SECONDS = "perdure_gateway_answer_seconds"
-GATEWAY_LOOP_DELAY_SECONDS = "perdure_gateway_loop_delay_seconds"
-"""For gateways, whose processes serve metrics as workers do."""
 
 
 class Metrics(RunObserver[AgentRun]):
@@ -317,8 +314,6 @@ HISTOGRAM_BUCKETS: dict[str, Sequence[float]] = {
     MODEL_SECONDS: _CALL_BUCKETS,
     FIRST_CHUNK_SECONDS: _CALL_BUCKETS,
     TOOL_SECONDS: _CALL_BUCKETS,
-    GATEWAY_ANSWER_SECONDS: _CALL_BUCKETS,
-    GATEWAY_LOOP_DELAY_SECONDS: tuple(0.001 * 4.0**power for power in range(8)),
     AGENT_SECONDS: _RUN_BUCKETS,
     WAIT_SECONDS: _RUN_BUCKETS,
 }

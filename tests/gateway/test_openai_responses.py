@@ -72,8 +72,6 @@ async def test_whole_and_streamed(scripted: Scripted, serve_agents: Serve) -> No
         assert [each.type for each in events if each.type.startswith("response.completed")] == [
             "response.completed"
         ]
-        items = await client.responses.input_items.list(whole.id)
-        assert [each.content[0].text for each in items.data] == ["Hi"]
     assert [each["role"] for each in model.requests[0].body["messages"]] == ["system", "user"]
 
 
@@ -207,8 +205,6 @@ async def test_conversations_are_sessions(scripted: Scripted, serve_agents: Serv
         assert [each["content"] for each in model.requests[-1].body["messages"]] == [
             *("A", "One.", "C", "Three.", "D")
         ]
-        items = await client.responses.input_items.list(second.id)
-        assert [each.content[0].text for each in items.data] == ["B"]
         assert (await client.conversations.delete(talk.id)).deleted
 
 
@@ -431,7 +427,7 @@ async def test_another_tenant_reaches_nothing(
             *(
                 ("GET", f"/responses/{id}{what}", None)
                 for id in ids
-                for what in ("", "?stream=true", "/input_items")
+                for what in ("", "?stream=true")
             ),
             *(
                 ("GET", f"/responses/{ids[0]}?stream=true&starting_after={number}", None)
@@ -471,7 +467,7 @@ async def test_another_tenant_reaches_nothing(
                     assert "Paid" not in answer.text
         repeated = await ann.responses.create(model="tested", input=[decision])  # type: ignore[list-item]
         assert repeated.output_text == "Paid for acme."
-    assert len(attempts) >= 35
+    assert len(attempts) >= 30
 
 
 async def test_a_run_that_is_named_as_schedules_are_takes_none_with_it(
