@@ -31,10 +31,9 @@ def card_answer(offer: OfferedAgent, base: str, *, is_open: bool) -> Any:
 
 def card_of(offer: OfferedAgent, url: str, *, is_open: bool) -> AgentCard:
     """Return the card of an agent that is served at `url`."""
-    description = offer.agent.description or f"The agent {offer.name}."
     card = AgentCard(
         name=offer.name,
-        description=description,
+        description=offer.description,
         version=__version__,
         supported_interfaces=[
             AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version=version)
@@ -44,7 +43,9 @@ def card_of(offer: OfferedAgent, url: str, *, is_open: bool) -> AgentCard:
         default_input_modes=["text/plain", "application/json"],
         default_output_modes=["text/plain"],
         skills=[
-            AgentSkill(id=offer.name, name=offer.name, description=description, tags=["perdure"])
+            AgentSkill(
+                id=offer.name, name=offer.name, description=offer.description, tags=["perdure"]
+            )
         ],
     )
     if not is_open:

@@ -366,36 +366,24 @@ class _Handler(RequestHandler):
 
 
 def _require_small(body: JsonObject) -> None:
-    """Raise `HttpProblem` for long lists and for many values in total: the library reads each of
-    them slowly.
+    """Raise `HttpProblem` for long lists, since the library makes several errors for each invalid
+    element, and for many values in total, since it reads each of them slowly.
     """
-    _require_short_lists(body)
-    ahead: list[Any] = [body]
-    for value in ahead:
+    ahead: list[tuple[Any, bool]] = [(body, True)]
+    for value, is_bounded in ahead:
         if len(ahead) > MAX_MESSAGE_VALUES:
             raise HttpProblem(
                 413,
                 "too_many_values",
                 f"expected at most {MAX_MESSAGE_VALUES:,} JSON values in the body",
             )
-        ahead += (
-            value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        )
-
-
-def _require_short_lists(body: JsonObject) -> None:
-    """Raise `HttpProblem` for long lists: the library makes several errors for each invalid
-    element.
-    """
-    for name, value in body.items():
-        if isinstance(value, list) and len(value) > MAX_PARTS:
-            raise HttpProblem(
-                422,
-                "invalid",
-                f"{name!r:.100} has {len(value):,} elements: expected at most {MAX_PARTS}",
-            )
-        if isinstance(value, dict) and name != "metadata":
-            _require_short_lists(value)
+        if isinstance(value, dict):
+            ahead += [(each, is_bounded and name != "metadata") for name, each in value.items()]
+        elif isinstance(value, list):
+            if is_bounded and len(value) > MAX_PARTS:
+                text = f"a list has {len(value):,} elements: expected at most {MAX_PARTS}"
+                raise HttpProblem(422, "invalid", text)
+            ahead += [(each, False) for each in value]
 
 
 def _identity_of(context: ServerCallContext) -> Identity:

@@ -13,14 +13,13 @@ from starlette.requests import Request
 
 from ..conversation import Append, Rewrite
 from ..events import RunEvent
-from ..json_types import JsonObject
 from ..messages import Message, Usage
 from ..tool_calls import PendingApproval
 from .chats import Chat, CompleteText, WaitsForPerson, follow, waiting_id
 from .gateway import FoundRun
 from .operations import problem_of_request
 from .sse import frame
-from .words import output_text, with_approvers
+from .words import decision_schema, output_text, with_approvers
 
 OURS = "perdure"
 """The key of perdure's own data in states and metadata."""
@@ -312,14 +311,6 @@ def _frame(event: core.BaseEvent) -> bytes:
 
 def _interrupt(found: FoundRun, pending: PendingApproval, call: str) -> core.Interrupt:
     """Return the question to a person as an interrupt."""
-    schema: JsonObject = {"type": "object", "properties": {"approved": {"type": "boolean"}}}
-    schema["properties"]["reason"] = {"type": "string"}
-    schema["required"] = ["approved"]
-    if pending.question:
-        answer: JsonObject = {"type": "string"}
-        if pending.choices and not pending.allow_other:
-            answer["enum"] = pending.choices
-        schema = {"type": "object", "properties": {"answer": answer}, "required": ["answer"]}
     deadline = (
         datetime.fromtimestamp(pending.deadline, UTC).isoformat() if pending.deadline else None
     )
@@ -337,7 +328,7 @@ def _interrupt(found: FoundRun, pending: PendingApproval, call: str) -> core.Int
             pending.question or pending.reason or f"{pending.name} waits for an approval", pending
         ),
         tool_call_id=call,
-        response_schema=schema,
+        response_schema=decision_schema(pending),
         expires_at=deadline,
         metadata={OURS: {**more, "choices": pending.choices} if pending.question else more},
     )

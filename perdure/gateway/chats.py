@@ -15,6 +15,7 @@ from starlette.routing import Route
 from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.service import RPCError, RPCStatusCode
 
+from ..client import Session
 from ..conversation import Append
 from ..errors import ApprovalError
 from ..events import ASKING_EVENTS, TERMINAL_EVENTS, RunEvent
@@ -44,6 +45,20 @@ class PersonDecision:
     """Replacements for the model's arguments."""
     answer: str | None = None
 
+    async def send(self, found: FoundRun, pending: PendingApproval, *, by: str) -> None:
+        """Pass the decision on to the run that waits, which may be a child run. Raises
+        `ApprovalError`.
+        """
+        run = found.id if pending.run_id is None else pending.run_id
+        handle = found.handle if run == found.id else found.handle.called(run)
+        call, digest = pending.call_id, pending.digest
+        if pending.question and self.answer is not None:
+            await handle.answer(call, self.answer, digest=digest, by=by)
+        elif self.approved:
+            await handle.approve(call, digest=digest, arguments=self.arguments, by=by)
+        else:
+            await handle.deny(call, self.reason, digest=digest, by=by)
+
 
 @dataclass(frozen=True)
 class ChatTurn:
@@ -71,9 +86,12 @@ class Chat:
     offer: OfferedAgent
     id: str
 
+    async def _session(self) -> Session:
+        return await self.gateway.session(self.identity, self.id, self.offer)
+
     async def turn(self) -> ChatTurn | None:
         """Return the chat's current turn; None before the first message."""
-        session = await self.gateway.session(self.identity, self.id, self.offer)
+        session = await self._session()
         status = await session.status()
         run = status.run_id or (f"{session.id}/{status.turn}" if status.turn else "")
         found = await self.run(run) if run else None
@@ -83,7 +101,7 @@ class Chat:
         """Return a run of this chat; None for any other id, and for a run that is no longer
         retained.
         """
-        session = await self.gateway.session(self.identity, self.id, self.offer)
+        session = await self._session()
         if id.rpartition("/")[0] != session.id:
             return None
         try:
@@ -106,7 +124,7 @@ class Chat:
             raise HttpProblem(
                 409, "waiting", f"{pending[0].name} waits for a decision, and the message behind it"
             )
-        session = await self.gateway.session(self.identity, self.id, self.offer)
+        session = await self._session()
         sent = await session.send(text, parts=parts, message_id=id, by=self.identity.name)
         found = await begun(self.gateway, self.identity, sent)
         if before and before.found.id == found.id and not before.found.has_ended:
@@ -117,7 +135,7 @@ class Chat:
         """Return whether the message was sent before, judging without its session's earlier
         links.
         """
-        session = await self.gateway.session(self.identity, self.id, self.offer)
+        session = await self._session()
         sent = self.gateway.client.get_workflow_handle(session.id).get_update_handle(
             _message_id(said, key)
         )
@@ -149,38 +167,18 @@ class Chat:
         turn = await self.turn()
         return turn.found if turn else found
 
-    async def decide(self, turn: ChatTurn, decisions: Mapping[str, PersonDecision]) -> bool:
-        """Pass on decisions about waiting calls, skip those that no longer wait, and return whether
-        any was passed on.
+    async def decide(self, turn: ChatTurn, decisions: Mapping[str, PersonDecision]) -> None:
+        """Pass on decisions about waiting calls, and skip those that no longer wait.
 
         Raises `ApprovalError` for an invalid decision.
         """
-        decided = False
         for pending in turn.pending:
             if decision := decisions.get(turn.id_of(pending)):
-                await self._decide(turn.found, pending, decision)
-                decided = True
-        return decided
-
-    async def _decide(
-        self, found: FoundRun, pending: PendingApproval, decision: PersonDecision
-    ) -> None:
-        handle = (
-            found.handle.called(pending.run_id)
-            if pending.run_id not in (None, found.id)
-            else found.handle
-        )
-        call, digest, by = pending.call_id, pending.digest, self.identity.name
-        try:
-            if pending.question and decision.answer is not None:
-                await handle.answer(call, decision.answer, digest=digest, by=by)
-            elif decision.approved:
-                await handle.approve(call, digest=digest, arguments=decision.arguments, by=by)
-            else:
-                await handle.deny(call, decision.reason, digest=digest, by=by)
-        except ApprovalError as error:
-            if error.kind not in ("decided", "unknown"):
-                raise  # For the others, the stream shows the earlier decision.
+                try:
+                    await decision.send(turn.found, pending, by=self.identity.name)
+                except ApprovalError as error:
+                    if error.kind not in ("decided", "unknown"):
+                        raise  # For the others, the stream shows the earlier decision.
 
     async def stop(self) -> bool:
         """Cancel the current run, and return whether there was one."""

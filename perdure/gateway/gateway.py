@@ -48,6 +48,11 @@ class OfferedAgent:
     agent: Agent
     path: Path
 
+    @property
+    def description(self) -> str:
+        """The text by which programs choose the agent."""
+        return self.agent.description or f"The agent {self.name}."
+
 
 def offers_of(paths: Sequence[Path]) -> dict[str, OfferedAgent]:
     """Load the agents; each is offered under its file's name, without the suffix.
@@ -215,20 +220,28 @@ class Gateway:
             return found.handle, False
         return run, True
 
-    def _found_run(self, identity: Identity, described: WorkflowExecutionDescription) -> FoundRun:
-        first = described.raw_description.workflow_execution_info.first_run_id or described.run_id
-        handle = RunHandle(self.client, described.id, origin=first, voucher=self.voucher(identity))
-        return FoundRun(handle, first, described)
-
     async def run(self, identity: Identity, id: str) -> FoundRun:
         """Return the run of that id. Raises `HttpProblem` if there is none, or if it belongs to
         another tenant.
         """
-        for each in dict.fromkeys([id, scoped_id(identity, id)]):
-            described = await self._description(each)
-            if described and described.workflow_type == WORKFLOW and may_reach(identity, described):
-                return self._found_run(identity, described)
-        raise HttpProblem(404, "not_found", f"There is no run {id!r}")
+        described = await self._find(identity, WORKFLOW, id, scoped_id(identity, id))
+        if described is None:
+            raise HttpProblem(404, "not_found", f"There is no run {id!r}")
+        first = described.raw_description.workflow_execution_info.first_run_id or described.run_id
+        handle = RunHandle(self.client, described.id, origin=first, voucher=self.voucher(identity))
+        return FoundRun(handle, first, described)
+
+    async def _find(
+        self, identity: Identity, kind: str, *ids: str
+    ) -> WorkflowExecutionDescription | None:
+        """Return the first workflow of that kind under one of these ids that the client may
+        access.
+        """
+        for id in dict.fromkeys(ids):
+            described = await self._description(id)
+            if described and described.workflow_type == kind and may_reach(identity, described):
+                return described
+        return None
 
     async def _description(self, id: str) -> WorkflowExecutionDescription | None:
         try:
@@ -277,15 +290,7 @@ class Gateway:
     async def _find_session(
         self, identity: Identity, id: str
     ) -> WorkflowExecutionDescription | None:
-        for each in dict.fromkeys([scoped_id(identity, id), id]):
-            described = await self._description(each)
-            if (
-                described
-                and described.workflow_type == SESSION_WORKFLOW
-                and may_reach(identity, described)
-            ):
-                return described
-        return None
+        return await self._find(identity, SESSION_WORKFLOW, scoped_id(identity, id), id)
 
     def _session(
         self, identity: Identity, id: str, offer: OfferedAgent | None, about: JsonView | None

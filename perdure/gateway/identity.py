@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 import httpx2
+import jwt
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from starlette.concurrency import run_in_threadpool
@@ -234,9 +235,6 @@ class OpenId:
     """Authenticates with JSON Web Tokens of an OpenID Connect issuer."""
 
     def __init__(self, settings: OpenIdSettings) -> None:
-        import jwt  # from the extra, like this whole package; only needed for tokens of this kind
-
-        self._jwt = jwt
         self.settings = settings
         self._keys = _IssuerKeys(settings, lambda text: jwt.PyJWKSet.from_json(text).keys)
 
@@ -244,7 +242,7 @@ class OpenId:
         """Identify a client as in `Authenticator`. Raises `HttpProblem` for an invalid token, or if
         no keys are available.
         """
-        token, jwt, settings = bearer_of(headers), self._jwt, self.settings
+        token, settings = bearer_of(headers), self.settings
         if token.count(".") != 2:
             return None
         try:

@@ -114,16 +114,15 @@ class _KaosAgent:
 
         async def show(request: Request) -> Response:
             name, agent = self._offer.name, self._offer.agent
-            description = agent.description or f"The agent {name}."
             skill = {
                 "name": name,
-                "description": description,
+                "description": self._offer.description,
                 "inputSchema": object_schema(agent.inputs or []),
             }
             url = f"{request.url.scheme}://{request.url.netloc}{base}"
             about = {
                 "name": name,
-                "description": description,
+                "description": self._offer.description,
                 "url": url,
                 "version": __version__,
                 "skills": [skill],

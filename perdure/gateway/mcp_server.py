@@ -33,6 +33,7 @@ from ..protocol.search_attributes import shown_of
 from ..schema import object_schema
 from ..text import function_name, one_line
 from ..tool_calls import PendingApproval
+from .chats import PersonDecision
 from .ending import GatewayEnds
 from .gateway import FoundRun, Gateway, OfferedAgent, digest_of
 from .held import held_text
@@ -40,7 +41,7 @@ from .identity import Identity
 from .operations import JsonRpcEntrance, json_rpc_refusal, problem_of_request
 from .own_types import moment
 from .problems import HttpProblem
-from .words import CUT_SHORT, output_text, with_approvers
+from .words import CUT_SHORT, decision_schema, output_text, with_approvers
 
 ORIGIN_NAME = "gateway:mcp"
 """The `PerdureOrigin` of runs started here."""
@@ -246,9 +247,9 @@ class _AgentServer:
         answered = {key: each for key, each in params.input_responses.items() if key in pending}
         try:
             for key, answer in answered.items():
-                await _decide(
-                    found, pending[key], answer if isinstance(answer, Mapping) else {}, identity
-                )
+                given = answer if isinstance(answer, Mapping) else {}
+                if decision := _decision_in(pending[key], given):
+                    await decision.send(found, pending[key], by=identity.name)
         except Exception as error:
             raise _refusal(ctx, error) from error
         return {"resultType": "complete"}
@@ -295,11 +296,8 @@ def progress_of(event: RunEvent) -> str:
 
 
 def _tool(name: str, offer: OfferedAgent) -> types.Tool:
-    agent = offer.agent
-    schema = object_schema(agent.inputs or [])
-    return types.Tool(
-        name=name, description=agent.description or f"The agent {offer.name}.", input_schema=schema
-    )
+    schema = object_schema(offer.agent.inputs or [])
+    return types.Tool(name=name, description=offer.description, input_schema=schema)
 
 
 RESULT_TOOL = types.Tool(
@@ -405,40 +403,24 @@ def _call_text(pending: PendingApproval) -> str:
 
 def _request_for(pending: PendingApproval) -> JsonObject:
     """Return the form that asks a person."""
-    if pending.question:
-        fields: JsonObject = {"answer": {"type": "string", "title": "Answer"}}
-        if pending.choices and not pending.allow_other:
-            fields["answer"]["enum"] = pending.choices
-        return _form(with_approvers(pending.question, pending), fields, "answer")
-    fields = {
-        "approved": {"type": "boolean", "title": "Approve"},
-        "reason": {"type": "string", "title": "Why not"},
-    }
-    return _form(
-        with_approvers(f"Let the agent call {_call_text(pending)}?", pending), fields, "approved"
-    )
-
-
-def _form(message: str, fields: JsonObject, required: str) -> JsonObject:
-    schema = {"type": "object", "properties": fields, "required": [required]}
+    text = pending.question or f"Let the agent call {_call_text(pending)}?"
     return {
         "method": "elicitation/create",
-        "params": {"mode": "form", "message": message, "requestedSchema": schema},
+        "params": {
+            "mode": "form",
+            "message": with_approvers(text, pending),
+            "requestedSchema": decision_schema(pending),
+        },
     }
 
 
-async def _decide(
-    found: FoundRun, pending: PendingApproval, answer: JsonView, identity: Identity
-) -> None:
-    """Pass a person's answer on; an answer without a decision leaves the call waiting. Raises
-    `ApprovalError`.
-    """
+def _decision_in(pending: PendingApproval, answer: JsonView) -> PersonDecision | None:
+    """Return a person's decision; None for an answer that leaves the call waiting."""
     action, content = answer.get("action"), answer.get("content") or {}
-    handle = found.handle.called(pending.run_id) if pending.run_id else found.handle
-    call, digest, by = pending.call_id, pending.digest, identity.name
     if action == "decline" or (action == "accept" and content.get("approved") is False):
-        await handle.deny(call, str(content.get("reason") or "declined"), digest=digest, by=by)
-    elif action == "accept" and pending.question and isinstance(content.get("answer"), str):
-        await handle.answer(call, content["answer"], digest=digest, by=by)
-    elif action == "accept" and content.get("approved") is True:
-        await handle.approve(call, digest=digest, by=by)
+        return PersonDecision(False, str(content.get("reason") or "declined"))
+    if action == "accept" and pending.question and isinstance(content.get("answer"), str):
+        return PersonDecision(True, answer=content["answer"])
+    if action == "accept" and content.get("approved") is True:
+        return PersonDecision(True)
+    return None

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
+from ..json_types import JsonObject
 from ..messages import AudioPart, FilePart, ImagePart, Part, TextPart
 from ..text import one_line
 from ..tool_calls import PendingApproval, Vote
@@ -54,6 +55,19 @@ def media_part(source: str, media_type: str, filename: str | None = None) -> Par
         case "audio":
             return AudioPart(source=source, mediaType=told)
     return FilePart(source=source, mediaType=told, filename=filename)
+
+
+def decision_schema(pending: PendingApproval) -> JsonObject:
+    """Return the JSON schema of a person's decision: an answer, or an approval with a reason."""
+    fields: JsonObject = {
+        "approved": {"type": "boolean", "title": "Approve"},
+        "reason": {"type": "string", "title": "Why not"},
+    }
+    if pending.question:
+        fields = {"answer": {"type": "string", "title": "Answer"}}
+        if pending.choices and not pending.allow_other:
+            fields["answer"]["enum"] = pending.choices
+    return {"type": "object", "properties": fields, "required": [next(iter(fields))]}
 
 
 def with_approvers(text: str, pending: PendingApproval) -> str:
