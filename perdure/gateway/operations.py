@@ -7,7 +7,8 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic
+from functools import cached_property
+from typing import Any, Generic, get_args, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import models_json_schema
@@ -37,6 +38,12 @@ _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 """A string in JSON; an unclosed one extends to the end, so that the search runs once."""
 
 
+def camel_case(name: str) -> str:
+    """Return `a_name` as `aName`."""
+    first, *others = name.split("_")
+    return first + "".join(map(str.title, others))
+
+
 class Nothing(BaseModel):
     """No parameters, or no body."""
 
@@ -57,6 +64,10 @@ class HttpCall(Generic[Query, Body]):
     body: Body
 
 
+PROBLEMS = (400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503)
+"""The statuses of refusals."""
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """One operation of an address."""
@@ -64,51 +75,54 @@ class Endpoint:
     method: str
     path: str
     """The path, with `{names}`; `{name:path}` also matches slashes."""
-    name: str
-    """The `operationId`."""
-    summary: str
     handle: Callable[[HttpCall[Any, Any]], Awaitable[Response | BaseModel | Sequence[BaseModel]]]
-    query: type[BaseModel] = Nothing
-    body: type[BaseModel] = Nothing
-    answer: Any = Nothing
-    """A model, or `list[model]`: the type of the result of `handle`."""
+    """Its annotations are the types of the query, the body and the answer; its docstring begins
+    with the summary."""
+    answer: Any = None
+    """The type of the answer where `handle` returns a response; none for any."""
     status: int = 200
     is_open: bool = False
     """Whether the value in the path suffices as a credential; `HttpCall.identity` is `ANYBODY`
     then."""
     streams: bool = False
     """Whether it answers with server-sent events to clients that accept them."""
-    problems: tuple[int, ...] = (400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503)
+
+    @property
+    def summary(self) -> str:
+        """The first line of the description."""
+        return (self.handle.__doc__ or "").split("\n")[0]
+
+    @cached_property
+    def types(self) -> tuple[type[BaseModel], type[BaseModel], Any]:
+        """The types of the query, of the body, and of the answer, a model or `list[model]`."""
+        hints = get_type_hints(self.handle)
+        query, body = get_args(hints["call"]) or (Nothing, Nothing)
+        returned = Nothing if hints["return"] is Response else hints["return"]
+        return query, body, self.answer or returned
 
 
 def route_of(operation: Endpoint, gateway: Gateway) -> Route:
     """Return the route of an operation."""
+    query_type, body_type, _ = operation.types
 
     async def answer(request: Request) -> Response:
         try:
             is_unnamed = operation.is_open and "authorization" not in request.headers
             identity = ANYBODY if is_unnamed else await gateway.identify(request)
             path = dict(request.path_params)
-            query = operation.query.model_validate(dict(request.query_params))
+            query = query_type.model_validate(dict(request.query_params))
             if is_unnamed:
                 _require_small(request)
-            body = (
-                operation.body.model_validate(await json_body(request))
-                if operation.body is not Nothing
-                else None
-            )
-            done = await operation.handle(
-                HttpCall(gateway, identity, request, path, query, body or Nothing())
-            )
+            sent = {} if body_type is Nothing else await json_body(request)
+            body = body_type.model_validate(sent)
+            done = await operation.handle(HttpCall(gateway, identity, request, path, query, body))
         except Exception as error:
-            return problem_response(error, request)
-        return (
-            done
-            if isinstance(done, Response)
-            else JSONResponse(as_json(done), status_code=operation.status)
-        )
+            return problem_json(problem_of_request(error, request))
+        if isinstance(done, Response):
+            return done
+        return JSONResponse(as_json(done), status_code=operation.status)
 
-    return Route(operation.path, answer, methods=[operation.method], name=operation.name)
+    return Route(operation.path, answer, methods=[operation.method])
 
 
 def known_route(
@@ -257,13 +271,6 @@ def json_rpc_refusal(problem: HttpProblem) -> JSONResponse:
     return JSONResponse(body, status_code=problem.status, headers=problem.headers)
 
 
-def problem_response(error: Exception, request: Request) -> JSONResponse:
-    """Return the response to a failed request; an unforeseen error is logged, and its response has
-    no details.
-    """
-    return problem_json(problem_of_request(error, request))
-
-
 def problem_json(problem: HttpProblem) -> JSONResponse:
     """Return the response that describes the problem (RFC 9457)."""
     return JSONResponse(
@@ -291,15 +298,11 @@ def problem_of_request(error: Exception, request: Request) -> HttpProblem:
 def openapi_document(operations: Iterable[Endpoint], *, title: str) -> JsonObject:
     """Return the OpenAPI 3.1 document of these operations."""
     listed = list(operations)
-    models = {
-        model for each in listed for model in (each.body, _model_of(each.answer), ProblemBody)
-    } - {Nothing}
-    modes = [
-        (model, mode)
-        for model in sorted(models, key=lambda it: it.__name__)
-        for mode in ("validation",)
-    ]
-    _, definitions = models_json_schema(modes, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
+    models = {_model_of(type_) for each in listed for type_ in each.types[1:]} | {ProblemBody}
+    _, definitions = models_json_schema(
+        [(model, "validation") for model in models - {Nothing}],
+        ref_template="#/components/schemas/{model}",
+    )
     paths: dict[str, JsonObject] = {}
     for each in listed:
         path = re.sub(r":path}", "}", each.path)
@@ -317,27 +320,24 @@ def openapi_document(operations: Iterable[Endpoint], *, title: str) -> JsonObjec
 
 
 def _operation_document(operation: Endpoint) -> JsonObject:
-    content: JsonObject = {"application/json": {"schema": _schema_of(operation.answer)}}
+    query, body, answer = operation.types
+    content: JsonObject = {"application/json": {"schema": _schema_of(answer)}}
     if operation.streams:
         content["text/event-stream"] = {}
     problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/ProblemBody"}}}
     described: JsonObject = {
-        "operationId": operation.name,
+        "operationId": camel_case(operation.handle.__name__),
         "summary": operation.summary,
-        "parameters": [*_path_parameters(operation.path), *_query_parameters(operation.query)],
+        "parameters": [*_path_parameters(operation.path), *_query_parameters(query)],
         "responses": {
             str(operation.status): {"description": "Done", "content": content},
-            **{
-                str(each): {"description": "Problem", "content": problem}
-                for each in operation.problems
-            },
+            **{str(each): {"description": "Problem", "content": problem} for each in PROBLEMS},
         },
     }
-    if operation.body is not Nothing:
-        schema = {"$ref": f"#/components/schemas/{operation.body.__name__}"}
+    if body is not Nothing:
         described["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": schema}},
+            "content": {"application/json": {"schema": _schema_of(body)}},
         }
     return described
 
@@ -360,8 +360,7 @@ def _query_parameters(model: type[BaseModel]) -> list[JsonObject]:
 
 
 def _model_of(answer: Any) -> type[BaseModel]:
-    inner = getattr(answer, "__args__", None)
-    model: type[BaseModel] = inner[0] if inner else answer
+    model: type[BaseModel] = (get_args(answer) or [answer])[0]
     return model
 
 
@@ -369,4 +368,4 @@ def _schema_of(answer: Any) -> JsonObject:
     reference = {"$ref": f"#/components/schemas/{_model_of(answer).__name__}"}
     if _model_of(answer) is Nothing:
         return {}
-    return {"type": "array", "items": reference} if getattr(answer, "__args__", None) else reference
+    return {"type": "array", "items": reference} if get_args(answer) else reference

@@ -50,7 +50,6 @@ from .own_types import (
     TakenMessage,
     Waiting,
     WaitQuery,
-    camel_case,
     moment,
 )
 from .problems import HttpProblem, path_of
@@ -342,41 +341,34 @@ async def cancel_session(call: HttpCall[Nothing, CancelBody]) -> Nothing:
 _RUN, _SESSION = "/runs/{id:path}", "/sessions/{id:path}"
 
 
-def _operation(method: str, path: str, handle: Any, answer: Any = Nothing, **more: Any) -> Endpoint:
-    name = camel_case(handle.__name__)
-    return Endpoint(
-        method, PREFIX + path, name, handle.__doc__.split("\n")[0], handle, answer=answer, **more
-    )
+def _operation(method: str, path: str, handle: Any, **more: Any) -> Endpoint:
+    return Endpoint(method, PREFIX + path, handle, **more)
 
 
 OPERATIONS = (
-    _operation("GET", "/agents", list_agents, list[AgentView]),
-    _operation("POST", "/runs", start, StartedRun, body=StartRun, status=201),
-    _operation("GET", "/runs", list_runs, list[ListedRun], query=RunsQuery),
-    _operation("GET", f"{_RUN}/result", show_result, RunOutcome, query=WaitQuery),
-    _operation(
-        "GET", f"{_RUN}/events", show_events, list[EventView], query=EventsQuery, streams=True
-    ),
-    _operation("GET", f"{_RUN}/messages", show_messages, list[Message]),
+    _operation("GET", "/agents", list_agents),
+    _operation("POST", "/runs", start, answer=StartedRun, status=201),
+    _operation("GET", "/runs", list_runs),
+    _operation("GET", f"{_RUN}/result", show_result),
+    _operation("GET", f"{_RUN}/events", show_events, answer=list[EventView], streams=True),
+    _operation("GET", f"{_RUN}/messages", show_messages),
     _operation("GET", f"{_RUN}/trace", show_trace),
-    _operation("POST", f"{_RUN}/steer", steer, body=SteerBody),
-    _operation("POST", f"{_RUN}/cancel", cancel, body=CancelBody),
-    _operation("POST", f"{_RUN}/approve", approve, body=ApproveBody),
-    _operation("POST", f"{_RUN}/deny", deny, body=DenyBody),
-    _operation("POST", f"{_RUN}/answer", answer, body=AnswerBody),
-    _operation("POST", f"{_RUN}/fork", fork, StartedRun, body=ForkBody, status=201),
-    _operation("GET", _RUN, show_run, RunView),
-    _operation("GET", "/approvals", list_approvals, list[Waiting], query=LimitQuery),
-    _operation("POST", "/calls/{token}", complete, body=CompleteBody, is_open=True),
-    _operation("GET", "/sessions", list_sessions, list[SessionView], query=LimitQuery),
-    _operation("POST", f"{_SESSION}/messages", say, TakenMessage, body=SayBody),
-    _operation("GET", f"{_SESSION}/messages", show_session_messages, list[Message]),
-    _operation(
-        "GET", f"{_SESSION}/events", show_session_events, query=SessionEventsQuery, streams=True
-    ),
+    _operation("POST", f"{_RUN}/steer", steer),
+    _operation("POST", f"{_RUN}/cancel", cancel),
+    _operation("POST", f"{_RUN}/approve", approve),
+    _operation("POST", f"{_RUN}/deny", deny),
+    _operation("POST", f"{_RUN}/answer", answer),
+    _operation("POST", f"{_RUN}/fork", fork, status=201),
+    _operation("GET", _RUN, show_run),
+    _operation("GET", "/approvals", list_approvals),
+    _operation("POST", "/calls/{token}", complete, is_open=True),
+    _operation("GET", "/sessions", list_sessions),
+    _operation("POST", f"{_SESSION}/messages", say),
+    _operation("GET", f"{_SESSION}/messages", show_session_messages),
+    _operation("GET", f"{_SESSION}/events", show_session_events, streams=True),
     _operation("POST", f"{_SESSION}/close", close_session),
-    _operation("POST", f"{_SESSION}/cancel", cancel_session, body=CancelBody),
-    _operation("GET", _SESSION, show_session, SessionStatus),
+    _operation("POST", f"{_SESSION}/cancel", cancel_session),
+    _operation("GET", _SESSION, show_session),
 )
 
 

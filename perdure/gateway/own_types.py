@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -12,6 +12,7 @@ from ..json_types import JsonObject
 from ..messages import CutShort, Usage
 from ..protocol.outcome import RunStatus
 from ..tool_calls import PendingApproval
+from .operations import camel_case
 from .problems import WITHOUT_CONTROLS
 
 MAX_WAIT = 60.0
@@ -23,10 +24,7 @@ MAX_ID_CHARS = 200
 these."""
 
 
-def camel_case(name: str) -> str:
-    """Return `a_name` as `aName`."""
-    first, *others = name.split("_")
-    return first + "".join(map(str.title, others))
+Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS, pattern=WITHOUT_CONTROLS)]
 
 
 class CamelCase(BaseModel):
@@ -53,9 +51,7 @@ class StartRun(CamelCase):
 
     agent: str
     inputs: JsonObject = {}
-    id: str | None = Field(
-        default=None, min_length=1, max_length=MAX_ID_CHARS, pattern=WITHOUT_CONTROLS
-    )
+    id: Id | None = None
     """The run's id; without one it is made from the agent's name."""
 
 
@@ -158,9 +154,7 @@ class ForkBody(CamelCase):
 
     at: int = Field(ge=1)
     steer: str | None = None
-    id: str | None = Field(
-        default=None, min_length=1, max_length=MAX_ID_CHARS, pattern=WITHOUT_CONTROLS
-    )
+    id: Id | None = None
 
 
 class Waiting(CamelCase):
@@ -177,9 +171,7 @@ class SayBody(CamelCase):
     text: str = Field(min_length=1)
     agent: str | None = None
     """With whom a session begins, where there is none of the id yet."""
-    message_id: str | None = Field(
-        default=None, min_length=1, max_length=MAX_ID_CHARS, pattern=WITHOUT_CONTROLS
-    )
+    message_id: Id | None = None
     """What is sent again under it counts once."""
     while_busy: Literal["steer", "queue", "reject"] | None = None
 
