@@ -320,19 +320,3 @@ async def test_a_client_comes_back_and_cancels(scripted: Scripted, serve_agents:
             assert last.status_update.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
             ended = await client.cancel_task(CancelTaskRequest(id=task.id))
             assert ended.status.state == TaskState.TASK_STATE_CANCELED
-
-
-async def test_another_tenant_reaches_no_task(
-    scripted: Scripted, serve_agents: Serve, tokens: TokenFile
-) -> None:
-    async with serve_agents(
-        scripted_agent(scripted([says("For acme.")])), known=[tokens]
-    ) as served:
-        async with client_of(served, "token-of-ann-at-acme") as ann:
-            task = (await send(ann, said("Hi")))[0].task
-        async with client_of(served, "token-of-bob-at-bolt") as bob:
-            with pytest.raises(A2AError, match="There is no run"):
-                await bob.get_task(GetTaskRequest(id=task.id))
-        async with client_of(served) as nobody:
-            with pytest.raises(A2AError):
-                await nobody.get_task(GetTaskRequest(id=task.id))

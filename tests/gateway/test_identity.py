@@ -6,15 +6,11 @@ import asyncio
 import base64
 import json
 import math
-import re
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
 
-import httpx2
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -34,12 +30,8 @@ from perdure.gateway.identity import (
 )
 from perdure.gateway.problems import HttpProblem
 from perdure.payloads.codec_server.app import serve
-from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing import ScriptedModel
 from perdure.testing.script import Script
-
-from ..support.agents import scripted_agent
-from .conftest import Serve
-from .test_own import PAY, pay
 
 Scripted = Callable[[Script], ScriptedModel]
 
@@ -230,138 +222,3 @@ async def test_an_issuer_that_can_not_be_asked(tmp_path: Path) -> None:
     with pytest.raises(HttpProblem) as refused:
         await identity_of(bearer(jwt.encode({"sub": "ann"}, "k" * 64, headers={"kid": "k"})), known)
     assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "10"})
-
-
-async def test_a_tenant_reaches_its_own_alone(
-    scripted: Scripted, serve_agents: Serve, tokens: TokenFile
-) -> None:
-    agent = scripted_agent(scripted([says("For acme.")] * 2), instructions="user:\nHi")
-    async with (
-        serve_agents(agent, known=[tokens]) as served,
-        served.asking("token-of-ann-at-acme") as ann,
-        served.asking("token-of-bob-at-bolt") as bob,
-        served.asking("token-of-the-operator") as olga,
-        served.asking() as nobody,
-    ):
-        chosen = served.gateway.task_queue
-        run = (await ann.post("/runs", json={"agent": "tested", "id": chosen})).json()["id"]
-        assert run == f"acme:{chosen}"
-        assert (await ann.get(f"/runs/{run}/result", params={"wait": 30})).json()[
-            "output"
-        ] == "For acme."
-        said = {"text": "Hi", "agent": "tested"}
-        talk = (await ann.post(f"/sessions/{chosen}-s/messages", json=said)).json()
-        assert talk == {"session": f"acme:{chosen}-s", "run": f"acme:{chosen}-s/1"}
-        call = {"callId": "c", "digest": "d"}
-        attempts = [
-            *(("GET", f"/runs/{id}{what}", None) for id in (run, talk["run"]) for what in READS),
-            *(
-                ("GET", f"/sessions/{talk['session']}{what}", None)
-                for what in ("", "/messages", "/events")
-            ),
-            *(
-                ("POST", f"/runs/{id}/{what}", body)
-                for id in (run, talk["run"], f"{run}/../{run}", f"bolt:{run}")
-                for what, body in (
-                    ("steer", {"text": "x"}),
-                    ("cancel", {}),
-                    ("approve", call),
-                    ("deny", call),
-                    ("answer", {**call, "text": "x"}),
-                    ("fork", {"at": 1}),
-                )
-            ),
-            ("POST", f"/sessions/{talk['session']}/close", {}),
-            ("POST", f"/sessions/{talk['session']}/cancel", {}),
-            ("POST", f"/sessions/{talk['session']}/messages", {"text": "x"}),
-        ]
-        for asking in (bob, nobody):
-            for method, path, body in attempts:
-                answer = await asking.request(
-                    method, path, **({"json": body} if body is not None else {})
-                )
-                assert answer.status_code == (404 if asking is bob else 401), (path, answer.text)
-                assert "acme." not in answer.text
-        listed = [each["id"] for each in (await bob.get("/runs", params={"limit": 1000})).json()]
-        assert run not in listed
-        assert {each["tenant"] for each in (await bob.get("/runs")).json()} <= {"bolt"}
-        assert (await olga.get(f"/runs/{run}")).json()["tenant"] == "acme"
-        own = (await bob.post("/runs", json={"agent": "tested", "id": chosen})).json()["id"]
-        assert own == f"bolt:{chosen}"
-
-
-READS = ("", "/result", "/events", "/messages", "/trace")
-
-
-async def test_a_tenant_reaches_its_own_chats_alone(
-    scripted: Scripted, serve_agents: Serve, tokens: TokenFile
-) -> None:
-    left = [says("For acme."), asks(call("pay", euros=3)), *[says("For bolt.")] * 20]
-    agent = scripted_agent(scripted(lambda request: left.pop(0)), [PAY])
-    async with (
-        serve_agents(agent, known=[tokens], tools={"pay": pay}) as served,
-        httpx2.AsyncClient(base_url=served.url, timeout=60) as http,
-    ):
-        own = {"Authorization": "Bearer token-of-ann-at-acme"}
-        chat = served.gateway.task_queue
-
-        def say(number: int, **more: Any) -> dict[str, Any]:
-            part = {"type": "text", "text": f"Hi {number}"}
-            return {
-                "id": chat,
-                "messages": [{"id": str(number), "role": "user", "parts": [part]}],
-                **more,
-            }
-
-        assert "For acme." in (await http.post("/ai/tested", json=say(1), headers=own)).text
-        waiting = (await http.post("/ai/tested", json=say(2), headers=own)).text
-        [asked] = set(re.findall(r'"approvalId": "(\w+)"', waiting))
-        run = f"acme:{chat}/2"
-        decided = {"type": "dynamic-tool", "approval": {"id": asked, "approved": True}}
-        last = {"id": run, "role": "assistant", "parts": [decided]}
-        thread = {"threadId": f"acme:{chat}", "runId": run, "messages": []}
-        resume = [{"interruptId": asked, "status": "resolved", "payload": {"approved": True}}]
-        forms = [
-            quote(each, safe="")
-            for each in (chat, f"acme:{chat}", f"bolt:acme:{chat}", run, f"{run}?tenant=acme")
-        ]
-        attempts: list[tuple[str, str, Any]] = [
-            *(("GET", f"/ai/tested/{form}/stream", None) for form in forms),
-            *(
-                ("POST", f"/{face}/tested/{form}/stop", {})
-                for form in forms
-                for face in ("ai", "ag-ui")
-            ),
-            *(
-                ("POST", "/ai/tested", {"id": id, "messages": [last]})
-                for id in (chat, f"acme:{chat}")
-            ),
-            *(
-                ("POST", "/ag-ui/tested", {**thread, "threadId": id})
-                for id in (chat, f"acme:{chat}", run)
-            ),
-            *(
-                ("POST", "/ag-ui/tested", {**thread, "threadId": id, "resume": resume})
-                for id in (chat, f"acme:{chat}")
-            ),
-            ("POST", "/ag-ui/tested", {**thread, "forwardedProps": {"perdure": {"after": "2:0"}}}),
-            ("POST", "/ai/tested", say(3)),
-            ("POST", "/ai/tested", say(4, id=f"acme:{chat}", arguments={asked: {"euros": 9}})),
-        ]
-        for token, refused in (
-            ("token-of-bob-at-bolt", {200, 204, 404, 422}),
-            ("none", {401, 404}),
-        ):
-            for method, path, body in attempts:
-                headers = {"Authorization": f"Bearer {token}"}
-                answer = await http.request(
-                    method, path, headers=headers, **({"json": body} if body else {})
-                )
-                assert answer.status_code in refused, (path, answer.text)
-                assert not any(
-                    each in answer.text for each in ("For acme.", "euros", asked, '"stopped":true')
-                ), path
-        [pending] = (await served.gateway.client.get_workflow_handle(run).query("status"))[
-            "pending_approvals"
-        ]
-        assert pending["arguments"] == {"euros": 3}, "nothing was decided, nothing said"

@@ -1,15 +1,18 @@
-"""What another tenant's token reaches by the protocols that have no list of their own: nothing."""
+"""What another tenant's token, or none, reaches by any protocol: nothing."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 
+from perdure.gateway.gateway import digest_of
 from perdure.gateway.identity import TokenFile
-from perdure.protocol.later import Later
+from perdure.gateway.responses_wire import APPROVAL, AskedCall
+from perdure.protocol.later import CompletionToken
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script, ScriptedRequest
 
@@ -22,6 +25,10 @@ Scripted = Callable[[Script], ScriptedModel]
 ANN = {"Authorization": "Bearer token-of-ann-at-acme"}
 OURS = ("For acme.", "euros", "Pay acme")
 """What only acme's runs have in them."""
+READS = ("", "/result", "/events", "/messages", "/trace")
+TALKS = ("", "/messages", "/events")
+ENDS = ("close", "cancel")
+FACES = ("ai", "ag-ui")
 
 
 def for_its_tenant(request: ScriptedRequest) -> ScriptedReply:
@@ -91,11 +98,74 @@ async def test_another_tenant_reaches_nothing(
                 for run in runs
             ),
         ]
+        origin = (await served.gateway.client.get_workflow_handle(waiting).describe()).run_id
+        asked_call = AskedCall(
+            run=waiting, call=pending["call_id"], digest=pending["digest"], part=1
+        )
+        decision = {
+            "type": "mcp_approval_response",
+            "approval_request_id": f"{APPROVAL}{asked_call}",
+            "approve": True,
+        }
+        answers = [f"/v1/responses/resp_0_{run}" for run in runs]
+        new = {"model": "tested", "input": "x"}
+        responses: list[tuple[str, str, Any]] = [
+            *(("GET", f"{each}{more}", None) for each in answers for more in ("", "?stream=true")),
+            *(("GET", f"{each}?stream=true&starting_after={2**40}", None) for each in answers),
+            *(("POST", f"{each}/cancel", {}) for each in answers),
+            *(("DELETE", each, None) for each in answers),
+            *(
+                ("POST", "/v1/responses", {**new, "previous_response_id": each[14:]})
+                for each in answers
+            ),
+            ("POST", "/v1/responses", {**new, "input": [decision]}),
+            *(("POST", "/v1/responses", {**new, "conversation": talk}) for talk in talks),
+            *(
+                ("GET", f"/v1/conversations/{talk}{more}", None)
+                for talk in talks
+                for more in ("", "/items")
+            ),
+            *(("DELETE", f"/v1/conversations/{talk}", None) for talk in talks),
+        ]
+        named = digest_of([waiting, origin, waiting, pending["digest"]])
+        part = {"type": "dynamic-tool", "approval": {"id": named, "approved": True}}
+        last = {"id": waiting, "role": "assistant", "parts": [part]}
+        resume = [{"interruptId": named, "status": "resolved", "payload": {"approved": True}}]
+        forms = [quote(each, safe="") for each in (*talks, waiting, f"{waiting}?tenant=acme")]
+        chats: list[tuple[str, str, Any]] = [
+            *(("GET", f"/ai/tested/{form}/stream", None) for form in forms),
+            *(("POST", f"/{face}/tested/{form}/stop", {}) for form in forms for face in FACES),
+            *(("POST", "/ai/tested", {"id": talk, "messages": [last]}) for talk in talks),
+            *(
+                ("POST", "/ag-ui/tested", {"threadId": talk, "runId": "r", "messages": [], **more})
+                for talk in (*talks, waiting)
+                for more in ({}, {"resume": resume})
+            ),
+        ]
+        call_named = {"callId": pending["call_id"], "digest": pending["digest"]}
+        own: list[tuple[str, str, Any]] = [
+            *(("GET", f"/perdure/runs/{run}{what}", None) for run in runs for what in READS),
+            *(
+                ("POST", f"/perdure/runs/{id}/{what}", body)
+                for id in (*runs, f"{waiting}/../{waiting}", f"bolt:{waiting}")
+                for what, body in (
+                    ("steer", {"text": "x"}),
+                    ("cancel", {}),
+                    ("approve", call_named),
+                    ("deny", call_named),
+                    ("answer", {**call_named, "text": "x"}),
+                )
+            ),
+            *(("GET", f"/perdure/sessions/{talk}{what}", None) for talk in talks for what in TALKS),
+            *(("POST", f"/perdure/sessions/{talk}/{what}", {}) for talk in talks for what in ENDS),
+            *(("POST", f"/perdure/sessions/{talk}/messages", {"text": "x"}) for talk in talks),
+        ]
         asked = {"model": "tested", "messages": [{"role": "user", "content": "Hello bolt"}]}
         kaos = "/kaos/tested/v1/chat/completions"
         attempts: list[tuple[str, str, Any, dict[str, str]]] = [
             *(("POST", "/a2a/tested", body, {"A2A-Version": "1.0"}) for body in a2a),
             *(("POST", "/mcp/", body, mcp_headers(body)) for body in mcp),
+            *((*each, {}) for each in (*responses, *chats, *own)),
             *(
                 ("POST", "/v1/chat/completions", asked, {"X-Perdure-Session": talk})
                 for talk in talks
@@ -123,7 +193,7 @@ async def test_another_tenant_reaches_nothing(
                 for run in runs
             ),
             *(
-                ("POST", f"/perdure/calls/{Later.of(run, 'guess')}", {"result": 1}, {})
+                ("POST", f"/perdure/calls/{CompletionToken.of(run, 'guess')}", {"result": 1}, {})
                 for run in runs
             ),
             *(
@@ -139,7 +209,10 @@ async def test_another_tenant_reaches_nothing(
             assert answer.status_code < 500, (path, body, answer.text)
             assert not any(each in answer.text for each in OURS), (path, body, answer.text)
             assert f'"acme:{chat}' not in answer.text, (path, body, answer.text)
-        assert len(attempts) >= 60
+            if path.startswith(("/v1/", "/perdure/", "/ai/", "/ag-ui/", "/kaos/")):
+                answer = await http.request(method, path, json=body)
+                assert answer.status_code in (401, 404), (path, answer.text)
+        assert len(attempts) >= 150
         for body in (
             rpc("GetTask", id=first),
             modern("tasks/get", taskId=first),
@@ -155,6 +228,8 @@ async def test_another_tenant_reaches_nothing(
         heard = json.dumps((await ann.get(f"/sessions/{chat}/messages")).json())
         assert "bolt" not in heard
         assert (await ann.get("/runs", params={"session": f"acme:{chat}-f"})).json() == []
+        async with served.asking("token-of-the-operator") as olga:
+            assert (await olga.get(f"/runs/{waiting}")).json()["tenant"] == "acme"
         await ann.post(f"/runs/{waiting}/cancel")
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import httpx2
 import openai
 
-from perdure.gateway.identity import TokenFile
 from perdure.testing import ScriptedModel, says
 from perdure.testing.script import Script
 
@@ -97,30 +96,3 @@ async def test_a_peer_hands_over_a_task(scripted: Scripted, serve_agents: Serve)
             assert (refused.status_code, refused.json()["detail"]) == (400, detail)
         assert (await http.get("/memory/events", params={"limit": "-1"})).status_code == 422
         assert (await http.get("/memory/events", params={"session_id": "none"})).status_code == 404
-
-
-async def test_memory_is_the_tenants_own(
-    scripted: Scripted, serve_agents: Serve, tokens: TokenFile
-) -> None:
-    agent = scripted_agent(scripted([says("Hello.")]))
-    async with (
-        serve_agents(agent, known=[tokens]) as served,
-        httpx2.AsyncClient(base_url=served.url) as http,
-    ):
-        session = served.gateway.task_queue
-        ann = {"Authorization": "Bearer token-of-ann-at-acme", "X-Session-ID": session}
-        body = {"messages": [{"role": "user", "content": "Hi"}]}
-        assert (
-            await http.post("/kaos/tested/v1/chat/completions", json=body, headers=ann)
-        ).status_code == 200
-        assert (await http.get("/memory/events")).status_code == 401
-        assert (
-            await http.get("/memory/events", params={"session_id": session}, headers=ann)
-        ).json()["total"] == 2
-        bob = {"Authorization": "Bearer token-of-bob-at-bolt"}
-        for id in (session, f"acme:{session}", f"acme:{session}/1"):
-            assert (
-                await http.get("/memory/events", params={"session_id": id}, headers=bob)
-            ).status_code == 404
-        sessions = (await http.get("/memory/sessions", headers=bob)).json()["sessions"]
-        assert not any(session in each for each in sessions)

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx2
 import openai
 import pytest
 from openai.types.responses import Response
@@ -15,7 +14,6 @@ from openai.types.responses import Response
 from perdure.client.schedules import create_schedule, delete_schedule, get_schedule
 from perdure.gateway.app import gateway_app
 from perdure.gateway.gateway import Gateway
-from perdure.gateway.identity import TokenFile
 from perdure.gateway.responses_wire import ResponseId
 from perdure.messages import Message
 from perdure.payloads.codec_server.app import serve
@@ -397,77 +395,6 @@ async def test_failures_have_one_end(scripted: Scripted, serve_agents: Serve) ->
                     f"/responses/{background.id}?stream=true&starting_after={number}",
                     cast_to=object,
                 )
-
-
-async def test_another_tenant_reaches_nothing(
-    scripted: Scripted, serve_agents: Serve, tokens: TokenFile
-) -> None:
-    model = scripted([asks(call("pay", euros=3)), says("Paid for acme.")])
-    agent = scripted_agent(model, [PAY])
-    async with (
-        serve_agents(agent, tools={"pay": pay}, known=[tokens]) as served,
-        client_of(served, "token-of-ann-at-acme") as ann,
-    ):
-        first = await ann.responses.create(model="tested", input="Pay")
-        talk = (await ann.conversations.create()).id
-        turn = await ann.responses.create(model="tested", input="Hi", conversation=talk)
-        decision = {
-            "type": "mcp_approval_response",
-            "approval_request_id": first.output[0].id,
-            "approve": True,
-        }
-        ids = [
-            first.id,
-            turn.id,
-            f"{first.id}/",
-            first.id.replace("acme:", ""),
-            first.id.replace("acme:", "bolt:"),
-        ]
-        attempts: list[tuple[str, str, Any]] = [
-            *(
-                ("GET", f"/responses/{id}{what}", None)
-                for id in ids
-                for what in ("", "?stream=true")
-            ),
-            *(
-                ("GET", f"/responses/{ids[0]}?stream=true&starting_after={number}", None)
-                for number in (0, 2**40)
-            ),
-            *(("POST", f"/responses/{id}/cancel", {}) for id in ids),
-            *(("DELETE", f"/responses/{id}", None) for id in ids),
-            *(
-                (
-                    "POST",
-                    "/responses",
-                    {"model": "tested", "input": "x", "previous_response_id": id},
-                )
-                for id in ids
-            ),
-            ("POST", "/responses", {"model": "tested", "input": [decision]}),
-            (
-                "POST",
-                "/responses",
-                {"model": "tested", "input": [decision], "previous_response_id": first.id},
-            ),
-            *(
-                ("POST", "/responses", {"model": "tested", "input": "x", "conversation": id})
-                for id in (talk, talk[5:])
-            ),
-            *(("GET", f"/conversations/{talk}{what}", None) for what in ("", "/items")),
-            ("DELETE", f"/conversations/{talk}", None),
-        ]
-        for token, status in (("token-of-bob-at-bolt", 404), ("a token that nobody has", 401)):
-            headers = {"Authorization": f"Bearer {token}"}
-            async with httpx2.AsyncClient(base_url=f"{served.url}/v1", headers=headers) as http:
-                for method, path, body in attempts:
-                    answer = await http.request(
-                        method, path, **({} if body is None else {"json": body})
-                    )
-                    assert answer.status_code == status, (method, path, answer.text)
-                    assert "Paid" not in answer.text
-        repeated = await ann.responses.create(model="tested", input=[decision])  # type: ignore[list-item]
-        assert repeated.output_text == "Paid for acme."
-    assert len(attempts) >= 30
 
 
 async def test_a_run_that_is_named_as_schedules_are_takes_none_with_it(

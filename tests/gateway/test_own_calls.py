@@ -11,7 +11,7 @@ import pytest
 
 from perdure import ToolContext
 from perdure.gateway.identity import TokenFile
-from perdure.protocol.later import Later
+from perdure.protocol.later import CompletionToken
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
@@ -54,7 +54,11 @@ async def test_who_has_the_token_finishes_the_call(
         refused = await bob.post(address, json={"result": "mine"})
         assert (refused.status_code, refused.json()["kind"]) == (404, "not_found")
         assert (await stranger.post(address, json={"result": 1})).status_code == 401
-        for token in ("nonsense", Later.of(run, "guessed"), Later.of("no-such", "x")):
+        for token in (
+            "nonsense",
+            CompletionToken.of(run, "guessed"),
+            CompletionToken.of("no-such", "x"),
+        ):
             guessed = await shop.post(f"/calls/{token}", json={"result": "mine"})
             assert (guessed.status_code, guessed.json()["kind"]) == (404, "call_unknown")
         assert (await shop.post(address, json={"result": 1, "error": "no"})).status_code == 422

@@ -14,7 +14,7 @@ from perdure import CompletionError, ToolContext
 from perdure.activities.call_secrets import call_secret
 from perdure.client import RunHandle, complete_call
 from perdure.errors import ConfigurationError, RunCancelled, UnknownCallError
-from perdure.protocol.later import Later, read_token
+from perdure.protocol.later import CompletionToken, read_token
 from perdure.testing import InProcessRun, ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
@@ -125,8 +125,8 @@ async def test_who_guesses_learns_nothing(stage: Stage, scripted: Scripted) -> N
         for wrong in (
             token[:-1],
             token + "x",
-            Later.of(run.id, "guessed"),
-            Later.of("no-such-run", "x"),
+            CompletionToken.of(run.id, "guessed"),
+            CompletionToken.of("no-such-run", "x"),
             "nonsense",
         ):
             with pytest.raises(CompletionError) as refused:
@@ -135,7 +135,7 @@ async def test_who_guesses_learns_nothing(stage: Stage, scripted: Scripted) -> N
         await complete_call(stage.client, token, "right")
         await run.result()
         with pytest.raises(CompletionError) as late:
-            await complete_call(stage.client, Later.of(run.id, "guessed"), "mine")
+            await complete_call(stage.client, CompletionToken.of(run.id, "guessed"), "mine")
         assert late.value.kind == "unknown"
 
 
@@ -208,7 +208,7 @@ async def test_an_isolated_function_gives_the_same_token(stage: Stage, scripted:
         )
         await awaited(run)
         link = (await stage.client.get_workflow_handle(run.id).describe()).run_id
-        token = Later.of(run.id, call_secret(run.id, link, 1, 0, 0))
+        token = CompletionToken.of(run.id, call_secret(run.id, link, 1, 0, 0))
         await complete_call(stage.client, token, "delivered")
         await run.result()
     assert results(await run.messages()) == ["delivered"]
@@ -261,4 +261,4 @@ def test_a_key_gives_the_same_secret_to_every_worker(monkeypatch: pytest.MonkeyP
     first, other = call_secret("run", 1, 0), call_secret("run", 1, 1)
     assert first == call_secret("run", 1, 0)
     assert first != other
-    assert read_token(Later.of("a/run/1", first)).run_id == "a/run/1"
+    assert read_token(CompletionToken.of("a/run/1", first)).run_id == "a/run/1"
