@@ -65,22 +65,6 @@ async def test_whole_and_streamed(scripted: Scripted, serve_agents: Serve) -> No
 AGAIN = {"x-stainless-retry-count": "1"}
 
 
-async def test_what_comes_again_under_a_key_is_one_run(
-    scripted: Scripted, serve_agents: Serve
-) -> None:
-    model = scripted(in_turn("One."))
-    async with (
-        serve_agents(scripted_agent(model)) as served,
-        httpx2.AsyncClient(base_url=served.url) as http,
-    ):
-        key = {"Idempotency-Key": served.gateway.task_queue}
-        assert await asyncio.gather(answered(http, **key), answered(http, **key)) == [
-            "One.",
-            "One.",
-        ]
-    assert len(model.requests) == 1
-
-
 async def ask(
     http: httpx2.AsyncClient, *, seconds: float = 60, stream: bool = False, **headers: str
 ) -> httpx2.Response:
@@ -126,49 +110,6 @@ async def test_retries_go_on_with_runs_that_lost_their_clients(
         assert len({each.headers["x-perdure-run"] for each in again}) == 3
         assert all(any(word in each.text for each in again) for word in ("One.", "Two.", "Three."))
     assert len(model.requests) == 3
-
-
-async def test_a_conversation_of_a_front_end_is_a_session(
-    scripted: Scripted, serve_agents: Serve
-) -> None:
-    model = scripted(in_turn("Hello.", "Fine.", "Another."))
-    async with serve_agents(scripted_agent(model)) as served, client_of(served) as client:
-        chat_id = served.gateway.task_queue
-        chat = {"X-OpenWebUI-Chat-Id": chat_id}
-        said = list(HI)
-        for text, expected in (("How are you?", "Hello."), ("", "Fine.")):
-            answer = await client.chat.completions.create(
-                model="tested", messages=said, extra_headers=chat
-            )
-            assert answer.choices[0].message.content == expected
-            said += [{"role": "assistant", "content": expected}, {"role": "user", "content": text}]
-        runs = [
-            each.id
-            async for each in served.gateway.client.list_workflows(
-                f"WorkflowId = '{served.gateway.task_queue}/2'"
-            )
-        ]
-        assert runs == [f"{served.gateway.task_queue}/2"]
-        task = "### Task:\nGenerate a concise title summarizing the chat history."
-        title = await client.chat.completions.create(
-            model="tested", messages=[{"role": "user", "content": task}], extra_headers=chat
-        )
-        assert title.choices[0].message.content == '{"title": ""}'
-        assert len(model.requests) == 2
-        edited = [
-            {"role": "user", "content": "Something else"},
-            said[1],
-            {"role": "user", "content": "And now?"},
-        ]
-        other = await client.chat.completions.create(
-            model="tested", messages=edited, extra_headers=chat
-        )
-        assert other.choices[0].message.content == "Another."
-    assert [each["content"] for each in model.requests[-1].body["messages"]] == [
-        "Something else",
-        "Hello.",
-        "And now?",
-    ]
 
 
 PIXEL = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUg=="

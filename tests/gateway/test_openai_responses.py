@@ -389,7 +389,7 @@ async def test_failures_have_one_end(scripted: Scripted, serve_agents: Serve) ->
             with pytest.raises(openai.APIStatusError, match=words) as refused:
                 await client.responses.create(**{"model": "tested", **body})
             assert refused.value.status_code in (400, 404)
-        for number in ("-1", "x", "9" * 30):
+        for number in ("-1", "x", "1.0", "9" * 30, "0" * 20 + "9" * 5000):
             with pytest.raises(openai.BadRequestError, match="starting_after"):
                 await client.get(
                     f"/responses/{background.id}?stream=true&starting_after={number}",
@@ -428,18 +428,3 @@ async def test_a_run_that_is_named_as_schedules_are_takes_none_with_it(
             assert (await get_schedule(client, name)).name == name
         finally:
             await delete_schedule(client, name)
-
-
-async def test_a_number_that_no_event_has_is_refused(
-    scripted: Scripted, serve_agents: Serve
-) -> None:
-    async with (
-        serve_agents(scripted_agent(scripted([says("Hi.")]))) as served,
-        client_of(served) as client,
-    ):
-        made = await client.responses.create(model="tested", input="Hi")
-        for number in ("0" * 20 + "9" * 30, "0" * 20 + "9" * 5000, "-1", "1.0"):
-            with pytest.raises(openai.BadRequestError, match="sequence_number"):
-                await client.responses.with_raw_response.retrieve(
-                    made.id, extra_query={"stream": "true", "starting_after": number}
-                )

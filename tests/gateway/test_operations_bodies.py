@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import resource
 import time
 from collections.abc import Callable
@@ -152,14 +153,12 @@ def test_a_client_that_leaves_within_its_body_is_no_failure_of_the_gateway(
     assert not caplog.records
 
 
-@pytest.mark.parametrize("wait", ["NaN", "Infinity", "-Infinity", "true", '"5"', "[1]"])
-async def test_a_wait_that_is_not_a_finite_number(
-    scripted: Scripted, serve_agents: Serve, wait: str
-) -> None:
+async def test_a_wait_that_is_not_a_finite_number(scripted: Scripted, serve_agents: Serve) -> None:
     async with serve_agents(scripted_agent(scripted([]))) as served, client_of(served) as client:
-        answer = await client.call_tool("result", {"run": "any", "wait": json.loads(wait)})
-        assert answer.is_error
-        assert "a finite number of seconds" in text_of(answer)
+        for wait in (math.nan, math.inf, -math.inf, True, "5", [1]):
+            answer = await client.call_tool("result", {"run": "any", "wait": wait})
+            assert answer.is_error
+            assert "a finite number of seconds" in text_of(answer)
 
 
 @pytest.mark.trial

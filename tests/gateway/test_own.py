@@ -12,15 +12,11 @@ import httpx2
 import pytest
 from openapi_spec_validator import validate
 
-from perdure.gateway.app import gateway_app
-from perdure.gateway.gateway import Gateway
-from perdure.payloads.codec_server.app import serve
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
 from ..support.approvers import waiting_call
-from ..support.stage import Stage
 from ..support.waiting import wait_for
 from .conftest import Serve, Served
 
@@ -100,28 +96,6 @@ async def test_a_run_is_started_followed_and_read(scripted: Scripted, serve_agen
         assert "resourceSpans" in (await http.get(f"/runs/{run}/trace")).json()
         assert (await http.get(f"/runs/{run}/events")).json()[-1]["type"] == "done"
     assert len(model.requests) == 1
-
-
-async def test_a_stream_goes_on_at_another_gateway(
-    stage: Stage, scripted: Scripted, serve_agents: Serve
-) -> None:
-    agent = scripted_agent(scripted([says(TEXT, chunk_delay=0.05)]), instructions="user:\nHi")
-    begun: list[Frame] = []
-    async with serve_agents(agent) as served, served.asking() as http:
-        run = (await http.post("/runs", json={"agent": "tested"})).json()["id"]
-        async with http.stream("GET", f"/runs/{run}/events", headers=STREAM) as answer:
-            async for each in frames_of(answer):
-                begun.append(each)
-                if each[0] == "token":
-                    break
-        other = gateway_app(Gateway(stage.client, served.gateway.offers, stage.task_queue))
-        async with (
-            serve(other, "127.0.0.1", 0) as url,
-            httpx2.AsyncClient(base_url=f"{url}/perdure", timeout=60) as elsewhere,
-        ):
-            rest = await read_stream(elsewhere, run, begun[-1][1])
-    assert text_in(begun) + text_in(rest) == TEXT
-    assert [event for event, _, _ in rest].count("done") == 1
 
 
 async def test_what_waits_is_seen_and_decided(scripted: Scripted, serve_agents: Serve) -> None:
