@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from perdure.errors import ExecuteError, RunError
+from perdure.errors import RunError
 from perdure.interop.octopus import OctopusEvent, agent_response, octopus_events, sse_frame
 from perdure.interop.settings import OctopusSettings
 from perdure.prompty.check.check import check
 from perdure.prompty.load import load
 from perdure.settings.agent_file import options_for
 from perdure.settings.values import Settings
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
+from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
@@ -68,16 +68,6 @@ async def test_the_events_of_a_turn(stage: Stage, scripted: Scripted, stream: bo
     assert [event async for event in octopus_events(run)][0] == events[0], (
         "the events of a closed run, too"
     )
-
-
-async def test_a_turn_that_fails_ends_too(stage: Stage, scripted: Scripted) -> None:
-    agent = scripted_agent(scripted([ScriptedReply(status=400)]))
-    async with stage.worker():
-        events = octopus_events(await stage.start(agent), agent_id="mine")
-        start, end = await anext(events), await anext(events)
-        with pytest.raises(ExecuteError):
-            await anext(events)
-    assert (start.event, start.data["agent_id"], end.event) == ("turn_start", "mine", "turn_end")
 
 
 async def test_a_turn_that_is_terminated_ends_too(stage: Stage, scripted: Scripted) -> None:

@@ -14,7 +14,6 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client
 
-from perdure import invoke_agent_async
 from perdure.client import get_run
 from perdure.errors import ConfigurationError
 from perdure.messages import Message
@@ -65,20 +64,6 @@ async def test_the_users_own_spans_are_below_the_tool_and_the_run_links_to_its_c
         if span.instrumentation_scope and span.instrumentation_scope.name == "perdure"
     ]
     require_one_trace(own, await run.trace())
-
-
-async def test_one_call_exports_the_spans_of_its_run(traced: TracedStage) -> None:
-    with ScriptedModel([asks("echo"), says("done")]) as model:
-        agent = scripted_agent(model, ["echo"])
-        await invoke_agent_async(
-            agent,
-            tools={"echo": str},
-            client=traced.client,
-            id=traced.task_queue,
-            tracer_provider=traced.provider,
-        )
-    assert {"invoke_agent tested", "chat scripted", "execute_tool echo"} == set(names(traced.live))
-    require_one_trace(traced.live, await get_run(traced.client, traced.task_queue).trace())
 
 
 async def test_an_attempt_that_temporal_retries_exports_nothing(traced: TracedStage) -> None:

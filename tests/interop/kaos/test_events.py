@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from perdure.interop.kaos import EVENT_TYPES, MemoryEvent, run_events
 from perdure.testing import asks, call, says
 from tests.support.agents import scripted_agent
@@ -101,17 +99,6 @@ async def test_failures_delegations_and_several_calls(stage: Stage, scripted: Sc
     assert events[6].content["agent"] == "researcher"
     assert "no such task" in events[6].content["error"]
     assert {event.event_type for event in events} < set(EVENT_TYPES)
-
-
-async def test_a_run_that_fails_ends_with_an_error(stage: Stage, scripted: Scripted) -> None:
-    model = scripted([asks(call("calculator"))] * 2)
-    async with stage.worker(TOOLS):
-        run = await stage.start(scripted_agent(model, DECLARED), max_iterations=2)
-        with pytest.raises(RuntimeError):
-            await run.result()
-    last = (await run_events(stage.client, run.id))[-1]
-    assert last.event_type == "error"
-    assert last.content.startswith("Error processing message: ")
 
 
 async def test_a_run_under_way_shows_the_call_that_it_waits_for(

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from temporalio.client import (
-    Client,
-    DescribeWorkflowInput,
-    Interceptor,
-    OutboundInterceptor,
-    WorkflowExecutionDescription,
-)
 
 from perdure.client.deletion import delete_session
 from perdure.errors import ConfigurationError, ExecuteError, RunNotFound
@@ -155,44 +148,6 @@ async def test_runs_that_are_not_kept_any_more(memory: KaosMemory) -> None:
     after = await KaosMemory(memory._client).get_session_events(session_id)
     assert [event.event_id for event in after] == [event.event_id for event in before]
     assert types(after) == PAGE * 2
-
-
-class Removing(Interceptor):
-    """Removes the run before that description of it which the client asks for after so many
-    others.
-    """
-
-    def __init__(self, remove: Callable[[], Awaitable[None]], *, after: int) -> None:
-        self.remove = remove
-        self.after = after
-        self.asked = 0
-
-    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
-        return _RemovingBefore(next, self)
-
-
-class _RemovingBefore(OutboundInterceptor):
-    def __init__(self, next: OutboundInterceptor, removing: Removing) -> None:
-        super().__init__(next)
-        self._removing = removing
-
-    async def describe_workflow(self, input: DescribeWorkflowInput) -> WorkflowExecutionDescription:
-        if self._removing.asked == self._removing.after:
-            await self._removing.remove()
-        self._removing.asked += 1
-        return await super().describe_workflow(input)
-
-
-@pytest.mark.trial  # a server takes half a minute to remove a run
-async def test_a_run_that_goes_while_it_is_read_is_one_that_is_not_kept(memory: KaosMemory) -> None:
-    session_id = await said(memory, f"kaos-{uuid4()}", "1")
-    removing = Removing(lambda: remove_link(memory._client, f"{session_id}/1"), after=-1)
-    reader = Client(**{**memory._client.config(active_config=True), "interceptors": [removing]})
-    await run_events(reader, f"{session_id}/1")
-    removing.after = 2 * removing.asked - 1  # the last one, when it has read all events
-    with pytest.raises(RunNotFound, match="there is no run"):
-        await run_events(reader, f"{session_id}/1")
-    assert removing.asked == removing.after + 1
 
 
 async def test_sessions_are_listed_counted_and_removed(memory: KaosMemory) -> None:
