@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
+from pydantic import PositiveInt
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -31,7 +32,7 @@ from .identity import Identity
 from .openai_chat import ChatCompletion
 from .openai_wire import ChatMessage, message_of, request_in
 from .operations import json_body, known_route
-from .problems import HttpProblem
+from .problems import HttpProblem, Lenient
 from .words import text_and_parts
 
 SESSION_HEADER = "x-session-id"
@@ -142,8 +143,9 @@ class _KaosAgent:
         return await _KaosCompletion(self._gateway, identity, request, asked, self._offer).answer()
 
     async def _memory_events(self, request: Request, identity: Identity) -> Response:
-        limit = min(_count(request, "limit", 100), MAX_EVENTS)
-        if session := request.query_params.get("session_id"):
+        asked = _EventsQuery.model_validate(dict(request.query_params))
+        limit = min(asked.limit, MAX_EVENTS)
+        if session := asked.session_id:
             events = await self._events_of(identity, session, limit)
         else:
             newest = await self._sessions(identity, SESSIONS_READ)
@@ -183,13 +185,9 @@ class _KaosAgent:
         return list(dict.fromkeys(each.id for each in found))
 
 
-def _count(request: Request, name: str, default: int) -> int:
-    written = request.query_params.get(name, str(default))
-    if not (written.isascii() and written.isdigit() and int(written[:9]) > 0):
-        raise HttpProblem(
-            422, "invalid", f"{name}={written!r:.80}: expected a whole number above 0"
-        )
-    return int(written[:9])
+class _EventsQuery(Lenient):
+    limit: PositiveInt = 100
+    session_id: str = ""
 
 
 class _KaosCompletion(ChatCompletion):

@@ -19,7 +19,7 @@ from mcp.server.mcpserver import require_client_extension
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
-from pydantic import Field
+from pydantic import BaseModel, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount
@@ -72,6 +72,11 @@ class _UpdateParams(_TaskParams):
 
 class _CancelParams(_TaskParams):
     reason: str = ""
+
+
+class _ResultParams(BaseModel):
+    run: str
+    wait: float = Field(default=math.inf, allow_inf_nan=False)
 
 
 Context = ServerRequestContext[Any, Any]
@@ -185,17 +190,14 @@ class _AgentServer:
     async def _wait_for(
         self, ctx: Context, identity: Identity, arguments: JsonView
     ) -> types.CallToolResult:
-        patience = self._gateway.patience_seconds
-        run, wait = arguments.get("run"), arguments.get("wait", patience)
-        is_number = (
-            isinstance(wait, int | float) and not isinstance(wait, bool) and math.isfinite(wait)
-        )
-        if not isinstance(run, str) or not is_number:
+        try:
+            asked = _ResultParams.model_validate(arguments, strict=True)
+        except ValidationError:
             return text_result(
                 "expected `run`, a text, and `wait`, a finite number of seconds", is_error=True
             )
-        found = await self._gateway.run(identity, run)
-        return await self._answer(ctx, found, min(max(float(wait), 0.0), patience))
+        found = await self._gateway.run(identity, asked.run)
+        return await self._answer(ctx, found, min(asked.wait, self._gateway.patience_seconds))
 
     async def _answer(self, ctx: Context, found: FoundRun, seconds: float) -> types.CallToolResult:
         """Return the run's result or, after that many seconds, the way to get it; report progress

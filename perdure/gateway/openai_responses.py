@@ -4,6 +4,7 @@ persons.
 
 from __future__ import annotations
 
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
@@ -11,13 +12,18 @@ from starlette.routing import BaseRoute
 from .gateway import Gateway
 from .identity import Identity
 from .openai_conversations import conversation_routes
-from .openai_wire import BadParameter, read_request, refusal_response
+from .openai_wire import read_request, refusal_response
 from .operations import json_body, known_route
-from .problems import HttpProblem
+from .problems import HttpProblem, Lenient
 from .responses_create import Creation
 from .responses_shown import ShownResponse
 from .responses_text import MAX_NUMBER
 from .responses_wire import ResponseRequest
+
+
+class _ShowQuery(Lenient):
+    stream: bool = False
+    starting_after: int | None = Field(default=None, ge=0, le=MAX_NUMBER)
 
 
 class Responses:
@@ -34,10 +40,10 @@ class Responses:
 
         async def show(request: Request, identity: Identity) -> Response:
             shown = await ShownResponse.find(gateway, identity, request.path_params["id"])
-            after = request.query_params.get("starting_after")
-            if request.query_params.get("stream", "").lower() != "true":
+            asked = read_request(_ShowQuery, dict(request.query_params))
+            if not asked.stream:
                 return JSONResponse(await shown.body())
-            return shown.stream(request, None if after is None else _number(after))
+            return shown.stream(request, asked.starting_after)
 
         async def cancel(request: Request, identity: Identity) -> Response:
             shown = await ShownResponse.find(gateway, identity, request.path_params["id"])
@@ -60,11 +66,3 @@ class Responses:
     def refusal(self, problem: HttpProblem) -> Response:
         """Return the response to a request that is refused unread."""
         return refusal_response(problem)
-
-
-def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 20 and int(text) <= MAX_NUMBER):
-        raise BadParameter(
-            "starting_after", f"starting_after: expected a sequence_number, not {text!r:.80}"
-        )
-    return int(text)

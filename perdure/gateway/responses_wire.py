@@ -9,13 +9,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, Field
 
 from ..json_types import JsonObject, JsonView
 from ..messages import FilePart, ImagePart, Message, Part, TextPart, Usage
-from .openai_wire import BadParameter
+from .openai_wire import BadParameter, read_request
 from .problems import HttpProblem, Lenient, Listed
 from .words import text_and_parts
 
@@ -340,20 +340,22 @@ def response_body(id: ResponseId, model: str, created: float, about: JsonView) -
 Item = TypeVar("Item", bound=JsonView)
 
 
+class _PageQuery(Lenient):
+    order: Literal["asc", "desc"] = "desc"
+    limit: int = Field(default=20, ge=1, le=100)
+    after: str | None = None
+
+
 def page_of(items: Sequence[Item], query: Mapping[str, str]) -> JsonObject:
     """Return a page of a list, selected by `limit`, `after` and `order`. Raises `BadParameter`."""
-    order, limit, after = query.get("order", "desc"), query.get("limit", "20"), query.get("after")
-    if order not in ("asc", "desc"):
-        raise BadParameter("order", f"order: expected asc or desc, not {order!r:.80}")
-    if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:9]) <= 100):
-        raise BadParameter("limit", f"limit: expected 1 to 100, not {limit!r:.80}")
-    ordered = list(items) if order == "asc" else list(reversed(items))
-    if after is not None:
-        places = [place for place, each in enumerate(ordered) if each["id"] == after]
-        if not places:
-            raise BadParameter("after", f"after: there is no item {after!r:.80}")
-        ordered = ordered[places[0] + 1 :]
-    page = ordered[: int(limit)]
+    asked = read_request(_PageQuery, dict(query))
+    ordered = list(items) if asked.order == "asc" else list(reversed(items))
+    if asked.after is not None:
+        ids = [each["id"] for each in ordered]
+        if asked.after not in ids:
+            raise BadParameter("after", f"after: there is no item {asked.after!r:.80}")
+        ordered = ordered[ids.index(asked.after) + 1 :]
+    page = ordered[: asked.limit]
     first, last = (page[0]["id"], page[-1]["id"]) if page else (None, None)
     more = len(ordered) > len(page)
     return {"object": "list", "data": page, "first_id": first, "last_id": last, "has_more": more}

@@ -389,7 +389,7 @@ async def test_failures_have_one_end(scripted: Scripted, serve_agents: Serve) ->
             with pytest.raises(openai.APIStatusError, match=words) as refused:
                 await client.responses.create(**{"model": "tested", **body})
             assert refused.value.status_code in (400, 404)
-        for number in ("-1", "x", "1.0", "9" * 30, "0" * 20 + "9" * 5000):
+        for number in ("-1", "x", "9" * 30, "0" * 20 + "9" * 5000):
             with pytest.raises(openai.BadRequestError, match="starting_after"):
                 await client.get(
                     f"/responses/{background.id}?stream=true&starting_after={number}",
