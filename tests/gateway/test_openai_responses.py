@@ -11,11 +11,8 @@ import openai
 import pytest
 from openai.types.responses import Response
 
-from perdure.client.schedules import create_schedule, delete_schedule, get_schedule
 from perdure.gateway.app import gateway_app
 from perdure.gateway.gateway import Gateway
-from perdure.gateway.responses_wire import ResponseId
-from perdure.messages import Message
 from perdure.payloads.codec_server.app import serve
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
@@ -395,36 +392,3 @@ async def test_failures_have_one_end(scripted: Scripted, serve_agents: Serve) ->
                     f"/responses/{background.id}?stream=true&starting_after={number}",
                     cast_to=object,
                 )
-
-
-async def test_a_run_that_is_named_as_schedules_are_takes_none_with_it(
-    scripted: Scripted, serve_agents: Serve
-) -> None:
-    async with serve_agents(
-        scripted_agent(scripted([says("Hi.")] * 2), instructions="user:\nHi")
-    ) as served:
-        name, client = served.gateway.task_queue, served.gateway.client
-        await create_schedule(
-            client,
-            name,
-            scripted_agent(scripted([])),
-            cron="0 3 1 1 *",
-            messages=[Message.user("Hi")],
-        )
-        try:
-            async with served.asking() as http:
-                await http.post("/runs", json={"agent": "tested", "id": f"schedule:{name}"})
-                await http.get(f"/runs/schedule:{name}/result?wait=30")
-                gone = await http.delete(
-                    f"{served.url}/v1/responses/{ResponseId(f'schedule:{name}')}"
-                )
-                assert gone.status_code == 200, gone.text
-                await http.post(
-                    f"/sessions/schedule:{name}-talk/messages",
-                    json={"agent": "tested", "text": "Hi"},
-                )
-                gone = await http.delete(f"{served.url}/v1/conversations/schedule:{name}-talk")
-                assert gone.status_code == 200, gone.text
-            assert (await get_schedule(client, name)).name == name
-        finally:
-            await delete_schedule(client, name)
