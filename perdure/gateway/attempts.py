@@ -49,7 +49,7 @@ class Attempt:
         self.is_answered = True
 
 
-class Attempts:
+class LostAnswers:
     """The attempts of this process, by digests of their requests. Each lost attempt serves one
     retry.
     """

@@ -172,13 +172,14 @@ class Chat:
 
         Raises `ApprovalError` for an invalid decision.
         """
-        for pending in turn.pending:
-            if decision := decisions.get(turn.id_of(pending)):
-                try:
+        made = [(each, decisions.get(turn.id_of(each))) for each in turn.pending]
+        for pending, decision in made:
+            try:
+                if decision is not None:
                     await decision.send(turn.found, pending, by=self.identity.name)
-                except ApprovalError as error:
-                    if error.kind not in ("decided", "unknown"):
-                        raise  # For the others, the stream shows the earlier decision.
+            except ApprovalError as error:
+                if error.kind not in ("decided", "unknown"):
+                    raise  # For the others, the stream shows the earlier decision.
 
     async def stop(self) -> bool:
         """Cancel the current run, and return whether there was one."""

@@ -30,7 +30,7 @@ from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
 from ..protocol.search_attributes import TENANT, quote
 from ..protocol.signatures import Voucher, VouchKeys, vouch_keys
 from ..webhooks import Webhook, distinct_webhooks
-from .attempts import Attempts
+from .attempts import LostAnswers
 from .ending import OpenRequests
 from .identity import IDENTIFIED, Authenticator, Identity, identity_of
 from .problems import HttpProblem, require_plain
@@ -126,7 +126,7 @@ class Gateway:
     compactor."""
     webhooks: Sequence[Webhook] = ()
     """Webhooks of all runs started here, in addition to those in the agents' files."""
-    attempts: Attempts = field(default_factory=Attempts)
+    attempts: LostAnswers = field(default_factory=LostAnswers)
     ending: OpenRequests = field(default_factory=OpenRequests)
     keys: VouchKeys = field(default_factory=vouch_keys)
     """Keys with which the gateway signs clients' identities, from the environment."""

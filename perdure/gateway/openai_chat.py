@@ -28,7 +28,7 @@ from .openai_start import ORIGIN_NAME, AgentRequest
 from .openai_wire import (
     BadParameter,
     ChatMessage,
-    ChatRequest,
+    CompletionRequest,
     error_body,
     message_of,
     refusal_response,
@@ -90,7 +90,7 @@ class ChatCompletion:
         gateway: Gateway,
         identity: Identity,
         request: Request,
-        asked: ChatRequest,
+        asked: CompletionRequest,
         offer: OfferedAgent,
     ) -> None:
         self._gateway = gateway

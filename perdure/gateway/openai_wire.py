@@ -38,7 +38,7 @@ class _StreamOptions(Lenient):
     include_usage: bool = False
 
 
-class ChatRequest(Lenient):
+class CompletionRequest(Lenient):
     """The fields with an effect; the agent itself sets the others, such as `temperature`."""
 
     model: str
@@ -66,9 +66,9 @@ def read_request(kind: type[Asked], body: Any) -> Asked:
         raise BadParameter(parameter, f"{parameter}: {fault['msg']}") from error
 
 
-def request_in(body: Any) -> ChatRequest:
+def request_in(body: Any) -> CompletionRequest:
     """Read a request for a completion. Raises `BadParameter`."""
-    asked = read_request(ChatRequest, body)
+    asked = read_request(CompletionRequest, body)
     if (asked.n or 1) != 1:
         raise BadParameter("n", "n: an agent gives one answer")
     return asked
