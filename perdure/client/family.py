@@ -70,7 +70,7 @@ def is_fork(run: WorkflowExecution) -> bool:
 
 def first_run_id(link: WorkflowExecutionDescription) -> str:
     """Return the run id of the first link of its run, which may be deleted already."""
-    return link.raw_description.workflow_execution_info.first_run_id or link.run_id
+    return link.raw_description.workflow_execution_info.first_run_id
 
 
 async def description_of(

@@ -61,9 +61,7 @@ async def finished(stage: Stage, scripted: Scripted, gate: Gate) -> RunHandle:
     return get_run(stage.client, run.id)
 
 
-async def test_events_of_a_closed_run_without_a_worker(
-    stage: Stage, scripted: Scripted, gate: Gate
-) -> None:
+async def test_a_closed_run_without_a_worker(stage: Stage, scripted: Scripted, gate: Gate) -> None:
     run = await finished(stage, scripted, gate)
     events = await run.events()
     assert kinds(events) == WHOLE
@@ -75,29 +73,17 @@ async def test_events_of_a_closed_run_without_a_worker(
     assert [message.text for message in events[-1].data["messages"][2:]] == ["", "through", "done"]
     assert len(events[4].data["messages"]) == 4
     assert await run.events(after=7) == events[7:]
-
-
-async def test_a_stream_of_a_closed_run_is_its_events(
-    stage: Stage, scripted: Scripted, gate: Gate
-) -> None:
-    run = await finished(stage, scripted, gate)
-    assert [event async for event in run.stream()] == await run.events()
+    assert [event async for event in run.stream()] == events
     assert kinds([event async for event in run.stream(after=7)]) == WHOLE[7:]
-
-
-async def test_messages_and_status_of_a_closed_run(
-    stage: Stage, scripted: Scripted, gate: Gate
-) -> None:
-    run = await finished(stage, scripted, gate)
-    assert await run.messages() == (await run.result()).messages
-    status = await run.status()
+    result, status = await run.result(), await run.status()
+    assert await run.messages() == result.messages
     assert (status.status, status.iteration, status.model_calls, status.last_seq) == (
         "done",
         2,
         2,
         9,
     )
-    assert status.usage == (await run.result()).usage
+    assert status.usage == result.usage
 
 
 async def test_what_is_read_live_is_what_is_read_later(

@@ -24,7 +24,6 @@ Scripted = Callable[[Script], ScriptedModel]
 Try = Callable[[Client, Scripted], Any]
 
 TRIES, AT_ONCE = 5, 5
-MANY = 200
 
 
 async def cancelled_in_a_tool(client: Client, scripted: Scripted) -> list[str]:
@@ -160,11 +159,3 @@ async def test_the_result_names_what_was_not_read(
         == [message.text for message in result.messages[-2:]]
         == ["one", "two"]
     )
-
-
-@pytest.mark.trial
-@pytest.mark.parametrize(("attempt", "expected"), SAID)
-async def test_in_two_hundred_tries(
-    client: Client, scripted: Scripted, attempt: Try, expected: Any
-) -> None:
-    assert await outcomes(attempt, client, scripted, MANY) == [expected] * MANY

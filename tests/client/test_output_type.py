@@ -13,7 +13,7 @@ from perdure.client import session, start_run
 from perdure.testing import ScriptedModel, run_in_process, says
 from perdure.worker import create_worker
 
-from ..support.agents import QUESTION, scripted_agent
+from ..support.agents import scripted_agent
 
 
 class Place(BaseModel):
@@ -47,16 +47,6 @@ class Strict(BaseModel):
 WRONG = says('{"city": "Paris", "degrees": -100, "note": null}')
 RIGHT = says('{"city": "PARIS", "degrees": 20, "note": null}')
 TOLD = "- $.city: write it in capitals\n- $.degrees: Input should be greater than or equal to -90\n"
-
-
-async def test_invoke_agent_tells_the_model(client: Client) -> None:
-    with ScriptedModel([WRONG, RIGHT]) as model:
-        agent = scripted_agent(model)
-        place = await perdure.invoke_agent_async(
-            agent, messages=QUESTION, client=client, output_type=Place
-        )
-    assert place == Place(city="PARIS", degrees=20)
-    assert TOLD in model.requests[1].messages[-1].text
 
 
 async def test_so_do_runs_and_sessions_whose_worker_is_here(client: Client) -> None:

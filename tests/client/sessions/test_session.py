@@ -441,19 +441,6 @@ async def test_a_session_whose_run_is_held_has_the_reasons(talk: Talk) -> None:
     await wait_for(lambda: _is(session, "ended", "cancelled"))
 
 
-async def test_a_turn_is_forked_as_any_run(talk: Talk) -> None:
-    session = talk.session()
-    await answers(session, "one", "two")
-
-    async def is_idle() -> bool:
-        return (await recorded(session)).status == "waiting"
-
-    await wait_for(is_idle)  # the turn's result is there before the session has taken it
-    fork = await (await session.runs())[1].fork(1, steer="three")
-    assert texts((await fork.result()).messages)[-3:] == ["two", "three", "You said three."]
-    assert (await session.status()).turn == 2
-
-
 async def test_ids_that_are_no_session(talk: Talk) -> None:
     run = await start_run(
         talk.client, talk.agent, task_queue=talk.task_queue, messages=[Message.user("one")]
