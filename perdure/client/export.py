@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
-from temporalio.client import WorkflowExecutionDescription
+from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from .._version import __version__
@@ -29,7 +29,6 @@ from ..tools.results import to_result
 from ..trace.replay import NOT_REPLAYED
 from ..workflows.agent_run import AgentRun
 from .fork import fork_origin
-from .listing import listed_status
 from .reading.log import replay
 
 
@@ -94,6 +93,15 @@ def as_json(value: BaseModel) -> Any:
 VERSION = 1
 """The format's version. Readers ignore kinds and fields that they do not know; a new number means
 that they can't."""
+
+_STATUS = {
+    WorkflowExecutionStatus.RUNNING: "running",
+    WorkflowExecutionStatus.COMPLETED: "done",
+    WorkflowExecutionStatus.FAILED: "failed",
+    WorkflowExecutionStatus.CANCELED: "cancelled",
+    WorkflowExecutionStatus.TERMINATED: "terminated",
+    WorkflowExecutionStatus.TIMED_OUT: "timed_out",
+}
 
 
 async def export_lines(
@@ -172,7 +180,7 @@ class _Export:
         }
         return {
             "firstRunId": await self._chain.origin(),
-            "status": listed_status(described),
+            "status": _STATUS.get(described.status) if described.status else None,
             "started": started,
             "ended": described.close_time.timestamp() if described.close_time else None,
             "taskQueue": described.task_queue,
@@ -257,7 +265,7 @@ class _Export:
                 yield line
         for line in self._event_lines(run):
             yield line
-        end: JsonObject = {"status": listed_status(described)}
+        end: JsonObject = {"status": _STATUS.get(described.status) if described.status else None}
         end["operations"] = operations_of(self._calls.take_news())
         if isinstance(run, AgentRun):
             status = run.status()

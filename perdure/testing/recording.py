@@ -90,7 +90,7 @@ class Recording:
 
     @property
     def has_ended(self) -> bool:
-        return self.status not in ("", "running", "waiting", "waiting_for_approval", "held")
+        return self.status not in ("", "running", "waiting_for_approval", "held")
 
     def as_agent(self, path: str) -> Recording:
         """Return the recording as that of the agent at this path, to which the run may be handed
