@@ -77,52 +77,6 @@ async def test_waiting_runs_are_given_back_and_go_on_all_the_same(
         assert [(await run.result()).output for run in runs] == ["done"] * 12
 
 
-async def test_conversations_are_kept_within_the_limit(
-    roomy_stage: Stage, scripted: Scripted
-) -> None:
-    stage, limit = roomy_stage, 1000 * KIB
-    script = [asks(call("shout", f"c{number}", text="x" * 10 * KIB)) for number in range(4)]
-    agent = scripted_agent(
-        scripted([*script, asks(call("delete", "c")), says("done")]), ["shout", "delete"]
-    )
-    async with stage.worker([shout, delete], conversation_cache_bytes=limit) as worker:
-        cache = plugin_of(worker).runs
-        runs = [await stage.start(agent) for _ in range(12)]
-        for run in runs:
-            await wait_for(lambda run=run: waits(run))  # type: ignore[misc]
-            assert cache.bytes <= limit
-        assert cache.hits >= 12
-        assert cache.bytes > limit // 3
-        for run in runs:
-            await run.approve("c")
-        assert [(await run.result()).output for run in runs] == ["done"] * 12
-
-
-async def test_a_conversation_larger_than_the_cache_is_read_anew(
-    roomy_stage: Stage, scripted: Scripted
-) -> None:
-    stage = roomy_stage
-    waiting, large = (
-        scripted(asks_once),
-        scripted([asks(call("shout", "c", text="x")), says("done")]),
-    )
-    async with stage.worker([shout, delete], conversation_cache_bytes=1000 * KIB) as worker:
-        cache = plugin_of(worker).runs
-        small = await stage.start(scripted_agent(waiting, ["delete"]))
-        await wait_for(lambda: waits(small))
-        held = cache.bytes
-        assert held > 0
-        run = await stage.start(
-            scripted_agent(large, ["shout"]), [*QUESTION, Message.user("x" * 2000 * KIB)]
-        )
-        assert (await run.result()).output == "done"
-        assert (cache.hits, cache.misses) == (1, 2)
-        assert held <= cache.bytes < held + 20 * KIB
-        await small.approve("c")
-        assert (await small.result()).output == "done"
-        assert (cache.hits, cache.misses) == (2, 2)
-
-
 async def test_nothing_is_kept_of_a_run_that_has_ended(
     roomy_stage: Stage, scripted: Scripted
 ) -> None:

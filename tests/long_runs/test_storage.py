@@ -182,22 +182,6 @@ async def test_a_lost_value_ends_the_run(stage: Stage, scripted: Scripted, tmp_p
     assert raised.value.messages == []
 
 
-async def test_a_damaged_value_ends_the_run(
-    stage: Stage, scripted: Scripted, tmp_path: Path
-) -> None:
-    run = await stage.start(
-        scripted_agent(scripted([says("never")])), [Message.user(noise(LARGE, "seed"))]
-    )
-    for file in files(tmp_path):
-        file.write_bytes(b"something else")
-    async with stage.worker():
-        with pytest.raises(RunError, match="is damaged") as raised:
-            await run.result()
-    assert raised.value.kind == "storage"
-    for file in files(tmp_path):
-        file.unlink()
-
-
 async def test_a_value_that_is_lost_while_the_run_goes_on(
     stage: Stage, scripted: Scripted, tmp_path: Path
 ) -> None:

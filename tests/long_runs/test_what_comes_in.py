@@ -150,39 +150,6 @@ async def _has_reached(run: RunHandle, iteration: int) -> bool:
     return (await run.status()).iteration >= iteration
 
 
-async def test_approvals_in_every_history(stage: Stage, scripted: Scripted) -> None:
-    @tool(needs_approval=True)
-    def delete(text: str = "") -> str:
-        """Delete."""
-        return f"deleted {text}"
-
-    # The model says the same call id in each round, and other rounds are between them: every
-    # question is a new one.
-    rounds = [
-        [asks(call("delete", "c", text=str(number))), asks(call("shout", "s"))]
-        for number in range(6)
-    ]
-    model = scripted([*itertools.chain(*rounds), says("done")])
-    async with stage.worker([shout, delete]):
-        run = await stage.start(scripted_agent(model, ["shout", "delete"]), max_iterations=30)
-        async for event in run.stream():
-            if event.type != "permission_requested":
-                continue
-            number = int(event.data["arguments"]["text"])
-            [pending] = (await run.status()).pending_approvals
-            if number % 3 == 0:
-                await run.approve(pending.call_id)
-            elif number % 3 == 1:
-                await run.deny(pending.call_id, "not this one")
-            else:
-                await run.approve(pending.call_id, arguments={"text": "something else"})
-        result = await run.result()
-    assert len(await links(stage.client, run.id)) >= 3
-    texts = [message.text for message in result.messages if message.role == "tool"]
-    verdicts = ["Tool denied: not this one", f"{EDITED}deleted something else"]
-    assert texts[::2] == ["deleted 0", *verdicts, "deleted 3", *verdicts]
-
-
 async def test_a_decision_that_comes_again_in_a_later_history_counts_once(
     stage: Stage, scripted: Scripted
 ) -> None:

@@ -17,12 +17,10 @@ from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
-from perdure.tools import tool
 
 from ..support.agents import WIRES, scripted_agent
 from ..support.gates import Gate
 from ..support.stage import Stage
-from ..support.unknown_outcomes import FIND_OUT
 from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
@@ -179,20 +177,6 @@ async def has_results(run: RunHandle, count: int) -> bool:
     return [event.type for event in await run.events()].count("tool_result") == count
 
 
-async def test_a_tool_that_outlasts_its_grace_is_given_up(stage: Stage, scripted: Scripted) -> None:
-    gate = Gate()
-    async with stage.worker({"gate": gate}):
-        run = await stage.start(
-            scripted_agent(scripted([asks(call("gate"))]), ["gate"]), cancel_grace=0.5
-        )
-        await gate.reached.wait()
-        await run.cancel()
-        error = await cancelled(stage, run)
-    assert tool_texts(error.messages) == [f"[cancelled]{FIND_OUT}"]
-    assert error.messages[-1].metadata["status"] == "cancelled"
-    assert gate.left == 0
-
-
 async def test_without_grace_a_tool_is_told_at_once(stage: Stage, scripted: Scripted) -> None:
     told = asyncio.Event()
     reached = asyncio.Event()
@@ -216,20 +200,6 @@ async def test_without_grace_a_tool_is_told_at_once(stage: Stage, scripted: Scri
         await asyncio.wait_for(told.wait(), 2.0)
 
 
-async def test_in_a_compaction(stage: Stage, scripted: Scripted) -> None:
-    gate = Gate("a summary")
-    model = scripted([says("never asked")])
-    long = [Message.user("x" * 400) for _ in range(8)]
-    async with stage.worker(compactors={"slow": gate}):
-        run = await stage.start(scripted_agent(model), long, context_budget=1000, compactor="slow")
-        await gate.reached.wait()
-        await run.cancel()
-        error = await cancelled(stage, run)
-    assert error.messages == long
-    assert model.requests == []
-    assert gate.left == 0
-
-
 @pytest.mark.parametrize("point", ["input", "output", "tool"])
 async def test_in_an_async_guardrail(stage: Stage, scripted: Scripted, point: str) -> None:
     gate = Gate(ALLOWED)
@@ -245,23 +215,6 @@ async def test_in_an_async_guardrail(stage: Stage, scripted: Scripted, point: st
     assert len(model.requests) == error.iterations == (0 if point == "input" else 1)
     assert tool_texts(error.messages) == (["[cancelled]"] if point == "tool" else [])
     assert gate.left == 0
-
-
-async def test_while_it_waits_for_approval(stage: Stage, scripted: Scripted) -> None:
-    ran: list[str] = []
-
-    @tool(needs_approval=True)
-    def risky(text: str = "") -> str:
-        ran.append(text)
-        return text
-
-    async with stage.worker([risky]):
-        run = await stage.start(scripted_agent(scripted([asks(call("risky"))]), ["risky"]))
-        await wait_for(lambda: has_event(run, "permission_requested"))
-        await run.cancel()
-        error = await cancelled(stage, run)
-    assert tool_texts(error.messages) == ["[cancelled]"]
-    assert ran == []
 
 
 async def test_a_cancelled_run_can_be_continued(stage: Stage, scripted: Scripted) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from perdure.errors import LimitExceededError
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call
+from perdure.testing import ScriptedModel, asks, call
 from perdure.testing.script import Script
 from perdure.tools import clear_tools, tool
 
@@ -33,12 +33,3 @@ async def test_a_run_that_waits_for_a_person(stage: Stage, scripted: Scripted) -
             await run.result()
     assert executed == []
     assert (await run.status()).pending_approvals == []
-
-
-async def test_a_run_that_waits_to_try_again(stage: Stage, scripted: Scripted) -> None:
-    model = scripted([ScriptedReply(status=503)] * 3)
-    async with stage.worker():
-        run = await stage.start(scripted_agent(model), max_seconds=2.0, retry_base_seconds=30.0)
-        with pytest.raises(LimitExceededError, match=r"max_seconds \(2.0\) reached"):
-            await run.result()
-    assert len(model.requests) == 1

@@ -86,25 +86,3 @@ async def test_a_key_is_used_and_not_recorded(
     assert not any(SECRET.encode() in part for part in recorded)
     events = await get_run(stage.client, run.id).events()
     assert SECRET not in repr(events)
-
-
-async def test_a_provider_that_repeats_the_key_in_its_error(
-    stage: Stage, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PERDURE_TEST_KEY", SECRET)
-    text = f"Incorrect API key provided: {SECRET}"
-    model = scripted(
-        [
-            ScriptedReply(
-                status=401, error={"error": {"message": text, "type": "invalid_request_error"}}
-            )
-        ]
-    )
-    async with stage.worker():
-        run = await stage.start(scripted_agent(model, api_key="${env:PERDURE_TEST_KEY}"))
-        with pytest.raises(RunError, match="Incorrect API key") as failure:
-            await run.result()
-    assert SECRET not in str(failure.value)
-    assert not any(
-        SECRET.encode() in part for part in await everything_recorded(stage.client, run.id)
-    )

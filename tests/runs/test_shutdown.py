@@ -20,8 +20,6 @@ from ..support.agents import scripted_agent
 from ..support.gates import Gate
 from ..support.stage import Stage
 from ..support.unknown_outcomes import NEEDS_APPROVAL
-from ..support.waiting import wait_for
-from .test_cancel import has_event
 
 Scripted = Callable[[Script], ScriptedModel]
 AT_ONCE = timedelta(milliseconds=100)
@@ -128,20 +126,3 @@ async def test_in_an_async_guardrail_and_a_compaction(stage: Stage, scripted: Sc
         result = await run.result()
     assert result.messages[0].text == "[Context summary: a summary]"
     assert result.output == "done"
-
-
-async def test_while_a_person_is_asked(stage: Stage, scripted: Scripted) -> None:
-    @tool(needs_approval=True)
-    def risky(text: str = "") -> str:
-        return text
-
-    async with stage.worker([risky]):
-        run = await stage.start(
-            scripted_agent(scripted([asks(call("risky", text="x")), says("done")]), ["risky"])
-        )
-        await wait_for(lambda: has_event(run, "permission_requested"))
-    # Accepted once a worker is there again.
-    approving = asyncio.create_task(run.approve("call_risky"))
-    async with stage.worker([risky]):
-        await approving
-        assert (await run.result()).messages[3].text == "x"

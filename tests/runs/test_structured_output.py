@@ -14,7 +14,7 @@ from perdure.errors import OutputError
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
 from perdure.options import RunOptions
-from perdure.testing import InProcessRun, ScriptedModel, ScriptedReply, asks, says
+from perdure.testing import InProcessRun, ScriptedModel, ScriptedReply, says
 
 from ..support.agents import WIRES, scripted_agent
 from ..support.stage import Stage
@@ -141,15 +141,6 @@ async def in_process(
         on_event=lambda type, data: seen.append(data["message"] if type == "status" else type),
     )
     return await run.run(), seen
-
-
-async def test_the_same_in_process() -> None:
-    result, seen = await in_process(says(WRONG), asks("look"), says(GOOD))
-    assert (result.output, result.iterations) == ({"city": "Paris", "degrees": 31}, 3)
-    assert sum("retry 1 of 2" in line for line in seen) == 1
-    with pytest.raises(OutputError) as raised:
-        await in_process(says(WRONG), says(WRONG), says("Hot."))
-    assert (raised.value.text, raised.value.iterations) == ("Hot.", 3)
 
 
 async def test_what_is_sent_back_is_bounded() -> None:

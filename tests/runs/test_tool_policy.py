@@ -125,22 +125,6 @@ async def test_a_local_tool_takes_one_event(stage: Stage, scripted: Scripted) ->
     assert await activity_types(stage) == []
 
 
-async def test_an_iteration_with_a_local_tool_takes_at_most_eight_events(
-    stage: Stage, scripted: Scripted
-) -> None:
-    lengths = []
-    async with stage.worker({"look": lambda: "seen"}):
-        for rounds in (1, 11):
-            model = scripted([*[asks(call("look"))] * rounds, says("done")])
-            run = await stage.start(
-                scripted_agent(model, [policy("look", local=True)]), max_iterations=20
-            )
-            await run.result()
-            described = await stage.client.get_workflow_handle(run.id).describe()
-            lengths.append(described.history_length)
-    assert lengths[1] - lengths[0] <= 8 * 10
-
-
 async def test_a_local_tool_that_takes_too_long(stage: Stage, scripted: Scripted) -> None:
     async def slow() -> None:
         await asyncio.sleep(20)

@@ -119,18 +119,6 @@ async def test_approve(stage: Stage, scripted: Scripted) -> None:
     ]
 
 
-async def test_approve_with_other_arguments(stage: Stage, scripted: Scripted) -> None:
-    async with stage.worker([delete]):
-        run = await stage.start(
-            scripted_agent(scripted([asks(call("delete", text="all")), says("done")]), ["delete"])
-        )
-        await asked(run)
-        await run.approve("call_delete", arguments={"text": "one"})
-        note = '[executed with arguments that a person edited: {"text": "one"}]'
-        assert await last_result(run) == f"{note}\ndeleted one"
-    assert done == ["one"]
-
-
 async def test_a_verdict_counts_for_one_call_only(stage: Stage, scripted: Scripted) -> None:
     """Some models use one call id again and again; a verdict given twice must not open the next
     call.

@@ -546,19 +546,6 @@ async def test_a_terminated_session_cancels_its_run(session: SessionStage) -> No
         assert [event.type for event in await session.run(1).events()][-1] == "cancelled"
 
 
-async def test_a_turn_is_forked_like_any_run(session: SessionStage) -> None:
-    session.gate.open.set()
-    async with session.worker():
-        await session.start()
-        await session.said("long 9000")
-        await session.said("hold")
-        await session.idle()
-        fork = await session.run(2).fork(1, steer="instead")
-        result = await fork.result()
-        assert shown(result.messages)[-3:] == ["u: hold", "u: instead", "a: re: instead"]
-        assert (await session.status()).turn == 2
-
-
 async def test_what_is_too_much_to_read_at_once_is_read_in_the_next_tasks(
     session: SessionStage,
 ) -> None:
