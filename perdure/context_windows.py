@@ -5,6 +5,7 @@ refuses.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 _FAMILIES = (
     (1_000_000, r"gpt-4\.1|gemini-[123]|llama-4|gpt-5\.[4-9]|minimax-(m1|text)"),
@@ -28,6 +29,7 @@ CHARS_PER_TOKEN = 3
 """For a conversation in English, with room for tools and the answer."""
 
 
+@cache
 def window_of(model: str) -> int | None:
     """Return the approximate context window of a model in tokens, by its id; None if unknown."""
     return next((tokens for tokens, family in _WINDOWS if family.search(model)), None)

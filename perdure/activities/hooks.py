@@ -70,10 +70,12 @@ class Hooks:
         in_threads: bool = False,
         loop: UserLoop | None = None,
     ) -> None:
-        self._guardrails = guardrails
-        self._compactors = compactors
-        self._prepare_tools = ChainMap(dict(prepare_tools or {}), prepare_functions)
-        self._instructions = ChainMap(dict(instructions or {}), instruct_functions)
+        self._registered: dict[str, Mapping[str, Any]] = {
+            "guardrails": guardrails,
+            "compactor": compactors,
+            "prepare_tools": ChainMap(dict(prepare_tools or {}), prepare_functions),
+            "instructions": ChainMap(dict(instructions or {}), instruct_functions),
+        }
         self._in_threads = in_threads
         self._loop = loop or ThisLoop()
 
@@ -88,7 +90,7 @@ class Hooks:
             raise ConfigurationError("; ".join(missing.values()))
         kinds: dict[str, HookKind] = {}
         if options.guardrails is not None:
-            guardrails = self._guardrails[options.guardrails]
+            guardrails: Guardrails = self._named("guardrails", options.guardrails)
             for point in POINTS:
                 if callbacks := guardrails.callbacks(point):
                     kinds[point] = "async" if any(map(is_async, callbacks)) else "plain"
@@ -97,37 +99,60 @@ class Hooks:
         if options.compactor is not None:
             kinds["compactor"] = "async"
         if options.prepare_tools is not None:
-            kinds["tools"] = (
-                "async" if is_async(self._prepare_tools[options.prepare_tools]) else "plain"
-            )
+            prepare = self._named("prepare_tools", options.prepare_tools)
+            kinds["tools"] = "async" if is_async(prepare) else "plain"
         return kinds
 
-    def missing_names(self, options: RunOptions) -> dict[str, str]:
+    def missing_names(self, options: RunOptions, only: str = "") -> dict[str, str]:
         """Return the unregistered names of the options, such as `guardrails 'strict'`, each with
-        the remedy.
+        the remedy; with `only`, those of one kind of hook.
         """
-        named = (
-            ("guardrails", options.guardrails, self._guardrails),
-            ("compactor", options.compactor, self._compactors),
-            ("prepare_tools", options.prepare_tools, self._prepare_tools),
-            ("instructions", options.instructions_by, self._instructions),
-        )
-        return {
-            f"{what} {name!r}": _not_registered(what, name, registered)
-            for what, name, registered in named
-            if name is not None and name not in registered
+        named = {
+            "guardrails": options.guardrails,
+            "compactor": options.compactor,
+            "prepare_tools": options.prepare_tools,
+            "instructions": options.instructions_by,
         }
+        return {
+            f"{what} {name!r}": self._not_registered(what, name)
+            for what, name in named.items()
+            if name is not None and only in ("", what) and name not in self._registered[what]
+        }
+
+    def judges(self, name: str, point: GuardrailPoint) -> bool:
+        """Return whether the guardrails of that name judge there."""
+        return bool(self._named("guardrails", name).callbacks(point))
+
+    def _named(self, what: str, name: str) -> Any:
+        if name not in self._registered[what]:
+            raise ConfigurationError(self._not_registered(what, name))
+        return self._registered[what][name]
+
+    def _not_registered(self, what: str, name: str) -> str:
+        known = ", ".join(sorted(self._registered[what])) or "none"
+        text = f"no {what} named {name!r} on this worker (registered: {known}): "
+        if what in ("prepare_tools", "instructions"):
+            return (
+                f"{text}put @perdure.{what} above the function in a module of --tools, or "
+                f"create_worker({what}={{{name!r}: …}})"
+            )
+        argument = "compactors" if what == "compactor" else what
+        return (
+            f"{text}start it with perdure worker --{what} MODULE:{name}, or "
+            f"create_worker({argument}={{{name!r}: …}})"
+        )
 
     def misfits(self, options: RunOptions, deps: Any) -> list[str]:
         """Return the functions of the options that expect other deps than the run's, each with the
         reason.
         """
-        guardrails = self._guardrails.get(options.guardrails or "") or Guardrails()
+        known = self._registered
+        guardrails = known["guardrails"].get(options.guardrails or "") or Guardrails()
         functions = {f"{point} guardrail": getattr(guardrails, point) for point in POINTS}
         functions |= {
             "output validator": guardrails.validator,
-            "prepare_tools": self._prepare_tools.get(options.prepare_tools or ""),
-            "instructions": self._instructions.get(options.instructions_by or ""),
+            "prepare_tools": known["prepare_tools"].get(options.prepare_tools or ""),
+            "instructions": known["instructions"].get(options.instructions_by or ""),
         }
         found: list[str] = []
         for what, function in functions.items():
@@ -142,7 +167,7 @@ class Hooks:
         """Return the compactor of that name. Raises `ConfigurationError` when none is
         registered.
         """
-        compactor: Compactor = _hook_named("compactor", name, self._compactors)
+        compactor: Compactor = self._named("compactor", name)
         return compactor
 
     async def judge_output(
@@ -153,7 +178,7 @@ class Hooks:
 
         Raises like `judge`.
         """
-        hooks: Guardrails = _hook_named("guardrails", name, self._guardrails)
+        hooks: Guardrails = self._named("guardrails", name)
         verdict = GuardrailResult(allowed=True)
         if hooks.output is not None:
             verdict = await self.judge(name, "output", message, context=context)
@@ -186,7 +211,7 @@ class Hooks:
         Raises `ConfigurationError` for an unregistered name, TypeError for a value that is not a
         text, ValueError for a text that is too long, and any error of the function.
         """
-        function = _hook_named("instructions", name, self._instructions)
+        function = self._named("instructions", name)
         given = [dict(inputs)] if signature_of(function).parameters else []
         title = f"instructions {name} of run {context.run_id}"
         text = await self.call(function, *given, title=title, context=context)
@@ -224,7 +249,7 @@ class Hooks:
         Raises `ConfigurationError` for a name that is not registered.
         """
         callback, context = (
-            getattr(_hook_named("guardrails", name, self._guardrails), point),
+            getattr(self._named("guardrails", name), point),
             context or ToolContext(),
         )
         what = f"{point} guardrail"
@@ -241,7 +266,7 @@ class Hooks:
         Raises `ConfigurationError` for a name that is not registered.
         """
         callback, offered = (
-            _hook_named("prepare_tools", name, self._prepare_tools),
+            self._named("prepare_tools", name),
             offered_functions(agent),
         )
         what, finish = f"function {name!r}", partial(_step_of, offered)
@@ -356,28 +381,6 @@ def _json_form(rewrite: Any) -> Any:
         return found
     except (PydanticSerializationError, LoadError, ValueError, RecursionError) as error:
         raise TypeError(f"its rewrite has no JSON form: {one_line(str(error))}") from None
-
-
-def _hook_named(what: str, name: str, registered: Mapping[str, Any]) -> Any:
-    if name not in registered:
-        raise ConfigurationError(_not_registered(what, name, registered))
-    return registered[name]
-
-
-def _not_registered(what: str, name: str, registered: Mapping[str, Any]) -> str:
-    known = ", ".join(sorted(registered)) or "none"
-    if what in ("prepare_tools", "instructions"):
-        return (
-            f"no {what} named {name!r} on this worker (registered: {known}): put @perdure.{what} "
-            "above the function in "
-            f"a module of --tools, or create_worker({what}={{{name!r}: …}})"
-        )
-    argument = "compactors" if what == "compactor" else what
-    return (
-        f"no {what} named {name!r} on this worker (registered: {known}): "
-        f"start it with perdure worker --{what} MODULE:{name}, or "
-        f"create_worker({argument}={{{name!r}: …}})"
-    )
 
 
 def conversation_text(messages: Sequence[Message]) -> str:

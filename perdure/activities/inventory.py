@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 from temporalio import activity
 
-from ..agents import Agent, Model, declared_name
+from ..agents import Agent, declared_name
 from ..declared_tools import FunctionTool
 from ..errors import ConfigurationError, ToolNotRegisteredError
-from ..guardrails import Compactor, GuardrailPoint
+from ..guardrails import GuardrailPoint
 from ..options import RunOptions
 from ..protocol.activities import CONFIGURATION_ERROR, TOOL_PREFIX
 from ..protocol.inventory import Inventory, MissingPart, UnavailableTool
@@ -66,33 +66,13 @@ def checked_rates(rates: Mapping[str, float] | None) -> dict[str, float]:
     return checked
 
 
-def paced_calls(
-    rates: Mapping[str, float], agent: Agent, compactor: Compactor | None, task_queue: str
-) -> dict[PacedCall, str]:
-    """Return a run's calls that need a permit, with the task queue for it. Raises the errors of
-    `load`.
-    """
-    if not rates:
-        return {}
+def paced_calls(rates: Mapping[str, float], agent: Agent, task_queue: str) -> dict[PacedCall, str]:
+    """Return a run's calls that need a permit, with the task queue for it."""
     named = {
-        paced_model(number): _rate_of(rates, model) for number, model in enumerate(agent.models)
+        paced_model(number): rate_name(rates, model.provider_key, model.id)
+        for number, model in enumerate(agent.models)
     }
-    named["compactor"] = _rate_of_compactor(rates, compactor)
     return {call: rate_queue(task_queue, name) for call, name in named.items() if name}
-
-
-def _rate_of(rates: Mapping[str, float], model: Model) -> str | None:
-    return rate_name(rates, model.provider_key, model.id)
-
-
-def _rate_of_compactor(rates: Mapping[str, float], compactor: Compactor | None) -> str | None:
-    if compactor is None or callable(compactor):
-        return None
-    from ..prompty.load import load
-
-    return _rate_of(
-        rates, (compactor if isinstance(compactor, Agent) else load(compactor)).models[0]
-    )
 
 
 _log = get_logger("perdure.worker")
@@ -159,13 +139,8 @@ class WorkerInventory:
             spec.model_copy(update=self._execution(spec, named.get(spec.name, spec.name)))
             for spec in found.tools
         ]
-        compactor = (
-            run.options.compactor
-            and not found.lacking
-            and self.hooks.compactor(run.options.compactor)
-        )
         rates = self.rates if run.mock_responses is None else {}
-        paced = paced_calls(rates, run.agent, compactor or None, activity.info().task_queue)
+        paced = paced_calls(rates, run.agent, activity.info().task_queue)
         return found.model_copy(
             update={"tools": tools, "paced": paced, "mock_responses": run.mock_responses}
         )
@@ -324,26 +299,14 @@ def lacking_guardrail(
     hooks: Hooks, options: RunOptions, point: GuardrailPoint
 ) -> MissingPart | None:
     """Return the guardrail that this worker lacks although the run's first worker had it."""
-    asked = _asking_for("guardrails", options)
-    if lacking := lacking_hooks(hooks, asked):
+    if lacking := lacking_hooks(hooks, options, "guardrails"):
         return lacking
-    if point in hooks.kinds(asked):
+    if hooks.judges(options.guardrails or "", point):
         return None
     guardrails = f"guardrails {options.guardrails!r}"
     return _lacking_configuration(
         [guardrails], f"the {guardrails} of this worker have none for the {point}"
     )
-
-
-def lacking_compactor(hooks: Hooks, options: RunOptions) -> MissingPart | None:
-    """Return the compactor that this worker lacks although the run's first worker had it."""
-    return lacking_hooks(hooks, _asking_for("compactor", options))
-
-
-def _asking_for(hook: str, options: RunOptions) -> RunOptions:
-    """Return the options without the names of other hooks."""
-    others = {"guardrails", "compactor", "instructions_by", "prepare_tools"} - {hook}
-    return options.model_copy(update=dict.fromkeys(others))
 
 
 def lacking_mocks() -> MissingPart:
@@ -356,9 +319,9 @@ def lacking_mocks() -> MissingPart:
     return _lacking_configuration(["mock answers"], text)
 
 
-def lacking_hooks(hooks: Hooks, options: RunOptions) -> MissingPart | None:
-    """Return the guardrails and the compactor of the options that this worker lacks."""
-    missing = hooks.missing_names(options)
+def lacking_hooks(hooks: Hooks, options: RunOptions, only: str = "") -> MissingPart | None:
+    """Return the hooks of the options that this worker lacks; with `only`, of one kind."""
+    missing = hooks.missing_names(options, only)
     return _lacking_configuration(list(missing), "; ".join(missing.values())) if missing else None
 
 

@@ -27,7 +27,6 @@ from ..payloads.failures import bytes_as_sent, require_recordable
 from ..protocol import activities
 from ..protocol.activities import ModelInput
 from ..protocol.inventory import Inventory
-from ..protocol.run import RunInput
 from ..providers.base import PROVIDER_KIND, CallSeries
 from ..providers.mock import MockedModel
 from ..providers.prices import Prices
@@ -46,7 +45,6 @@ from .hooks import Hooks
 from .inventory import (
     WorkerInventory,
     is_polled,
-    lacking_compactor,
     lacking_guardrail,
     lacking_hooks,
     lacking_mocks,
@@ -170,12 +168,12 @@ class RunActivities:
     async def _inventory(self, input: activities.InventoryInput, *, may_ask: bool) -> Inventory:
         link = current_link()
         begun = input.beginning or await read_input(activity.client(), *link)
-        carried = begun.carried if isinstance(begun, RunInput) else None
+        carried = begun.carried
         run = self._runs.new_run(link.run_id, begun, carried.first_run_id if carried else "")
         inventory = await self.stock.for_run(run, may_ask=may_ask)
         if inventory.is_final:
             run.offer(inventory)
-            self._runs.add(link.workflow_id, run, None if carried else _beginning(begun))
+            self._runs.add(link.workflow_id, run, None if carried else begun.conversation())
         elif input.offer and inventory.lacking:
             raise refusal(inventory.lacking, input.offer)
         return inventory
@@ -285,9 +283,7 @@ class RunActivities:
     ) -> GuardrailResult:
         """Return the tools that the run's function offers the model now."""
         options = run.options
-        if lacking := lacking_hooks(
-            self._hooks, options.model_copy(update={"guardrails": None, "compactor": None})
-        ):
+        if lacking := lacking_hooks(self._hooks, options, "prepare_tools"):
             raise refusal(lacking, input.offer)
         assert options.prepare_tools is not None
         context = replace(_context(run, None), iteration=input.iteration, conversation=messages)
@@ -311,7 +307,7 @@ class RunActivities:
         """Return the instructions of a function. Its errors are retried a few times."""
         async with heartbeats(), asyncio.timeout(activities.JUDGE_SECONDS):
             run = await self._runs.current()
-            if lacking := lacking_hooks(self._hooks, run.options):
+            if lacking := lacking_hooks(self._hooks, run.options, "instructions"):
                 raise refusal(lacking, input.offer)
             name = str(run.options.instructions_by)
             return redact(
@@ -331,7 +327,7 @@ class RunActivities:
 
     async def _summary(self, input: activities.CompactInput) -> str:
         run, messages = await self._runs.messages_at(input.conversation)
-        if lacking := lacking_compactor(self._hooks, run.options):
+        if lacking := lacking_hooks(self._hooks, run.options, "compactor"):
             raise refusal(lacking, input.offer)
         dropped = _copies(messages[input.head : input.head + input.drop])
         return await self._compacting.summary(
@@ -378,17 +374,6 @@ def _series(run: KnownRun, input: ModelInput) -> CallSeries:
     id = run.session or current_link().workflow_id
     return CallSeries(
         blake2b(id.encode(), digest_size=16).hexdigest(), bool(run.session) or acts_again
-    )
-
-
-def _beginning(begun: activities.Beginning | RunInput) -> Conversation:
-    """Return the conversation at the run's beginning, if its input contains it."""
-    if isinstance(begun, RunInput):
-        return begun.conversation()
-    if begun.reference is None:
-        return Conversation.recorded(begun.messages)
-    return Conversation.recorded(
-        begun.messages, version=begun.reference.version, digest=begun.reference.digest
     )
 
 

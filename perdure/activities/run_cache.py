@@ -23,7 +23,6 @@ from ..history.link import read_beginning, read_link
 from ..messages import Message
 from ..options import RunOptions, heartbeat_intervals
 from ..prompty.portable import credentials_in, resolve_environment
-from ..protocol.activities import Beginning
 from ..protocol.inventory import Inventory
 from ..protocol.run import RunInput
 from ..tool_calls import RecordedSignature, agents_in
@@ -92,7 +91,7 @@ class KnownRun:
     def __init__(
         self,
         run_id: str,
-        begun: RunInput | Beginning,
+        begun: RunInput,
         *,
         first_run_id: str = "",
         limits: WorkerLimits = OPEN,
@@ -224,7 +223,7 @@ class RunCache:
     def __contains__(self, workflow_id: str) -> bool:
         return workflow_id in self._runs or workflow_id in self._conversations
 
-    def new_run(self, run_id: str, begun: RunInput | Beginning, first_run_id: str = "") -> KnownRun:
+    def new_run(self, run_id: str, begun: RunInput, first_run_id: str = "") -> KnownRun:
         """Return a run without its conversation, restricted by the worker's limits."""
         return KnownRun(run_id, begun, first_run_id=first_run_id, limits=self._limits)
 

@@ -19,7 +19,7 @@ from ..conversation import Conversation, ConversationRef, DigestMismatchError, m
 from ..errors import ConfigurationError
 from ..messages import Message
 from ..protocol import names
-from ..protocol.names import dropped_signal, postponed_signal, skipped_signal
+from ..protocol.names import dropped_signal
 from ..protocol.outcome import RunFailure, RunOutput
 from ..protocol.run import RunInput, SteeringMessage
 from ..protocol.session import HandedOver, SessionInput, SessionMessage, SessionNote, Taken
@@ -146,7 +146,6 @@ class _Fold:
         self._updates: dict[int, RecordedMessage] = {}
         self._patches = _patches_in(link.history)
         self._signals = 0
-        self._readable_signals = 0
         self._ended = False
         self._refusal: str | None = None
         """The input guardrail's reason for refusing the turn's messages; None without a refusal."""
@@ -266,7 +265,7 @@ class _Fold:
         Signals are counted as in `workflows.received.Received`.
         """
         self._signals += 1
-        if skipped_signal(self._signals) in self._patches:
+        if dropped_signal(self._signals) in self._patches:
             return None
         try:
             values = await self._client.data_converter.decode(list(payloads))
@@ -274,10 +273,6 @@ class _Fold:
             values = []
         except ValueError:
             return None
-        if postponed_signal(self._signals) not in self._patches:
-            self._readable_signals += 1
-            if dropped_signal(self._readable_signals) in self._patches:
-                return None
         if len(values) != 1:
             return None
         try:

@@ -43,14 +43,11 @@ class ContextWindow(RunPart[Effects]):
 
         Raises Cancelled.
         """
-        options, messages, sizes = self.options, self.conversation.messages, self.conversation.sizes
-        budgets = [
-            each
-            for each in (options.context_budget, self.state.learned_budgets.get(self.model))
-            if each
-        ]
+        options, learned = self.options, self.state.learned_budgets
+        budgets = [each for each in (options.context_budget, learned.get(self.model)) if each]
         if not budgets:
             return False
+        messages, sizes = self.conversation.messages, self.conversation.sizes
         plan = plan_trim(
             messages, sizes, min(budgets), keep=options.keep_messages, trim_to=options.trim_to
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from temporalio.api.enums.v1 import TaskQueueKind
 from temporalio.api.taskqueue.v1 import TaskQueue
@@ -10,12 +10,12 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from ..agents import Agent, Model, RecordedModel
 from ..conversation import ConversationRef
 from ..guardrails import GuardrailPoint
-from ..messages import Exchanged, JsonObject, Message, ToolResult, Usage, unless_empty, unless_none
+from ..messages import Exchanged, Message, ToolResult, Usage, unless_empty, unless_none
 from ..tool_calls import ToolRequest
 from .later import Completion
 from .outcome import HeldUp
 from .pauses import PAUSED
-from .run import Lineage, RecordedOptions, TurnOf
+from .run import RunInput
 
 INVENTORY = "perdure.inventory"
 CALL_MODEL = "perdure.call_model"
@@ -68,22 +68,6 @@ def readers_queue(task_queue: str) -> TaskQueue:
     return TaskQueue(name=f"{task_queue}{_READERS}", kind=kind, normal_name=task_queue)
 
 
-class Beginning(Exchanged):
-    """The conversation that a run begins with."""
-
-    agent: Agent
-    inputs: JsonObject
-    deps: Any = None
-    options: RecordedOptions
-    messages: list[Message]
-    """The part of the conversation that the run's input holds."""
-    reference: ConversationRef | None = None
-    """The version of the conversation that `messages` is; None for the first."""
-    agents: dict[str, Agent] = {}
-    lineage: Lineage | None = None
-    session: TurnOf | None = None
-
-
 class Offer(Exchanged):
     """Marks an offer of the run's call to another worker, after the first one lacked something."""
 
@@ -96,9 +80,9 @@ class Offer(Exchanged):
 class InventoryInput(Exchanged):
     """A request for the inventory of the calling run."""
 
-    beginning: Beginning | None = None
-    """Sent only to a local activity, whose input is not recorded. Without it, the worker reads the
-    run's history."""
+    beginning: RunInput | None = None
+    """The run's input. Sent only to a local activity, whose input is not recorded. Without it, the
+    worker reads the run's history."""
     offer: Offer | None = None
 
 

@@ -61,13 +61,6 @@ def own_queue(task_queue: str, identity: str) -> str:
     return f"{task_queue}/worker/{identity}"
 
 
-def skipped_signal(number: int) -> str:
-    """Return the patch by which a workflow records that it had no time to read this signal (by
-    number).
-    """
-    return f"perdure-skipped-signal-{number}"
-
-
 def postponed_signal(number: int) -> str:
     """Return the patch by which a workflow records that it reads this signal (by number) in a later
     task.
@@ -83,8 +76,8 @@ def vouched_signal(number: int) -> str:
 
 
 def dropped_signal(number: int) -> str:
-    """Return the patch by which a workflow records that its worker could not read this JSON signal
-    (by number).
+    """Return the patch by which a workflow records that it did not read this signal (by number): it
+    had no time, or its worker could not read it.
     """
     return f"perdure-dropped-signal-{number}"
 

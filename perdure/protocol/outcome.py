@@ -18,18 +18,11 @@ from .later import AwaitedCall
 from .signatures import Requesters
 
 
-class RunOutput(Exchanged):
-    """The workflow's result: plain JSON, for any SDK. Data that grows with the run is in its
-    history.
-    """
+class RunEnd(Exchanged):
+    """The figures of a run at its end: in its result, and in the details of its failure."""
 
-    output: Any = None
     iterations: int = 0
     usage: Usage = Usage()
-    is_incomplete: bool = False
-    cut_short: CutShort | None = unless_empty(None)
-    messages: list[Message] | None = None
-    """The conversation, if it is small; None otherwise."""
     tail: ConversationRef | None = None
     """The end of the conversation, which no activity's input recorded; None if it is too large for
     a result."""
@@ -56,19 +49,29 @@ class RunOutput(Exchanged):
     requested_by: Requesters | None = unless_none()
     """The requesters of these messages, signed by the turn for its session; None if any of them is
     unknown."""
+    handed_to: str = unless_empty("")
+    """The path of the agent that spoke last, if it is not the one that the run was started with."""
+
+
+class RunOutput(RunEnd):
+    """The workflow's result: plain JSON, for any SDK. Data that grows with the run is in its
+    history.
+    """
+
+    output: Any = None
+    is_incomplete: bool = False
+    cut_short: CutShort | None = unless_empty(None)
+    messages: list[Message] | None = None
+    """The conversation, if it is small; None otherwise."""
     agent: str = ""
     """The name of the agent that spoke last; "" in results recorded before this field existed."""
-    handed_to: str = unless_empty("")
-    """The path of that agent, if it is not the one that the run was started with."""
     raw: bool = unless_empty(False)
     """Whether `output` is the provider's own response, which is not parsed into a type
     (`RunOptions.raw`)."""
 
 
-class RunFailure(Exchanged):
-    """The details of the `ApplicationError` that ends a failed run. Fields of `RunOutput` mean the
-    same here.
-    """
+class RunFailure(RunEnd):
+    """The details of the `ApplicationError` that ends a failed run."""
 
     kind: str
     reason: str | None = None
@@ -76,22 +79,9 @@ class RunFailure(Exchanged):
     """The beginning of the answer, if the run failed because of it (`OutputError`)."""
     option: str | None = unless_empty(None)
     """The field of `RunOptions` whose limit was reached (`LimitExceededError`)."""
-    iterations: int = 0
-    tail: ConversationRef | None = None
-    usage: Usage = Usage()
-    iteration: int = 0
-    last_seq: int = 0
-    tool_calls: int = unless_empty(0)
-    cost_usd: float | None = None
-    unpriced_calls: int = unless_empty(0)
-    unread_steering: int = unless_empty(0)
-    unchecked: int = unless_empty(0)
-    handed_over: ConversationRef | None = unless_empty(None)
-    requested_by: Requesters | None = unless_none()
     refused: int = unless_empty(0)
     """The number of messages of a turn that the input guardrail refused: the session goes on
     without them."""
-    handed_to: str = unless_empty("")
 
 
 class ForkOf(Exchanged):

@@ -320,8 +320,7 @@ class RunInput(Exchanged):
 
 
 PacedCall = str
-"""A call of a run that takes a permit: that of a model (`paced_model`), or `compactor` for an agent
-that compacts."""
+"""A call of a run that takes a permit (`paced_model`)."""
 
 _RATE = "/rate/"
 

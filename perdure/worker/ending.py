@@ -1,9 +1,9 @@
-"""Ends a worker when the core of Temporal's SDK does not report the end."""
+"""Ends a worker when the core of Temporal's SDK does not report the end; tasks that end with it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -20,6 +20,19 @@ result."""
 END_SECONDS = 10.0
 """Seconds since the worker's last task ended; the core takes milliseconds."""
 _log = get_logger("perdure.worker")
+
+
+@asynccontextmanager
+async def in_background(
+    work: Callable[..., Coroutine[Any, Any, object]], *arguments: Any
+) -> AsyncIterator[None]:
+    """Run the function in a task while the block runs."""
+    task = asyncio.create_task(work(*arguments))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 def bound_end(worker: Worker, seconds: float = END_SECONDS) -> Worker:

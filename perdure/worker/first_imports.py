@@ -6,8 +6,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 
@@ -28,20 +27,8 @@ SDKS = {
 """By module, the environment variables that make its use likely."""
 
 
-@asynccontextmanager
-async def warming_up() -> AsyncIterator[None]:
-    """Import likely modules in a thread while the block runs; the first run then takes a third of
-    the time.
-    """
-    task = asyncio.create_task(_warm_up())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-
-
-async def _warm_up() -> None:
+async def warm_up() -> None:
+    """Import likely modules in a thread; the first run then takes a third of the time."""
     await asyncio.sleep(DELAY_SECONDS)
     if likely_sdks() and not any(module in sys.modules for module in SDKS):
         await asyncio.to_thread(import_likely)

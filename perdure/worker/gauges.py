@@ -5,8 +5,6 @@ tasks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 from temporalio.api.enums.v1 import TaskQueueType
@@ -17,7 +15,6 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.common import MetricMeter
 from temporalio.service import RPCError
-from temporalio.worker import Worker
 
 from ..protocol.names import WORKFLOW
 from ..protocol.search_attributes import STATUS, quote
@@ -39,19 +36,6 @@ CLOSED = ("Completed", "Failed", "Canceled", "Terminated", "TimedOut")
 WAITS = {"waiting": RUNS_WAITING, "held": RUNS_HELD}
 
 _log = get_logger("perdure.worker")
-
-
-@asynccontextmanager
-async def runs_counted(worker: Worker, meter: MetricMeter) -> AsyncIterator[None]:
-    """Measure the server's state for the worker's task queue while the block runs."""
-    task = asyncio.create_task(
-        QueueGauges(worker.client, worker.task_queue, meter).keep_up_to_date()
-    )
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
 
 
 class QueueGauges:

@@ -18,6 +18,7 @@ from ..payloads.encryption import EncryptionError
 from ..protocol.activities import INTERNAL_ERROR
 from ..redaction import get_logger
 from ..workflows.offers import NewerRunError
+from .ending import in_background
 
 WORKFLOW_LOGGERS = ("temporalio.worker._workflow", "temporalio.worker._workflow_instance")
 ACTIVITY_LOGGER = "temporalio.activity"
@@ -109,12 +110,10 @@ async def log_while(worker: Worker) -> AsyncIterator[None]:
     """Log while the worker runs."""
     log_in_lines()
     _log.info("The worker on the task queue %r begins", worker.task_queue)
-    draining = asyncio.create_task(_mention_draining(worker))
     try:
-        yield
+        async with in_background(_mention_draining, worker):
+            yield
     finally:
-        draining.cancel()
-        await asyncio.wait([draining])
         _log.info("The worker on the task queue %r is done", worker.task_queue)
 
 

@@ -6,8 +6,7 @@ import asyncio
 import ctypes
 import gc
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
@@ -62,17 +61,8 @@ class WorkflowMemory(RunObserver[AgentRun | Session]):
         if run.has_ended:
             self._ended.append((info.workflow_id, info.run_id))
 
-    @asynccontextmanager
-    async def watch_while(self, worker: Worker) -> AsyncIterator[None]:
-        """Check the worker's cache every `LOOK_SECONDS` while the block runs."""
-        task = asyncio.create_task(self._watch(worker))
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
-
-    async def _watch(self, worker: Worker) -> None:
+    async def watch(self, worker: Worker) -> None:
+        """Check the worker's cache every `LOOK_SECONDS`."""
         # The SDK has no public way to evict a run; its bridge to the core, which has one, is
         # private.
         bridge: Any = getattr(worker, "_bridge_worker", None)

@@ -42,7 +42,8 @@ from ..workflows.logging import (
     run_paid,
     run_started,
 )
-from .gauges import runs_counted
+from .ending import in_background
+from .gauges import QueueGauges
 
 
 def measure(client: Client, runs: RunCache) -> list[Interceptor]:
@@ -60,13 +61,9 @@ async def queue_measured(worker: Worker) -> AsyncIterator[None]:
     if meter is None:
         yield
         return
-    showing = asyncio.create_task(_show_breakers(meter))
-    try:
-        async with runs_counted(worker, meter):
-            yield
-    finally:
-        showing.cancel()
-        await asyncio.wait([showing])
+    gauges = QueueGauges(worker.client, worker.task_queue, meter)
+    async with in_background(_show_breakers, meter), in_background(gauges.keep_up_to_date):
+        yield
 
 
 BREAKER_OPEN = "perdure_breaker_open"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -55,19 +55,9 @@ class PauseWatch:
         self._has_looked = asyncio.Event()
         self._reading: asyncio.Future[Pauses] | None = None
 
-    @asynccontextmanager
-    async def watching(self, client: Client) -> AsyncIterator[None]:
-        """Keep the pauses in force up to date while the block runs."""
-        self._client = client
-        task = asyncio.create_task(self._watch(client))
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
-
-    async def _watch(self, client: Client) -> None:
-        is_told = False
+    async def watch(self, client: Client) -> None:
+        """Keep the pauses in force up to date."""
+        self._client, is_told = client, False
         while True:
             record = PauseRecord(client)
 

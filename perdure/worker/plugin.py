@@ -57,8 +57,8 @@ from ..workflows.notices import Notice
 from ..workflows.runner import OwnWorkflowRunner
 from ..workflows.session.session import Session
 from .account import tool_heartbeat
-from .ending import bound_end, surely_over
-from .first_imports import import_providers, warming_up
+from .ending import bound_end, in_background, surely_over
+from .first_imports import import_providers, warm_up
 from .logs import log_while
 from .memory import DEFAULT_WORKFLOW_BYTES, WorkflowMemory
 from .metrics import measure, meter_of, queue_measured
@@ -324,19 +324,15 @@ class PerdurePlugin(SimplePlugin):
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
         bound_end(worker)
-        held, permits = self.workflows_held.watch_while(worker), giving_permits(worker, self.rates)
-        account = tool_heartbeat(worker, self.settings, self.toolbox)
-        limited = polling_tool_queues(worker, self.toolbox, self.activities_of_runs.tools)
-        pauses = self.pauses.watching(worker.client)
         before = (
             log_while(worker),
-            pauses,
-            held,
+            in_background(self.pauses.watch, worker.client),
+            in_background(self.workflows_held.watch, worker),
             self.user_loop.hold(),
-            permits,
-            account,
-            limited,
-            warming_up(),
+            giving_permits(worker, self.rates),
+            tool_heartbeat(worker, self.settings, self.toolbox),
+            polling_tool_queues(worker, self.toolbox, self.activities_of_runs.tools),
+            in_background(warm_up),
         )
         async with AsyncExitStack() as stack, queue_measured(worker):
             stack.enter_context(surely_over(worker))

@@ -16,6 +16,7 @@ from ..conversation import ConversationRef, Operation, operation_bytes
 from ..errors import LimitExceededError, OutputError, RunCancelled, RunError
 from ..event_data import FailedData
 from ..events import EventPage
+from ..json_types import JsonObject
 from ..loop.effects import Cancelled
 from ..loop.loop import AgentLoop
 from ..loop.state import LOOP_VERSION, Outcome
@@ -75,34 +76,21 @@ class Ending:
 
     def output(self, outcome: Outcome) -> RunOutput:
         """Return the result of a run that succeeded."""
-        loop, conversation, input = self.state.loop, self.state.conversation, self.state.input
+        conversation, input = self.state.conversation, self.state.input
         is_alone = input.carried is None and input.lineage is None and self.turn is None
         is_small = is_alone and conversation.recorded_bytes <= SMALL_CONVERSATION_BYTES
         return RunOutput(
             output=outcome.output,
-            iterations=loop.iterations,
-            usage=loop.usage,
             is_incomplete=outcome.is_incomplete,
             cut_short=outcome.cut_short,
             messages=conversation.messages if is_small else None,
-            tail=self._tail(),
-            iteration=loop.iteration,
-            last_seq=self.state.events.last_seq,
-            tool_calls=loop.tool_calls if self.state.input.lineage else 0,
-            cost_usd=loop.cost_usd,
-            unpriced_calls=loop.unpriced_calls,
-            unread_steering=self.state.unread,
-            unchecked=self.turn.unchecked if self.turn else 0,
-            handed_over=self.turn.in_result if self.turn else None,
-            requested_by=self.turn.requesters(self.turn.in_result) if self.turn else None,
             agent=input.agent.name,
-            handed_to=input.handed_to,
             raw=input.options.raw,
+            **self._figures(self.state.unread),
         )
 
     def failure(self, error: RunError) -> ApplicationError:
         """Return the error of a run that failed."""
-        loop = self.state.loop
         details = RunFailure(
             kind=error.kind,
             reason=error.reason and bounded_text(error.reason, MAX_FAILURE_BYTES),
@@ -110,20 +98,8 @@ class Ending:
             text=bounded_text(error.text, MAX_ANSWER_BYTES)
             if isinstance(error, OutputError)
             else None,
-            iterations=loop.iterations,
-            tail=self._tail(),
-            usage=loop.usage,
-            iteration=loop.iteration,
-            last_seq=self.state.events.last_seq,
-            tool_calls=loop.tool_calls if self.state.input.lineage else 0,
-            cost_usd=loop.cost_usd,
-            unpriced_calls=loop.unpriced_calls,
-            unread_steering=self.turn.unread if self.turn else 0,
-            unchecked=self.turn.unchecked if self.turn else 0,
-            handed_over=self.turn.in_result if self.turn else None,
-            requested_by=self.turn.requesters(self.turn.in_result) if self.turn else None,
             refused=len(self.turn.refused) if self.turn else 0,
-            handed_to=self.state.input.handed_to,
+            **self._figures(self.turn.unread if self.turn else 0),
         )
         return ApplicationError(
             bounded_text(str(error), MAX_FAILURE_BYTES),
@@ -131,6 +107,25 @@ class Ending:
             type=error.kind,
             non_retryable=True,
         )
+
+    def _figures(self, unread: int) -> JsonObject:
+        """Return the fields of `RunEnd`."""
+        loop, input, turn = self.state.loop, self.state.input, self.turn
+        return {
+            "iterations": loop.iterations,
+            "usage": loop.usage,
+            "tail": self._tail(),
+            "iteration": loop.iteration,
+            "last_seq": self.state.events.last_seq,
+            "tool_calls": loop.tool_calls if input.lineage else 0,
+            "cost_usd": loop.cost_usd,
+            "unpriced_calls": loop.unpriced_calls,
+            "unread_steering": unread,
+            "unchecked": turn.unchecked if turn else 0,
+            "handed_over": turn.in_result if turn else None,
+            "requested_by": turn.requesters(turn.in_result) if turn else None,
+            "handed_to": input.handed_to,
+        }
 
     def unforeseen_error(self, error: Exception) -> RunError:
         """Return the error of a run that the platform or a bug ended, and emit the event that the

@@ -10,12 +10,10 @@ from typing import Literal
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
-from ..arguments import deeper_than
 from ..errors import RunError
 from ..guardrails import GuardrailResult
 from ..loop.effects import Cancelled
 from ..loop.verdicts import checked_verdict
-from ..payloads.failures import size_of
 from ..protocol.names import REFUSED
 from ..protocol.run import CallApproval, DecidedCall
 from ..protocol.signatures import SignedIdentity
@@ -31,16 +29,11 @@ from ..tool_calls import (
     Vote,
     misfit,
 )
-from .history_size import MAX_HISTORY_BYTES
 from .policies import describe_failure
-from .received import Door
+from .received import LARGE_BYTES, Door, require_room
 
 REMEMBERED = 100
 """The number of past decisions by which a repeated one is recognized."""
-MAX_LEVELS = 100
-"""The depth of nesting in edited arguments."""
-LARGE_BYTES = 64 * 1024
-"""Limit of a denial's reason. A decision may exceed it while the history has room."""
 
 Judge = Callable[[ToolRequest], Awaitable[GuardrailResult]]
 
@@ -193,17 +186,16 @@ class OpenApproval:
 
 def approver_of(vouch: SignedIdentity) -> Approver:
     """Return the approver of a decision with a valid signature."""
-    said = {
-        "name": vouch.name,
-        "tenant": vouch.tenant,
-        "roles": vouch.roles,
-        "key_id": vouch.key_id,
-    }
-    return Approver(**said, at=workflow.time())
+    return Approver(
+        name=vouch.name,
+        tenant=vouch.tenant,
+        roles=vouch.roles,
+        key_id=vouch.key_id,
+        at=workflow.time(),
+    )
 
 
 def _settled_decision(judged: CallApproval, approvers: Sequence[Approver]) -> Decided:
-    names = ", ".join(each.name for each in approvers)
     known = [
         Approver(**{name: getattr(each, name) for name in Approver.model_fields})
         for each in approvers
@@ -212,7 +204,7 @@ def _settled_decision(judged: CallApproval, approvers: Sequence[Approver]) -> De
         approved=judged.approved,
         reason=judged.reason,
         arguments=judged.arguments,
-        by=names,
+        by=", ".join(each.name for each in approvers),
         answer=judged.answer,
         approvers=known,
     )
@@ -274,17 +266,7 @@ class Approvals:
                 "too_large",
                 f"the reason takes {size:,} bytes: at most {LARGE_BYTES:,} are possible",
             )
-        if deeper_than(decision.arguments, MAX_LEVELS):
-            raise refusal(
-                "arguments", f"the edited arguments are nested more than {MAX_LEVELS} levels deep"
-            )
-        size, history = size_of(decision), workflow.info().get_current_history_size()
-        if size > LARGE_BYTES and history + 2 * size > MAX_HISTORY_BYTES:
-            raise refusal(
-                "too_large",
-                f"the decision takes {size:,} bytes, and the run's history {history:,} already: "
-                "give shorter arguments",
-            )
+        require_room(decision, [decision.arguments], 2, refusal)
         return found
 
     def open(
@@ -327,6 +309,7 @@ class Approvals:
         for opened in waiting:
             if decision.digest in (None, opened.pending.digest):
                 opened.require_fitting(decision)
+                opened.require_vouch(decision)
                 return opened
         past = next((each for each in reversed(self.decided) if _is_about(each, decision)), None)
         if past and past.mark == decision.mark:
@@ -347,7 +330,6 @@ class Approvals:
         opened = self.find(decision)
         if opened is None:
             return
-        opened.require_vouch(decision)
         async with opened.deciding:
             if opened.approval is not None:
                 # Another decision was accepted while this one waited.

@@ -15,7 +15,7 @@ from temporalio.exceptions import ActivityError
 
 from ..background import may_run_in_background
 from ..conversation import Conversation
-from ..errors import LimitExceededError, ModelError, RunError
+from ..errors import ModelError, RunError
 from ..event_data import EventType, HoldReason, LoggedData
 from ..guardrails import GuardrailResult, JudgedOutput
 from ..loop.effects import Calling, Cancelled
@@ -308,8 +308,6 @@ class TemporalEffects:
 
         async def start(offer: Offer) -> str:
             await record_ahead(conversation)
-            if self._pacing is not None:
-                await self._pacing.permit("compactor")
             input = activities.CompactInput(
                 conversation=conversation.ref(), head=head, drop=drop, offer=offer
             )
@@ -325,8 +323,6 @@ class TemporalEffects:
             return await self._offers.run(start)
         except ActivityError as error:
             raise CompactionError(describe_failure(error)[1]) from error
-        except LimitExceededError as error:
-            raise CompactionError(str(error)) from error
 
     async def check_approval(self, request: ToolRequest) -> GuardrailResult:
         return await self._ask(self._offers, point="approval", request=request)

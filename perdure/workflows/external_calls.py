@@ -8,23 +8,16 @@ from hashlib import blake2b
 from pydantic_core import to_json
 from temporalio import workflow
 
-from ..arguments import deeper_than
 from ..messages import Postponed
-from ..payloads.failures import size_of
 from ..protocol.descriptions import moment
 from ..protocol.later import AwaitedCall, CompletedCall, Completion, mark_of
 from ..protocol.names import COMPLETION_REFUSED
 from ..text import one_line
 from ..tool_calls import ToolRequest
-from .history_size import MAX_HISTORY_BYTES
-from .received import Door
+from .received import Door, require_room
 
 REMEMBERED = 50
 """The number of finished calls by which a repeated completion is recognized."""
-MAX_LEVELS = 100
-"""The depth of nesting in a result."""
-LARGE_BYTES = 64 * 1024
-"""A result may exceed it while the history has room: the result is recorded three times."""
 SHOWN_CHARS = 200
 """Characters of the first completion in the refusal of a second one."""
 
@@ -105,17 +98,7 @@ class ExternalCalls:
             raise completion_refusal("early", text)
         if call is None:
             raise completion_refusal("unknown", "no tool call waits for this token")
-        if deeper_than(completion.value, MAX_LEVELS):
-            raise completion_refusal(
-                "too_large", f"the result is nested more than {MAX_LEVELS} levels deep"
-            )
-        size, history = size_of(completion), workflow.info().get_current_history_size()
-        if size > LARGE_BYTES and history + 3 * size > MAX_HISTORY_BYTES:
-            text = (
-                f"the result takes {size:,} bytes, and the run's history {history:,} already: give "
-                "less"
-            )
-            raise completion_refusal("too_large", text)
+        require_room(completion, [completion.value], 3, completion_refusal)
         return call
 
     def _remember(self, call: CompletedCall) -> None:

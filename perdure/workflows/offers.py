@@ -21,7 +21,6 @@ from ..protocol.activities import (
     CONFIGURATION_ERROR,
     INVENTORY,
     NOT_HERE,
-    Beginning,
     InventoryInput,
     Offer,
 )
@@ -158,20 +157,7 @@ async def take_inventory(state: RunState) -> Inventory:
 
 
 async def _ask_for_inventory(state: RunState) -> Inventory:
-    input = state.input
-    if input.carried is not None:
-        return await _whole_inventory(state, InventoryInput())
-    beginning = Beginning(
-        agent=input.agent,
-        inputs=input.inputs,
-        deps=input.deps,
-        options=input.options,
-        messages=input.initial_messages,
-        reference=input.beginning.reference if input.beginning else None,
-        agents=input.agents,
-        lineage=input.lineage,
-        session=input.session,
-    )
+    beginning = None if state.input.carried else state.input
     return await _whole_inventory(state, InventoryInput(beginning=beginning))
 
 

@@ -14,11 +14,13 @@ from temporalio import workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.exceptions import ApplicationError
 
+from ..arguments import deeper_than
 from ..errors import ConfigurationError
-from ..payloads.failures import Unparsed, Unread
+from ..payloads.failures import Unparsed, Unread, size_of
 from ..payloads.unpacking import MAX_READ_WEIGHT, reading_weight_of
-from ..protocol.names import dropped_signal, postponed_signal, skipped_signal
+from ..protocol.names import dropped_signal, postponed_signal
 from ..text import one_line
+from .history_size import MAX_HISTORY_BYTES
 
 Value = TypeVar("Value", bound=BaseModel)
 Refused = Callable[[str, str], ApplicationError]
@@ -31,6 +33,10 @@ MAX_POSTPONED_BYTES = 32 * 1024 * 1024
 """More than one turn adds to a conversation."""
 MAX_WEIGHT_ALONE = MAX_READ_WEIGHT * 3 // 2
 """Limit of a value that a workflow task reads alone."""
+MAX_LEVELS = 100
+"""The depth of nesting in edited arguments, and in the result from another system."""
+LARGE_BYTES = 64 * 1024
+"""Smaller values always have room in a run's history."""
 PAUSE_SECONDS = 0.01
 """Pause between two tasks that read postponed values."""
 
@@ -51,7 +57,6 @@ class Received:
         """`part_bytes` is the weight of each part of a value, in addition to its reading weight."""
         self._part_bytes = part_bytes
         self._signals = 0
-        self._count = 0
         self._task = -1
         self._left = 0
         self._postponed: deque[tuple[int, Callable[[], None]]] = deque()
@@ -69,7 +74,7 @@ class Received:
         worker can read.
         """
         self._signals += 1
-        if self._is_skipped(lambda: not self._has_room_for(arguments)):
+        if self._is_dropped(arguments, lambda: not self._has_room_for(arguments)):
             return None
         return self._value_now(arguments, type_)
 
@@ -82,20 +87,16 @@ class Received:
         Keeps the order of the signals. Raises as `read_signal` does.
         """
         self._signals += 1
-        if self._is_skipped(lambda: self._is_never_read(arguments)):
+        if self._is_dropped(arguments, lambda: self._is_never_read(arguments)):
             return
-        if not self._is_postponed(arguments):
-            if (value := self._value_now(arguments, type_)) is not None:
-                take(value)
-            return
-        if unread := unread_in(arguments):
-            raise unread
 
         def read() -> None:
-            parsed = _parsed(arguments)
-            if parsed is not None and (value := _value(parsed, type_)) is not None:
+            if (value := self._value_now(arguments, type_)) is not None:
                 take(value)
 
+        if not self._is_postponed(arguments):
+            read()
+            return
         self._postponed.append((_bytes_in(arguments), read))
         if len(self._postponed) == 1:
             self._reading = asyncio.create_task(self._read_postponed())
@@ -131,11 +132,18 @@ class Received:
             raise unread if workflow.unsafe.is_replaying() else refused("unreadable", str(unread))
         return arguments
 
-    def _is_skipped(self, is_too_much: Callable[[], bool]) -> bool:
-        if not is_recorded(skipped_signal(self._signals), is_too_much):
-            return False
-        workflow.logger.warning("a signal was dropped: there was too much to read at once")
-        return True
+    def _is_dropped(self, arguments: Sequence[Any], is_too_much: Callable[[], bool]) -> bool:
+        """Return whether the signal is dropped, which a marker records: it is too much, or this
+        worker can't read it. Raises the reason on a replay of a worker that could read it.
+        """
+        unread = unread_in(arguments)
+        if is_recorded(dropped_signal(self._signals), lambda: bool(unread) or is_too_much()):
+            why = unread or "there was too much to read at once, or its worker could not read it"
+            workflow.logger.warning("a signal was dropped: %s", why)
+            return True
+        if unread:
+            raise unread
+        return False
 
     def _is_never_read(self, arguments: Sequence[Any]) -> bool:
         waiting = sum(size for size, _ in self._postponed)
@@ -144,8 +152,6 @@ class Received:
         return self._weight_of(arguments, MAX_WEIGHT_ALONE) > MAX_WEIGHT_ALONE
 
     def _is_postponed(self, arguments: Sequence[Any]) -> bool:
-        if not workflow.unsafe.is_replaying() and unread_in(arguments):
-            return False
         return is_recorded(
             postponed_signal(self._signals),
             lambda: self.is_behind or not self._has_room_for(arguments),
@@ -153,19 +159,7 @@ class Received:
 
     def _value_now(self, arguments: Sequence[Any], type_: type[Value]) -> Value | None:
         parsed = _parsed(arguments)
-        if parsed is None:
-            return None
-        self._count += 1
-        unread = unread_in(parsed)
-        if is_recorded(dropped_signal(self._count), lambda: unread is not None):
-            why = unread or "the worker that got it could not read it"
-            workflow.logger.warning(
-                "a signal without a readable %s was dropped: %s", type_.__name__, why
-            )
-            return None
-        if unread:
-            raise unread
-        return _value(parsed, type_)
+        return None if parsed is None else _value(parsed, type_)
 
     def _has_room_for(self, arguments: Sequence[Any]) -> bool:
         """Return whether this workflow task may also read the values; if so, count their weight."""
@@ -183,6 +177,20 @@ class Received:
     def _weight_of(self, arguments: Sequence[Any], limit: int) -> int:
         return sum(
             reading_weight_of(payload, limit, self._part_bytes) for payload in _unparsed(arguments)
+        )
+
+
+def require_room(value: BaseModel, parts: Sequence[Any], copies: int, refused: Refused) -> None:
+    """Raise a refusal for a decision or a result that is too deep, or too large for the history,
+    which holds that many copies of it; small ones always have room.
+    """
+    if any(deeper_than(part, MAX_LEVELS) for part in parts):
+        raise refused("too_large", f"it is nested more than {MAX_LEVELS} levels deep")
+    size, history = size_of(value), workflow.info().get_current_history_size()
+    if size > LARGE_BYTES and history + copies * size > MAX_HISTORY_BYTES:
+        raise refused(
+            "too_large",
+            f"it takes {size:,} bytes, and the run's history {history:,} already: give less",
         )
 
 

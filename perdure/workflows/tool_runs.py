@@ -88,12 +88,7 @@ class ToolRuns:
                 return await self._run_delegated(
                     request, self._foreign(request, spec).run_workflow(execution)
                 )
-            case other:
-                text = (
-                    f"Error: Tool '{request.name}' can't be executed: this version does not know "
-                    f"{other.by!r}"
-                )
-                return ToolResult.failure(text, kind="configuration")
+        raise TypeError(f"the loop executes {spec.execution!r} by itself")
 
     async def reconcile(self, request: ToolRequest, earlier: UnknownCall) -> Reconciled:
         """Return the finding of the tool's reconcile function about an earlier call. Raises

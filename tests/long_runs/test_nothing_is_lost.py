@@ -22,7 +22,7 @@ from perdure.tools.context import ToolContext
 
 from ..support.agents import scripted_agent
 from ..support.comparison import fingerprints, links, portable, run_in_process, without_clock
-from ..support.retention import Retention, remove_link
+from ..support.retention import remove_link
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
@@ -218,19 +218,3 @@ async def test_what_is_older_than_the_namespace_keeps_is_missing_and_nothing_els
     assert await reader.messages() == messages
     assert (await reader.result()).messages == result.messages
     assert (await reader.status()).status == "done"
-
-
-@pytest.mark.trial  # a server takes half a minute to remove a link
-async def test_a_link_that_goes_while_it_is_read_is_one_that_is_not_kept(
-    stage: Stage, scripted: Scripted
-) -> None:
-    async with stage.worker([shout]):
-        run = await stage.start(scripted_agent(scripted(rounds(12)), ["shout"]), max_iterations=30)
-        result = await run.result()
-    first, second, *_ = await links(stage.client, run.id)
-    retention = Retention(stage.client, run.id, first.run_id, after_first=False)
-    events = await get_run(retention.reader, run.id).events()
-    assert retention.has_removed
-    assert second.input.carried is not None
-    assert events[0].seq == second.input.carried.last_seq + 1
-    assert events[-1].data["messages"] == result.messages

@@ -19,7 +19,6 @@ LONG = [
     Message.assistant("Stones."),
     Message.user("And young?"),
 ]
-DROPPED = LONG[1:2]
 
 
 async def test_without_a_budget_nothing_is_trimmed() -> None:
@@ -61,28 +60,6 @@ async def test_trimmed_again_when_tools_fill_the_context() -> None:
 
 def compacting(*steps: Any, **named: Any) -> Stage:
     return Stage(*steps or [says("Leaves")], messages=LONG, context_budget=120, **named)
-
-
-async def test_a_compactors_summary_takes_the_place_of_the_built_in_one() -> None:
-    given: list[list[Message]] = []
-
-    async def compact(dropped: list[Message]) -> str:
-        given.append(dropped)
-        return "They spoke of age."
-
-    stage = compacting(compactor=compact)
-    await stage.play()
-    assert given == [DROPPED]
-    assert stage.seen[0][1] == Message.user("[Context summary: They spoke of age.]")
-    assert stage.types()[:4] == [
-        "compaction_start",
-        "compaction_complete",
-        "messages_updated",
-        "llm_start",
-    ]
-    assert stage.data("compaction_start") == [{}]
-    assert stage.data("compaction_complete") == [{"removed": 1, "remaining": 4}]
-    assert len(stage.seen[0]) == 4
 
 
 NO_SUMMARY = "the compactor returned {!r}: expected a text that sums up the messages"

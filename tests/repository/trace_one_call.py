@@ -46,7 +46,7 @@ from perdure.loop.state import RunPart
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.tools.threads import Watchdog
 from perdure.worker import create_worker
-from perdure.worker.first_imports import _warm_up, import_likely
+from perdure.worker.first_imports import import_likely, warm_up
 from perdure.worker.memory import WorkflowMemory
 from perdure.worker.pauses import PauseWatch
 from perdure.worker.slots import ActivitySlots, _wake
@@ -88,8 +88,8 @@ STEPS: dict[str, tuple[CodeType, CodeType]] = {
 """The step of the loop that makes a call, and what follows it."""
 TIMERS: frozenset[CodeType] = frozenset(
     {
-        *(WorkflowMemory._watch.__code__, Watchdog._look.__code__, PauseWatch._watch.__code__),
-        *(_warm_up.__code__, import_likely.__code__),
+        *(WorkflowMemory.watch.__code__, Watchdog._look.__code__, PauseWatch.watch.__code__),
+        *(warm_up.__code__, import_likely.__code__),
         *(ActivitySlots.reserve_slot.__code__, ActivitySlots.mark_slot_used.__code__),
         *(ActivitySlots.try_reserve_slot.__code__, ActivitySlots.release_slot.__code__),
         *(ActivitySlots._note_round.__code__, _wake.__code__),

@@ -5,22 +5,18 @@ for their memory.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from perdure.testing import ScriptedModel, asks, says
 from perdure.testing.script import Script
 
-from ..support.day import NAME, TOOLS, Day, day
+from ..support.day import Day, day
 from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
 OTHER = "def other() -> str:\n    return ''\n"
-CHANGED = TOOLS.replace("context: ToolContext", "context: ToolContext, cents: int")
 HUNGRY = """\
 import os, resource, signal, time
 
@@ -56,48 +52,6 @@ async def until_status_says(it: Day, text: str) -> str:
         return status if text in status else ""
 
     return await wait_for(said)
-
-
-@pytest.mark.trial
-async def test_a_tools_file_that_lacks_a_tool(tmp_path: Path, scripted: Scripted) -> None:
-    model = await scripted_note(scripted)
-    async with day(tmp_path) as it, it.worker(OTHER, names="other", file="other.py"):
-        await it.start(model, 1, on_failure="hold", missing_tool_grace=2.0)
-        await it.counts("PerdureStatus = 'held'", 1)
-        assert "held (tool) since" in await it.first_status()
-        assert "is held (tool)" in it.log.read_text()
-        assert " held " in (await it.cli("ls")).stdout
-        doctor = json.loads((await it.cli("doctor", "--no-probe", "--json")).stdout)
-        assert {"held", "no-tool"} <= {each["id"] for each in doctor["findings"]}
-        async with it.worker():  # beside the one that lacks it
-            assert (await it.cli("go-on", "--agent", NAME)).code == 0
-            await it.require_all_done_once()
-
-
-@pytest.mark.trial
-async def test_a_signature_that_has_changed(tmp_path: Path, scripted: Scripted) -> None:
-    model = await scripted_note(scripted)
-    async with day(tmp_path) as it:
-        async with it.worker():
-            await it.start(
-                model, 1, {"approval": "always"}, on_failure="hold", missing_tool_grace=0.0
-            )
-            await until_status_says(it, "perdure approve")
-        (tmp_path / "changed.py").write_text(CHANGED)
-        checked = await it.cli("check", "--tools", "changed.py:note", "--json")
-        assert (checked.code, [each["why"] for each in json.loads(checked.stdout)["breaks"]]) == (
-            1,
-            ["signature"],
-        )
-        async with it.worker(CHANGED, file="changed.py"):
-            assert (await it.cli("approve", it.runs[0].id, "call_note")).code == 0
-            await it.counts("PerdureStatus = 'held'", 1)
-            assert "'cents' is new and required" in await it.first_status()
-            assert "is held (tool)" in it.log.read_text()
-        assert not it.diary.exists()
-        async with it.worker():
-            assert (await it.cli("go-on", "--agent", NAME)).code == 0
-            await it.require_all_done_once()
 
 
 async def test_a_worker_that_is_killed_for_its_memory(tmp_path: Path, scripted: Scripted) -> None:

@@ -25,6 +25,7 @@ from perdure.protocol.outcome import RunStatus
 from perdure.protocol.pauses import RECORD, Pause, Pauses, Release, RunFacts, Scope
 from perdure.testing import ScriptedModel, asks, says
 from perdure.testing.script import Script
+from perdure.worker.ending import in_background
 from perdure.worker.pauses import PauseWatch
 
 from ..support.agents import scripted_agent
@@ -143,7 +144,7 @@ async def test_a_late_reading_of_the_record_releases_no_newer_pause(
     async def is_told(pause: Pause) -> bool:
         return f"A pause is on: {pause}" in caplog.text
 
-    async with watch.watching(client):
+    async with in_background(watch.watch, client):
         first = await pause_runs(stage.client, runs=[older])
         await wait_for(lambda: is_told(first))
         looking = asyncio.create_task(watch.pause_on_run(facts(id=older)))

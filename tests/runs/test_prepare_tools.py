@@ -15,14 +15,12 @@ import perdure
 from perdure import RunError, ToolContext
 from perdure.guardrails import PrepareTools, prepare_functions
 from perdure.providers.base import FunctionDefinition
-from perdure.testing import ScriptedModel, asks, call, run_in_process, says
+from perdure.testing import ScriptedModel, asks, run_in_process, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
 from ..support.stage import Stage
-from ..support.waiting import wait_for
-from ..support.worker_process import WorkerJob, in_turn
-from ..support.workers import Nursery, read_diary
+from ..support.worker_process import in_turn
 
 Scripted = Callable[[Script], ScriptedModel]
 
@@ -67,29 +65,6 @@ async def test_the_model_is_offered_what_the_function_returns(
     assert "pay" in results[1]
     said = [event.data["tools"] for event in await run.events() if event.type == "llm_start"]
     assert said == [["step"], ["pay"], []]
-
-
-async def test_a_killed_worker(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
-    model = scripted([asks(call("step", "held")), asks("step"), says("Done.")])
-    address = stage.client.service_client.config.target_host
-    job = WorkerJob(address=address, task_queue=stage.task_queue, folder=str(tmp_path))
-    folder = tmp_path / stage.task_queue.replace("test-", "run-0-")
-    folder.mkdir()
-    (folder / "held-held").touch()
-    async with Nursery() as nursery:
-        worker = await nursery.start(job)
-        run = await stage.start(scripted_agent(model, ["step", "pay"]), prepare_tools="in_turn")
-
-        async def has_begun() -> bool:
-            return (folder / "diary.jsonl").exists()
-
-        await wait_for(has_begun)
-        worker.kill()
-        await nursery.start(job)
-        result = await asyncio.wait_for(run.result(), 60)
-    assert result.output == "Done."
-    assert offered(model) == [["step"], ["pay"], []]
-    assert [entry["event"] for entry in read_diary(folder)] == ["start", "start", "end"]
 
 
 def broken(tools: list[FunctionDefinition]) -> list[str]:

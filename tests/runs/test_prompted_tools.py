@@ -26,8 +26,6 @@ from ..support.families import write_agent
 from ..support.gates import Gate
 from ..support.prompted import ECHO, echo, is_final, two_phases, without_tools
 from ..support.stage import Stage
-from ..support.worker_process import WorkerJob
-from ..support.workers import Nursery
 
 Scripted = Callable[[Script], ScriptedModel]
 
@@ -198,30 +196,3 @@ async def test_the_turns_of_a_session(stage: Stage, scripted: Scripted) -> None:
     result = '[Step 1/10] Tool result: "Echo: hello"'
     sent = [message.text for message in model.requests[-1].messages if message.role != "system"]
     assert sent == ["One", ECHO, result, "Done", "Two", ECHO, result, FINAL]
-
-
-@pytest.mark.trial
-async def test_killed_between_the_phases(
-    stage: Stage, scripted: Scripted, address: str, tmp_path: Path
-) -> None:
-    held = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def reply(request: ScriptedRequest) -> ScriptedReply:
-        if not is_final(request):
-            return says("{}")
-        loop.call_soon_threadsafe(held.set)
-        return says("Done", delay=3.0 if request.attempt == 2 else 0.0)
-
-    model = scripted(reply)
-    job = WorkerJob(address=address, task_queue=stage.task_queue, folder=str(tmp_path))
-    async with Nursery() as nursery:
-        worker = await nursery.start(job)
-        run = await stage.start(scripted_agent(model), tool_protocol="json")
-        await held.wait()
-        worker.kill()
-        async with stage.another_worker():
-            result = await asyncio.wait_for(run.result(), 60)
-    assert (result.output, result.iterations) == ("Done", 2)
-    finals = [is_final(request) for request in model.requests]
-    assert finals == [False, True, True], "the first phase is not repeated"

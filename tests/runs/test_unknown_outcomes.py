@@ -17,8 +17,7 @@ from perdure.testing.script import Script
 from ..support.agents import scripted_agent
 from ..support.remote_weather import tool_texts
 from ..support.stage import Stage
-from ..support.unknown_outcomes import NEEDS_APPROVAL, RECONCILES
-from ..support.waiting import wait_for
+from ..support.unknown_outcomes import RECONCILES
 
 PAY = {"name": "pay", "kind": "function"}
 Scripted = Callable[[Script], ScriptedModel]
@@ -40,34 +39,6 @@ class Bank:
             return "paid"
 
         self.pay = pay
-
-
-async def test_a_person_is_asked_with_the_reason(stage: Stage, scripted: Scripted) -> None:
-    bank = Bank(idempotent=False)
-    model = scripted([asks(call("pay")), asks(call("pay")), says("done")])
-    async with stage.worker([bank.pay]):
-        run = await stage.start(scripted_agent(model, [PAY]))
-
-        async def waits() -> bool:
-            return bool((await run.status()).pending_approvals)
-
-        await wait_for(waits)
-        [pending] = (await run.status()).pending_approvals
-        assert pending.reason is not None
-        assert pending.reason.startswith(
-            "it may repeat the equal call of iteration 1, whose effect is unknown"
-        )
-        await run.approve(pending.call_id)
-        result = await run.result()
-    assert tool_texts(result) == [f"{TIMED_OUT}{NEEDS_APPROVAL}", "paid"]
-    assert [may_repeat for _, may_repeat in bank.paid] == [False, True]
-    told = [
-        event.data.get("outcomeUnknown")
-        for event in await run.events()
-        if event.type == "tool_result"
-    ]
-    assert told == [True, None]
-    assert (await run.tool_result("call_pay", iteration=1)).outcome_unknown
 
 
 @pytest.mark.parametrize(("is_done", "payments"), [(True, 1), (False, 2)])

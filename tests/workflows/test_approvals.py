@@ -119,31 +119,6 @@ async def test_approve(stage: Stage, scripted: Scripted) -> None:
     ]
 
 
-async def test_a_verdict_counts_for_one_call_only(stage: Stage, scripted: Scripted) -> None:
-    """Some models use one call id again and again; a verdict given twice must not open the next
-    call.
-    """
-    again = asks(call("delete", text="all"))
-    async with stage.worker([delete]):
-        run = await stage.start(scripted_agent(scripted([again, again, says("done")]), ["delete"]))
-        [pending] = await asked(run)
-        await run.approve("call_delete")
-        await run.approve("call_delete", digest=pending.digest)
-        with pytest.raises(ApprovalError):
-            await run.approve("call_unheard_of")
-        await wait_for(lambda: iteration_is(run, 2))
-        [second] = await asked(run)
-        assert (done, second.call_id != "call_delete") == (["all"], True)
-        await run.approve("call_delete")  # That is the first one still, and changes nothing.
-        assert done == ["all"]
-        await run.deny(second.call_id, "once is enough")
-        assert await last_result(run) == "Tool denied: once is enough"
-
-
-async def iteration_is(run: RunHandle, iteration: int) -> bool:
-    return (await run.status()).iteration == iteration
-
-
 async def test_parallel_calls_are_decided_one_by_one(stage: Stage, scripted: Scripted) -> None:
     model = scripted(
         [asks(*(call("delete", f"call_{text}", text=text) for text in "abc")), says("done")]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from perdure import ApprovalError, GuardrailResult, Guardrails
+from perdure import ApprovalError
 from perdure.client import RunHandle, get_run
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
@@ -117,24 +117,6 @@ async def test_the_file_is_the_stricter_one(stage: Stage, scripted: Scripted) ->
         [pending] = await waiting(run)
         assert pending.deadline == pending.since + 2
         assert await told(run) == ["Tool denied: nobody has decided within 2 s (approvalTimeout)"]
-
-
-async def test_the_guardrail_has_a_person_asked(stage: Stage, scripted: Scripted) -> None:
-    def watch(name: str, arguments: dict[str, Any]) -> GuardrailResult:
-        return GuardrailResult(
-            allowed=True, ask="unusual", rewrite={"amount": arguments["amount"] + 1}
-        )
-
-    async with stage.worker([pay], guardrails={"watch": Guardrails(tool=watch)}):
-        model = scripted([asks(call("pay", amount=7)), says("done")])
-        run = await stage.start(scripted_agent(model, [PAY]), guardrails="watch")
-        [pending] = await waiting(run)
-        assert (pending.reason, pending.arguments) == ("unusual", {"amount": 8})
-        with pytest.raises(ApprovalError, match="'amount' must be integer"):
-            await run.approve("call_pay", arguments={"amount": "much"})
-        await run.approve("call_pay")
-        await run.result()
-    assert paid == [8]
 
 
 async def test_what_nobody_decides_in_time_is_denied(stage: Stage, scripted: Scripted) -> None:

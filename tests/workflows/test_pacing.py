@@ -15,7 +15,6 @@ from temporalio.worker import Worker
 from perdure.agents import Model
 from perdure.client import RunHandle
 from perdure.errors import ConfigurationError, LimitExceededError, RunCancelled
-from perdure.messages import Message
 from perdure.protocol.names import PERMIT
 from perdure.protocol.run import paced_with, rate_of, rate_queue
 from perdure.testing import ScriptedModel, asks, call, says
@@ -120,23 +119,6 @@ async def test_only_what_is_named_is_paced(stage: Stage, scripted: Scripted) -> 
         await all_results([one, other])
     assert await permits(one)
     assert not await permits(other)
-
-
-async def test_an_agent_that_compacts_takes_permits_of_its_own_rate(
-    stage: Stage, scripted: Scripted
-) -> None:
-    model = scripted(lambda request: says("a summary" if request.api == "anthropic" else "done"))
-    long = [Message.user(str(number) * 400) for number in range(6)]
-    compactor = scripted_agent(
-        model, wire="anthropic", instructions="system:\nSummarise: {{conversation}}"
-    )
-    rates = {"openai": FAST, "anthropic": FAST}
-    async with stage.worker(compactors={"agent": compactor}, model_rate=rates):
-        run = await stage.start(scripted_agent(model), long, context_budget=1000, compactor="agent")
-        await run.result()
-    assert await permits(run) == {
-        rate_queue(stage.task_queue, name): 1 for name in ("openai", "anthropic")
-    }
 
 
 async def test_a_run_that_waits_for_a_permit_says_so_and_can_be_cancelled(

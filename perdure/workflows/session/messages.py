@@ -1,6 +1,4 @@
-"""Where the messages of a session come in and what becomes of each; what a session carries into its
-next link.
-"""
+"""The queue of a session's messages, and the input of its next link."""
 
 from __future__ import annotations
 
@@ -21,15 +19,18 @@ from ..approvers import link_content, signed_requesters
 from ..continue_as_new import MAX_START_BYTES
 from ..history_size import MAX_HISTORY_BYTES
 from ..recording import CERTAIN_BYTES, PIECE_BYTES, uncompressed_bytes
-from .turns import TakenMessages, Turns, not_taken
+from .turns import Turns, not_taken
 
 INLINE_BYTES = 64 * 1024
 """A conversation up to this size travels in the next link's input; a larger one is loaded from this
 link's history."""
+REMEMBERED = 1_000
+"""The number of messages that are recognized when they come again."""
 MAX_UPDATES = 1_000
-"""Temporal takes 2,000 updates of one link; after so many, a session goes on in a new one."""
+"""After this many updates, of the 2,000 that Temporal accepts, a session continues in a new
+link."""
 MANY_UPDATES = 1_900
-"""A turn under way can't be waited for any longer, when its session has taken so many."""
+"""After this many updates in one link, a session refuses messages until its turn ends."""
 
 
 def next_input(
@@ -39,7 +40,7 @@ def next_input(
     taken: dict[str, Taken],
     queued: Sequence[QueuedMessage],
 ) -> SessionInput:
-    """Return the input of the next link, with as much of what was taken of late as fits."""
+    """Return the input of the next link, with as many of the recent messages' ids as fit."""
     turns.instruct()
     is_small = conversation.conversation.recorded_bytes <= INLINE_BYTES
     ids = list(taken)
@@ -90,36 +91,38 @@ def _carried_conversation(
 
 
 MAX_QUEUED_BYTES = 512 * 1024
-"""Of the messages that wait: they travel in the next link's input."""
+"""Limit of the waiting messages, which travel in the next link's input."""
 
 MAX_STEERED_BYTES = 8 * 1024 * 1024
-"""Of the texts that one turn is sent: they are in its history twice, which Temporal ends at 50
+"""Limit of the texts sent to one turn: its history has them twice, and Temporal ends it at 50
 MB."""
 
 MAX_ID_CHARS = 200
-"""Of a session: its runs, and the runs that they call, have longer ids. Of a message, too."""
+"""Limit of a message's id, and of a session's: its runs, and those that they call, have longer
+ones."""
 MAX_TRACE_CHARS = 100
-"""Of a span's id, as W3C Trace Context writes it."""
+"""Limit of a `traceparent` (W3C Trace Context)."""
 
 MARGIN_BYTES = 128 * 1024
-"""For what else a turn begins with."""
+"""Room for the other fields of a turn's input."""
 
 
 class MessageQueue:
-    """Takes one message after the other, in the order in which they have come."""
+    """Takes the messages one by one, in the order of their arrival."""
 
     def __init__(
         self, input: SessionInput, turns: Turns, conversation: SessionConversation
     ) -> None:
         carried = input.carried
         self.is_open = False
-        """Whether the conversation is here; messages wait until it is."""
+        """Whether the conversation is loaded; messages wait until then."""
         self.is_closing = False
         self.is_cancelled = False
         self.updates = 0
-        """How many this link has taken."""
+        """The number of updates that this link has accepted."""
         self.queued: list[QueuedMessage] = list(carried.queued) if carried else []
-        self.taken = TakenMessages(carried.taken if carried else {})
+        self.taken = dict(carried.taken) if carried else {}
+        """The outcomes of the last messages, by id."""
         self.setup_digest = input.setup.digest
         self._turns = turns
         self._conversation = conversation
@@ -127,7 +130,7 @@ class MessageQueue:
 
     @property
     def rests(self) -> bool:
-        """Return whether no turn is under way, or about to begin."""
+        """Return whether no turn is active, or about to begin."""
         return (
             self._turns.current is None
             and not self._turns.is_starting
@@ -135,9 +138,7 @@ class MessageQueue:
         )
 
     def require_takeable(self, message: SessionMessage) -> None:
-        """Raises the refusal of a message that is not taken, as far as that is known when it
-        comes.
-        """
+        """Raise a refusal for a message that can't be accepted, before it is recorded."""
         if self.taken.get(message.id) and self.updates < MANY_UPDATES:
             return
         _require_short(message)
@@ -196,7 +197,7 @@ class MessageQueue:
             )
 
     async def take(self, message: SessionMessage) -> Taken:
-        """Return what becomes of the message. Raises the refusal of one that is not taken."""
+        """Accept the message, and return its outcome. Raises a refusal."""
         self.updates += 1
         async with self._one_by_one:
             await workflow.wait_condition(lambda: self.is_open)
@@ -206,9 +207,11 @@ class MessageQueue:
             self._require_setup(message)  # One before it may have brought another.
             await self._advance()
             taken = await self._take(message)
-            return self.taken.remember(
-                message.id, taken.model_copy(update={"text_digest": message.text_digest})
-            )
+            taken = taken.model_copy(update={"text_digest": message.text_digest})
+            self.taken[message.id] = taken
+            while len(self.taken) > REMEMBERED:
+                del self.taken[next(iter(self.taken))]
+            return taken
 
     async def _take(self, message: SessionMessage) -> Taken:
         is_busy = self._turns.current is not None or bool(self.queued)
@@ -267,8 +270,8 @@ class MessageQueue:
         self._turns.setup, self.setup_digest = setup, digest
 
     async def advance(self, *, waits: bool) -> None:
-        """Take over what an ended turn has left, and begin the turn that is owed; with `waits`, no
-        queued one.
+        """Take over the result of an ended turn, and begin the next one; with `waits`, no queued
+        one.
         """
         async with self._one_by_one:
             await self._advance(waits=waits)
@@ -294,9 +297,7 @@ class MessageQueue:
 
 
 def _require_short(message: SessionMessage) -> None:
-    """Raises the refusal of a message of which more than the text would be long: a session carries
-    these from link to link, a thousand ids and more.
-    """
+    """Raise a refusal for a long id or `traceparent`: a session carries a thousand ids along."""
     for name, value, limit in (
         ("id", message.id, MAX_ID_CHARS),
         ("traceparent", message.traceparent, MAX_TRACE_CHARS),
@@ -309,7 +310,7 @@ def _require_short(message: SessionMessage) -> None:
 
 
 def _steers(message: SessionMessage) -> bool:
-    """Return whether a run that is under way may read the message: steering is text."""
+    """Return whether the current run may read the message: steering is text."""
     return message.while_busy == "steer" and not message.parts
 
 

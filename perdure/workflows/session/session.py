@@ -1,6 +1,4 @@
-"""The Temporal workflow of a session: a conversation that goes on from run to run, shown, idle
-after a while.
-"""
+"""The Temporal workflow of a session: a conversation that goes on from run to run."""
 
 from __future__ import annotations
 
@@ -16,12 +14,9 @@ from ...loop.state import LOOP_VERSION
 from ...messages import Message
 from ...payloads.unpacking import CHECKED_BYTES
 from ...protocol import names
-from ...protocol.descriptions import moment, shown_name
-from ...protocol.markdown import code
 from ...protocol.run import CarriedConversation
 from ...protocol.session import SessionInput, SessionNote, SessionStatus, Taken
 from ...session_conversation import SessionConversation
-from ...text import count_of
 from ..approvers import signature_fault
 from ..history_size import HistorySize, go_on_in_new_link, is_behind
 from ..offers import require_version
@@ -29,39 +24,13 @@ from ..pauses import Misfit, unbegun_attempt
 from ..policies import BUGS
 from ..received import Received
 from ..recording import load_messages
-from ..ui import run_link
 from ..waiting import wait_until
 from .messages import MAX_UPDATES, MessageQueue, next_input
 from .turns import Turns, not_taken, read_message
 
 
-def show(turns: Turns, status: SessionStatus) -> None:
-    """Write the current details; they cost no event of the history."""
-    lines = [
-        f"- {code(shown_name(turns.setup.agent))} · {count_of(turns.last, 'turn')}",
-        f"- {_does(turns, status)}",
-    ]
-    if status.queued:
-        lines.append(
-            f"- {count_of(status.queued, 'message')} {'waits' if status.queued == 1 else 'wait'} "
-            "for a turn"
-        )
-    if status.is_closing:
-        lines.append("- **closes** when these have ended: it takes no more messages")
-    workflow.set_current_details("\n".join(lines))
-
-
-def _does(turns: Turns, status: SessionStatus) -> str:
-    if status.status == "ended":
-        return f"**closed** {moment(workflow.time())}"
-    if (turn := turns.current) is not None:
-        run = run_link(turn.run_id)
-        return f"**runs** {run} since {moment(turn.since)}"
-    return f"**waits for a message** since {moment(workflow.time())}"
-
-
 class IdleTime:
-    """One timer at a time, however many turns there are."""
+    """Measures the time without a message or a turn, with one timer at a time."""
 
     def __init__(self, seconds: float, is_busy: Callable[[], bool]) -> None:
         """`seconds` may pass without a message or a turn."""
@@ -70,11 +39,11 @@ class IdleTime:
         self._since = workflow.time()
 
     def touch(self) -> None:
-        """Something has happened."""
+        """Begin to measure anew."""
         self._since = workflow.time()
 
     async def over(self) -> None:
-        """Returns when nothing has happened for that time."""
+        """Return when that time is over."""
         left = self._seconds
         while left > 0:
             await workflow.sleep(left, summary="the session closes without a new message")
@@ -84,11 +53,11 @@ class IdleTime:
 
 
 MISFIT_SECONDS = 5
-"""After so long a session reads a history again that does not fit together."""
+"""Seconds until a session reads again a history whose parts do not fit together."""
 Stands = Literal["running", "waiting", "ended"]
 _REASONS: dict[Stands, str] = {"running": "", "waiting": "message", "ended": "closed"}
 IDLE_BYTES = 64 * 1024
-"""What a session takes in a worker's cache, however short it is."""
+"""Bytes that the shortest session takes in a worker's cache."""
 
 
 @workflow.defn(name=names.SESSION_WORKFLOW, sandboxed=False, failure_exception_types=BUGS)
@@ -99,7 +68,7 @@ class Session:
 
     - input: a `SessionInput`. Result: a `SessionStatus`.
     - child workflows: the turns, one at a time, which are runs like any other.
-    - updates: `send`, a message, which becomes a turn, steers the one under way, or waits for its
+    - updates: `send`, a message, which becomes a turn, steers the current one, or waits for its
       own; `close`.
     - signals: `hand_over`, of a turn that its result has no place for; `note`.
     - query: the session's status.
@@ -124,8 +93,7 @@ class Session:
         self._history: HistorySize | None = None
         self._has_ended = False
         self.memory_bytes = IDLE_BYTES
-        """About what this object takes; a worker that has too many runs and sessions looks at
-        it."""
+        """Approximate size of this object. A worker with too many sessions evicts by it."""
 
     @workflow.run
     async def run(self, input: SessionInput) -> SessionStatus:
@@ -150,7 +118,7 @@ class Session:
         while not self._is_over():
             await self._queue.advance(waits=self._should_continue())
             self._idle.touch()
-            self._show()
+            self._measure()
             if self._queue.is_cancelled:
                 await self._turns.cancel()
             if self._should_continue() and self._queue.rests:
@@ -173,9 +141,7 @@ class Session:
         self._queue.is_open = True
 
     async def _messages_of(self, carried: CarriedConversation) -> list[Message]:
-        """Load them; where the history does not fit, try again until it does, or the session is
-        cancelled.
-        """
+        """Return the messages; while the history's parts do not fit together, try again."""
         while not self._queue.is_cancelled:
             try:
                 return await load_messages(carried)
@@ -215,29 +181,24 @@ class Session:
         return self._history.suggests_continuing(self._conversation.conversation.recorded_bytes)
 
     async def _continue_as_new(self) -> None:
-        """Go on in a new link; returns only if something has come in between."""
+        """Continue in a new link; return only if a message has arrived meanwhile."""
         await workflow.wait_condition(workflow.all_handlers_finished)
         if self._queue.rests and self._should_continue():
             desk = self._queue
             go_on_in_new_link(
-                next_input(
-                    self._input, self._turns, self._conversation, desk.taken.known, desk.queued
-                )
+                next_input(self._input, self._turns, self._conversation, desk.taken, desk.queued)
             )
 
     def _end(self) -> SessionStatus:
         self._has_ended = True
-        self._show()
         if self._queue.is_cancelled:
             raise asyncio.CancelledError
         return self.status()
 
-    def _show(self) -> None:
+    def _measure(self) -> None:
         history = workflow.info().get_current_history_size()
-        self.memory_bytes = (
-            IDLE_BYTES + 2 * self._conversation.conversation.recorded_bytes + history
-        )
-        show(self._turns, self.status())
+        known = self._conversation.conversation.recorded_bytes
+        self.memory_bytes = IDLE_BYTES + 2 * known + history
 
     @property
     def has_ended(self) -> bool:
@@ -246,20 +207,19 @@ class Session:
 
     @property
     def conversation(self) -> list[Message]:
-        """Conversation as the next turn would begin with it."""
+        """The conversation with which the next turn would begin."""
         return self._conversation.conversation.messages
 
     # Handlers accept any arguments: what a stranger sends wrongly must neither end the session nor
     # block it.
     @workflow.update(
         name=names.SEND,
-        description="Say something: it begins a turn, or reaches the one that is under way.",
+        description="Send a message: it begins a turn, or reaches the current one.",
     )
     async def send(self, *arguments: Any) -> Taken:
         message = read_message(arguments, self._received)
         taken = await self._queue.take(message)
         self._idle.touch()
-        self._show()
         return taken
 
     @send.validator
@@ -272,12 +232,11 @@ class Session:
             raise not_taken("vouch", fault)
 
     @workflow.update(
-        name=names.CLOSE, description="Take no more messages, and end after those that were taken."
+        name=names.CLOSE, description="Accept no more messages, and end after the accepted ones."
     )
     async def close(self, *arguments: Any) -> SessionStatus:
         self._queue.updates += 1
         self._queue.is_closing = True
-        self._show()
         return self.status()
 
     @workflow.signal(name=names.HAND_OVER, description="From a turn: its part of the conversation.")

@@ -1,10 +1,8 @@
-"""The turns of a session, one at a time, each a child workflow; the messages that it takes, each
-once.
-"""
+"""The turns of a session, one at a time, each a child workflow."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -27,7 +25,6 @@ from ...protocol.session import (
     SessionInput,
     SessionMessage,
     SessionSetup,
-    Taken,
     used_before,
 )
 from ...protocol.signatures import MAX_REQUESTS
@@ -39,12 +36,10 @@ from ..policies import WORKFLOW_TASK_TIMEOUT
 from ..received import Door, Received
 from ..recording import CERTAIN_BYTES, PIECE_BYTES, encoded_bytes, uncompressed_bytes
 
-REMEMBERED = 1_000
-"""So many messages are known when they come again."""
 MAX_TEXT_BYTES = 1024 * 1024
 MAX_PARTS_BYTES = 6 * 1024 * 1024
-"""Of a message's parts as JSON: a workflow reads no value above 8 MiB, and a setup may travel with
-the message."""
+"""Limit of a message's parts as JSON: a workflow reads values up to 8 MiB, and a setup may travel
+with the message."""
 
 
 MESSAGES = Door(SessionMessage, NOT_TAKEN, "text and id")
@@ -52,7 +47,7 @@ not_taken = MESSAGES.refusal
 
 
 def read_message(arguments: Sequence[Any], received: Received | None = None) -> SessionMessage:
-    """Return the one message that an update should have. Raises the refusal of anything else."""
+    """Return the single message of an update. Raises a refusal for any other content."""
     message = MESSAGES.read(arguments, received)
     text = valid_text(message.text)
     if not text.strip() and all(isinstance(each, TextPart) for each in message.parts):
@@ -73,26 +68,6 @@ def read_message(arguments: Sequence[Any], received: Received | None = None) -> 
     return message.model_copy(update={"text": text})
 
 
-class TakenMessages:
-    """The last messages that were taken, by id, and what became of each."""
-
-    def __init__(self, taken: Mapping[str, Taken]) -> None:
-        self.known = dict(taken)
-
-    def get(self, id: str) -> Taken | None:
-        """Return what became of the message of that id; None if it was not taken, or too long
-        ago.
-        """
-        return self.known.get(id)
-
-    def remember(self, id: str, taken: Taken) -> Taken:
-        """Remember what has become of it; returns that."""
-        self.known[id] = taken
-        while len(self.known) > REMEMBERED:
-            del self.known[next(iter(self.known))]
-        return taken
-
-
 INLINE_BYTES = 8 * 1024
 """A conversation up to this size travels in a turn's input; a larger one is loaded from the
 session's history."""
@@ -100,19 +75,18 @@ SAME_ID_SECONDS = 60.0
 """So long the turns of a link wait for runs of an earlier session to end; then they pass over ids
 that other workflows have."""
 TELLING_SECONDS = 10.0
-"""A turn that can't be steered any more has so long to end."""
+"""Seconds in which a turn ends that can't be steered any more."""
 
 
 @dataclass
 class Turn:
-    """The turn under way."""
+    """The current turn."""
 
     number: int
     run_id: str
     handle: ChildWorkflowHandle[Any, RunOutput]
     since: float
     first_run_id: str = ""
-    steered: int = 0
     steered_bytes: int = 0
     is_asked_to_end: bool = False
 
@@ -122,7 +96,7 @@ class Turn:
 
 
 class Turns:
-    """Starts, steers and follows them."""
+    """Starts, steers and follows the turns of a session."""
 
     def __init__(
         self, conversation: SessionConversation, input: SessionInput, received: Received
@@ -130,22 +104,20 @@ class Turns:
         carried, self.setup = input.carried, input.setup
         self.last = carried.turn if carried else 0
         self.used = used_before(carried)
-        self.last_first_run_id = ""
         self.requesters = initial_requesters(input)
-        """Who has started the session or said something in it; None where nobody vouches for one of
-        them."""
+        """The requesters of the session; None where any of them is unknown."""
         self.current: Turn | None = None
         self.is_starting = False
         self._patience, self._wait = SAME_ID_SECONDS, 0.5
         self._under_way = 0
-        """The number of the turn that may hand over: one that has ended soon does so before its
-        start is known here."""
+        """The number of the turn that may hand over: a short one may do so before the session
+        learns of its start."""
         self._conversation = conversation
         self._attributes, self._loop_version = input.search_attributes, input.loop_version
         self._received = received
         self._session = workflow.info().workflow_id
         self.handed_to = carried.handed_to if carried else ""
-        """The path of the agent that has spoken last; "" for the setup's own."""
+        """The path of the agent that spoke last; "" for the setup's own."""
         self._instructions: list[Message] | None = _instructions(self._current_setup)
 
     @property
@@ -157,29 +129,25 @@ class Turns:
         return self.setup.handed_to(self.handed_to)
 
     def id_of(self, number: int) -> str:
-        """Return the id of that turn's run."""
+        """Return the run id of a turn."""
         return f"{self._session}/{number}"
 
     def instruct(self) -> None:
-        """Give the conversation the instructions of the setup, if it has those of an earlier
-        one.
-        """
+        """Replace the conversation's instructions after a change of the setup."""
         if (instructions := _instructions(self._current_setup)) != self._instructions:
             self._conversation.instruct(instructions)
             self._instructions = instructions
 
     async def begin(self, messages: Sequence[Message], traceparent: str = "") -> Turn:
-        """Start the next turn, which reads these messages and those that are unread; returns when
-        it has started.
-
-        Raises a refusal for a turn that would be too large to start.
+        """Start the next turn, which reads these messages and the unread ones. Raises a refusal for
+        a turn that would be too large to start.
         """
         self.is_starting = True
         try:
             turn = await self._begin(messages, traceparent)
         finally:
             self.is_starting = False
-        self.current, self.last, self.last_first_run_id = turn, turn.number, turn.first_run_id
+        self.current, self.last = turn, turn.number
         self._conversation.unread = 0
         return turn
 
@@ -188,18 +156,7 @@ class Turns:
         number, step = self.last + 1, 1
         while True:
             input = self._input(number, messages, traceparent)
-            size, limit = uncompressed_bytes(input), CERTAIN_BYTES
-            # What is stored elsewhere fits: worth an activity for an image, which texts alone have
-            # never had here.
-            if size > limit and any(
-                part.kind != "text" for each in messages for part in each.parts
-            ):
-                size, limit = await encoded_bytes(input), MAX_PAYLOAD_BYTES
-            if size > limit:
-                raise not_taken(
-                    "too_large",
-                    f"a run with this message takes {size:,} bytes, at most {limit:,} are possible",
-                )
+            await _require_startable(input, messages)
             self._conversation.begin(messages)
             self._under_way = number
             try:
@@ -221,7 +178,7 @@ class Turns:
             )
 
     def note_request(self, message: SessionMessage) -> None:
-        """Note who has said something in the session, where that is known of all who have."""
+        """Record the sender of a message, while all requesters so far are known."""
         self._note_requesters(message.requested_by.names if message.requested_by else None)
 
     def _note_requesters(self, names: Collection[str] | None) -> None:
@@ -295,9 +252,7 @@ class Turns:
         )
 
     async def steer(self, text: str) -> bool:
-        """Send the turn under way a further message; False if it has ended before it could read
-        it.
-        """
+        """Send the current turn a further message; return False if it has ended."""
         turn = self.current
         if turn is None or turn.has_ended:
             return False
@@ -311,13 +266,12 @@ class Turns:
         except FailureError as error:
             workflow.logger.info("the run %s can't be steered any more: %s", turn.run_id, error)
             return False
-        turn.steered += 1
         turn.steered_bytes += len(text.encode())
         self._conversation.steer(Message.user(text))
         return True
 
     async def end_within(self, seconds: float = TELLING_SECONDS) -> bool:
-        """Return whether the turn under way has ended by then."""
+        """Wait for the end of the current turn, and return whether it came in time."""
         turn = self.current
         if turn is not None:
             try:
@@ -327,15 +281,13 @@ class Turns:
         return True
 
     async def cancel(self) -> None:
-        """Ask the turn under way to end."""
+        """Ask the current turn to end."""
         if self.current is not None and not self.current.is_asked_to_end:
             self.current.is_asked_to_end = True
             await request_cancel(self.current.handle)
 
     def receive_part(self, arguments: Sequence[Any]) -> None:
-        """Take a part of what a turn has added to the conversation; only the one under way now
-        may.
-        """
+        """Take a part of the current turn's additions to the conversation."""
         self._received.pass_on_signal(
             arguments, HandedOver, partial(self._take_part, self._under_way)
         )
@@ -362,9 +314,7 @@ class Turns:
         return fits
 
     async def take_result(self) -> None:
-        """Take over what the turn that has ended has left, when all that it has handed over is
-        read.
-        """
+        """Add the ended turn's additions to the conversation, once all of its parts are read."""
         if self._received.is_behind:
             await workflow.wait_condition(lambda: not self._received.is_behind)
         turn, self.current, self._under_way = self.current, None, 0
@@ -379,14 +329,27 @@ class Turns:
             )
 
 
+async def _require_startable(input: RunInput, messages: Sequence[Message]) -> None:
+    """Raise the refusal of a turn whose input is too large.
+
+    What is stored elsewhere fits: worth an activity for an image, which texts alone do not need.
+    """
+    size, limit = uncompressed_bytes(input), CERTAIN_BYTES
+    if size > limit and any(part.kind != "text" for each in messages for part in each.parts):
+        size, limit = await encoded_bytes(input), MAX_PAYLOAD_BYTES
+    if size > limit:
+        raise not_taken(
+            "too_large",
+            f"a run with this message takes {size:,} bytes, at most {limit:,} are possible",
+        )
+
+
 def _instructions(setup: SessionSetup) -> list[Message]:
     return setup.messages[: count_of_instructions(setup.messages)]
 
 
 def _ending_of(handle: ChildWorkflowHandle[Any, RunOutput]) -> RunOutput | RunFailure | None:
-    """Return what the run itself says at its end; None of one that was cancelled, or ended from
-    outside.
-    """
+    """Return the run's own end; None if it was cancelled, or ended from outside."""
     if handle.cancelled():
         return None
     error = handle.exception()

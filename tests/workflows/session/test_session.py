@@ -606,4 +606,4 @@ async def test_readers_leave_out_what_the_session_has_skipped(session: SessionSt
         "u: two",
         "a: re: two",
     ]
-    assert "perdure-skipped-signal-1" in str((await session.link()).history)
+    assert "perdure-dropped-signal-1" in str((await session.link()).history)
