@@ -63,7 +63,7 @@ class WorkflowTasks(logging.Filter):
         return True
 
 
-class Attempts(logging.Filter):
+class ActivityAttempts(logging.Filter):
     """Logs a failed attempt of a perdure activity in one line; an unexpected error keeps its
     traceback.
     """
@@ -92,7 +92,7 @@ def _put(record: logging.LogRecord, text: str) -> None:
     record.exc_info = record.exc_text = None
 
 
-_workflow_tasks, _attempts = WorkflowTasks(), Attempts()
+_workflow_tasks, _attempts = WorkflowTasks(), ActivityAttempts()
 
 
 def log_in_lines() -> None:

@@ -26,7 +26,7 @@ class Cancellable(Protocol):
     cancelled: bool
 
 
-class Run(Cancellable, Protocol):
+class CallingRun(Cancellable, Protocol):
     """A run, whose activities send heartbeats."""
 
     heartbeat_timeout: timedelta
@@ -97,7 +97,7 @@ async def result_unless_cancelled(handle: ActivityHandle[Result], run: Cancellab
 
 
 async def activity_result(
-    run: Run,
+    run: CallingRun,
     name: str,
     input: Any,
     type_: type[Result],
