@@ -55,10 +55,10 @@ def is_resolved_late(place: Place) -> bool:
     ):
         return False
     if place[0] == "metadata":
-        return is_secret_key(last_name(place)) or _is_of_delegate(place)
+        return is_secret_name(last_name(place)) or _is_of_delegate(place)
     if "connection" in place or "additionalProperties" in place:
         return True
-    return (place[0] == "tools" and "options" in place) or is_secret_key(last_name(place))
+    return (place[0] == "tools" and "options" in place) or is_secret_name(last_name(place))
 
 
 def _is_of_delegate(place: Place) -> bool:
@@ -101,7 +101,7 @@ def _named_in(value: Any, place: Place) -> Iterator[Place]:
         named = next(
             (value[key] for key in ("name", "key", "header") if isinstance(value.get(key), str)), ""
         )
-        if is_secret_key(named) or _KEY.fullmatch(named):
+        if is_secret_name(named) or _KEY.fullmatch(named):
             yield from (
                 (*place, key)
                 for key in ("value", "values", "default")
@@ -117,7 +117,7 @@ def _named_in(value: Any, place: Place) -> Iterator[Place]:
                 isinstance(option, str)
                 and option.startswith("-")
                 and "=" not in option
-                and is_secret_key(option)
+                and is_secret_name(option)
             ):
                 yield from (
                     [(*place, index)]
@@ -149,7 +149,7 @@ def _is_named_secret(place: Place, text: str) -> bool:
         return False
     if place[-3:-1] == ("connection", "keys"):
         return True
-    return is_secret_key(name) or (_KEY.fullmatch(name) is not None and _is_long(text))
+    return is_secret_name(name) or (_KEY.fullmatch(name) is not None and _is_long(text))
 
 
 def _is_in_url(text: str) -> bool:
@@ -157,7 +157,7 @@ def _is_in_url(text: str) -> bool:
         return False
     in_query = ((name, value) for name, value in _QUERY.findall(text) if not value.startswith("${"))
     return bool(_USERINFO.search(text)) or any(
-        is_secret_key(name) or _KEY.fullmatch(name) for name, _ in in_query
+        is_secret_name(name) or _KEY.fullmatch(name) for name, _ in in_query
     )
 
 
@@ -166,7 +166,7 @@ def _is_assigned(text: str) -> bool:
     match = _ASSIGNMENT.fullmatch(text)
     return (
         match is not None
-        and is_secret_key(match[1])
+        and is_secret_name(match[1])
         and _is_long(match[2])
         and "://" not in match[1]
     )
@@ -174,13 +174,6 @@ def _is_assigned(text: str) -> bool:
 
 def _is_long(text: str) -> bool:
     return len(text) >= _SHORTEST_DEFAULT and not re.search(r"\s", text)
-
-
-def is_secret_key(name: str) -> bool:
-    """Return whether a value under this key is a secret, which is redacted wherever it is shown or
-    recorded (§15, §18-11).
-    """
-    return is_secret_name(name)
 
 
 def is_env_reference(text: str) -> bool:

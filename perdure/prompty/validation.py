@@ -13,9 +13,9 @@ from ..agents import Agent, EnvReference, LoadedAgent
 from ..arguments import Place
 from ..declared_tools import ApprovalPolicy, ToolPolicy
 from ..json_types import JsonView
+from ..redaction import is_secret_name
 from ..settings.values import unknown
 from ..text import did_you_mean, fault_text
-from .portable import is_secret_key
 from .references import FromEnvironment, is_unset
 from .shorthands import ANSWER, answer_in, last_name, map_strings, maps_in, pointer, strings
 
@@ -113,7 +113,7 @@ def _explain(detail: ErrorDetails, place: Place) -> str:
         )
     if detail["type"] == "missing":
         return "is missing"
-    found = "" if is_secret_key(last_name(place)) else f", got {detail['input']!r:.60}"
+    found = "" if is_secret_name(last_name(place)) else f", got {detail['input']!r:.60}"
     if detail["type"] == "literal_error":
         known = [
             word.strip("'") for word in detail["ctx"]["expected"].replace(" or ", ", ").split(", ")

@@ -71,12 +71,6 @@ def test_references_outside_of_connections_and_options_are_settled_at_load() -> 
     assert travelled(load_dict(DATA)).model.id == "model-1"  # type: ignore[union-attr]
 
 
-def test_portable_twice_is_portable() -> None:
-    once = portable(load_dict(DATA))
-    assert fields(portable(once)) == fields(once)
-    assert fields(portable(travelled(load_dict(DATA)))) == fields(once)
-
-
 def test_the_worker_lacks_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     agent = travelled(load_dict({"model": {"id": "m", "connection": {"apiKey": KEY}}}))
     monkeypatch.delenv("PERDURE_KEY")
@@ -282,12 +276,12 @@ def test_the_default_of_a_secret_is_one() -> None:
     assert SECRET not in str(caught.value)
 
 
-def test_a_default_for_servers_without_keys_is_none() -> None:
-    agent = load_dict({"model": {"connection": {"apiKey": "${env:PERDURE_UNSET_KEY:no-key}"}}})
-    assert portable(agent).model.connection.api_key == "${env:PERDURE_UNSET_KEY:no-key}"  # type: ignore[union-attr]
-
-
 def test_printing_an_agent_shows_no_key() -> None:
     assert SECRET not in repr(
         load_dict({"model": {"connection": {"apiKey": KEY, "clientSecret": KEY}}})
     )
+
+
+def test_a_default_for_servers_without_keys_is_none() -> None:
+    agent = load_dict({"model": {"connection": {"apiKey": "${env:PERDURE_UNSET_KEY:no-key}"}}})
+    assert portable(agent).model.connection.api_key == "${env:PERDURE_UNSET_KEY:no-key}"  # type: ignore[union-attr]

@@ -12,6 +12,9 @@ from perdure.prompty.portable import agent_to_dict
 
 from .conftest import WriteFile
 
+SAME: dict[str, Any] = {"the same": True}
+"""Stands for a form that is canonical already."""
+
 
 def canonical(data: dict[str, Any]) -> dict[str, Any]:
     return agent_to_dict(load_dict(data), include_secrets=True)
@@ -30,15 +33,13 @@ def canonical(data: dict[str, Any]) -> dict[str, Any]:
         ),
         pytest.param(
             {"displayName": "N", "description": "D"},
-            {"displayName": "N", "description": "D"},
+            SAME,
             id="§2.2 texts",
         ),
-        pytest.param(
-            {"tools": [], "inputs": []}, {"tools": [], "inputs": []}, id="§2.2 empty sections"
-        ),
+        pytest.param({"tools": [], "inputs": []}, SAME, id="§2.2 empty sections"),
         pytest.param(
             {"tools": None, "inputs": None},
-            {"tools": None, "inputs": None},
+            SAME,
             id="§2.2 sections of nothing",
         ),
         pytest.param(
@@ -58,7 +59,7 @@ def canonical(data: dict[str, Any]) -> dict[str, Any]:
         ),
         pytest.param(
             {"model": {"id": "m", "provider": "anthropic", "apiType": "responses"}},
-            {"model": {"id": "m", "provider": "anthropic", "apiType": "responses"}},
+            SAME,
             id="§2.3 model",
         ),
         pytest.param(
@@ -100,6 +101,7 @@ def canonical(data: dict[str, Any]) -> dict[str, Any]:
 )
 def test_sections(data: dict[str, Any], expected: dict[str, Any]) -> None:
     document = canonical(data)
+    expected = data if expected is SAME else expected
     assert {key: document[key] for key in expected} == expected
 
 
@@ -165,7 +167,7 @@ def test_options() -> None:
         pytest.param(False, {"kind": "boolean", "default": False}, id="§2.6 boolean"),
         pytest.param(["a"], {"kind": "array", "default": ["a"]}, id="§2.6 list"),
         pytest.param({"a": 1}, {"kind": "object", "default": {"a": 1}}, id="§2.6 map"),
-        pytest.param({"kind": "image"}, {"kind": "image"}, id="§2.6 a map with kind is a property"),
+        pytest.param({"kind": "image"}, SAME, id="§2.6 a map with kind is a property"),
         pytest.param(None, {"kind": "string"}, id="§2.6 nothing"),
         pytest.param(
             {"kind": "array", "items": {"kind": "object", "properties": {"a": {"kind": "string"}}}},
@@ -196,18 +198,13 @@ def test_options() -> None:
                 "enumValues": ["a", "b"],
                 "description": "d",
             },
-            {
-                "kind": "string",
-                "required": True,
-                "example": "e",
-                "enumValues": ["a", "b"],
-                "description": "d",
-            },
+            SAME,
             id="§2.6 all fields",
         ),
     ],
 )
 def test_inputs_in_map_form(written: Any, expected: dict[str, Any]) -> None:
+    expected = written if expected is SAME else expected
     assert canonical({"inputs": {"x": written}})["inputs"] == [{"name": "x", **expected}]
 
 
@@ -217,19 +214,12 @@ def test_inputs_in_list_form_keep_their_order() -> None:
     assert kinds == [("b", "thread"), ("a", "integer"), ("c", "string")]
 
 
-def test_outputs_and_parameters_in_map_form_are_properties_even_without_kind() -> None:
-    document = canonical({"outputs": {"city": {"description": "d", "required": True}}})
-    assert document["outputs"] == [
-        {"name": "city", "kind": "string", "description": "d", "required": True}
-    ]
-
-
 @pytest.mark.parametrize(
     ("written", "expected"),
     [
         pytest.param(
             {"kind": "function", "strict": True},
-            {"kind": "function", "strict": True},
+            SAME,
             id="§2.8 function",
         ),
         pytest.param({}, {"kind": "function"}, id="§2.8 function is the default"),
@@ -247,14 +237,7 @@ def test_outputs_and_parameters_in_map_form_are_properties_even_without_kind() -
                 "allowedTools": ["a"],
                 "approvalMode": {"kind": "specify", "alwaysRequireApprovalTools": ["a"]},
             },
-            {
-                "kind": "mcp",
-                "serverName": "s",
-                "serverDescription": "d",
-                "connection": {"kind": "reference", "name": "n"},
-                "allowedTools": ["a"],
-                "approvalMode": {"kind": "specify", "alwaysRequireApprovalTools": ["a"]},
-            },
+            SAME,
             id="§2.8 mcp",
         ),
         pytest.param(
@@ -264,7 +247,7 @@ def test_outputs_and_parameters_in_map_form_are_properties_even_without_kind() -
         ),
         pytest.param(
             {"kind": "openapi", "specification": "./weather.json"},
-            {"kind": "openapi", "specification": "./weather.json"},
+            SAME,
             id="§2.8 a specification stays as written",
         ),
         pytest.param(
@@ -274,7 +257,7 @@ def test_outputs_and_parameters_in_map_form_are_properties_even_without_kind() -
         ),
         pytest.param(
             {"kind": "my_provider", "connection": {"kind": "key"}, "options": {"a": 1}, "own": [1]},
-            {"kind": "my_provider", "connection": {"kind": "key"}, "options": {"a": 1}, "own": [1]},
+            SAME,
             id="§2.8 any other kind is kept",
         ),
         pytest.param(
@@ -291,6 +274,7 @@ def test_outputs_and_parameters_in_map_form_are_properties_even_without_kind() -
 )
 @pytest.mark.parametrize("form", ["map", "list"])
 def test_tools(written: dict[str, Any], expected: dict[str, Any], form: str) -> None:
+    expected = written if expected is SAME else expected
     tools = {"t": written} if form == "map" else [{"name": "t", **written}]
     assert canonical({"tools": tools})["tools"] == [{"name": "t", **expected}]
 
@@ -300,9 +284,7 @@ def test_tools(written: dict[str, Any], expected: dict[str, Any], form: str) -> 
     [
         ("name: 5", ":2: name: expected a string, got 5"),
         ("template: jinja2", ":2: template: Invalid template format: expected a map"),
-        ("template: [a]", ":2: template: Invalid template format: expected a map"),
         ("metadata: text", ":2: metadata: expected a map, got 'text'"),
-        ("model: [a]", ":2: model: expected a map"),
         (
             "model:\n  connection:\n    kind: keys",
             ":4: model.connection.kind: expected 'key', 'reference'",
@@ -328,15 +310,11 @@ def test_tools(written: dict[str, Any], expected: dict[str, Any], form: str) -> 
         ("inputs:\n  - first", ":3: inputs[0]: expected a map, got 'first'"),
         ("inputs:\n  - kind: string", ":3: inputs[0].name: is missing"),
         ("inputs:\n  - name: a\n  - name: a", ":4: inputs[1].name: the name 'a' is used twice"),
-        ("inputs:\n  x:\n    kind: text", ":4: inputs.x.kind: expected 'string', 'integer'"),
         (
             "inputs:\n  x:\n    kind: array\n    items:\n      kind: text",
             ":6: inputs.x.items.kind: expected 'string'",
         ),
-        ("tools:\n  - kind: mcp", ":3: tools[0].name: is missing"),
-        ("tools:\n  - name: a\n  - name: a", ":4: tools[1].name: the name 'a' is used twice"),
         ("tools:\n  p:\n    kind: prompty", ":3: tools.p.path: is missing"),
-        ("tools:\n  p:\n    kind: 5", ":4: tools.p.kind: expected a string, got 5"),
         (
             "tools:\n  m:\n    kind: mcp\n    approvalMode: maybe",
             ":5: tools.m.approvalMode.kind: expected 'always'",
@@ -361,17 +339,6 @@ def test_wrong_values_are_named_as_the_author_wrote_them(
         load(file)
     assert message in str(caught.value)
     assert str(caught.value).startswith(str(file))
-
-
-def test_an_error_says_file_field_and_line(write: WriteFile) -> None:
-    file = write("---\nmodel:\n  id: m\n  connection:\n    endpoint: [1]\n---\n")
-    with pytest.raises(LoadError) as caught:
-        load(file)
-    assert (caught.value.file, caught.value.field, caught.value.line) == (
-        file,
-        "model.connection.endpoint",
-        5,
-    )
 
 
 def test_no_error_shows_a_secret(write: WriteFile) -> None:

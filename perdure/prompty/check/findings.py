@@ -11,6 +11,7 @@ from ...agents import Agent, ModelOptions
 from ...arguments import Place
 from ...declared_tools import Property, ToolPolicy
 from ...json_types import JsonView
+from ...redaction import is_secret_name
 from ...settings.agent_file import setting_problems
 from ...text import did_you_mean
 from ..portable import (
@@ -24,7 +25,6 @@ from ..portable import (
     has_secret_default,
     is_env_reference,
     is_literal_secret,
-    is_secret_key,
     places_named_secret,
     takes_credential,
 )
@@ -184,7 +184,7 @@ def _environment(place: Place, text: str, named: frozenset[Place]) -> Iterator[F
         yield warning(place, f"Environment variable '{env_name(reference)}' not set")
     if has_secret_default(place, reference, named):
         yield Finding(place, DEFAULT_SECRET)
-    elif env_default(reference) and is_secret_key(last_name(place)):
+    elif env_default(reference) and is_secret_name(last_name(place)):
         yield warning(
             place,
             "the default of a secret is not secret: it is in the file and recorded with every run",
