@@ -31,7 +31,7 @@ from ...protocol.session import SessionNote
 from ...redaction import redactor
 from ...text import valid_json
 from .events import MemoryEvent
-from .sessions import Enough, SessionEvents, Stored, stored_session, stored_sessions
+from .sessions import SessionEvents, Stored, stored_session, stored_sessions
 
 logger = logging.getLogger("perdure")
 
@@ -195,31 +195,20 @@ class KaosMemory:
         self, session_id: str, event_types: Sequence[str] | None = None
     ) -> list[MemoryEvent]:
         """Return the events of a session, or those of these types; [] when there is none."""
-        events = await self._newest(session_id)
-        return [event for event in events if not event_types or event.event_type in event_types]
-
-    async def _newest(
-        self, session_id: str, enough: Enough = lambda events: False
-    ) -> list[MemoryEvent]:
         if self._removed and await self._stored_session(session_id) is None:
             return []
         try:
-            return await self._events.newest(session_id, self.max_events_per_session, enough)
+            events = await self._events.newest(session_id, self.max_events_per_session)
         except RunNotFound:
             return []
+        return [event for event in events if not event_types or event.event_type in event_types]
 
     async def build_conversation_context(self, session_id: str, max_events: int = 20) -> str:
         """Return the last of what was said, as lines that begin with `User: ` and `Assistant: `."""
-        who = {"user_message": "User", "agent_response": "Assistant"}
-
-        def messages_in(events: list[MemoryEvent]) -> list[MemoryEvent]:
-            return [event for event in events if event.event_type in who]
-
-        events = await self._newest(
-            session_id, lambda events: len(messages_in(events)) >= max_events
-        )
-        last = messages_in(events)[-max_events:] if max_events > 0 else []
-        return "\n".join(f"{who[event.event_type]}: {event.content}" for event in last)
+        speakers = {"user_message": "User", "agent_response": "Assistant"}
+        events = await self.get_session_events(session_id, list(speakers))
+        last = events[-max_events:] if max_events > 0 else []
+        return "\n".join(f"{speakers[event.event_type]}: {event.content}" for event in last)
 
     async def list_sessions(self, user_id: str | None = None) -> list[str]:
         """The ids of the newest sessions, those of one user if one is given, the oldest of them

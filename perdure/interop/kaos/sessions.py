@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Container, Sequence
+from collections.abc import AsyncIterator, Container, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -31,8 +31,6 @@ AT_ONCE = 8
 """So many runs are read at the same time."""
 MAX_BYTES = 32 * 1024 * 1024
 """About how much memory the events of runs that have ended may take."""
-
-Enough = Callable[[list[MemoryEvent]], bool]
 
 
 @dataclass
@@ -65,11 +63,8 @@ class SessionEvents:
         self._client = client
         self._ended: LRUCache[str, list[MemoryEvent]] = LRUCache(MAX_BYTES, getsizeof=_memory_bytes)
 
-    async def newest(
-        self, session: str, limit: int, enough: Enough = lambda events: False
-    ) -> list[MemoryEvent]:
-        """Newest events of the session, at most `limit`, oldest first; no older ones are read once
-        it is `enough`.
+    async def newest(self, session: str, limit: int) -> list[MemoryEvent]:
+        """Return the newest events of the session, at most `limit`, the oldest first.
 
         A run that is not kept any more has those of the session's own conversation. Raises
         `RunNotFound` when there is no such session, and what `RunHandle.events` raises otherwise.
@@ -77,7 +72,7 @@ class SessionEvents:
         recorded = await read_recorded(self._client, session)
         events: list[MemoryEvent] = []
         place = len(recorded.turns)
-        while place and len(events) < limit and not enough(events):
+        while place and len(events) < limit:
             first = max(place - AT_ONCE, 0)
             runs = await asyncio.gather(
                 *(self._events(recorded, each) for each in range(first, place))
