@@ -264,20 +264,30 @@ class Gateway:
         `about` is stored in the memo of a session that begins. Raises `HttpProblem` if there is
         none and none can begin, or if it belongs to another tenant.
         """
-        if (described := await self._find_session(identity, id)) is not None:
-            return self._session(identity, described.id, offer, about)
-        if offer is None:
+        described = await self._find_session(identity, id)
+        if described is None and offer is None:
             raise HttpProblem(404, "not_found", f"There is no session {id!r}")
         new = scoped_id(identity, id)
-        described = await self._description(new)
-        # Another request of the same client may have begun it since the look-up.
-        if described is not None and not (
-            described.workflow_type == SESSION_WORKFLOW and may_reach(identity, described)
+        # Another request of the same client may begin the session after the first look-up.
+        if (
+            described is None
+            and await self._description(new)
+            and not (described := await self._find_session(identity, id))
         ):
             raise HttpProblem(
                 409, "id_in_use", f"The id {id!r} is not free: give the session another one"
             )
-        return self._session(identity, new, offer, about)
+        return session(
+            self.client,
+            offer.agent if offer else None,
+            described.id if described else new,
+            task_queue=self.task_queue,
+            options=self._with_own(RunOptions(stream=True)),
+            tenant=identity.tenant,
+            user=identity.name,
+            memo={MEMO: dict(about)} if about else None,
+            voucher=self.voucher(identity),
+        )
 
     async def described_session(self, identity: Identity, id: str) -> WorkflowExecutionDescription:
         """Return the server's description of the session of that id. Raises `HttpProblem` as
@@ -291,21 +301,6 @@ class Gateway:
         self, identity: Identity, id: str
     ) -> WorkflowExecutionDescription | None:
         return await self._find(identity, SESSION_WORKFLOW, scoped_id(identity, id), id)
-
-    def _session(
-        self, identity: Identity, id: str, offer: OfferedAgent | None, about: JsonView | None
-    ) -> Session:
-        return session(
-            self.client,
-            offer.agent if offer else None,
-            id,
-            task_queue=self.task_queue,
-            options=self._with_own(RunOptions(stream=True)),
-            tenant=identity.tenant,
-            user=identity.name,
-            memo={MEMO: dict(about)} if about else None,
-            voucher=self.voucher(identity),
-        )
 
     def _with_own(self, options: RunOptions | None) -> RunOptions | None:
         if not (self.webhooks or self.hooks):
