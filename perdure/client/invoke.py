@@ -36,7 +36,7 @@ from ..settings.delegates import with_delegates
 from ..text import require_known
 from ..tools.declaration import agent_with_tools
 from ..tools.files import agents_of_run, record_tools
-from ..tools.handlers import instructions_of, toolset_of
+from ..tools.handlers import toolset_of
 from ..tools.kind import Kinds, ToolKind
 from ..tools.threads import LoopThread
 from ..tools.user_loop import end_on
@@ -255,7 +255,7 @@ async def invoke_agent_async(
     hooks: dict[str, Any] = {
         "guardrails": {**validators_of([agent]), **({OWN_HOOKS: guardrails} if guardrails else {})},
         "compactors": {OWN_HOOKS: compactor} if compactor else None,
-        "instructions": {**instructions_of([agent]), **(instructions or {})},
+        "instructions": {**toolset_of([agent]).instructions, **(instructions or {})},
         "prices": prices,
         "credentials": credentials,
         "tracer_provider": tracer_provider or provider_of_process(logger.warning),

@@ -48,7 +48,7 @@ from ..tool_calls import ChildRun, PreparedRun, ToolRequest, ToolSpec
 from ..tools.context import ToolContext, open_deps
 from ..tools.dispatch import ToolBox
 from ..tools.files import agents_of_run, record_tools
-from ..tools.handlers import collect_tools, instructions_of, toolset_of
+from ..tools.handlers import collect_tools, toolset_of
 from ..tools.kind import Asking, Kinds, ToolKind
 from .direct_effects import (
     AnswerFunction,
@@ -115,7 +115,7 @@ class InProcessRun(Generic[T]):
         loaded, known = with_others(loaded, others), loaded_from(given)
         output_type = known.output_type if output_type is None else output_type
         tools = {**collect_tools([given]), **collect_tools(tools)}
-        self._instructions = {**instructions_of([given]), **(instructions or {})}
+        self._instructions = {**toolset_of([given]).instructions, **(instructions or {})}
         self._output_type = output_type
         self._guardrails = guardrails
         self._origins = {**known.handoffs, known.path: replace(known, output_type=output_type)}

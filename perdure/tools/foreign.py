@@ -160,31 +160,29 @@ NOT_IN_FILES = ("parameters", "hidden", "bound")
 
 
 def option_problems(type_: type[CallOptions], options: JsonView) -> Iterator[str]:
-    """Yield what is wrong with a file's options, a sentence each. Values that the environment will
+    """Yield the faults of a file's options, a sentence each. Values that the environment will
     give are not looked at.
     """
     known = [key for key in type_.file_keys() if key not in NOT_IN_FILES]
-    for key in options:
-        if key not in known:
-            yield (
-                f"options.{key} is not an option of this kind{did_you_mean(key, known)}. Expected: "
-                f"{', '.join(known)}"
-            )
+    yield from _unknown_keys("options", options, known)
     retries = options.get("retryPolicy")
     if isinstance(retries, Mapping):
-        known = RetryOptions.file_keys()
-        for key in retries:
-            if key not in known:
-                text = f"options.retryPolicy.{key} is not an option{did_you_mean(key, known)}"
-                yield f"{text}. Expected: {', '.join(known)}"
+        yield from _unknown_keys("options.retryPolicy", retries, RetryOptions.file_keys())
     try:
-        type_.model_validate(
-            {key: value for key, value in options.items() if key not in NOT_IN_FILES}
-        )
+        type_.model_validate({key: value for key, value in options.items() if key in known})
     except ValidationError as error:
         for problem in error.errors():
             if "${" not in repr(problem["input"]) or problem["type"] == "missing":
                 yield _sentence(problem)
+
+
+def _unknown_keys(place: str, given: JsonView, known: Sequence[str]) -> Iterator[str]:
+    for key in given:
+        if key not in known:
+            yield (
+                f"{place}.{key} is not an option of this kind{did_you_mean(key, known)}. Expected: "
+                f"{', '.join(known)}"
+            )
 
 
 def _sentence(problem: Any) -> str:

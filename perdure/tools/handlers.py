@@ -35,16 +35,18 @@ class Toolset:
         """Declarations of other tools, whose functions are only known when a run begins."""
         self.prepare_tools: dict[str, ToolFunction] = {}
         """The functions of agents that choose the offered tools, by name."""
+        self.instructions: dict[str, ToolFunction] = {}
+        """The functions of agents that give instructions, by name."""
         for item in tools:
             if isinstance(item, Mapping):
                 self.declarations.append(dict(item))
                 continue
             if isinstance(item, Toolset):
                 self.declarations += item.declarations
-                self.prepare_tools |= item.prepare_tools
-            if isinstance(item, Agent):
-                for each in origins_of(item).values():
-                    self.prepare_tools |= each.prepare_tools
+            origins = origins_of(item).values() if isinstance(item, Agent) else ()
+            for each in (item,) if isinstance(item, Toolset) else origins:
+                self.prepare_tools |= each.prepare_tools
+                self.instructions |= each.instructions
             for name, function in _functions_of(item):
                 add_tool(self.functions, name, function)
 
@@ -85,6 +87,7 @@ class Toolset:
     ) -> Toolset:
         found = Toolset(*declarations)
         found.functions, found.prepare_tools = functions, self.prepare_tools
+        found.instructions = self.instructions
         return found
 
 
@@ -117,15 +120,6 @@ def _functions_of(
         return [pair for each in origins_of(item).values() for pair in each.functions.items()]
     functions = tools_of_module(item) if isinstance(item, ModuleType) else [item]
     return [(tool_name(function), function) for function in functions]
-
-
-def instructions_of(given: object) -> dict[str, Callable[..., Any]]:
-    """Return the functions that give instructions to the agents among these tools, by name."""
-    agents = (
-        [each for each in given if isinstance(each, Agent)] if isinstance(given, Iterable) else []
-    )
-    origins = [origin for agent in agents for origin in origins_of(agent).values()]
-    return {name: each for origin in origins for name, each in origin.instructions.items()}
 
 
 def add_tool(collected: dict[str, ToolFunction], name: str, function: ToolFunction) -> None:

@@ -8,7 +8,6 @@ import asyncio
 import codecs
 import json
 import re
-import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -28,11 +27,6 @@ KEEP_SECONDS = 2.0
 must not meet that.
 """
 MAX_REDIRECTS = 5
-_PACKED = ("gzip", "x-gzip")
-PACKING_BYTES = 256 * 1024
-"""Limit for compressed data beyond its content; empty members would otherwise never end."""
-
-
 _USER = re.compile(r"://[^/?#]*@")
 
 
@@ -152,7 +146,7 @@ class Http:
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
     async def send(self, request: HttpRequest, *, limit: int) -> HttpAnswer:
-        """Return the answer to a request, with at most `limit` decompressed bytes of its body.
+        """Return the answer to a request, with at most `limit` bytes of its body.
 
         Follows redirects within the server. Raises HttpFailure.
         """
@@ -225,7 +219,7 @@ class Http:
         client = self._clients.get(loop)
         if client is None:
             client = self._clients[loop] = httpx2.AsyncClient(
-                headers={"User-Agent": f"perdure/{__version__}", "Accept-Encoding": "gzip"},
+                headers={"User-Agent": f"perdure/{__version__}", "Accept-Encoding": "identity"},
                 timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
                 limits=httpx2.Limits(max_connections=200, keepalive_expiry=KEEP_SECONDS),
                 # Cookies from one call's answer must not be sent with another call.
@@ -257,63 +251,22 @@ def _redirect_request(response: Any, origin: Origin) -> Any:
 
 
 async def read_body(response: Any, limit: int) -> tuple[bytes, bool]:
-    """Read at most `limit` decompressed bytes of a body; also return whether that is the whole
-    body.
+    """Read at most `limit` bytes of a body; also return whether that is the whole body.
 
-    Raises HttpFailure if it can't be decompressed.
+    Raises HttpFailure for a compressed one, whose content may have any size.
     """
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in ("identity", "", *_PACKED):
+    if encoding not in ("identity", ""):
         raise HttpFailure(
-            f"the answer is packed in {encoding!r:.60}, which was not asked for", kind="nonsense"
+            f"the answer is compressed ({encoding:.40}), although no compression was asked for",
+            kind="nonsense",
         )
-    packed = _Unpacker(limit) if encoding in _PACKED else None
-    body, received = bytearray(), 0
+    body = bytearray()
     async for piece in response.aiter_raw():
-        received += len(piece)
-        if packed and received > limit + PACKING_BYTES:
-            raise HttpFailure(
-                "the answer is packed, and larger than what is in it", kind="nonsense"
-            )
-        body += packed.unpack(piece) if packed else piece
+        body += piece
         if len(body) > limit:
             return bytes(body[:limit]), False
-    if packed and not packed.is_complete:
-        raise HttpFailure("the answer is packed, and cut off", kind="nonsense")
     return bytes(body), True
-
-
-class _Unpacker:
-    """Decompresses gzip, piece by piece, up to a limit."""
-
-    def __init__(self, limit: int) -> None:
-        self._left = limit + 1
-        self._packed: Any = zlib.decompressobj(47)
-        self._has_begun = False
-
-    @property
-    def is_complete(self) -> bool:
-        """Return whether the data is complete."""
-        return self._packed.eof or not self._has_begun
-
-    def unpack(self, piece: bytes) -> bytes:
-        """Decompress the next piece. Raises HttpFailure, also for data after the end that is not a
-        further member.
-        """
-        self._has_begun = True
-        unpacked = bytearray()
-        while piece and self._left:
-            if self._packed.eof:
-                self._packed = zlib.decompressobj(47)
-            try:
-                unpacked += (part := self._packed.decompress(piece, self._left))
-            except zlib.error as error:
-                raise HttpFailure(
-                    f"the answer can't be unpacked: {error}", kind="nonsense"
-                ) from None
-            self._left -= len(part)
-            piece = self._packed.unused_data
-        return bytes(unpacked)
 
 
 def reason_of(error: BaseException) -> str:

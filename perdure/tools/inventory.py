@@ -5,6 +5,7 @@ calls are executed.
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -60,23 +61,15 @@ def with_policy(spec: ToolSpec, policy: ToolPolicy | None, *, is_function: bool)
     _check_numbers(spec)
     if spec.needs_approval:
         spec = spec.model_copy(update={"approval_check": None})
-    if spec.local and spec.isolated:
-        raise ConfigurationError(
-            f"tool {spec.name!r} is local and isolated: a local tool has no time for a process. "
-            "Leave out one"
-        )
-    if spec.local and spec.max_parallel:
-        raise ConfigurationError(
-            f"tool {spec.name!r} is local and has max_parallel={spec.max_parallel}: a local tool "
-            "is executed where its "
-            "run is. Leave out one of the two"
-        )
-    if spec.local and not spec.idempotent:
-        raise ConfigurationError(
-            f"tool {spec.name!r} is local and not idempotent: a local activity may be executed "
-            "again after its worker "
-            "was lost. Leave out one of the two"
-        )
+    for is_set, what, why in (
+        (spec.isolated, "isolated", "a local tool has no time for a process"),
+        (spec.max_parallel, "has max_parallel", "a local tool is executed where its run is"),
+        (not spec.idempotent, "not idempotent", "a lost local activity may be executed again"),
+    ):
+        if spec.local and is_set:
+            raise ConfigurationError(
+                f"tool {spec.name!r} is local and {what}: {why}. Leave out one of the two"
+            )
     return spec
 
 
@@ -92,16 +85,18 @@ def _approvers(spec: ToolSpec, policy: ToolPolicy) -> ApprovalPolicy | None:
 
 
 def _check_numbers(spec: ToolSpec) -> None:
-    for name in ("timeout", "approval_timeout"):
+    seconds = f"seconds, from {MIN_SECONDS:g} to {MAX_SECONDS:,} (ten years)"
+    for name, least, most, expected in (
+        ("timeout", MIN_SECONDS, MAX_SECONDS, seconds),
+        ("approval_timeout", MIN_SECONDS, MAX_SECONDS, seconds),
+        ("retries", 0, math.inf, "at least 0"),
+        ("max_result", 1, math.inf, "at least 1"),
+        ("max_parallel", 1, math.inf, "at least 1"),
+    ):
         value = getattr(spec, name)
-        if value is not None and not MIN_SECONDS <= value <= MAX_SECONDS:
-            text = f"expected seconds, from {MIN_SECONDS:g} to {MAX_SECONDS:,} (ten years)"
-            raise ConfigurationError(f"tool {spec.name!r}: {name} is {value!r}: {text}")
-    for name, least in (("retries", 0), ("max_result", 1), ("max_parallel", 1)):
-        value = getattr(spec, name)
-        if value is not None and value < least:
+        if value is not None and not least <= value <= most:
             raise ConfigurationError(
-                f"tool {spec.name!r}: {name} is {value!r}: expected at least {least}"
+                f"tool {spec.name!r}: {name} is {value!r}: expected {expected}"
             )
 
 
@@ -366,7 +361,7 @@ def _note(handler: Handler) -> str:
     return (
         f"The model is not offered the tool {tool.name!r} (kind: {tool.kind}): its kind has a "
         "plain handler, which "
-        "does not say what the model may give it. Declare `parameters` in the file, or make the "
+        "does not declare its arguments. Declare `parameters` in the file, or make the "
         "kind a ToolKind"
     )
 

@@ -6,15 +6,11 @@ The operator reads the description in the worker's log, the model in the tool's 
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import concurrent.futures
 import json
 import logging
-import threading
 from collections.abc import Sequence
 from dataclasses import is_dataclass
-from pathlib import Path
 from traceback import extract_tb
 from typing import Any
 
@@ -164,13 +160,6 @@ def _check_label(part: Part) -> None:
         )
 
 
-_BELOW = (
-    str(Path(__file__).parents[1]),
-    str(Path(asyncio.__file__).parent),
-    str(Path(concurrent.futures.__file__).parent),
-    threading.__file__,
-)
-"""Files of the frames between perdure and a tool."""
 _FOREIGN = (
     "is bound to a different event loop",
     "attached to a different loop",
@@ -205,26 +194,16 @@ class ResourceError(Exception):
 
 
 def log_raised(name: str, error: BaseException, context: ToolContext) -> None:
-    """Log the tool's exception; with its traceback, from the tool's own code on, if no retry
-    follows.
-
-    Never raises.
-    """
-    own, again = (
-        _from_own_code(error),
-        context.retries_left and not isinstance(error, OutcomeUnknown),
-    )
+    """Log the tool's exception, with its traceback if no retry follows. Never raises."""
+    again = context.retries_left and not isinstance(error, OutcomeUnknown)
+    frames = extract_tb(error.__traceback__)
+    place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     _log.log(
         logging.WARNING if again else logging.ERROR,
         "Tool %r raised %s%s%s%s",
-        *(
-            name,
-            describe(error),
-            _place_text(own),
-            _execution_text(context),
-            "; it is executed again" if again else "",
-        ),
-        exc_info=None if again or isinstance(error, ResourceError) else own,
+        *(name, describe(error), place, _execution_text(context)),
+        "; it is executed again" if again else "",
+        exc_info=None if again or isinstance(error, ResourceError) else error,
         extra=log_fields(name, context),
     )
 
@@ -244,17 +223,3 @@ def _execution_text(context: ToolContext) -> str:
         if context.run_id
         else ""
     )
-
-
-def _from_own_code(error: BaseException) -> BaseException:
-    """Return the error, its traceback without the frames above the tool."""
-    start = error.__traceback__
-    while start and start.tb_next and start.tb_frame.f_code.co_filename.startswith(_BELOW):
-        start = start.tb_next
-    return error.with_traceback(start)
-
-
-def _place_text(error: BaseException) -> str:
-    frames = extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith(_BELOW)]
-    return f" at {own[-1].filename}:{own[-1].lineno}" if own else ""

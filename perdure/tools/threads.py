@@ -106,19 +106,6 @@ class Blocker(NamedTuple):
         return f" at {Path(self.line.filename).name}:{self.line.lineno}" if self.line else ""
 
 
-class _Sight(NamedTuple):
-    """A sample of an unresponsive loop's state."""
-
-    task: int
-    frame: int
-    """The outermost frame of the user's code: the same throughout one step of a task."""
-    place: tuple[int, int]
-    """The innermost frame, and the instruction in it."""
-    at: float
-    cpu: float | None
-    """Processor seconds used by the loop's thread; None if the system does not report them."""
-
-
 class Watchdog:
     """Watches event loops from one thread, which exists while there are any.
 
@@ -196,7 +183,9 @@ class _Pulse:
         self._answered.set()
         self._asked_at = self._looked_at = time.monotonic()
         self._is_reported = False
-        self._seen: list[_Sight] = []
+        self._seen: list[tuple[int, int] | None] = []
+        """At each look: the task, and the outermost frame of the user's code, which is the same
+        throughout one step of a task; None outside the user's code."""
 
     def look(self, now: float) -> None:
         """Ask for a sign of life after the last one has come; otherwise report, once, a loop that
@@ -213,8 +202,9 @@ class _Pulse:
             with contextlib.suppress(RuntimeError):  # closed meanwhile
                 self._loop.call_soon_threadsafe(self._answered.set)
         elif not self._is_reported and self._loop.is_running():
-            self._see(now)
-            if now - self._asked_at > BLOCKED_SECONDS and self._is_held():
+            self._see()
+            is_one_step = len(self._seen) > 1 and len(set(self._seen)) == 1
+            if now - self._asked_at > BLOCKED_SECONDS and is_one_step and self._seen[0]:
                 self._is_reported = True
                 self._report()
 
@@ -229,29 +219,10 @@ class _Pulse:
         seconds = 0.0 if self._answered.is_set() else time.monotonic() - self._asked_at
         return Blocker(task.get_name() if task else "a callback", line, seconds)
 
-    def _see(self, now: float) -> None:
-        """Take a sample of the loop's state."""
+    def _see(self) -> None:
         frame = sys._current_frames().get(self._thread_id)
         own = _own_frames(frame) if frame else []
-        if frame is None or not own:
-            self._seen = []
-            return
-        task, place = id(asyncio.current_task(self._loop)), (id(frame), frame.f_lasti)
-        self._seen.append(_Sight(task, id(own[-1]), place, now, _cpu_seconds(self._thread_id)))
-
-    def _is_held(self) -> bool:
-        """Return whether one step of the user's code holds the loop, rather than other load on the
-        machine.
-
-        It does if it has been in one call all the time, or has used the processor for a quarter of
-        it.
-        """
-        if len(self._seen) < 2 or len({(sight.task, sight.frame) for sight in self._seen}) > 1:
-            return False
-        first, last = self._seen[0], self._seen[-1]
-        if first.cpu is None or last.cpu is None or len({sight.place for sight in self._seen}) == 1:
-            return True
-        return last.cpu - first.cpu > (last.at - first.at) / 4
+        self._seen.append((id(asyncio.current_task(self._loop)), id(own[-1])) if own else None)
 
     def _report(self) -> None:
         blocker = self.blocker()
@@ -277,12 +248,6 @@ def _own_frames(innermost: FrameType) -> list[FrameType]:
             own.append(frame)
         frame = frame.f_back
     return own
-
-
-def _cpu_seconds(thread_id: int) -> float | None:
-    if not hasattr(time, "pthread_getcpuclockid"):
-        return None
-    return time.clock_gettime(time.pthread_getcpuclockid(thread_id))
 
 
 watchdog = Watchdog()

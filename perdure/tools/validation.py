@@ -103,11 +103,7 @@ def find_problems(parameters: Sequence[Property], arguments: JsonView) -> list[s
     if all(_is_plainly_right(prop, arguments) for prop in parameters):
         return []
     validator = Draft202012Validator(object_schema(parameters, LENIENT))
-    errors = sorted(validator.iter_errors(dict(arguments)), key=_path)
-    problems = list(dict.fromkeys(text for error in errors for text in _explain(error)))
-    if len(problems) <= MAX_PROBLEMS:
-        return problems
-    return [*problems[:MAX_PROBLEMS], f"and {len(problems) - MAX_PROBLEMS} more"]
+    return _texts(validator.iter_errors(dict(arguments)))
 
 
 def edited_problems(schema: JsonView, arguments: JsonView) -> list[str]:
@@ -190,7 +186,7 @@ def _strays(schema: JsonView, given: JsonView) -> Iterator[str]:
             and (declared := _names_in(known[name], schema))
         ):
             for key in value.keys() - declared & set(missing):
-                yield f"'{_join(name, key)}' is not read there: give {key!r} beside {name!r}"
+                yield f"'{_join(name, key)}' is not read there: give {key!r} next to {name!r}"
 
 
 def _names_in(schema: Any, root: JsonView, depth: int = 0) -> set[str]:
@@ -221,10 +217,7 @@ def _without_nulls(schema: JsonView, arguments: JsonView) -> JsonObject:
 
 def _problems(schema: JsonView, arguments: JsonView) -> list[str]:
     try:
-        errors = sorted(strangers_errors(schema, arguments), key=_path)
-        return list(dict.fromkeys(text for error in errors for text in _explain(error)))[
-            :MAX_PROBLEMS
-        ]
+        return _texts(strangers_errors(schema, arguments))
     except Exception as error:  # A foreign schema can raise anything.
         why = (
             str(error)
@@ -234,8 +227,10 @@ def _problems(schema: JsonView, arguments: JsonView) -> list[str]:
         return [f"the tool's own schema can't be used: {one_line(why)}"]
 
 
-def _path(error: ValidationError) -> list[str]:
-    return [str(step) for step in error.path]
+def _texts(errors: Iterable[ValidationError]) -> list[str]:
+    in_order = sorted(errors, key=lambda error: [str(step) for step in error.path])
+    texts = dict.fromkeys(text for error in in_order for text in _explain(error))
+    return list(texts)[:MAX_PROBLEMS]
 
 
 def _is_plainly_right(prop: Property, arguments: JsonView) -> bool:
@@ -273,15 +268,6 @@ def _explain(error: ValidationError) -> Iterator[str]:
     elif error.validator == "enum":
         allowed = ", ".join(_shown_value(value) for value in schema["enum"] if value is not None)
         yield f"'{place}' must be one of {allowed}, got {_shown_value(instance)}"
-    elif error.validator == "dependentRequired":
-        missing = [
-            (name, each) for name, needed in schema["dependentRequired"].items() for each in needed
-        ]
-        yield from (
-            f"'{_join(place, each)}' is required beside '{_join(place, name)}'"
-            for name, each in missing
-            if name in instance and each not in instance
-        )
     elif error.validator == "additionalProperties":
         yield from _unknown_in(schema, instance, place)
     elif error.validator not in ("type", "oneOf", "anyOf"):

@@ -45,7 +45,7 @@ from ..providers.clients import close_clients
 from ..providers.prices import Prices, PriceSource
 from ..settings.agent_file import is_cloud
 from ..tools.dispatch import ToolBox
-from ..tools.handlers import Toolset, instructions_of, toolset_of
+from ..tools.handlers import Toolset, toolset_of
 from ..tools.kind import ToolKind
 from ..tools.signature import is_async
 from ..tools.threads import watchdog
@@ -258,7 +258,7 @@ class PerdurePlugin(SimplePlugin):
                 {**validators_of(tools), **(guardrails or {})},
                 compactors or {},
                 {**toolset_of(tools).prepare_tools, **(prepare_tools or {})},
-                {**instructions_of(tools), **(instructions or {})},
+                {**toolset_of(tools).instructions, **(instructions or {})},
                 in_threads=True,
                 loop=self.user_loop,
             ),

@@ -12,16 +12,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from starlette.requests import Request
-from starlette.responses import Response
 from temporalio.client import Client
 
-from perdure import RunCancelled, RunError
+from perdure import RunCancelled
 from perdure.testing import ScriptedModel
 from perdure.testing.script import Script
 
-from ..support import a2a_odd as odd
-from ..support.a2a_agents import Later, RemoteAgent, served
+from ..support.a2a_agents import Later, RemoteAgent
 from ..support.agents import scripted_agent
 from ..support.remote_weather import KilledWeather, asking, has_told, tool_texts, weather
 from ..support.stage import Stage
@@ -42,12 +39,11 @@ def _under_way(request: pytest.FixtureRequest) -> None:
     request.getfixturevalue("killed_weather")
 
 
-@pytest.mark.parametrize("streams", [True, False])
 async def test_a_run_asks_a_remote_agent(
-    streams: bool, stage: Stage, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OFFICE_KEY", KEY)
-    remote = RemoteAgent(streams=streams, key=KEY)
+    remote = RemoteAgent(key=KEY)
     model = scripted(asking("echo rain", f"echo {KEY}"))
     async with remote.served() as url, stage.worker():
         tool = weather(url)
@@ -140,32 +136,6 @@ async def test_a_run_that_is_cancelled_while_there_is_no_worker(
     assert caught.value.messages[-1].metadata["status"] == "cancelled"
 
 
-async def test_what_an_agent_answers_wrongly_is_told_to_the_model(
-    stage: Stage, scripted: Scripted
-) -> None:
-    answers = iter(
-        [odd.answers("<html>", 500), odd.answers("<html>"), odd.answers("no", 401), odd.never]
-    )
-
-    async def answer(request: Request) -> Response:
-        return await (
-            next(answers) if b"SendMessage" in await request.body() else odd.answers("{}")
-        )(request)
-
-    async with served(odd.server(answer, odd.card())) as url, stage.worker():
-        tool = weather(url, perdure={"timeout": 0.5})
-        run = await stage.start(scripted_agent(scripted(asking("1", "2", "3", "4")), [tool]))
-        result = await asyncio.wait_for(run.result(), 20)
-    problems = [
-        "HTTP status 500",
-        "its answer makes no sense",
-        "HTTP status 401",
-        "timed out after 0.5 seconds",
-    ]
-    for text, problem in zip(tool_texts(result), problems, strict=True):
-        assert problem in text
-
-
 def test_the_package_is_an_extra() -> None:
     code = """
 import asyncio, sys
@@ -196,37 +166,6 @@ Kinds().get("a2a")
 assert "httpx" in sys.modules and "a2a" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-async def test_an_agent_that_is_not_there_fails_the_start(stage: Stage, scripted: Scripted) -> None:
-    model = scripted(asking("never"))
-    problem = (
-        r"tool 'weather' \(kind: a2a\): the card of the agent at .* can't be read: .*can't be "
-        r"reached"
-    )
-    async with stage.worker():
-        run = await stage.start(
-            scripted_agent(model, [weather("http://127.0.0.1:9")]), missing_tool_grace=0
-        )
-        with pytest.raises(RunError, match=problem) as caught:
-            await asyncio.wait_for(run.result(), 10)
-    assert caught.value.kind == "configuration"
-    assert model.requests == []
-
-
-async def test_an_agent_that_dies_in_mid_call_is_an_error_result(
-    stage: Stage, scripted: Scripted
-) -> None:
-    remote = RemoteAgent()
-    async with stage.worker():
-        async with remote.served() as url:
-            tool = weather(url, options={"reconnectTimeout": 0.3})
-            run = await stage.start(scripted_agent(scripted(asking("hold")), [tool]))
-            await wait_for(lambda: has_told(stage.client, run))
-        result = await asyncio.wait_for(run.result(), 10)
-    [text] = tool_texts(result)
-    assert "can't be followed any more: it can't be reached" in text
-    assert result.messages[-2].metadata["status"] == "error"
 
 
 async def test_a_killed_worker_s_task_is_found_again(killed_weather: KilledWeather) -> None:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from temporalio import activity, workflow
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from perdure.prompty.load import load
 from perdure.testing import (
-    InProcessRun,
     ScriptedModel,
     ScriptedReply,
     ScriptedRequest,
@@ -27,7 +24,6 @@ from perdure.testing.script import Script
 from ..runs.test_tool_results import words
 from ..support import foreign_tools as foreign
 from ..support.agents import scripted_agent
-from ..support.families import calls, family_script, write_agent
 from ..support.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
@@ -105,23 +101,6 @@ async def test_what_it_answers(stage: Stage, scripted: Scripted) -> None:
     assert "'call_id' is required" in missing
 
 
-async def test_in_this_process_it_is_the_same(scripted: Scripted) -> None:
-    script = [
-        asks(call("find", "c1")),
-        asks(call("read_result", call_id="c1", offset=100_000, length=9)),
-        says("ok"),
-    ]
-    agent = scripted_agent(scripted([]), TOOLS)
-    first, page = texts(await InProcessRun(agent, model=script, tools={"find": find}).run())
-    assert len(first) < 66_000
-    assert (
-        'read_result({"call_id": "c1", "iteration": 1, "offset": 49152}) reads on from here'
-        in first
-    )
-    head = "[characters 100,000 to 100,009 of 200,000; the rest begins at offset 100009]"
-    assert page == f"{head}\n{LONG[100_000:100_009]}"
-
-
 async def test_without_it_the_note_does_not_name_it(stage: Stage, scripted: Scripted) -> None:
     async with stage.worker({"find": find}):
         run = await stage.start(
@@ -189,27 +168,3 @@ async def test_what_others_answer_is_read_too(
     ]
     assert (await run.tool_result("c1")).text == answer
     assert (await run.tool_result("c2")).text == words(100_000, 2)
-
-
-async def test_what_another_agent_answers_is_read_too(
-    stage: Stage, scripted: Scripted, tmp_path: Path
-) -> None:
-    read = call("read_result", call_id="c1", offset=90_000, length=20)
-    model = scripted(
-        family_script(
-            {
-                "chief": [asks(call("clerk", "c1")), asks(read), says("ok")],
-                "clerk": [says(words(100_000))],
-            }
-        )
-    )
-    chief = write_agent(
-        tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty"), READ_RESULT]
-    )
-    write_agent(tmp_path, "clerk.prompty", model, prompt="user:\nReport.")
-    async with stage.worker():
-        run = await stage.start(load(chief))
-        shown, page = texts(await run.result())
-    assert len(shown) < 66_000
-    assert page.partition("\n")[2] == words(100_000)[90_000:90_020]
-    assert (await run.tool_result("c1")).text == words(100_000)

@@ -13,8 +13,8 @@ from perdure.agents import Agent
 from perdure.client import start_run
 from perdure.messages import Message
 from perdure.settings.child_agents import DELEGATE
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
-from perdure.testing.script import Script, ScriptedRequest
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
 
 from ..runs.test_secrets import everything_recorded
 from ..support.a2a_agents import RemoteAgent, served
@@ -107,50 +107,6 @@ async def test_a_run_delegates_to_agents_of_kaos_and_of_a2a(
     beside_the_model = recorded.replace(f"say {KEY}", "")
     assert not any(key in beside_the_model for key in (KEY, VAULTED))
     await stage.replay()
-
-
-async def test_a_model_that_knows_no_tools_delegates_alike(
-    stage: Stage, scripted: Scripted
-) -> None:
-    peer = Peer(KAOS_CARD)
-    tasks = ["say Wood floats.", "status 503", "say Yes."]
-    written = [
-        *(says(f'{{"agent": "researcher", "task": "{task}"}}') for task in tasks),
-        says("{}"),
-    ]
-
-    def answer(request: ScriptedRequest) -> ScriptedReply:
-        is_asked = (
-            request.body["messages"][-1]["content"]
-            == "Now provide your final response to the user."
-        )
-        return says("done") if is_asked else written[request.step]
-
-    native = scripted(delegating(*(("researcher", task) for task in tasks)))
-    prompted = scripted(answer)
-    async with served(peer) as url, stage.worker():
-        agents = [{"name": "researcher", "url": url}, {"name": "gone", "url": "http://127.0.0.1:9"}]
-        runs = [await stage.start(chief(native, *agents, maxIterations=9))]
-        runs.append(
-            await stage.start(chief(prompted, *agents, toolProtocol="json", maxIterations=9))
-        )
-        results = [await run.result() for run in runs]
-    assert [result.output for result in results] == ["done", "done"]
-    assert tool_texts(results[0]) == tool_texts(results[1])
-    assert (
-        tool_texts(results[0])[1]
-        == '[Delegation failed: HTTP status 503: {"detail":"not now"}]' + NEEDS_APPROVAL
-    )
-    told = prompted.requests[0].body["messages"][0]["content"]
-    assert "- **researcher**: Finds things out." in told
-    assert "\n\n**Unavailable agents:**\n- **gone**: (unavailable)\n" in told
-    said = prompted.requests[2].body["messages"][-1]["content"]
-    assert (
-        said
-        == '[Step 2/9] Agent response: [Delegation failed: HTTP status 503: {"detail":"not now"}]'
-        + NEEDS_APPROVAL
-    )
-    assert sorted(len(body["messages"]) for body in peer.bodies) == [1, 1, 1, 2, 4, 6]
 
 
 @pytest.mark.trial

@@ -18,7 +18,7 @@ from temporalio.converter import DataConverter, PayloadCodec
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from perdure.errors import RunCancelled, RunError
+from perdure.errors import RunCancelled
 
 from ..support import foreign_tools as tools
 from ..support.foreign_tools import Scripted, answer, started
@@ -149,37 +149,3 @@ async def test_a_run_that_waits_for_nobody_can_be_cancelled(
         await run.cancel()
         with pytest.raises(RunCancelled):
             await asyncio.wait_for(run.result(), 5)
-
-
-async def test_arguments_that_do_not_fit_are_not_sent(
-    stage: Stage, scripted: Scripted, task_queue: str
-) -> None:
-    nobody = f"{task_queue}-nobody"
-    charge = tools.activity("charge", nobody, "amount:integer! note:string")
-    order = tools.workflow("order", nobody, "name:string!", id="order-{{name}}")
-    async with stage.worker():
-        told = await answer(stage, scripted, charge, amount="many", name="x")
-        assert told == (
-            "Error: Invalid arguments for tool 'charge': unknown argument 'name': expected amount, "
-            "note; "
-            "'amount' must be integer, got \"many\""
-        )
-        told = await answer(stage, scripted, charge, amount=1, note="x" * 200_000)
-        assert "at most 196,608 are possible" in told
-        assert "'name' must be a text or a whole number" in await answer(
-            stage, scripted, order, name=""
-        )
-
-
-async def test_a_declaration_that_is_wrong_fails_the_run_at_its_start(
-    stage: Stage, scripted: Scripted
-) -> None:
-    tool = {"name": "charge", "kind": "activity", "options": {"activity": "charge", "queue": "q"}}
-    async with stage.worker():
-        run = await stage.start(tools.agent_with(scripted, tool))
-        with pytest.raises(RunError) as caught:
-            await run.result()
-    assert caught.value.kind == "configuration"
-    assert "options.queue is not an option of this kind" in str(caught.value)
-    assert "options.taskQueue is missing" in str(caught.value)
-    assert "parameters is missing" in str(caught.value)

@@ -60,21 +60,6 @@ async def test_an_activity_gets_one_object_and_its_result_comes_back(
     assert await answer(home, scripted, greet, name="Ada", times=2) == "Hello Ada!Hello Ada!"
 
 
-async def test_positional_arguments(home: Stage, scripted: Scripted) -> None:
-    add = activity("add", ABROAD, "a:integer! b:integer! c:integer", arguments="positional")
-    assert await answer(home, scripted, add, b=2, a=1) == '[1,2,"undefined",3]'
-    assert (
-        await answer(
-            home,
-            scripted,
-            workflow("power", ABROAD, "base:integer! exponent:integer!", arguments="positional"),
-            base=2,
-            exponent=10,
-        )
-        == "1024"
-    )
-
-
 async def test_no_parameters_no_argument_and_a_key_for_each_call(
     home: Stage, scripted: Scripted
 ) -> None:
@@ -83,36 +68,11 @@ async def test_no_parameters_no_argument_and_a_key_for_each_call(
     assert json.loads(told) == {"arguments": 0, "key": f"{run.id}/1-0", "attempt": 1}
 
 
-async def test_a_hundred_kilobytes_each_way(home: Stage, scripted: Scripted) -> None:
-    text = "twelve bytes" * 8_500
-    told = await answer(home, scripted, activity("measure", ABROAD, "text:string!"), text=text)
-    assert told.startswith('{"length":102000,"text":"twelve bytestwelve')
-    assert "bytes left out here" in told
-
-
 async def test_a_workflow_gets_a_child_id_from_the_call(home: Stage, scripted: Scripted) -> None:
     welcome = workflow("welcome", ABROAD, "name:string!")
     run = await home.start(agent_with(scripted, welcome, name="Ada"))
     told = answer_of((await run.result()).messages)
     assert json.loads(told) == {"greeting": "Hello Ada!", "id": f"{run.id}/1-0"}
-
-
-async def test_a_workflow_id_made_of_arguments(
-    home: Stage, scripted: Scripted, task_queue: str
-) -> None:
-    welcome = workflow(
-        "welcome",
-        ABROAD,
-        "name:string!",
-        id=f"{task_queue}-{{{{ name }}}}",
-        idReusePolicy="rejectDuplicate",
-    )
-    assert (
-        json.loads(await answer(home, scripted, welcome, name="Ada"))["id"] == f"{task_queue}-Ada"
-    )
-    again = await answer(home, scripted, welcome, name="Ada")
-    assert "a workflow" in again
-    assert "idReusePolicy is rejectDuplicate" in again
 
 
 async def test_failures_come_with_type_and_message(home: Stage, scripted: Scripted) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -184,35 +183,3 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-async def test_a_server_whose_file_changes_under_a_worker_is_started_anew(
-    scripted: Scripted, stage: Stage, tmp_path: Path
-) -> None:
-    program = tmp_path / "office.py"
-    program.write_text(f"NAMES = ['search']\n{SCRIPT}")
-    options = {
-        "command": sys.executable,
-        "args": ["office.py"],
-        "cwd": str(tmp_path),
-        "discoveryTimeout": 50,
-    }
-    tool = {"name": "office", "kind": "mcp", "options": options}
-    file = write_agent(
-        tmp_path, "desk.prompty", scripted([says("Fine.")]), tools=[tool], prompt="user:\nHi"
-    )
-    assert await asyncio.to_thread(locked, file, on_change="ask") == 0
-    async with stage.worker():
-        assert (await (await started(stage, file)).result()).output == "Fine."
-        program.write_text(f"NAMES = ['search', 'wipe']\n{SCRIPT}")
-        run = await started(stage, file)
-        async with asyncio.timeout(60):
-            while (
-                not (status := await run.status()).pending_approvals and status.status == "running"
-            ):
-                await asyncio.sleep(0.05)
-        [pending] = status.pending_approvals
-        assert pending.arguments == {"changes": ["office: offers 'wipe', which is new: 'Does it.'"]}
-        await run.approve("lock", digest=pending.digest)
-        assert (await run.result()).output == "Fine."
-    await stage.replay()

@@ -15,13 +15,12 @@ from typing import Any
 
 import pytest
 from mcp.server import Server
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from temporalio.testing import WorkflowEnvironment
 
-from perdure import RunCancelled, RunError, load
+from perdure import RunCancelled, load
 from perdure.client import RunHandle
 from perdure.protocol.outcome import RunResult
 from perdure.testing import ScriptedModel, asks, call, says
@@ -175,57 +174,6 @@ async def test_no_secret_is_recorded(
     assert KEY not in str(recorded.events)
 
 
-async def test_what_keeps_a_run_from_beginning(stage: Stage, scripted: Scripted) -> None:
-    async def refuse(request: Request) -> Response:
-        return Response("no", 401)
-
-    app = Starlette(routes=[])
-    app.add_route("/mcp", refuse, methods=["POST"])
-    with serving(app) as url, serving(make_server().streamable_http_app()) as good:
-        cases = {
-            (
-                r"allowedTools names 'ecko', which MCP server 'tests' does not have; it has: ask, "
-                r"broken, "
-            ): on_http(f"{good}/mcp", allowedTools=["echo", "ecko"]),
-            (
-                r"The tools of MCP server 'tests' \(http://127.0.0.1:1/\) can't be found out: it "
-                r"can't "
-                r"be reached"
-            ): on_http("http://127.0.0.1:1/"),
-            r"it answered HTTP 401 Unauthorized \(check connection.apiKey": on_http(f"{url}/mcp"),
-            r"it can't be started: .*'/none/server'": on_stdio(options={"command": "/none/server"}),
-            r"expected either connection.endpoint": {"name": "tests", "kind": "mcp"},
-        }
-        async with stage.worker():
-            agents = [
-                scripted_agent(scripted([says("never")]), [declared]) for declared in cases.values()
-            ]
-            runs = [await stage.start(agent, missing_tool_grace=0) for agent in agents]
-            for run, problem in zip(runs, cases, strict=True):
-                with pytest.raises(RunError, match=problem) as failed:
-                    await run.result()
-                assert failed.value.kind == "configuration"
-
-
-async def test_a_server_that_dies_in_mid_call_ends_no_run(
-    stage: Stage, scripted: Scripted, tmp_path: Path
-) -> None:
-    notes = tmp_path / "notes.txt"
-    replies = [
-        asks(call("write_it", "a", text="x"), call("crash", "b")),
-        asks(call("write_it", "c", text="y")),
-        says("done"),
-    ]
-    async with stage.worker():
-        run = await stage.start(
-            scripted_agent(scripted(replies), [on_stdio(env={"NOTES": str(notes)})])
-        )
-        written, crashed, again = tool_texts(await run.result())
-    assert (written, again) == ("written", "written")
-    assert f"its process ended with exit code 3{NEEDS_APPROVAL}" in crashed
-    assert notes.read_text() == "x\ny\n"
-
-
 async def test_a_cancelled_run_and_a_slow_tool_are_told_to_the_server(
     stage: Stage, scripted: Scripted, tmp_path: Path
 ) -> None:
@@ -268,28 +216,6 @@ async def test_progress_in_the_first_second_over_stdio_is_heard(
         await wait_for(lambda: _progress(stage, run))
         (tmp_path / "go").touch()
         assert tool_texts(await run.result()) == ["went after True"]
-
-
-async def test_tools_that_need_an_approval(stage: Stage, scripted: Scripted) -> None:
-    mode = {"kind": "specify", "alwaysRequireApprovalTools": ["write.it"]}
-    with serving(make_server().streamable_http_app()) as url:
-        model = scripted(
-            [asks(call("echo", "a", text="x"), call("write_it", "b", text="y")), says("done")]
-        )
-        async with stage.worker():
-            run = await stage.start(
-                scripted_agent(model, [on_http(f"{url}/mcp", approvalMode=mode)])
-            )
-            [pending] = await wait_for(lambda: _pending(run))
-            assert (pending.name, pending.description, pending.arguments) == (
-                "write_it",
-                "Writes it down.",
-                {"text": "y"},
-            )
-            await run.deny("b", "not today")
-            echoed, denied = tool_texts(await run.result())
-    assert echoed == "x"
-    assert "not today" in denied
 
 
 async def test_what_a_server_asks_in_the_middle_of_a_call_is_a_question_of_the_run(

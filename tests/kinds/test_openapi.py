@@ -189,14 +189,6 @@ async def test_a_file_that_is_absent_there_is_read_by_the_worker(
     assert json.loads(results(result)[0].text)["id"] == "1"
 
 
-async def test_runs_in_one_process_read_the_file_too(
-    scripted: Scripted, service: Service, tmp_path: Path
-) -> None:
-    agent = load(in_files(tmp_path, scripted([]), service.url))
-    result = await InProcessRun(agent, [], model=[asks(call("getPet", id="1")), says("done")]).run()
-    assert json.loads(results(result)[0].text)["id"] == "1"
-
-
 @pytest.mark.parametrize(
     ("declared", "problem"),
     [
@@ -267,14 +259,6 @@ async def test_a_remote_end_that_is_dead_slow_or_strange(
     )
     assert told[2] == f"Error: Tool 'slowPost' failed: timed out after 0.3 seconds{NEEDS_APPROVAL}"
     assert service.calls["POST /slow"] == 1
-
-
-async def test_a_server_that_is_gone(scripted: Scripted, tmp_path: Path) -> None:
-    agent = load(in_files(tmp_path, scripted([]), "http://127.0.0.1:1"))
-    result = await InProcessRun(agent, [], model=[asks(call("getPet", id="1")), says("done")]).run()
-    assert results(result)[0].text.startswith(
-        "Error: Tool 'getPet' failed: GET /pets/{id}: http://127.0.0.1:1 can't be reached: "
-    )
 
 
 async def test_a_cancelled_run_drops_its_request(

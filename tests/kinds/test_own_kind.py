@@ -13,13 +13,11 @@ import pytest
 from temporalio import activity
 from temporalio.common import RawValue
 
-from perdure import RunError, load, run_input
-from perdure.client import start_run
+from perdure import RunError, run_input
 from perdure.declared_tools import Tool
 from perdure.errors import ConfigurationError, LoadError
 from perdure.testing import InProcessRun, ScriptedModel, asks, call, run_in_process, says
 from perdure.testing.script import Script
-from perdure.testing.server import with_script
 from perdure.tools import Asking, KindCall, Offering, ToolKind, ToolOfferError
 from perdure.tools.kind import BUILT_IN, ENTRY_POINT_GROUP, RECORDING, Kinds
 from perdure.worker import create_worker
@@ -74,32 +72,6 @@ def shop(tmp_path: Path) -> dict[str, Any]:
         database.execute("INSERT INTO books VALUES ('Emma', 'Austen'), ('Dracula', 'Stoker')")
     database.close()
     return {**SHOP, "options": {"file": str(tmp_path / "shop.db")}}
-
-
-async def test_a_function_of_the_tool_s_name_comes_before_its_kind(
-    stage: Stage, scripted: Scripted
-) -> None:
-    """§9.2: the model is offered the function, and the run says that it stands for the tool."""
-
-    def shop(title: str) -> str:
-        return f"{title} is sold out"
-
-    model, kind = scripted([asks(call("shop", title="Emma")), says("No.")]), Echo(say())
-    async with stage.worker({"shop": shop}, tool_kinds={"sqlite": kind}):
-        run = await stage.start(scripted_agent(model, [SHOP]))
-        result = await run.result()
-    offered = [tool["function"] for tool in model.requests[0].body["tools"]]
-    assert [(tool["name"], list(tool["parameters"]["properties"])) for tool in offered] == [
-        ("shop", ["title"])
-    ]
-    assert [message.text for message in result.messages if message.role == "tool"] == [
-        "Emma is sold out"
-    ]
-    assert kind.calls == []
-    (said,) = [event.data["message"] for event in await run.events() if event.type == "status"]
-    assert said.startswith(
-        f"The function 'shop' of {__name__} is called in place of the tool 'shop' (kind: sqlite)"
-    )
 
 
 async def test_the_kind_of_the_page(stage: Stage, scripted: Scripted, shop: dict[str, Any]) -> None:
@@ -203,19 +175,6 @@ def glossary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "words.txt").write_text("run: one execution\nturn: one run of a session\n")
     (folder / "clerk.prompty").write_text(GLOSSARY_AGENT.replace("FILE", "words.txt"))
     return folder / "clerk.prompty"
-
-
-async def test_a_kind_records_a_file_when_a_run_is_started(
-    stage: Stage, scripted: Scripted, glossary: Path
-) -> None:
-    agent = with_script(load(glossary), scripted(list(ASKED)))
-    run = await start_run(stage.client, agent, task_queue=stage.task_queue)
-    (glossary.parent / "words.txt").unlink()
-    async with stage.worker():
-        result = await run.result()
-    assert [message.text for message in result.messages if message.role == "tool"] == [
-        "one execution"
-    ]
 
 
 def test_a_kind_records_a_file_in_process_too(glossary: Path) -> None:

@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,6 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 from perdure import ApprovalError, RunCancelled, RunError, agent_to_dict, run_input
 from perdure.agents import Agent
 from perdure.client import RunHandle, RunOptions, get_run, start_run
-from perdure.errors import LimitExceededError, LoadError
 from perdure.events import RunEvent
 from perdure.history.link import read_input
 from perdure.messages import Message
@@ -224,57 +221,6 @@ async def test_twenty_agents_share_one_budget(
         )
 
 
-async def test_the_time_and_the_tool_calls_that_are_left(
-    stage: Stage, scripted: Scripted, tmp_path: Path
-) -> None:
-    model = scripted(
-        family_script(
-            {
-                "chief": [asks(call("clerk")), asks(call("clerk")), says("done")],
-                "clerk": [asks(call("look", "1"), call("look", "2")), says("looked")],
-            }
-        )
-    )
-    look = {"name": "look", "kind": "function", "parameters": []}
-    chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
-    write_agent(tmp_path, "clerk.prompty", model, tools=[look])
-    async with stage.worker({"look": lambda: "x"}):
-        run = await stage.start(load(chief), max_tool_calls=5, max_seconds=100, on_limit="partial")
-        result = await run.result()
-    # Two of five calls were the chief's own, two the first clerk's: the second one had one left,
-    # and asked for two.
-    first, second = tool_texts(result.messages)
-    assert (first, second[:16], result.is_incomplete) == ("looked", "I was unable to ", True)
-    clerk = (await stage.client.get_workflow_handle(f"{run.id}/1-0").fetch_history()).events[0]
-    [payload] = clerk.workflow_execution_started_event_attributes.input.payloads
-    options = json.loads(payload.data)["options"]
-    assert options["max_tool_calls"] == 4
-    assert 0 < options["max_seconds"] <= 100
-
-
-async def test_agents_may_call_each_other_only_so_deep(
-    stage: Stage, scripted: Scripted, tmp_path: Path
-) -> None:
-    names = ["a", "b", "c"]
-    script = {
-        name: [asks(call(after)), says(f"{name} is done")]
-        for name, after in pairwise([*names, "d"])
-    }
-    model = scripted(family_script({**script, "d": [says("never")]}))
-    for name, after in pairwise([*names, "d"]):
-        write_agent(tmp_path, f"{name}.prompty", model, tools=[calls(f"{after}.prompty")])
-    write_agent(tmp_path, "d.prompty", model)
-    async with stage.worker():
-        run = await stage.start(load(tmp_path / "a.prompty"), max_depth=2)
-        result = await run.result()
-        deepest = await (await child_of(stage, run, "1-0/1-0")).messages()
-    assert result.output == "a is done"
-    [text] = tool_texts(deepest)
-    assert text.startswith(
-        "Error: Tool 'd' failed: agents may call each other 2 levels deep (max_depth)"
-    )
-
-
 async def test_what_goes_wrong_in_an_agent_is_an_error_result(
     stage: Stage, scripted: Scripted, tmp_path: Path
 ) -> None:
@@ -328,68 +274,6 @@ async def test_what_goes_wrong_in_an_agent_is_an_error_result(
         message.metadata.get("status") for message in result.messages if message.role == "tool"
     ]
     assert statuses == ["error", "error", "timeout", None]
-
-
-async def test_a_late_agent_counts_with_its_share_of_a_limit(
-    stage: Stage, scripted: Scripted, tmp_path: Path
-) -> None:
-    """What it has used is not known: if it counted as nothing, it could be called again and
-    again.
-    """
-    script = {
-        "chief": [
-            asks(call("slow", "1"), call("clerk", "2")),
-            asks(call("slow", "3")),
-            says("done"),
-        ],
-        "slow": [says("late", delay=30)] * 2,
-        "clerk": [says("fine")],
-    }
-    model = scripted(family_script(script))
-    tools = [calls("clerk.prompty"), calls("slow.prompty", perdure={"timeout": 0.3})]
-    chief = write_agent(tmp_path, "chief.prompty", model, tools=tools)
-    for name in ("slow", "clerk"):
-        write_agent(tmp_path, f"{name}.prompty", model)
-    async with stage.worker():
-        run = await stage.start(load(chief), parallel_tool_calls=True, max_total_tokens=1_000_000)
-        with pytest.raises(LimitExceededError, match="max_total_tokens") as reached:
-            await run.result()
-    assert reached.value.iterations == 2
-    told = re.search(
-        r"(\d+) used, up to (\d+) more that could not be counted", str(reached.value.reason)
-    )
-    assert told
-    assert int(told[1]) + int(told[2]) == 1_000_000
-    assert int(told[1]) < 1_000
-
-
-async def test_an_agent_whose_model_is_dead_or_talks_nonsense(
-    stage: Stage, scripted: Scripted, tmp_path: Path
-) -> None:
-    model = scripted(
-        family_script(
-            {
-                "chief": [
-                    asks(call("dead", "1"), call("odd", "2"), call("empty", "3")),
-                    says("done"),
-                ],
-                "odd": lambda request: ScriptedReply(error={"choices": "none"}),
-                "empty": lambda request: ScriptedReply(drop_after=0),
-            }
-        )
-    )
-    names = ("dead", "odd", "empty")
-    chief = write_agent(
-        tmp_path, "chief.prompty", model, tools=[calls(f"{name}.prompty") for name in names]
-    )
-    for name in names:
-        write_agent(tmp_path, f"{name}.prompty", None if name == "dead" else model)
-    async with stage.worker():
-        run = await stage.start(load(chief), parallel_tool_calls=True, max_llm_retries=2)
-        result = await run.result()
-    assert result.output == "done"
-    for name, text in zip(names, tool_texts(result.messages), strict=True):
-        assert text.startswith(f"Error: Tool '{name}' failed: execute: "), text
 
 
 async def test_bindings_pass_the_caller_s_inputs_down(
@@ -654,32 +538,6 @@ async def test_a_called_agent_has_the_settings_of_its_own_file_and_ends_with_its
         options.parallel_tool_calls,
     )
     assert said == (4, 0.0, "raise", False)
-
-
-async def test_in_this_process_a_called_agent_has_the_settings_of_its_file(tmp_path: Path) -> None:
-    chief = write_agent(tmp_path, "chief.prompty", tools=[calls("clerk.prompty")])
-    write_agent(
-        tmp_path,
-        "clerk.prompty",
-        tools=[{"name": "look", "kind": "function"}],
-        metadata={"kaos": {"max_steps": 1}},
-    )
-    scripts = {
-        "chief": [asks(call("clerk")), says("done")],
-        "clerk": [asks(call("look")), says("never asked")],
-    }
-
-    def model(agent: Agent, messages: list[Message]) -> ScriptedReply:
-        return scripts[agent.name][sum(message.role == "assistant" for message in messages)]
-
-    result = await InProcessRun(chief, model=model, tools={"look": lambda: "seen"}).run()
-    assert result.output == "done"
-    assert tool_texts(result.messages) == ["Reached maximum reasoning steps (1)"]
-    write_agent(tmp_path, "clerk.prompty", metadata={"kaos": {"max_step": 1}})
-    with pytest.raises(
-        LoadError, match=r"clerk\.prompty: metadata\.kaos\.max_step: unknown setting"
-    ):
-        InProcessRun(chief, model=model)
 
 
 async def test_in_this_process_too(tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ FILTER = {"in": "query", "name": "dry_run", "schema": {"type": "boolean"}}
     [
         (
             {"body": {"url": "u", "dry_run": True}},
-            "'body.dry_run' is not read there: give 'dry_run' beside 'body'",
+            "'body.dry_run' is not read there: give 'dry_run' next to 'body'",
         ),
         ({"url": "u"}, "unknown argument 'url': it is a part of 'body'"),
         ({"dryRun": True}, "unknown argument 'dryRun': did you mean 'dry_run'?"),

@@ -81,7 +81,6 @@ class _Server(uvicorn.Server):
 class RemoteAgent(AgentExecutor):
     """An agent that does what a message says: `echo TEXT`, `hold`, `ask`, `fail` …"""
 
-    streams: bool = True
     binding: str = "JSONRPC"
     key: str | None = None
     """The bearer token without which it answers 401."""
@@ -111,7 +110,7 @@ class RemoteAgent(AgentExecutor):
                     url=f"{url}/a2a", protocol_binding=self.binding, protocol_version="1.0"
                 ),
             ],
-            capabilities=AgentCapabilities(streaming=self.streams),
+            capabilities=AgentCapabilities(streaming=False),
             default_input_modes=["text/plain"],
             default_output_modes=["text/plain"],
             skills=[

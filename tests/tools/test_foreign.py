@@ -96,7 +96,7 @@ def test_what_is_no_duration(written: Any) -> None:
             declared(
                 options={"activity": "x", "taskQueue": "q", "retryPolicy": {"maxAttempts": 2}}
             ),
-            "options.retryPolicy.maxAttempts is not an option (did you mean 'maximumAttempts'?)",
+            "options.retryPolicy.maxAttempts is not an option of this kind (did you mean 'maximumAttempts'?)",
         ),
         (
             declared(

@@ -96,14 +96,6 @@ async def test_what_the_file_says_wins(stage: Stage, scripted: Scripted) -> None
     assert list(offered(model)["parameters"]["properties"]) == ["topic"]
 
 
-async def test_bound_parameters_stay_hidden(stage: Stage, scripted: Scripted) -> None:
-    model = scripted([says("done")])
-    async with stage.worker({"find_books": find_books}):
-        agent = scripted_agent(model, [{**BY_NAME, "bindings": {"limit": {"input": "most"}}}])
-        await (await stage.start(agent)).result()
-    assert list(offered(model)["parameters"]["properties"]) == ["topic"]
-
-
 async def test_what_the_first_worker_said_holds_for_the_run(
     stage: Stage, scripted: Scripted
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import datetime
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from pydantic import BaseModel
 from perdure.messages import FilePart, ImagePart, TextPart, ToolResult
 from perdure.text import cut_middle
 from perdure.tool_results import SizeLimits
-from perdure.tools.results import to_result
+from perdure.tools.results import describe, to_result, with_advice
 
 LIMITS = SizeLimits(text_bytes=1000, media_bytes=1000)
 
@@ -104,3 +105,17 @@ def test_an_error_message_is_cut_too() -> None:
     assert len(result.error_message or "") < 1100
     assert len(result.text) < 1100
     assert result.status == "error"
+
+
+async def test_an_object_of_another_event_loop_is_explained() -> None:
+    event = asyncio.Event()
+
+    def wait_here() -> bool:
+        return asyncio.run(event.wait())
+
+    waiting = asyncio.create_task(event.wait())
+    await asyncio.sleep(0)
+    with pytest.raises(RuntimeError) as raised:
+        await asyncio.to_thread(wait_here)
+    waiting.cancel()
+    assert "open the client in the function that uses it" in with_advice(describe(raised.value))

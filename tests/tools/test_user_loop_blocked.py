@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from temporalio.client import Client
 
 import perdure
@@ -160,14 +159,3 @@ async def test_each_effect_happens_once(client: Client, scripted: Scripted) -> N
         *(asyncio.to_thread(Watched(scripted, type).call, client) for type in types),
     )
     assert seen == [*map(met, hooks), *map(watched, types)]
-
-
-@pytest.mark.trial
-@pytest.mark.parametrize("attempt", range(5))
-async def test_in_twenty_of_twenty_tries(client: Client, scripted: Scripted, attempt: int) -> None:
-    meetings = [neighbours(client, scripted) for _ in range(4)]
-    for meeting in meetings:
-        meeting.block = 8.0
-    assert (
-        await asyncio.gather(*(meeting.meet("tool") for meeting in meetings)) == [met("tool")] * 4
-    )

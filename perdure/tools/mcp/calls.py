@@ -15,13 +15,11 @@ import mcp
 from mcp import types
 from pydantic import ValidationError
 
-from ...json_types import JsonView
 from ...messages import AudioPart, FilePart, ImagePart, Part, TextPart, ToolResult
 from ...redaction import get_logger, redact
 from ...text import count_of, fault_text, one_line, valid_json, valid_text
-from ..context import ToolContext
 from ..http import Fault
-from ..kind import ToolOfferError
+from ..kind import KindCall, ToolOfferError
 from .connection import McpConnection, NotConnected, Pool
 from .declaration import MAX_PAGES, Server
 from .elicitation import Elicitation, UnfitAnswer
@@ -145,8 +143,14 @@ class Target:
 
 async def list_tools(pool: Pool, target: Target) -> list[types.Tool]:
     """Return all tools of the server, from all pages. Raises ToolOfferError, with the remedy."""
+    deadline = time.monotonic() + target.seconds
     try:
-        return await _list_with_retry(pool, target, time.monotonic() + target.seconds)
+        try:
+            return await _list_once(pool, target, deadline)
+        except mcp.MCPError as error:
+            if not _is_lost(error):
+                raise
+        return await _list_once(pool, target, deadline)
     except TimeoutError:
         why = f"it does not list its tools within {count_of(target.seconds, 'second')}"
     except NotConnected as error:
@@ -161,15 +165,6 @@ async def list_tools(pool: Pool, target: Target) -> list[types.Tool]:
     raise ToolOfferError(
         redact(f"The tools of {target} ({target.server}) can't be found out: {why} ({advice})")
     )
-
-
-async def _list_with_retry(pool: Pool, target: Target, deadline: float) -> list[types.Tool]:
-    try:
-        return await _list_once(pool, target, deadline)
-    except mcp.MCPError as error:
-        if not _is_lost(error):
-            raise
-    return await _list_once(pool, target, deadline)
 
 
 async def _list_once(pool: Pool, target: Target, deadline: float) -> list[types.Tool]:
@@ -207,35 +202,17 @@ async def _pages(client: mcp.Client, target: Target) -> list[types.Tool]:
         page = await client.list_tools(cursor=page.next_cursor)
 
 
-@dataclass(frozen=True)
-class McpCall:
-    """One call of a server's tool."""
-
-    function: str
-    """The name for the model."""
-    tool: str
-    """The name on the server."""
-    arguments: JsonView
-    is_idempotent: bool
-    context: ToolContext
-    is_task: bool = False
-    """Whether the server accepts it only as a task, whose result is fetched (taskSupport: required,
-    of 2025-11-25)."""
-
-
-async def call_tool(pool: Pool, target: Target, call: McpCall) -> ToolResult:
+async def call_tool(pool: Pool, target: Target, call: KindCall) -> ToolResult:
     """Return the result of the call. After a broken connection, a call that did no harm is retried
     once on a new one.
 
     Raises CancelledError when it is cancelled, and notifies the server.
     """
+    policy = call.tool.perdure.idempotent if call.tool.perdure else None
+    is_idempotent = bool(call.details.get("idempotent")) if policy is None else policy
     ended = await _try(pool, target, call)
-    if (
-        isinstance(ended, Fault)
-        and ended.passing
-        and (call.is_idempotent or not ended.outcome_unknown)
-    ):
-        _log.warning("The call of %r is tried again: %s: %s", call.function, target, ended.text)
+    if isinstance(ended, Fault) and ended.passing and (is_idempotent or not ended.outcome_unknown):
+        _log.warning("The call of %r is tried again: %s: %s", call.name, target, ended.text)
         ended = await _try(pool, target, call)
     if isinstance(ended, ToolResult):
         return ended
@@ -244,7 +221,7 @@ async def call_tool(pool: Pool, target: Target, call: McpCall) -> ToolResult:
     return _failure(call, text, kind, outcome_unknown=ended.outcome_unknown)
 
 
-async def _try(pool: Pool, target: Target, call: McpCall) -> ToolResult | Fault:
+async def _try(pool: Pool, target: Target, call: KindCall) -> ToolResult | Fault:
     connection = pool.connection(target.server, target.title)
     with connection.use():
         try:
@@ -261,7 +238,7 @@ async def _try(pool: Pool, target: Target, call: McpCall) -> ToolResult | Fault:
             return _failure(call, text, REFUSED, outcome_unknown=error.code not in _NOT_BEGUN)
 
 
-async def _answer(client: mcp.Client, target: Target, call: McpCall) -> ToolResult:
+async def _answer(client: mcp.Client, target: Target, call: KindCall) -> ToolResult:
     answered = call.context.answered
     asking = Elicitation()
     if answered is not None:
@@ -284,22 +261,22 @@ async def _answer(client: mcp.Client, target: Target, call: McpCall) -> ToolResu
             f"{_questions(answer)}"
         )
         return _failure(call, text, REFUSED, outcome_unknown=True)
-    return result_of(answer, call.function)
+    return result_of(answer, call.name)
 
 
-def _question(target: Target, call: McpCall, asking: Elicitation, problem: str = "") -> ToolResult:
+def _question(target: Target, call: KindCall, asking: Elicitation, problem: str = "") -> ToolResult:
     text = (
-        f"Error: Tool '{call.function}' failed: {target} asks a person, and this run can't wait "
+        f"Error: Tool '{call.name}' failed: {target} asks a person, and this run can't wait "
         "for the answer"
     )
     return ToolResult(parts=[TextPart(value=text)], needs=asking.as_need(str(target), problem))
 
 
 async def _send(
-    client: mcp.Client, target: Target, call: McpCall, asking: Elicitation
+    client: mcp.Client, target: Target, call: KindCall, asking: Elicitation
 ) -> types.CallToolResult | types.InputRequiredResult:
     if (
-        call.is_task
+        call.details.get("task")
         and (declared := client.session.initialize_result)
         and declared.capabilities.tasks
     ):
@@ -313,7 +290,7 @@ async def _send(
     while True:
         try:
             answer = await client.session.call_tool(
-                call.tool,
+                call.details["tool"],
                 dict(call.arguments),
                 progress_callback=report,
                 input_responses=dict(asking.given) or None,
@@ -333,9 +310,9 @@ async def _send(
         await asyncio.sleep(_AGAIN_SECONDS)
 
 
-async def _task_result(client: mcp.Client, call: McpCall) -> types.CallToolResult:
+async def _task_result(client: mcp.Client, call: KindCall) -> types.CallToolResult:
     params = types.CallToolRequestParams(
-        name=call.tool, arguments=dict(call.arguments), task=types.TaskMetadata()
+        name=call.details["tool"], arguments=dict(call.arguments), task=types.TaskMetadata()
     )
     created = await client.session.send_request(
         types.CallToolRequest(params=params), types.CallToolResult
@@ -393,6 +370,6 @@ def _questions(asked: types.InputRequiredResult) -> str:
     return one_line("; ".join(map(str, found)), 1000)
 
 
-def _failure(call: McpCall, text: str, kind: str, *, outcome_unknown: bool = False) -> ToolResult:
-    text = redact(f"Error: Tool '{call.function}' failed: {text}")
+def _failure(call: KindCall, text: str, kind: str, *, outcome_unknown: bool = False) -> ToolResult:
+    text = redact(f"Error: Tool '{call.name}' failed: {text}")
     return ToolResult.failure(text, kind=kind, outcome_unknown=outcome_unknown)

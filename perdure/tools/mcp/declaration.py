@@ -2,29 +2,60 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated
 from urllib.parse import urlsplit
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+)
+from pydantic.alias_generators import to_camel
 
 from ...declared_tools import Connection, CustomTool, McpApprovalMode, McpTool, Tool
 from ...json_types import JsonView
 from ...prompty.portable import is_reference
 from ...redaction import redact
-from ...text import did_you_mean, one_line
+from ...text import did_you_mean, fault_text, one_line
 
 DISCOVERY_SECONDS = 10.0
 """Seconds for connecting to a server and listing its tools."""
 MAX_DISCOVERY_SECONDS = 50.0
 """A run waits 60 seconds for the functions of its tools."""
 
-_OF_COMMANDS = ("args", "env", "cwd")
-_OF_REGISTERED = frozenset({"command", *_OF_COMMANDS, "headers"})
-_OPTIONS = ("command", *_OF_COMMANDS, "headers", "discoveryTimeout")
+_LIMITED = ("discoveryTimeout",)
+_OPTIONS = {
+    "a server at connection.endpoint": ("headers", *_LIMITED),
+    "a server that options.command starts": ("command", "args", "env", "cwd", *_LIMITED),
+    "a server that the worker's owner has registered": _LIMITED,
+}
+"""Kind of server → the options that it may have."""
 _CONNECTIONS = ("key", "anonymous", "remote", "oauth")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+Scalar = StrictStr | StrictInt | StrictFloat
+HeaderName = Annotated[str, Field(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
+HeaderValue = Annotated[StrictStr, Field(pattern=r"^[\t\x20-\x7e]*$")] | StrictInt | StrictFloat
+
+
+class Options(BaseModel):
+    """The `options` of a declaration."""
+
+    model_config = ConfigDict(alias_generator=to_camel, hide_input_in_errors=True)
+
+    command: str = ""
+    args: list[Scalar] = []
+    env: dict[str, Scalar] = {}
+    cwd: str | None = None
+    headers: dict[HeaderName, HeaderValue] = {}
+    discovery_timeout: StrictInt | StrictFloat | None = Field(
+        default=None, gt=0, le=MAX_DISCOVERY_SECONDS
+    )
 
 
 @dataclass(frozen=True)
@@ -70,18 +101,14 @@ def server_of(tool: Tool) -> Server:
     """Return the server of a declaration without `problems_of`, its references to the environment
     resolved.
     """
-    options = options_of(tool)
-    if command := options.get("command"):
+    options = Options.model_validate(options_of(tool))
+    if options.command:
+        env = tuple(sorted((name, str(value)) for name, value in options.env.items()))
         return Server(
-            command=command,
-            args=tuple(map(str, options.get("args") or ())),
-            env=tuple(
-                sorted((name, str(value)) for name, value in (options.get("env") or {}).items())
-            ),
-            cwd=options.get("cwd"),
+            command=options.command, args=tuple(map(str, options.args)), env=env, cwd=options.cwd
         )
     connection: Connection = getattr(tool, "connection", None) or Connection()
-    headers = {name.lower(): str(value) for name, value in (options.get("headers") or {}).items()}
+    headers = {name.lower(): str(value) for name, value in options.headers.items()}
     if connection.api_key and connection.kind == "key":
         headers.setdefault("authorization", f"Bearer {connection.api_key}")
     oauth = oauth_of(connection) if connection.kind == "oauth" else None
@@ -141,47 +168,34 @@ def problems_of(tool: Tool) -> Iterator[str]:
     if not isinstance(tool, McpTool | CustomTool):
         yield f"expected kind: mcp, not {tool.kind!r}"
         return
-    options, connection = options_of(tool), tool.connection
-    endpoint = connection.endpoint if connection else None
-    if connection is not None and connection.kind == "reference":
-        yield from _problems_of_reference(connection, options)
-    elif bool(endpoint) == bool(options.get("command")):
+    options, connection = options_of(tool), tool.connection or Connection()
+    kinds = list(_OPTIONS)
+    if connection.kind == "reference":
+        kind = kinds[2]
+        if not connection.name or connection.endpoint:
+            yield f"connection.kind is 'reference': expected the name of {kind}, and no endpoint"
+    elif bool(connection.endpoint) == bool(options.get("command")):
         yield (
             "expected either connection.endpoint (streamable HTTP) or options.command (stdio), or "
-            f"connection: {{kind: "
-            f"reference, name: …}}; it has {'both' if endpoint else 'neither'}"
+            "connection: {kind: reference, name: …}; it has "
+            f"{'both' if connection.endpoint else 'neither'}"
         )
-    elif endpoint:
-        yield from _problems_of_http(connection.kind if connection else "", endpoint, options)
-        if connection is not None and connection.kind == "oauth":
-            yield from _problems_of_oauth(connection, options)
+        return
+    elif connection.endpoint:
+        kind = kinds[0]
+        yield from _problems_of_connection(connection, options)
     else:
-        yield from _problems_of_stdio(options)
-    if unknown := sorted(set(options) - set(_OPTIONS)):
-        yield f"options.{unknown[0]} is unknown: expected {', '.join(_OPTIONS)}"
+        kind = kinds[1]
+    for name in options:
+        if name not in _OPTIONS[kind]:
+            expected = ", ".join(_OPTIONS[kind])
+            yield f"options.{name} means nothing for {kind}: expected some of {expected}"
+    try:
+        Options.model_validate(options)
+    except ValidationError as error:
+        places = {str(each["loc"][0]): fault_text(dict(each)) for each in error.errors()}
+        yield from (f"options.{place}: {text}" for place, text in places.items())
     yield from _problems_of_approvals(getattr(tool, "approval_mode", None))
-    seconds = options.get("discoveryTimeout")
-    if seconds is not None and not (
-        isinstance(seconds, int | float) and 0 < seconds <= MAX_DISCOVERY_SECONDS
-    ):
-        yield (
-            f"options.discoveryTimeout is {seconds!r}: expected seconds, at most "
-            f"{MAX_DISCOVERY_SECONDS:g}"
-        )
-
-
-def _problems_of_reference(connection: Connection, options: JsonView) -> Iterator[str]:
-    if not connection.name:
-        yield (
-            "connection.name is missing: expected the name under which the worker's owner has "
-            "registered the server"
-        )
-    said = ["connection.endpoint"] if connection.endpoint else []
-    if said := [*said, *(f"options.{name}" for name in sorted(options.keys() & _OF_REGISTERED))]:
-        yield (
-            f"{said[0]} stands beside connection.kind 'reference': how the server is reached says "
-            "its registration"
-        )
 
 
 def _problems_of_approvals(mode: McpApprovalMode | None) -> Iterator[str]:
@@ -198,124 +212,61 @@ def _problems_of_approvals(mode: McpApprovalMode | None) -> Iterator[str]:
         )
     named = (mode.always_require_approval_tools, mode.never_require_approval_tools)
     if mode.kind == "specify" and named == (None, None):
-        yield f"approvalMode.kind is 'specify': expected {' or '.join(known)} beside it"
+        yield f"approvalMode.kind is 'specify': expected {' or '.join(known)}, too"
 
 
-def _problems_of_http(kind: str, endpoint: str, options: JsonView) -> Iterator[str]:
-    if kind not in _CONNECTIONS:
+def _problems_of_connection(connection: Connection, options: JsonView) -> Iterator[str]:
+    if connection.kind not in _CONNECTIONS:
         yield (
-            f"connection.kind is {kind!r}: expected one of {', '.join(_CONNECTIONS)}; other "
-            "credentials than a key go "
-            "into options.headers"
+            f"connection.kind is {connection.kind!r}: expected one of {', '.join(_CONNECTIONS)}; "
+            "other credentials than a key go into options.headers"
         )
-    if not is_reference(endpoint):
-        yield from _problems_of_endpoint(endpoint)
-    for name in _OF_COMMANDS:
-        if options.get(name):
-            yield (
-                f"options.{name} is for a server that is started by options.command; this one has "
-                "connection.endpoint"
-            )
-    headers = options.get("headers") or {}
-    if not _is_text_map(headers):
-        yield "options.headers: expected a map from names to texts, such as X-Team: blue"
-    elif bad := [name for name in headers if not _HEADER.fullmatch(name)]:
-        yield f"options.headers: {bad[0]!r} can't be the name of an HTTP header"
-    elif bad := [
-        name
-        for name, value in headers.items()
-        if not str(value).isascii() or re.search(r"[\r\n\0]", str(value))
-    ]:
-        yield (
-            f"options.headers: the value of {bad[0]!r} can't be sent: expected one line of ASCII "
-            "text"
-        )
+    is_oauth = connection.kind == "oauth"
+    for name, url in (
+        ("endpoint", connection.endpoint),
+        ("issuer", is_oauth and connection.issuer),
+        ("tokenUrl", is_oauth and connection.token_url),
+    ):
+        if url and not is_reference(url) and not _is_url(url, is_safe=name != "endpoint"):
+            shown = redact(one_line(url, 200))
+            yield f"connection.{name} is {shown!r}: expected a URL such as https://host/mcp"
+    if is_oauth:
+        yield from _problems_of_oauth(connection, options)
+
+
+def _is_url(url: str, *, is_safe: bool) -> bool:
+    try:
+        parts = urlsplit(url)
+        has_host = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    is_plain = parts.scheme == "http" and (not is_safe or parts.hostname in _LOOPBACK)
+    return has_host and (parts.scheme == "https" or is_plain)
 
 
 def _problems_of_oauth(connection: Connection, options: JsonView) -> Iterator[str]:
-    mode = connection.authentication_mode
+    mode, secret = connection.authentication_mode, connection.client_secret
     if mode not in (None, "user", "system"):
         yield (
             f"connection.authenticationMode is {mode!r}: expected user (perdure connect) or system "
             "(clientSecret)"
         )
-    if not is_personal(connection) and not (connection.client_id and connection.client_secret):
+    if (secret or mode == "system") and not (connection.client_id and secret):
         yield (
-            "connection.authenticationMode is 'system': expected clientId and clientSecret, as a "
-            "reference, beside it"
+            "connection.clientSecret, or authenticationMode 'system', needs clientId and "
+            "clientSecret"
         )
-    if connection.client_secret and not connection.client_id:
-        yield "connection.clientSecret has no clientId: expected both"
-    if connection.client_secret and not (connection.issuer or connection.token_url):
+    if secret and not (connection.issuer or connection.token_url):
         yield (
             "connection.clientSecret would go wherever the MCP server says: expected "
-            "connection.issuer, the URL of the "
-            "authorization server that it belongs to, or tokenUrl"
+            "connection.issuer, the URL of the authorization server that it belongs to, or tokenUrl"
         )
-    for name, url in (("issuer", connection.issuer), ("tokenUrl", connection.token_url)):
-        if url and not is_reference(url) and not _is_safe(url):
-            yield (
-                f"connection.{name} is {redact(one_line(url, 200))!r}: expected a URL such as "
-                "https://login.example"
-            )
-    if connection.api_key or any(
-        str(name).lower() == "authorization" for name in options.get("headers") or ()
-    ):
+    headers = options.get("headers") or ()
+    if connection.api_key or any(str(name).lower() == "authorization" for name in headers):
         yield (
             "connection.kind is 'oauth', which gets the token: leave out apiKey and "
             "options.headers.authorization"
         )
-
-
-def _is_safe(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return bool(parts.hostname) and (parts.scheme == "https" or parts.hostname in _LOOPBACK)
-    except ValueError:
-        return False
-
-
-def _problems_of_endpoint(endpoint: str) -> Iterator[str]:
-    try:
-        url = urlsplit(endpoint)
-        is_fit = (
-            url.scheme in ("http", "https")
-            and bool(url.hostname)
-            and (url.port is None or url.port > 0)
-        )
-    except ValueError:
-        is_fit = False
-    if not is_fit:
-        yield (
-            f"connection.endpoint is {redact(one_line(endpoint, 200))!r}: expected a URL such as "
-            "https://host/mcp"
-        )
-
-
-def _problems_of_stdio(options: JsonView) -> Iterator[str]:
-    if options.get("headers"):
-        yield (
-            "options.headers is for a server with connection.endpoint; this one is started by "
-            "options.command"
-        )
-    for name in ("command", "cwd"):
-        if not isinstance(options.get(name) or "", str):
-            yield f"options.{name} is {options[name]!r}: expected a text"
-    args = options.get("args") or []
-    if not isinstance(args, list) or not all(_is_scalar(item) for item in args):
-        yield "options.args: expected a list of texts"
-    if not _is_text_map(options.get("env") or {}):
-        yield "options.env: expected a map from names to texts, such as API_KEY: ${env:API_KEY}"
-
-
-def _is_text_map(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(
-        isinstance(key, str) and _is_scalar(item) for key, item in value.items()
-    )
-
-
-def _is_scalar(value: Any) -> bool:
-    return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable
 
 import httpx2
@@ -12,7 +11,6 @@ from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp.types import LATEST_PROTOCOL_VERSION
 from pydantic import AnyHttpUrl, AnyUrl, ValidationError
 
-from ..._version import __version__
 from ...redaction import redacted_excerpt
 from ...text import one_line
 from .declaration import OAuth
@@ -111,15 +109,9 @@ def _excerpt(error: Exception) -> str:
 
 
 def _first_request(endpoint: str) -> httpx2.Request:
-    params = {
-        "protocolVersion": LATEST_PROTOCOL_VERSION,
-        "capabilities": {},
-        "clientInfo": {"name": "perdure", "version": __version__},
-    }
     headers = {
         "accept": "application/json, text/event-stream",
-        "content-type": "application/json",
         MCP_PROTOCOL_VERSION_HEADER: LATEST_PROTOCOL_VERSION,
     }
-    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
-    return httpx2.Request("POST", endpoint, headers=headers, content=json.dumps(body).encode())
+    body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    return httpx2.Request("POST", endpoint, headers=headers, json=body)

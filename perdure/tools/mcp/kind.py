@@ -5,7 +5,7 @@ runs share.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -64,7 +64,6 @@ class McpKind(ToolKind):
     """`kind: mcp`.
 
     Args:
-        commands: The commands that files may start on this worker; None for any, empty for none.
         connections: Servers that files refer to by `connection: {kind: reference, name: …}`, each
         in the form of
             `register_mcp_server`; they take precedence over those registered in the process.
@@ -77,7 +76,6 @@ class McpKind(ToolKind):
     def __init__(
         self,
         *,
-        commands: Collection[str] | None = None,
         connections: Mapping[str, JsonView] | None = None,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
@@ -85,7 +83,6 @@ class McpKind(ToolKind):
         self._servers_by_name = {
             name: named_server(name, server) for name, server in (connections or {}).items()
         }
-        self._commands = commands
         self._idle_seconds = idle_seconds
         self._pool: Pool | None = None
 
@@ -108,21 +105,7 @@ class McpKind(ToolKind):
         start the server.
         """
         target, pool, calls = await self._target_and_pool(call.tool)
-        declared = call.tool.perdure.idempotent if call.tool.perdure else None
-        return await calls.call_tool(  # type: ignore[no-any-return]
-            pool,
-            target,
-            calls.McpCall(
-                function=call.name,
-                tool=call.details["tool"],
-                arguments=call.arguments,
-                is_idempotent=bool(call.details.get("idempotent"))
-                if declared is None
-                else declared,
-                context=call.context,
-                is_task=bool(call.details.get("task")),
-            ),
-        )
+        return await calls.call_tool(pool, target, call)  # type: ignore[no-any-return]
 
     async def close(self) -> None:
         """Close all connections, and end the servers' processes."""
@@ -132,17 +115,6 @@ class McpKind(ToolKind):
     async def _target_and_pool(self, tool: Tool) -> tuple[Target, Pool, Any]:
         name = reference_of(tool)
         server = self._registered_server(tool, name) if name else server_of(tool)
-        if (
-            not name
-            and server.command
-            and self._commands is not None
-            and server.command not in self._commands
-        ):
-            allowed = ", ".join(sorted(self._commands)) or "none"
-            raise ToolOfferError(
-                f"Tool {tool.name!r}: this worker starts no {server.command!r}; it starts: "
-                f"{allowed}"
-            )
         calls = await _import_calls()
         if self._pool is None:  # There is no await from here on, so only one pool is created.
             self._pool = calls.Pool(self._idle_seconds)

@@ -43,8 +43,6 @@ MARGIN_SECONDS = 30.0
 """Seconds before its end at which a token is renewed."""
 FLOW_SECONDS = 20.0
 """Seconds for getting a token."""
-LOCK_SECONDS = 30.0
-"""Seconds that another process has to renew the same token."""
 MAX_BYTES = 256 * 1024
 """Limit for one answer of an authorization server."""
 logging.getLogger("mcp.client.auth.oauth2").setLevel(
@@ -161,25 +159,14 @@ class TokenStore:
 
     @asynccontextmanager
     async def lock(self) -> AsyncIterator[None]:
-        """Keep other processes, and other connections of this one, from renewing the same grant.
-
-        Raises OAuthProblem if one of them takes too long.
-        """
+        """Keep other processes, and other connections of this one, from renewing the same grant."""
         if not self.oauth.is_personal:
             yield
             return
         make_private_folder(self.path.parent, is_own=True)
         lock = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            deadline = time.monotonic() + LOCK_SECONDS
-            while not _is_locked(lock):
-                if time.monotonic() > deadline:
-                    text = (
-                        "another process has been renewing its token for "
-                        f"{count_of(LOCK_SECONDS, 'second')}"
-                    )
-                    raise OAuthProblem(text, passing=True)
-                await asyncio.sleep(0.05)
+            await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
             yield
         finally:
             os.close(lock)
@@ -193,14 +180,6 @@ class TokenStore:
                     kind="key", api_key=found.access_token, client_secret=found.refresh_token
                 ),
             )
-
-
-def _is_locked(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 class _Own(ClientCredentialsOAuthProvider):

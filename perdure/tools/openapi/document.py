@@ -40,9 +40,9 @@ class _Object(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, value: Any) -> Any:
-        if not isinstance(value, Mapping):
-            raise ValueError(f"expected an object, got {value!r:.60}")
-        return {key: each for key, each in value.items() if each is not None}
+        if not isinstance(value, Mapping | None):
+            raise ValueError("expected an object")
+        return {key: each for key, each in (value or {}).items() if each is not None}
 
 
 class Encoding(_Object):
@@ -100,7 +100,6 @@ class OperationObject(OperationNames):
     deprecated: bool = False
     parameters: list[Any] = []
     request_body: Any = None
-    responses: dict[Any, Any] = {}
     security: list[dict[str, Any]] | None = None
     servers: list[ServerObject] = []
 

@@ -148,10 +148,9 @@ class OpenApiKind(ToolKind):
         folder = loaded_from(asking.agent).base_dir or asking.prompt_root
         if folder is None:
             raise SpecificationError(
-                f"there was no file {specification!r} beside the agent's file where the run was "
-                "started, and this "
-                "worker has no prompt_root to look in: start the run where the file is, or "
-                "create_worker(prompt_root=…)"
+                f"there was no file {specification!r} in the folder of the agent's file where the "
+                "run was started, and this worker has no prompt_root to look in: start the run "
+                "where the file is, or create_worker(prompt_root=…)"
             )
         return await asyncio.to_thread(offerings_in_file, specification, Path(folder), options)
 

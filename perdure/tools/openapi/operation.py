@@ -84,7 +84,6 @@ class Operation(Exchanged):
     security: list[list[Scheme]] | None = None
     """Alternatives, each with all its required keys; None if the specification does not mention
     keys."""
-    accept: str = "*/*"
     key_header: str | None = None
     """The header for the call's idempotency key, if the operation declares one."""
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
@@ -37,8 +36,6 @@ _HOW = (
 )
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 MAX_DESCRIPTION = 1024
-MAX_OFFERED_BYTES = 900 * 1024
-"""Limit for the schemas of all functions together."""
 
 
 def option_problems(options: Any) -> Iterator[str]:
@@ -90,7 +87,6 @@ def offerings_of(document: Document, options: JsonView, source: str | None) -> l
     """
     found = list(_operations(document))
     offerings: list[Offering] = []
-    size = 0
     # If some operations have a security, one without needs no key.
     says_public = any(
         isinstance(each.value, Mapping) and "security" in each.value for each in found
@@ -104,20 +100,15 @@ def offerings_of(document: Document, options: JsonView, source: str | None) -> l
             how = f'To do without it: `options: {{exclude: ["{each.title}"]}}`'
             raise SpecificationError(f"{each.title}: {error}. {how}") from None
         offerings.append(offering)
-        size += len(json.dumps([offering.parameters, offering.details]))
-        if size > MAX_OFFERED_BYTES:
-            raise SpecificationError(
-                "the operations have more than 900 KiB of schemas: offer fewer, by `options`"
-            )
     return offerings
 
 
 def _operations(document: Document) -> Iterator[Found]:
     for path, written in document.root.paths.items():
-        content = document.follow(written)
+        content = document.follow(written) or {}
         item = document.read(PathItem, content, f"the path {path!r}")
         for method in METHODS:
-            if method in content:
+            if content.get(method) is not None:
                 value, title = content[method], f"{method.upper()} {path}"
                 names = document.read(OperationNames, value, title)
                 tags = frozenset(names.tags)
@@ -195,7 +186,6 @@ def _offering_of(
         parameters=arguments.parameters,
         body=arguments.body,
         security=security,
-        accept=_accept(operation, document),
         key_header=arguments.key_header,
     )
     is_idempotent = found.method in IDEMPOTENT
@@ -267,19 +257,6 @@ def _scheme(id: str, schemes: Mapping[str, Any], document: Document) -> Scheme:
         case (("oauth2" | "openIdConnect"), _, _):
             return Scheme(id=id, kind="bearer")
     return Scheme(id=id, kind="unknown")
-
-
-def _accept(operation: OperationObject, document: Document) -> str:
-    """Return the media types of successful answers, JSON first."""
-    media: dict[str, None] = {}
-    for status, written in operation.responses.items():
-        if str(status).startswith(("2", "default")):
-            content = document.read(RequestBody, written, f"the response {status}").content
-            media |= dict.fromkeys(content)
-    fit = [each for each in media if re.fullmatch(r"[\w.+*-]+/[\w.+*-]+", each)]
-    if not fit:
-        return "*/*"
-    return ", ".join([*sorted(fit, key=lambda each: "json" not in each)[:8], "*/*;q=0.1"])
 
 
 def _unused_name(found: Found, taken: set[str]) -> str:

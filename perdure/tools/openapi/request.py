@@ -151,6 +151,7 @@ def _decoded_bytes(value: Any, argument: str) -> bytes:
         raise Unfit(_BASE64.format(argument, value)) from None
 
 
+ACCEPT = b"application/json, */*;q=0.5"
 MAX_URL = 16 * 1024
 """Characters; few servers accept more."""
 _IN_HEADERS = "".join(chr(code) for code in range(33, 127) if chr(code) != "%")
@@ -181,7 +182,7 @@ def request_of(
         raise Unfit(f"they make a URL of {len(url):,} characters: at most {MAX_URL:,} can be sent")
     if origin_of(url) != origin_of(base):
         raise Unfit("they lead to another server")
-    headers = [("Accept", operation.accept.encode()), *_headers(given["header"])]
+    headers = [("Accept", ACCEPT), *_headers(given["header"])]
     cookies = [pair for each, value in given["cookie"] for pair in _pairs(each, value)]
     if cookies := [*cookies, *credentials.cookies]:
         text = "; ".join(f"{name}={text}" for name, text in cookies)

@@ -16,8 +16,6 @@ from ...arguments import deeper_than
 from ...json_types import JsonObject, JsonView
 from .document import Document, SpecificationError
 
-MAX_SCHEMA_BYTES = 48 * 1024
-"""Limit for one function's arguments, as JSON."""
 BUDGET_BYTES = 32 * 1024
 """Limit for the description of the arguments; definitions beyond it are left to the server to
 check."""
@@ -177,11 +175,6 @@ def _modern(converted: JsonObject, schema: JsonView) -> JsonObject:
 
 
 def _require_usable(schema: JsonObject) -> None:
-    size = len(json.dumps(schema, ensure_ascii=False).encode(errors="replace"))
-    if size > MAX_SCHEMA_BYTES:
-        raise SpecificationError(
-            f"the schema of its arguments has {size:,} bytes: at most {MAX_SCHEMA_BYTES:,} work"
-        )
     if deeper_than(schema, _MAX_LEVELS):
         raise SpecificationError(
             f"the schema of its arguments is nested deeper than {_MAX_LEVELS} levels"

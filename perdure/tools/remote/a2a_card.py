@@ -38,14 +38,13 @@ def parsed_card(document: JsonView) -> AgentCard:
 
 
 def callable_part(card: AgentCard, settings: RemoteSettings) -> JsonObject:
-    """Return the parts of the card that a call needs, to be recorded: one interface, streaming,
+    """Return the parts of the card that a call needs, to be recorded: one interface, and the
     authentication.
 
     Raises ToolOfferError for a card without an address that perdure may call.
     """
     interface = _interface(card, settings)
     part = AgentCard(name=card.name[:200], supported_interfaces=[interface])
-    part.capabilities.streaming = card.capabilities.streaming
     return {"card": MessageToDict(part), "auth": way_in(card)}
 
 

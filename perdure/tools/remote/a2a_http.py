@@ -22,8 +22,6 @@ from .settings import RemoteSettings
 ANSWER_SECONDS = 30.0
 """For an answer that does not wait for the agent's work."""
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
-MAX_STREAM_BYTES = 16 * 1024 * 1024
-"""Limit for one stream; the client then polls the task and opens another stream."""
 
 
 class RefusedError(httpx.TransportError):
@@ -74,11 +72,8 @@ class _Guard:
                 f"the answer is compressed ({encoding:.40}), although no compression was asked for"
             )
         response.encoding = charset_in(response.headers.get("content-type", ""))
-        is_stream = "text/event-stream" in response.headers.get("content-type", "")
         assert isinstance(response.stream, httpx.AsyncByteStream)
-        response.stream = _Bounded(
-            response.stream, MAX_STREAM_BYTES if is_stream else MAX_ANSWER_BYTES
-        )
+        response.stream = _Bounded(response.stream)
 
 
 def refusal_of_url(url: str, endpoint: str) -> str:
@@ -102,16 +97,15 @@ def bare(url: str) -> str:
 
 
 class _Bounded(httpx.AsyncByteStream):
-    def __init__(self, stream: httpx.AsyncByteStream, limit: int) -> None:
+    def __init__(self, stream: httpx.AsyncByteStream) -> None:
         self._stream = stream
-        self._limit = limit
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = self._limit
+        left = MAX_ANSWER_BYTES
         async for chunk in self._stream:
             left -= len(chunk)
             if left < 0:
-                raise RefusedError(f"the answer is larger than {self._limit:,} bytes")
+                raise RefusedError(f"the answer is larger than {MAX_ANSWER_BYTES:,} bytes")
             yield chunk
 
     async def aclose(self) -> None:

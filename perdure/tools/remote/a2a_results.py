@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from a2a.types import Message, Part, Role, Task, TaskArtifactUpdateEvent, TaskState
+from a2a.types import Message, Part, Role, Task, TaskState
 from google.protobuf.json_format import MessageToDict
 
 from ...messages import AudioPart, FilePart, ImagePart, TextPart, ToolResult
@@ -51,17 +51,6 @@ def is_at_rest(task: Task) -> bool:
 def has_failed(task: Task) -> bool:
     """Return whether the task has ended without being completed."""
     return task.status.state in ENDED and task.status.state != TaskState.TASK_STATE_COMPLETED
-
-
-def add_artifact(task: Task, event: TaskArtifactUpdateEvent) -> None:
-    """Bring the task's artifacts up to date with one event of a stream."""
-    for known in task.artifacts:
-        if known.artifact_id == event.artifact.artifact_id:
-            if not event.append:
-                known.ClearField("parts")
-            known.parts.extend(event.artifact.parts)
-            return
-    task.artifacts.append(event.artifact)
 
 
 def result_of_message(message: Message) -> ToolResult:

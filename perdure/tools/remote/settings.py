@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -17,7 +16,7 @@ from ...options import MAX_SECONDS, MIN_SECONDS
 from ...redaction import redact
 from ...settings.child_agents import DELEGATE, DELEGATION_FAILED
 from ...settings.delegates import REMOTE
-from ...text import did_you_mean
+from ...text import did_you_mean, fault_text
 from ...worker_limits import Origin
 from ..http import origin_of
 
@@ -27,8 +26,12 @@ WELL_KNOWN = "/.well-known/"
 CARD_PATHS = ("agent-card.json", "agent.json", "agent")
 """Below `WELL_KNOWN`: A2A's since 0.3, A2A's before that, and that of KAOS."""
 _CONNECTIONS = ("key", "remote", "anonymous")
-_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s/:@?#\[\]]+)(:\d{1,5})?")
-_TOKEN, _LINE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"), re.compile(r"[\x20-\x7e]*")
+Host = Annotated[
+    str, Field(pattern=r"^((\[[0-9a-fA-F:.]+\]|[^\s/:@?#\[\]]+)(:\d{1,5})?|.*\$\{.*)$")
+]
+"""`name` or `name:port`, or a reference to the environment."""
+HeaderName = Annotated[str, Field(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
+HeaderValue = Annotated[str, Field(pattern=r"^[\x20-\x7e]*$")]
 _KEYS = frozenset({"kind", "name", "description", "connection", "options", "bindings", "perdure"})
 
 
@@ -41,10 +44,10 @@ class Options(BaseModel):
     """Seconds within which the agent's card must be available."""
     reconnect_timeout: float = Field(default=60.0, ge=0, le=86400)
     """Seconds for which an agent may be out of reach after it has begun, before the call fails."""
-    allowed_hosts: tuple[str, ...] = ()
+    allowed_hosts: tuple[Host, ...] = ()
     """Further hosts, `name` or `name:port`, that the card may name. They get the credentials,
     too."""
-    headers: dict[str, str] = Field(default={}, repr=False)
+    headers: dict[HeaderName, HeaderValue] = Field(default={}, repr=False)
     """Sent with every request."""
 
 
@@ -206,41 +209,24 @@ def _origin(url: str) -> Origin | None:
 
 
 def _problems_of_connection(connection: Connection | None) -> Iterator[str]:
-    endpoint = connection.endpoint if connection else None
-    if connection is None or not endpoint:
-        yield (
-            "it has no 'connection.endpoint': expected the base URL of the agent, such as "
-            "https://agent.example"
-        )
-    elif connection.kind not in _CONNECTIONS:
+    endpoint = (connection and connection.endpoint) or ""
+    if connection is not None and connection.kind not in _CONNECTIONS:
         yield f"'connection.kind' is {connection.kind!r}: expected one of {', '.join(_CONNECTIONS)}"
-    elif "${" not in endpoint and _origin(endpoint) is None:
-        expected = "a URL that begins with http:// or https://, without user"
-        yield f"'connection.endpoint' is {redact(endpoint)!r}: expected {expected}"
+    if "${" not in endpoint and _origin(endpoint) is None:
+        yield (
+            f"'connection.endpoint' is {redact(endpoint)!r}: expected the base URL of the agent, "
+            "such as https://agent.example, without user"
+        )
 
 
 def _problems_of_options(tool: CustomTool) -> Iterator[str]:
-    model, options = _options_of(tool), tool.options or {}
-    names = [str(each.alias) for each in model.model_fields.values()]
-    for key in options:
-        if key not in names:
-            yield (
-                f"'options.{key}' is not known{did_you_mean(key, names)}: expected "
-                f"{', '.join(names)}"
-            )
+    model = _options_of(tool)
     try:
-        checked = model.model_validate(
-            {key: value for key, value in options.items() if key in names}
-        )
+        model.model_validate(tool.options or {})
     except ValidationError as error:
+        names = [str(each.alias) for each in model.model_fields.values()]
         for each in error.errors():
-            yield f"'options.{'.'.join(map(str, each['loc']))}': {each['msg']}"
-        return
-    for name, value in checked.headers.items():
-        if not (_TOKEN.fullmatch(name) and _LINE.fullmatch(value)):
-            yield (
-                f"'options.headers' has {name!r}, which can't be sent: expected a name, and a line"
-            )
-    for host in checked.allowed_hosts:
-        if not _HOST.fullmatch(host) and "${" not in host:
-            yield f"'options.allowedHosts' has {host!r}: expected 'name' or 'name:port'"
+            place, text = str(each["loc"][0]), fault_text(dict(each))
+            if each["type"] == "extra_forbidden":
+                text = f"unknown{did_you_mean(place, names)}, expected one of {', '.join(names)}"
+            yield f"'options.{place}': {text}"

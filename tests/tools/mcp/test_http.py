@@ -312,21 +312,6 @@ async def test_a_server_that_is_gone_and_comes_back() -> None:
     await tools.kind.close()
 
 
-async def test_a_server_that_never_answers() -> None:
-    async def wait(request: Request) -> Response:
-        await asyncio.Event().wait()
-        raise AssertionError("nobody sets it")
-
-    with serving(Starlette(routes=[Route("/mcp", wait, methods=["POST"])])) as url:
-        tools = Tools(on_http(f"{url}/mcp", options={"discoveryTimeout": 0.3}))
-        with pytest.raises(
-            ToolOfferError,
-            match=r"127.0.0.1:.*/mcp\) can't be found out: it does not answer within",
-        ):
-            await tools.ask()
-        await tools.kind.close()
-
-
 @pytest.mark.parametrize(
     ("tools", "why"),
     [

@@ -262,12 +262,12 @@ async def test_a_server_that_registers_nobody(both: Authority) -> None:
 
 PROBLEMS = {
     "clientSecret would go wherever": {"clientId": "c", "clientSecret": "${env:X}"},
-    "clientSecret has no clientId": {
+    "needs clientId and clientSecret": {
         "clientSecret": "${env:X}",
         "issuer": "https://a",
         "authenticationMode": "user",
     },
-    "expected clientId and clientSecret": {"authenticationMode": "system"},
+    "authenticationMode 'system', needs": {"authenticationMode": "system"},
     "authenticationMode is 'me'": {"authenticationMode": "me"},
     "issuer is 'http://a'": {"issuer": "http://a"},
     "leave out apiKey": {"apiKey": "${env:X}"},

@@ -104,16 +104,6 @@ async def test_a_server_has_its_own_environment_alone(
     assert names <= inherited | {"NOTES", "SPECIAL", "PYTHONPATH", "LC_CTYPE"}
 
 
-async def test_fifty_calls_at_once_share_one_connection(shared: Tools, tmp_path: Path) -> None:
-    waiting = asyncio.create_task(shared.call("wait", text=str(tmp_path)))
-    await wait_for(_exists(tmp_path / "began"))
-    answers = await asyncio.gather(*(shared.call("echo", text=str(number)) for number in range(50)))
-    assert [answer.text for answer in answers] == [str(number) for number in range(50)]
-    assert not waiting.done()
-    (tmp_path / "go").touch()
-    assert (await waiting).status == "success"
-
-
 async def test_progress_is_told_and_a_cancellation_reaches_the_server(
     shared: Tools, tmp_path: Path
 ) -> None:
@@ -189,17 +179,6 @@ async def test_idle_connections_and_closed_ones_leave_no_process(tmp_path: Path)
     assert not is_alive(other)
 
 
-@pytest.mark.trial
-async def test_a_server_that_does_not_want_to_end(tmp_path: Path) -> None:
-    deaf = "signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
-    tools = await Tools(old(tmp_path, deaf)).ask()
-    waiting = asyncio.create_task(tools.call("hello"))
-    await wait_for(_exists(tmp_path / "began"))
-    await tools.kind.close()
-    assert (await waiting).error_kind == "mcp_connection_lost"
-    assert not is_alive(int((tmp_path / "began").read_text()))
-
-
 @pytest.mark.parametrize(
     ("options", "why"),
     [
@@ -253,12 +232,6 @@ async def test_an_old_server_that_ends_when_it_is_asked_for_its_version(tmp_path
     assert tools.names == ["hello"]
     assert (await tools.call("hello")).status == "success"
     await tools.kind.close()
-
-
-async def test_a_worker_decides_which_commands_are_started() -> None:
-    tools = Tools(on_stdio(), McpKind(commands=["uvx"]))
-    with pytest.raises(ToolOfferError, match="this worker starts no '.*python.*'; it starts: uvx"):
-        await tools.ask()
 
 
 OLD = """

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import json
-import zlib
 
 import pytest
 
 from perdure.declared_tools import Connection
 from perdure.messages import AudioPart, FilePart, ImagePart, ToolResult
-from perdure.tools.http import PACKING_BYTES
 from perdure.tools.openapi.kind import MAX_EXCERPT, MAX_READ_BYTES, OpenApiKind
 from tests.support.openapi_specs import executed, one, tool_of
 from tests.support.raw_server import RawServer, ok
@@ -36,8 +33,6 @@ async def answered(
         (ok(b"<a/>", media="application/xml"), "<a/>"),
         (ok(b"\xffx", media="text/plain"), "\N{REPLACEMENT CHARACTER}x"),
         (ok(b"hello", media=""), "hello"),
-        (ok(gzip.compress(b'{"a":1}'), "Content-Encoding: gzip"), '{"a":1}'),
-        (ok(gzip.compress(b'{"a"') + gzip.compress(b":1}"), "Content-Encoding: gzip"), '{"a":1}'),
         (ok(b"", "Location: /x/7", status="201 Created"), "201 Created, location: /x/7"),
         (ok(b"", status="204 No Content"), "204 No Content"),
     ],
@@ -74,21 +69,10 @@ async def test_media(kind: OpenApiKind, ours: RawServer, media: str, part: type)
         (ok(b"", status="304 Not Modified"), "http_304", "GET /x answered 304 Not Modified"),
         (ok(b"<html>"), "nonsense", "GET /x gave an answer that is not JSON: <html>"),
         (ok(b"[" * 5000), "nonsense", "GET /x gave an answer that is not JSON: [["),
-        (ok(b"xxxx", "Content-Encoding: gzip"), "nonsense", "GET /x: the answer can't be unpacked"),
         (
-            ok(gzip.compress(b"{}") + bytes(99), "Content-Encoding: gzip"),
+            ok(b"x", "Content-Encoding: gzip"),
             "nonsense",
-            "GET /x: the answer can't be unpacked",
-        ),
-        (
-            ok(gzip.compress(b"x")[:-9], "Content-Encoding: gzip"),
-            "nonsense",
-            "GET /x: the answer is packed, and cut off",
-        ),
-        (
-            ok(b"x", "Content-Encoding: zstd"),
-            "nonsense",
-            "GET /x: the answer is packed in 'zstd', which was not asked",
+            "GET /x: the answer is compressed (gzip), although no compression was asked",
         ),
         (b"SSH-2.0-OpenSSH\r\n\r\n", "connection", "GET /x: the connection to OURS failed: "),
         (b"", "connection", "GET /x: the connection to OURS failed: "),
@@ -130,22 +114,6 @@ async def test_of_a_long_answer_only_so_much_is_read(kind: OpenApiKind, ours: Ra
     assert (picture.error_kind, picture.status) == ("too_large", "error")
     error = await answered(kind, ours, ok(b"x" * 100_000, media="text/plain", status="500 Oh"))
     assert len(error.text) < MAX_EXCERPT + 200
-
-
-async def test_a_bomb_is_not_unpacked(kind: OpenApiKind, ours: RawServer) -> None:
-    packer = zlib.compressobj(9, wbits=31)
-    bomb = b"".join(packer.compress(b"\0" * 2**20) for _ in range(32)) + packer.flush()
-    result = await answered(kind, ours, ok(bomb, "Content-Encoding: gzip", media="text/plain"))
-    assert len(result.text) < MAX_READ_BYTES + 200
-
-
-async def test_what_is_packed_around_nothing_is_not_read_without_end(
-    kind: OpenApiKind, ours: RawServer
-) -> None:
-    nothing = gzip.compress(b"") * ((MAX_READ_BYTES + 2 * PACKING_BYTES) // 20)
-    result = await answered(kind, ours, ok(nothing, "Content-Encoding: gzip"))
-    assert result.error_kind == "nonsense"
-    assert "larger than what is in it" in result.text
 
 
 async def test_a_server_that_sends_keys_back(kind: OpenApiKind, ours: RawServer) -> None:

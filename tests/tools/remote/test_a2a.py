@@ -22,7 +22,6 @@ from tests.support.a2a_agents import RemoteAgent, served
 from tests.support.a2a_calls import KEY, agent_with, called, offered
 from tests.support.waiting import wait_for
 
-WAYS = [("JSONRPC", True), ("JSONRPC", False), ("HTTP+JSON", True)]
 QUICK = {"reconnectTimeout": 0.1}
 
 
@@ -51,9 +50,9 @@ async def as_async(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize(("binding", "streams"), WAYS)
-async def test_what_an_agent_answers(binding: str, streams: bool) -> None:
-    remote = RemoteAgent(binding=binding, streams=streams)
+@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
+async def test_what_an_agent_answers(binding: str) -> None:
+    remote = RemoteAgent(binding=binding)
     async with remote.served() as url:
         agent = agent_with(url)
         offering = await offered(agent)
@@ -93,9 +92,8 @@ async def test_what_an_agent_answers(binding: str, streams: bool) -> None:
     assert (stopped.status, stopped.error_kind) == ("cancelled", "cancelled")
 
 
-@pytest.mark.parametrize("streams", [True, False])
-async def test_an_agent_that_asks_is_answered(streams: bool) -> None:
-    remote = RemoteAgent(streams=streams)
+async def test_an_agent_that_asks_is_answered() -> None:
+    remote = RemoteAgent()
     async with remote.served() as url:
         agent = agent_with(url)
         offering = await offered(agent)
@@ -114,9 +112,8 @@ async def test_an_agent_that_asks_is_answered(streams: bool) -> None:
         assert (locked.status, locked.error_kind) == ("error", "auth_required")
 
 
-@pytest.mark.parametrize("streams", [True, False])
-async def test_the_next_attempt_follows_the_same_task(streams: bool) -> None:
-    remote = RemoteAgent(streams=streams)
+async def test_the_next_attempt_follows_the_same_task() -> None:
+    remote = RemoteAgent()
     async with remote.served() as url:
         agent = agent_with(url)
         offering = await offered(agent)
@@ -189,9 +186,8 @@ async def stop(task: asyncio.Task[ToolResult]) -> None:
         await task
 
 
-@pytest.mark.parametrize("streams", [True, False])
-async def test_a_cancelled_call_cancels_the_remote_task(streams: bool) -> None:
-    remote = RemoteAgent(streams=streams)
+async def test_a_cancelled_call_cancels_the_remote_task() -> None:
+    remote = RemoteAgent()
     async with remote.served() as url:
         agent = agent_with(url)
         beats = Beats()
@@ -242,9 +238,8 @@ def port(url: str) -> int:
     return int(url.rpartition(":")[2])
 
 
-@pytest.mark.parametrize("streams", [True, False])
-async def test_an_agent_that_stays_away(streams: bool) -> None:
-    remote = RemoteAgent(streams=streams)
+async def test_an_agent_that_stays_away() -> None:
+    remote = RemoteAgent()
     beats = Beats()
     async with remote.served() as url:
         agent = agent_with(url, options=QUICK)
@@ -299,14 +294,13 @@ NONSENSE = [
 ]
 
 
-@pytest.mark.parametrize("streams", [True, False])
-async def test_nonsense(streams: bool) -> None:
+async def test_nonsense() -> None:
     bodies = [""]
 
     def answer(request: Any) -> Awaitable[Any]:
         return odd.answers(bodies[-1])(request)
 
-    async with served(odd.server(answer, odd.card(capabilities={"streaming": streams}))) as url:
+    async with served(odd.server(answer, odd.card())) as url:
         agent = agent_with(url, options=QUICK)
         offering = await offered(agent)
         for body in NONSENSE:
@@ -352,23 +346,10 @@ async def test_a_state_that_nobody_knows_is_waited_for() -> None:
             odd.redirects("http://127.0.0.1:9/a2a"),
             "http://127.0.0.1:9/a2a is not on the host of the endpoint",
         ),
-        (
-            odd.answers(b"data: " + b"x" * 17_000_000, content_type="text/event-stream"),
-            "larger than 16,777,216 bytes",
-        ),
-        (
-            odd.answers("data: {}\n\n", content_type="text/event-stream"),
-            "its answer makes no sense",
-        ),
-        (
-            odd.answers("event: error\ndata: x\n\n", content_type="text/event-stream"),
-            "its answer makes no sense",
-        ),
-        (odd.answers("", content_type="text/event-stream"), "neither a task nor a message"),
     ],
 )
 async def test_answers_that_are_none(answer: odd.Answer, problem: str) -> None:
-    async with served(odd.server(answer, odd.card(capabilities={"streaming": True}))) as url:
+    async with served(odd.server(answer, odd.card())) as url:
         agent = agent_with(url, options=QUICK, key=KEY)
         with pytest.raises(AgentError, match=problem) as caught:
             await asyncio.wait_for(called(agent, await offered(agent), message="x"), 10)
@@ -385,20 +366,6 @@ async def test_nobody_is_there_any_more() -> None:
     ) as caught:
         await called(agent, offering, message="x")
     assert not isinstance(caught.value, OutcomeUnknown)
-
-
-async def test_a_slow_agent_is_left_when_the_call_s_time_is_over() -> None:
-    async def answer(request: Any) -> Any:
-        return await (odd.never if b"SendMessage" in await request.body() else odd.answers("{}"))(
-            request
-        )
-
-    async with served(odd.server(answer, odd.card())) as url:
-        agent = agent_with(url)
-        offering = await offered(agent)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.2):
-                await called(agent, offering, message="x")
 
 
 def test_states_are_covered() -> None:

@@ -208,22 +208,6 @@ async def test_a_card_of_nonsense_is_named_rather_than_the_places_where_there_is
             await offered(kind, chief(url))
 
 
-async def test_an_agent_that_is_not_there_is_not_offered(kind: DelegateKind) -> None:
-    with pytest.raises(
-        ToolUnavailable,
-        match=r"the card of the agent at http://127.0.0.1:9 can't be read: .*reached",
-    ):
-        await offered(kind, chief("http://127.0.0.1:9"))
-
-
-async def test_a_card_that_takes_long_is_given_up(kind: DelegateKind) -> None:
-    async with served(odd.server(odd.never)) as url:
-        [tool] = chief(url).tools or []
-        tool.options = {**(tool.options or {}), "discoveryTimeout": 0.1}  # type: ignore[union-attr]
-        with pytest.raises(ToolUnavailable, match=r"no answer within 0\.1 seconds"):
-            await kind.offer(tool, Asking(Agent(), {}))
-
-
 @pytest.mark.parametrize(
     ("task", "kind_of_error", "text"),
     [

@@ -26,30 +26,33 @@ def declared(**fields: Any) -> CustomTool:
     [
         (
             {"connection": None},
-            "it has no 'connection.endpoint': expected the base URL of the agent, such as",
+            "'connection.endpoint' is '': expected the base URL of the agent, such as",
         ),
-        ({"connection": {"kind": "key"}}, "it has no 'connection.endpoint'"),
+        ({"connection": {"kind": "key"}}, "'connection.endpoint' is ''"),
         (
             {"connection": {"kind": "oauth", "endpoint": "https://x"}},
             "is 'oauth': expected one of key, remote, anonymous",
         ),
         (
             {"connection": {"kind": "key", "endpoint": "office"}},
-            "'connection.endpoint' is 'office': expected a URL",
+            "'connection.endpoint' is 'office': expected the base URL",
         ),
         (
             {"connection": {"kind": "key", "endpoint": "ftp://office"}},
-            "expected a URL that begins with http://",
+            "expected the base URL of the agent, such as https://agent.example",
         ),
         ({"connection": {"kind": "key", "endpoint": "https://me:pass@office"}}, "without user"),
-        ({"connection": {"kind": "key", "endpoint": "https://office:99999"}}, "expected a URL"),
+        (
+            {"connection": {"kind": "key", "endpoint": "https://office:99999"}},
+            "expected the base URL",
+        ),
         (
             {"options": {"allowedHost": ["x"]}},
-            "'options.allowedHost' is not known (did you mean 'allowedHosts'?)",
+            "'options.allowedHost': unknown (did you mean 'allowedHosts'?)",
         ),
         (
             {"options": {"allowedHosts": ["https://x"]}},
-            "has 'https://x': expected 'name' or 'name:port'",
+            "'options.allowedHosts': String should match pattern",
         ),
         (
             {"options": {"discoveryTimeout": 0}},
@@ -70,7 +73,7 @@ def test_problems_of_a_declaration(fields: dict[str, Any], problem: str) -> None
     [found] = A2AKind().problems(declared(**fields))
     assert problem in found
     assert "pass@" not in found
-    with pytest.raises(ValueError, match="expected|Input should|not known|not a key|has no"):
+    with pytest.raises(ValueError, match="expected|should|unknown|not a key|has no"):
         remote_settings(declared(**fields))
 
 
