@@ -4,16 +4,29 @@ differ.
 
 from __future__ import annotations
 
+import ast
+import inspect
 import io
+import json
 import os
 import re
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
 
-from perdure.cli.app import ENTRIES
+from pydantic.fields import FieldInfo
+
+import perdure.cli
 from perdure.cli.entry import run
+from perdure.cli.given import BY_CODE, option_name
+from perdure.cli.table import COMMANDS
+from perdure.options import CHANGED_BY_GO_ON, RunOptions
 
+TABLE = Path(perdure.cli.__file__).with_name("run_options.json")
+LIMITS = re.compile(
+    r"max_.*|.*_(?:seconds|timeout|retries|grace|after)|context_budget|retries|on_limit"
+)
 PAGE = Path(__file__).with_name("cli.md")
 INTRODUCTION = """\
 # What can I type?
@@ -33,8 +46,9 @@ ended with the last of them, its runs kept in a file for a year after their end 
 A run whose worker is gone, because its command was killed or its machine was switched off, goes on with
 `perdure resume ID`. A run that has ended is the beginning of another with `perdure fork ID --steer "…"`.
 
-`perdure --install-completion` makes the shell complete commands, options and the ids of runs, which it asks of a server
-that is running. [Watching a run](watching.md) has pictures of what a terminal shows.
+With `eval "$(_PERDURE_COMPLETE=bash_source perdure)"` in `~/.bashrc` (`zsh_source` in `~/.zshrc`, or `fish_source`), the
+shell completes commands, options and the ids of runs, which it asks of a server that is running.
+[Watching a run](watching.md) has pictures of what a terminal shows.
 """
 
 
@@ -50,7 +64,7 @@ def _sections(*command: str) -> Iterator[str]:
     commands = (
         re.findall(r"^  ([a-z-]+) ", text.partition("\nCommands:")[2], re.MULTILINE)
         if command
-        else ENTRIES
+        else COMMANDS
     )
     for name in commands:
         yield from _sections(*command, name)
@@ -65,6 +79,62 @@ def help_of(*command: str) -> str:
     return written.getvalue()
 
 
+def table() -> str:
+    """The options of a run as data, for a help that does not import the model."""
+    texts = docstrings(RunOptions)
+    fields = {
+        name: _about(name, info, texts.get(name, ""))
+        for name, info in RunOptions.model_fields.items()
+        if name not in BY_CODE
+    }
+    return json.dumps(fields, indent=1, ensure_ascii=False) + "\n"
+
+
+def _about(name: str, info: FieldInfo, text: str) -> dict[str, Any]:
+    default = "" if info.default in (None, False) else f" [default: {info.default}]"
+    return {
+        "type": _type(info.annotation),
+        "help": text + default,
+        "title": "Limits and time-outs" if LIMITS.fullmatch(name) else "How the run works",
+        "may_change": name in CHANGED_BY_GO_ON,
+    }
+
+
+def _type(annotation: Any) -> str | list[str]:
+    """`int`, `float`, `bool` or `str`, or the words to choose from; the model reads others from text."""
+    parts = [part for part in get_args(annotation) if part is not type(None)]
+    if get_origin(annotation) is Literal:
+        return parts
+    only = parts[0] if len(parts) == 1 else annotation
+    if get_origin(only) is Literal:
+        return list(get_args(only))
+    return only.__name__ if only in (int, float, bool) else "str"
+
+
+def docstrings(model: type) -> dict[str, str]:
+    """The text under each field of a class, in one line and without the specification's section numbers."""
+    [definition] = ast.parse(inspect.getsource(model)).body
+    assert isinstance(definition, ast.ClassDef)
+    return {
+        field.target.id: _for_a_terminal(" ".join(ast.literal_eval(text.value).split()))
+        for field, text in zip(definition.body, definition.body[1:], strict=False)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+    }
+
+
+def _for_a_terminal(text: str) -> str:
+    """The text with options in the place of fields, and without section numbers."""
+    text = re.sub(
+        r'`(\w+)(?:="(\w+)")?`',
+        lambda it: " ".join([option_name(it[1]), *filter(None, [it[2]])]),
+        text,
+    )
+    return re.sub(r"\bNone\b", "no value", re.sub(r" \(§[\d.]+\)", "", text))
+
+
 os.environ.update(COLUMNS="80", NO_COLOR="1")
 if __name__ == "__main__":
+    TABLE.write_text(table())
     PAGE.write_text(page())

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from ..agents import Agent
 from ..commands import command_line, shell_word
-from ..errors import PromptyWarning
+from ..errors import PromptyWarning, RenderError
 from ..json_types import JsonObject
 from ..media import described_content
 from ..model_choice import AS_WRITTEN, ModelChoice
@@ -112,19 +112,13 @@ def require_file(path: Path) -> None:
         )
     if path.is_file():
         return
-    folder = path if path.is_dir() else Path()
-    found = (
-        ", ".join(sorted(str(each) for each in folder.glob("*.prompty") if each.is_file()))
-        or "none"
-    )
-    if path.is_dir():
-        raise UsageProblem(
-            f"{str(path)!r} is a folder. Expected an agent's .prompty file; in there: {found}"
-        )
-    raise UsageProblem(
-        f"there is no file {str(path)!r} in {str(Path.cwd())!r}. Expected an agent's .prompty "
-        f"file; here: {found}"
-    )
+    is_folder = path.is_dir()
+    files = (path if is_folder else Path()).glob("*.prompty")
+    found = ", ".join(sorted(str(each) for each in files if each.is_file())) or "none"
+    wrong, where = f"there is no file {str(path)!r} in {str(Path.cwd())!r}", "here"
+    if is_folder:
+        wrong, where = f"{str(path)!r} is a folder", "in there"
+    raise UsageProblem(f"{wrong}. Expected an agent's .prompty file; {where}: {found}")
 
 
 @contextmanager
@@ -183,14 +177,6 @@ def _load_script(source: str) -> Script:
 
 
 _MEDIA = ("image", "audio", "file")
-_JSON_TYPES: dict[str, tuple[type, ...]] = {
-    "integer": (int,),
-    "float": (int, float),
-    "boolean": (bool,),
-    "array": (list,),
-    "object": (dict,),
-    "thread": (list, dict),
-}
 
 
 def read_inputs(agent: Agent, pairs: Sequence[str], json_file: Path | None) -> JsonObject:
@@ -202,8 +188,9 @@ def read_inputs(agent: Agent, pairs: Sequence[str], json_file: Path | None) -> J
     for pair in pairs:
         name, separator, text = pair.partition("=")
         if not separator or not name:
+            example = f"{next(iter(kinds), 'question')}=…"
             raise UsageProblem(
-                f"--input {pair!r}: expected name=value or name=@file, such as {_example(kinds)}"
+                f"--input {pair!r}: expected name=value or name=@file, such as {example}"
             )
         if kinds and name not in kinds:
             hint = did_you_mean(name, kinds)
@@ -217,6 +204,13 @@ def read_inputs(agent: Agent, pairs: Sequence[str], json_file: Path | None) -> J
             f"the agent {agent.name!r} needs {', '.join(missing)}. Type: "
             + " ".join(f"--input {n}=…" for n in missing)
         )
+    if inputs:
+        from ..client.run_input import require_kinds  # with temporalio
+
+        try:
+            require_kinds(agent, inputs)
+        except RenderError as error:
+            raise UsageProblem(f"--input: {error}") from error
     return inputs
 
 
@@ -246,46 +240,46 @@ def read_given(agent: Agent | None, pairs: Sequence[str], json_file: Path | None
 
 
 def _read_json_file(path: Path) -> JsonObject:
+    option = f"--inputs-json {str(path)!r}"
     try:
-        inputs = _json(_read(f"--inputs-json {str(path)!r}", path))
+        inputs = _json(_read(option, path))
     except ValueError as error:
-        raise UsageProblem(f"--inputs-json {str(path)!r}: not valid JSON: {error}") from error
+        raise UsageProblem(f"{option}: not valid JSON: {error}") from error
     if not isinstance(inputs, dict):
-        raise UsageProblem(
-            f"--inputs-json {str(path)!r}: expected a JSON object of inputs by name, got "
-            f"{type(inputs).__name__}"
-        )
+        got = type(inputs).__name__
+        raise UsageProblem(f"{option}: expected a JSON object of inputs by name, got {got}")
     return inputs
 
 
 def _value(pair: str, kind: str, text: str) -> Any:
-    """Return the value of `text`, or of the file in `@path`, converted to the input's kind."""
+    """Return the value of `text`, or of the file in `@path`, as its kind is written."""
+    content = os.fsencode(text)
     if text.startswith("@"):
         path = Path(text[1:])
+        content = _read(f"--input {pair!r}", path)
         if kind in _MEDIA:
-            return _media(pair, kind, path)
-        text = _text(pair, _read(f"--input {pair!r}", path))
-    else:
-        text = _text(pair, os.fsencode(text))
+            try:
+                return described_content(kind, content, name="" if text == "@-" else path.name)
+            except ValueError as error:
+                raise UsageProblem(f"--input {pair!r}: {error}") from error
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        byte, place = content[error.start], error.start
+        raise UsageProblem(
+            f"--input {pair!r}: not UTF-8 text (byte 0x{byte:02x} at position {place}). Expected "
+            "text; an input for other data is declared with `kind: file`, image or audio"
+        ) from None
     if kind == "string" or kind in _MEDIA:
         return text
     try:
-        value = _json(text)
+        return _json(text)
     except ValueError as error:
         if kind == "union":
             return text
         raise UsageProblem(
             f"--input {pair!r}: expected a value of kind {kind} as JSON ({error})"
         ) from error
-    expected = _JSON_TYPES.get(kind)
-    if expected and (
-        not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected)
-    ):
-        raise UsageProblem(
-            f"--input {pair!r}: expected a value of kind {kind} as JSON, got a "
-            f"{type(value).__name__}"
-        )
-    return value
 
 
 def _json(text: str | bytes) -> Any:
@@ -300,25 +294,6 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON value")
 
 
-def _text(pair: str, content: bytes) -> str:
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise UsageProblem(
-            f"--input {pair!r}: not UTF-8 text (byte 0x{content[error.start]:02x} at position "
-            f"{error.start}). Expected "
-            "text; an input for other data is declared with `kind: file`, image or audio"
-        ) from None
-
-
-def _media(pair: str, kind: str, path: Path) -> JsonObject:
-    name = "" if str(path) == "-" else path.name
-    try:
-        return described_content(kind, _read(f"--input {pair!r}", path), name=name)
-    except ValueError as error:
-        raise UsageProblem(f"--input {pair!r}: {error}") from error
-
-
 def _read(option: str, path: Path) -> bytes:
     if str(path) == "-":
         return sys.stdin.buffer.read()
@@ -329,7 +304,3 @@ def _read(option: str, path: Path) -> bytes:
         raise UsageProblem(
             f"{option}: the file can't be read ({reason}). Expected its path."
         ) from error
-
-
-def _example(kinds: Mapping[str, str]) -> str:
-    return f"{next(iter(kinds), 'question')}=…"

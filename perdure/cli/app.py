@@ -1,258 +1,235 @@
-"""The commands of `perdure`: their names, and the module that each one imports."""
+"""Builds click's commands from the table; the module of a command is imported when it runs."""
 
 from __future__ import annotations
 
+import inspect
+import json
+import os
+from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any
 
-import typer
-from typer.core import TyperCommand, TyperGroup
-from typer.main import get_command
+import click
+from click.core import ParameterSource
 
 from .._version import __version__
-from ..text import fault_text
-from .completion import choose_server
+from .completion import complete_ids
+from .given import SHORT_FORMS, Given, option_name
+from .problems import INTERRUPTED
+from .table import GROUPS
+from .table.options import SERVER, SHARED, Argument, Command, Option, Parameters
 
-
-class Entry(NamedTuple):
-    """A row of the table."""
-
-    name: str
-    module: str
-    """The module of its function in this room; the function has the command's name, with `_` for
-    `-`."""
-    help: str
-    """The first paragraph of the function's docstring."""
-
-
-GROUPS = {
-    "Run agents": (
-        Entry("run", "run", "Run an agent."),
-        Entry("chat", "chat.chat", "Talk with an agent."),
-        Entry("resume", "resume", "Start a worker for a run, and follow the run."),
-        Entry(
-            "fork",
-            "fork",
-            "Start a new run from another run's conversation, as it was before an iteration.",
-        ),
-        Entry("rerun", "rerun", "Replay a run against another model, and compare the two."),
-        Entry("schedule", "schedule", "Start runs on a schedule: at times, or at intervals."),
-    ),
-    "Watch them": (
-        Entry("watch", "read", "Show what a run does until it ends, and print its answer."),
-        Entry("show", "show", "Show what a run did, a line for each iteration."),
-        Entry("status", "read", "Print the status of a run."),
-        Entry(
-            "result",
-            "read",
-            "Wait for a run and print its answer; or print the result of one of its tool calls.",
-        ),
-        Entry("ls", "ls", "List runs; the latest start or end comes first."),
-        Entry("events", "events", "Print a run's events, one per line."),
-        Entry("messages", "read", "Print the conversation of a run."),
-        Entry("export", "export", "Print a run's whole record as JSON lines."),
-        Entry(
-            "trace",
-            "trace",
-            "Print, write or send the OpenTelemetry trace of a run.",
-        ),
-    ),
-    "Decide and steer": (
-        Entry("approve", "decide", "Approve a waiting tool call."),
-        Entry("deny", "decide", "Deny a waiting tool call."),
-        Entry("answer", "decide", "Answer a question of a run's model."),
-        Entry("complete", "complete", "Complete a tool call that waits for another system."),
-        Entry("steer", "control", "Send a message to a run."),
-        Entry("cancel", "control", "Cancel a run, or many."),
-        Entry("pause", "pause", "Keep runs from making a further model or tool call."),
-        Entry("go-on", "go_on", "Resume a held run, or many."),
-        Entry(
-            "delete",
-            "delete",
-            "Delete runs and sessions for good, with their child runs and their stored values.",
-        ),
-    ),
-    "Write agents": (
-        Entry(
-            "lock",
-            "lock",
-            "Pin the tools of MCP servers, OpenAPI documents and A2A cards in AGENT.prompty.lock.",
-        ),
-        Entry("connect", "connect", "Grant workers tokens for an MCP server, in a browser."),
-        Entry("validate", "validate", "Check an agent's file without calling anything."),
-        Entry("docs", "docs", "Print a page of the documentation."),
-    ),
-    "Serve": (
-        Entry("dev", "services", "Run the server, its UI and a reloading worker until Ctrl-C."),
-        Entry("worker", "worker", "Run a worker until Ctrl-C or SIGTERM."),
-        Entry(
-            "serve",
-            "serve",
-            "Serve agents over HTTP until Ctrl-C, in the protocols of OpenAI, MCP, A2A, AG-UI, AI "
-            "SDK, and its own.",
-        ),
-        Entry("server", "services", "Run the embedded server and its UI until Ctrl-C."),
-        Entry(
-            "setup", "services", "Register perdure's search attributes in the server's namespace."
-        ),
-        Entry(
-            "doctor",
-            "doctor.doctor",
-            "Examine the server, its workers and its open runs; print findings and cures.",
-        ),
-        Entry("check", "check", "List open runs and sessions that would break with other tools."),
-        Entry("sweep", "sweep", "Delete unreferenced values from the storage."),
-        Entry(
-            "codec-server",
-            "encryption",
-            "Run the codec server, which decodes payloads for the Temporal UI and CLI.",
-        ),
-        Entry(
-            "encryption-key",
-            "encryption",
-            "Print a new key for PERDURE_ENCRYPTION_KEY, or for PERDURE_VOUCH_KEY.",
-        ),
-    ),
+HELP = {"help_option_names": ["-h", "--help"]}
+_PLACEHOLDERS = {"int": "N", "float": "NUMBER", "str": "TEXT"}
+_TYPES = {"int": int, "float": float, "str": str, "bool": bool}
+_TITLES: Mapping[str, Collection[str]] = {
+    "Arguments": (),
+    "Options": (),
+    "The model": ("model", "provider", "endpoint", "scripted", "mock"),
+    "Code": ("tools", "guardrails", "compactor", "credentials", "prompt_root"),
+    "What is shown": ("as_json", "quiet", "yes", "log_level", "log_format"),
+    "Limits and time-outs": (),
+    "How the run works": (),
 }
-"""The commands by purpose, as the help lists them."""
-ENTRIES = {entry.name: entry for entries in GROUPS.values() for entry in entries}
 
 
-class PlainCommand(TyperCommand):
-    """A command that reports an option's invalid value in plain words."""
+@cache
+def run_options() -> dict[str, Option]:
+    """Return an option for each field of `RunOptions`.
 
-    def make_context(self, *arguments: Any, **settings: Any) -> Any:
-        """Read the command line as `TyperCommand` does, with its errors. Raises click's errors."""
+    They come from the file that `docs/write_cli.py` makes of the model: importing the model takes
+    longer than all of the help.
+    """
+    fields = json.loads(Path(__file__).with_name("run_options.json").read_text(encoding="utf-8"))
+    return {name: _run_option(name, **field) for name, field in fields.items()}
+
+
+def _run_option(name: str, type: str | list[str], **about: Any) -> Option:
+    names = option_name(name)
+    if type == "bool":
+        names += f"/--no-{names[2:]}"
+    if name in SHORT_FORMS:
+        names += f" --{name.replace('_', '-')}"
+    if isinstance(type, list):
+        return Option(names=names, type=tuple(type), **about)
+    return Option(metavar=_PLACEHOLDERS.get(type), names=names, type=_TYPES[type], **about)
+
+
+def _click_type(of: Option | Argument) -> Any:
+    if of.type == "path":
+        return click.Path(path_type=Path)
+    if isinstance(of.type, tuple):
+        return click.Choice(of.type)
+    if isinstance(of, Option) and of.least is not None:
+        return click.IntRange(int(of.least)) if of.type is int else click.FloatRange(of.least)
+    return of.type
+
+
+class _Argument(click.Argument):
+    """An argument with a line in the help."""
+
+    def __init__(self, name: str, of: Argument) -> None:
+        super().__init__(
+            [name],
+            type=_click_type(of),
+            metavar=of.metavar,
+            required=of.required,
+            nargs=-1 if of.many else 1,
+            shell_complete=complete_ids(of.ids),
+        )
+        self._help = of.help
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:
+        """Return the placeholder and the help."""
+        return self.make_metavar(ctx), self._help
+
+
+class _Option(click.Option):
+    """An option of the table, which may set a variable of the environment."""
+
+    def __init__(self, name: str, of: Option) -> None:
+        is_flag = of.metavar is None and not isinstance(of.type, tuple)
+        settings: dict[str, Any] = {"flag_value": of.without_value} if of.without_value else {}
+        super().__init__(
+            [name, *(of.names or option_name(name)).split()],
+            type=bool if is_flag else _click_type(of),
+            metavar=of.metavar,
+            help=of.help,
+            default=of.default if of.default is not None or not is_flag else False,
+            show_default=not is_flag and of.default not in (None, ""),
+            is_flag=is_flag,
+            multiple=of.many,
+            envvar=of.variable,
+            hidden=of.hidden,
+            shell_complete=complete_ids(of.ids),
+            **settings,
+        )
+        self.title = of.title
+        self._sets = of.sets
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        """Convert the value, and set the variable."""
+        found = super().process_value(ctx, value)
+        if self._sets and found is not None:
+            os.environ[self._sets] = str(found)
+        return found
+
+
+def _parameters(of: Parameters) -> list[click.Parameter]:
+    return [
+        _Option(name, each) if isinstance(each, Option) else _Argument(name, each)
+        for name, each in of.items()
+    ]
+
+
+class TableCommand(click.Command):
+    """A command of the table."""
+
+    def __init__(self, name: str, of: Command) -> None:
+        options = {
+            field: option
+            for field, option in (run_options() if of.run_options else {}).items()
+            if of.run_options is True or option.may_change
+        }
+        common = {
+            **SERVER,
+            **({"codec": SHARED["codec"]} if of.reads_payloads else {}),
+        }
+        super().__init__(
+            name,
+            help=f"{of.help}\n\n{of.more}".rstrip(),
+            params=_parameters({**of.parameters, **common, **options}),
+            context_settings=HELP,
+        )
+        self._of, self._options = of, options
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a section for each group of parameters."""
+        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in _TITLES}
+        for each in self.get_params(ctx):
+            record = None if each.name in SERVER else each.get_help_record(ctx)
+            if record:
+                sections[self._title(each)].append(record)
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+    def _title(self, of: click.Parameter) -> str:
+        if isinstance(of, click.Argument):
+            return "Arguments"
+        if not self._options:
+            return "Options"
+        if not isinstance(of, _Option):  # click's own --help
+            return "What is shown"
+        named = [title for title, names in _TITLES.items() if of.name in names]
+        return of.title or (named or ["Options"])[0]
+
+    def invoke(self, ctx: click.Context) -> None:
+        """Import the command's function, and call it. Raises what it raises."""
+        typed = {
+            name: ctx.params.pop(name)
+            for name in self._options
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        }
+        given = Given(**{**ctx.params, "options": typed, "command": ctx.info_name})
         try:
-            return super().make_context(*arguments, **settings)
-        except typer.BadParameter as problem:
-            # Typer's error comes from pydantic's ValidationError; importing pydantic for it would
-            # be slow.
-            details: list[Any] = getattr(problem.__cause__, "errors", list)()
-            if details:
-                problem.message = "; ".join(map(fault_text, details))
-            raise
-        except Exception as problem:
-            # Click's own class for an unknown option, which typer does not export.
-            if (option := getattr(problem, "option_name", None)) in _OF_PERDURE:
-                place = f"{option} goes before the command: perdure {option} … {self.name}"
-                problem.message = place  # type: ignore[attr-defined]
-            raise
+            done = _function(self._of.function)(given)
+            if inspect.iscoroutine(done):
+                from .command import execute  # with asyncio, which a few commands do without
+
+                execute(done)
+        except KeyboardInterrupt:  # click would print "Aborted!"
+            ctx.exit(INTERRUPTED)
 
 
-_OF_PERDURE = ("--address", "--namespace", "--data-dir")
-"""Options that precede the command."""
+def _function(place: str) -> Callable[[Given], Any]:
+    module, _, name = place.partition(":")
+    found: Callable[[Given], Any] = getattr(import_module(f".{module}", __package__), name)
+    return found
 
 
-class LazyCommands(TyperGroup):
-    """Knows the names and helps of all commands, and imports only the typed one."""
+class TableGroup(click.Group):
+    """Commands of the table, in groups with headings; each is built when it is used."""
 
-    def __init__(self, **settings: Any) -> None:
-        listed = {name: TyperCommand(name, help=entry.help) for name, entry in ENTRIES.items()}
-        super().__init__(**{**settings, "commands": listed})
+    def __init__(self, groups: Mapping[str, Mapping[str, Command]], **settings: Any) -> None:
+        super().__init__(no_args_is_help=True, context_settings=HELP, **settings)
+        self._groups = groups
+        self._all = {name: each for group in groups.values() for name, each in group.items()}
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Find the command named by the first argument."""
-        name, found, rest = super().resolve_command(ctx, args)
-        return name, found and load_command(ENTRIES[str(found.name)]), rest
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names, in the table's order."""
+        return list(self._all)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of that name; None for an unknown one."""
+        if (found := self._all.get(cmd_name)) is None:
+            return None
+        if found.commands:
+            return TableGroup({"Commands": found.commands}, name=cmd_name, help=found.help)
+        return TableCommand(cmd_name, found)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section for each group."""
-        for title, entries in GROUPS.items():
-            width = formatter.width - 6 - max(map(len, self.commands))
+        width = formatter.width - 6 - max(map(len, self._all))
+        for title, group in self._groups.items():
+            short = {name: click.Command(name, help=each.help) for name, each in group.items()}
             with formatter.section(title):
                 formatter.write_dl(
-                    [
-                        (each.name, self.commands[each.name].get_short_help_str(width))
-                        for each in entries
-                    ]
+                    [(name, each.get_short_help_str(width)) for name, each in short.items()]
                 )
 
 
-WITHOUT_CODEC = frozenset({"lock", "connect", "validate", "docs", "setup", "encryption-key"})
-"""Commands that read no payload."""
-
-
-_codec = typer.Typer(add_completion=False)
-
-
-@_codec.command()
-def _choose_codec(
-    codec: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:NAME",
-            help=(
-                "A PayloadCodec of yours, which writes and reads payloads; default: PERDURE_CODEC."
-            ),
-            expose_value=False,
-            callback=lambda value: choose_server({"codec": value}),
-        ),
-    ] = None,
-) -> None:
-    """Has the option of all commands."""
-
-
-def load_command(entry: Entry) -> Any:
-    """Import the command of an entry, and add the option that all commands share which read
-    payloads.
-
-    A `typer.Typer` in its place is a command with subcommands.
-    """
-    loaded = _loaded(entry)
-    for command in (
-        () if entry.name in WITHOUT_CODEC else getattr(loaded, "commands", {"": loaded}).values()
-    ):
-        command.params += get_command(_codec).params
-    return loaded
-
-
-def _loaded(entry: Entry) -> Any:
-    function = getattr(import_module(f".{entry.module}", __package__), entry.name.replace("-", "_"))
-    if isinstance(function, typer.Typer):
-        return get_command(function)
-    single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    single.command(entry.name, cls=getattr(function, "command_class", PlainCommand))(function)
-    return get_command(single)
-
-
-app = typer.Typer(
+app = TableGroup(
+    GROUPS,
     name="perdure",
-    cls=LazyCommands,
     help="Runs LLM agents, written as .prompty files, as durable Temporal workflows.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
+    params=[
+        *_parameters(SERVER),
+        *click.version_option(__version__, message="%(version)s", help="Print the version.")(
+            click.Command("")
+        ).params,
+    ],
 )
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print(__version__)
-        raise typer.Exit
-
-
-@app.callback()
-def perdure(
-    address: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="The Temporal server; default: TEMPORAL_ADDRESS."),
-    ] = None,
-    namespace: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The Temporal namespace; default: TEMPORAL_NAMESPACE."),
-    ] = None,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The embedded server's data; default: PERDURE_HOME."),
-    ] = None,
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
-        ),
-    ] = False,
-) -> None:
-    choose_server({"address": address, "namespace": namespace, "data_dir": data_dir})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -13,8 +13,7 @@ from typing import NamedTuple
 from temporalio.service import RPCError
 
 from ..client import RunHandle
-from ..commands import command_line
-from ..declared_tools import ApprovalPolicy
+from ..commands import command_line, ways_to_settle
 from ..errors import ApprovalError
 from ..events import RunEvent
 from ..json_types import JsonObject, JsonView
@@ -25,7 +24,7 @@ from .problems import Failure, UsageProblem
 from .screen import Screen
 
 DENIED = "denied by a person"
-"""The reason of a denial without a given one."""
+"""The reason of a denial without another one."""
 
 
 class CallToDecide(NamedTuple):
@@ -54,58 +53,59 @@ async def call_to_decide(
     found = [each for each in named if digest in (None, each.digest)]
     if len(found) == 1:
         [each] = found
-        return CallToDecide(
-            each.call_id,
-            each.digest,
-            describe_call(each.name, each.arguments),
-            _run_of(handle, each),
-        )
+        return CallToDecide(each.call_id, each.digest, _call(each), _run_of(handle, each))
     if call_id is not None and not found:
         run = _run_of(handle, named[0]) if named else handle
-        now = [
-            f", not {describe_call(each.name, each.arguments)}, which waits now," for each in named
-        ]
-        return CallToDecide(
-            call_id, digest, f"an earlier call {one_line(call_id)!r}{''.join(now)}", run
-        )
-    waiting = "".join(
-        f"\n  {each.call_id} (digest {each.digest})  {describe_call(each.name, each.arguments)}  "
-        f"of run {each.run_id or handle.id}"
-        for each in found or named
-    )
+        now = [f", not {_call(each)}, which waits now," for each in named]
+        shown = f"an earlier call {one_line(call_id)!r}{''.join(now)}"
+        return CallToDecide(call_id, digest, shown, run)
     if status.status not in ("running", "waiting_for_approval", "held"):
         raise Failure(
             f"run {handle.id} has ended, so nothing waits there: "
-            f"{command_line('show', handle.id)} says what was decided"
+            f"{command_line('show', handle.id)} shows the decisions"
         )
+    waiting = "".join(
+        f"\n  {each.call_id} (digest {each.digest})  {_call(each)}  of run "
+        f"{each.run_id or handle.id}"
+        for each in found or named
+    )
     raise Failure(
         f"run {handle.id}: expected the id, and --digest where two have one id, of a tool call "
-        "that waits. "
-        f"Waiting:{waiting or ' none'}"
+        f"that waits. Waiting:{waiting or ' none'}"
     )
+
+
+def _call(pending: PendingApproval) -> str:
+    return describe_call(pending.name, pending.arguments)
 
 
 def _run_of(handle: RunHandle, pending: PendingApproval) -> RunHandle:
     return handle.called(pending.run_id) if pending.run_id else handle
 
 
-def times(pending: JsonView) -> str:
+def waiting_lines(run_id: str, calls: Iterable[PendingApproval]) -> Iterator[str]:
+    """Yield each waiting call with the ways to decide it, the further ways on lines below."""
+    for each in calls:
+        kind = "an answer" if each.kind == "question" else "approval"
+        how, *others = ways_to_settle(each.run_id or run_id, each)
+        when = f"{times(each.since, each.deadline)}{_who(each)}"
+        yield f"{_call(each)} waits for {kind} {when}: {how}"
+        yield from (f"  or {other}" for other in others)
+
+
+def times(since: float, deadline: float | None) -> str:
     """Return the start of a wait, and its deadline if there is one."""
-    until = f" until {local_time(pending['deadline'])}" if pending.get("deadline") else ""
-    return f"since {local_time(pending['since'])}{until}{_who_decides(pending)}"
+    return f"since {local_time(since)}" + (f" until {local_time(deadline)}" if deadline else "")
 
 
-def _who_decides(pending: JsonView) -> str:
-    if not pending.get("approvers"):
+def _who(pending: PendingApproval) -> str:
+    """Return who may decide, and who has; "" where anybody may."""
+    if (policy := pending.approvers) is None:
         return ""
-    policy = ApprovalPolicy.model_validate(pending["approvers"])
-    votes = ", ".join(one_line(vote["name"]) for vote in pending.get("votes") or ())
+    votes = ", ".join(one_line(vote.name) for vote in pending.votes)
     approved = f", approved by {votes}" if votes else ""
-    escalated = (
-        f", {policy.to} was asked {local_time(pending['escalated'])}"
-        if pending.get("escalated")
-        else ""
-    )
+    asked = pending.escalated
+    escalated = f", {policy.to} was asked {local_time(asked)}" if asked else ""
     return one_line(f", may decide: {policy.in_words()}{approved}{escalated}", 500)
 
 

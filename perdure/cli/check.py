@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-import typer
 from temporalio.client import Client, WorkflowExecution
 from temporalio.service import RPCError
 
@@ -26,14 +25,14 @@ from ..settings.child_agents import handoffs_of
 from ..text import count_of, one_line
 from ..tool_calls import RecordedSignature, ToolSpec
 from ..tools.dispatch import ToolBox
-from . import shared_options as options
-from .command import execute
 from .console import answer, say
+from .given import Given
 from .problems import DONE, FAILED
 from .server_connection import connect_to_server
-from .user_code import UserCode, load_user_code
+from .user_code import UserCode, load_user_code, sources_of
 
 AT_A_TIME = 10
+OPEN_RUNS = f"WorkflowType IN ('{WORKFLOW}', '{SESSION_WORKFLOW}') AND ExecutionStatus = 'Running'"
 
 
 class Need(NamedTuple):
@@ -59,27 +58,16 @@ class Need(NamedTuple):
     @property
     def recorded_tools(self) -> list[RecordedTool]:
         """Its tools whose functions were recorded when it began."""
-        tools, signatures = self.agent.tools or (), self.signatures
         return [
-            RecordedTool(tool=each, signature=signatures[each.name])
-            for each in tools
-            if each.name in signatures
+            RecordedTool(tool=each, signature=signature)
+            for each in self.agent.tools or ()
+            if (signature := self.signatures.get(each.name))
         ]
 
     @property
     def functions(self) -> list[str]:
         """Names of its tools that need a function of that name."""
         return [tool.name for tool in self.agent.tools or () if tool.kind == "function"]
-
-    @property
-    def guardrails(self) -> list[str]:
-        """Names of the guardrails, none or one."""
-        return [self.options.guardrails] if self.options.guardrails else []
-
-    @property
-    def compactors(self) -> list[str]:
-        """Names of the compactors, none or one."""
-        return [self.options.compactor] if self.options.compactor else []
 
 
 class Break(NamedTuple):
@@ -135,110 +123,67 @@ async def _need(client: Client, run: WorkflowExecution) -> Need | Break | None:
 
 def later_needs(run: str, setup: RunInput | SessionSetup) -> tuple[Need, ...]:
     """Return the needs of the agents to which the run, or the session's next one, may hand over."""
-    others = [
-        each for each in handoffs_of(setup.agent, setup.agents).values() if each != setup.agent
-    ]
-    options = [
-        options_after_handoff(setup.options, setup.agent, each, setup.given) for each in others
-    ]
-    return tuple(Need(run, each, {}, chosen) for each, chosen in zip(others, options, strict=True))
+    others = handoffs_of(setup.agent, setup.agents).values()
+    return tuple(
+        Need(run, each, {}, options_after_handoff(setup.options, setup.agent, each, setup.given))
+        for each in others
+        if each != setup.agent
+    )
 
 
 def undeclared(tools: Mapping[str, Callable[..., Any]]) -> list[str]:
     """Return the names of the functions that do not declare whether a call may be repeated."""
-    specs = {
-        name: getattr(function, "__tool_spec__", None) or ToolSpec(name=name)
+    specs = [
+        getattr(function, "__tool_spec__", None) or ToolSpec(name=name)
         for name, function in tools.items()
-    }
-    return sorted(
-        name for name, spec in specs.items() if spec.idempotent and not spec.safe_to_repeat
-    )
+    ]
+    named = zip(tools, specs, strict=True)
+    return sorted(name for name, spec in named if spec.idempotent and not spec.safe_to_repeat)
 
 
 def breaks(need: Need, code: UserCode, toolbox: ToolBox) -> Iterator[Break]:
     """Yield the reasons why the run would break with this code."""
     for tool in need.agent.tools or ():
+        why, text = "missing", f"the tool {tool.name!r} is missing"
+        if tool.kind != "function":
+            why, text = "kind", f"the kind {tool.kind!r} of the tool {tool.name!r} is missing"
         try:
             handler = toolbox.resolve(tool.name, need.agent)
         except ToolNotRegisteredError:
-            if tool.kind == "function":
-                yield Break(need.run, "missing", f"the tool {tool.name!r} is missing", tool.name)
-            else:
-                yield Break(
-                    need.run,
-                    "kind",
-                    f"the kind {tool.kind!r} of the tool {tool.name!r} is missing",
-                    tool.name,
-                )
+            yield Break(need.run, why, text, tool.name)
             continue
         if change := toolbox.signature_change(handler, need.signatures.get(tool.name)):
             yield Break(need.run, "signature", change, tool.name)
-    for name in need.guardrails:
-        if name not in code.guardrails:
-            yield Break(need.run, "guardrails", f"the guardrails {name!r} are missing")
-    decorated: dict[str, tuple[str | None, Mapping[str, Any]]] = {
-        "instructions": (need.options.instructions_by, instruct_functions),
-        "prepare_tools": (need.options.prepare_tools, prepare_functions),
-    }
-    for what, (named, known) in decorated.items():
-        if named is not None and named not in known:
-            text = f"no function {named!r} of --tools has the decorator @perdure.{what}"
-            yield Break(need.run, what, text)
-    for name in need.compactors:
-        if name not in code.compactors:
-            yield Break(need.run, "compactor", f"the compactor {name!r} is missing")
+    undecorated, options = "no function {!r} of --tools has the decorator @perdure.", need.options
+    for why, name, known, text in (
+        ("guardrails", options.guardrails, code.guardrails, "the guardrails {!r} are missing"),
+        ("instructions", options.instructions_by, instruct_functions, f"{undecorated}instructions"),
+        ("prepare_tools", options.prepare_tools, prepare_functions, f"{undecorated}prepare_tools"),
+        ("compactor", options.compactor, code.compactors, "the compactor {!r} is missing"),
+    ):
+        if name is not None and name not in known:
+            yield Break(need.run, why, text.format(name))
 
 
-def check(
-    tools: options.Tools = None,
-    guardrails: options.GuardrailNames = None,
-    compactor: options.Compactors = None,
-    task_queue: Annotated[
-        str | None,
-        typer.Option("--task-queue", metavar="NAME", help="Only runs on this queue; default: all."),
-    ] = None,
-    limit: Annotated[
-        int,
-        typer.Option("--limit", "-n", min=1, help="The maximum number of open runs to examine."),
-    ] = 10_000,
-    as_json: options.AsJson = False,
-) -> None:
-    """List open runs and sessions that would break with other tools.
-
-    Each run's needs are compared with the options for the new workers: tools, the recorded
-    signatures of their functions, kinds of tools, guardrails and compactors. Exit code 1 if a run
-    would break. Functions that do not declare whether a call may be repeated are listed too.
-    """
-    code = load_user_code(tools or (), guardrails or (), compactor or (), [])
-    execute(_check(code, task_queue, limit, as_json))
-
-
-async def _check(code: UserCode, task_queue: str | None, limit: int, as_json: bool) -> int:
+async def check(given: Given) -> int:
+    """Print the breaks; return the exit code."""
+    code = load_user_code(sources_of(given))
     toolbox = ToolBox(code.tools, registered=not code.names_its_tools)
-    where = f" AND TaskQueue = {quote(task_queue)}" if task_queue else ""
-    query = (
-        f"WorkflowType IN ('{WORKFLOW}', '{SESSION_WORKFLOW}') AND ExecutionStatus = "
-        f"'Running'{where}"
-    )
+    queue = f" AND TaskQueue = {quote(given.task_queue)}" if given.task_queue else ""
     async with connect_to_server() as server:
-        runs = [run async for run in server.client.list_workflows(query, limit=limit)]
+        found_runs = server.client.list_workflows(f"{OPEN_RUNS}{queue}", limit=given.limit)
+        runs = [run async for run in found_runs]
         found = [*_all_breaks(await needs_of(server.client, runs), code, toolbox)]
     unsaid = undeclared(code.tools)
-    if as_json:
-        answer(
-            {
-                "openRuns": len(runs),
-                "breaks": [each._asdict() for each in found],
-                "undeclared": unsaid,
-            }
-        )
-    for each in [] if as_json else found:
+    if given.as_json:
+        breaks = [each._asdict() for each in found]
+        answer({"openRuns": len(runs), "breaks": breaks, "undeclared": unsaid})
+    for each in [] if given.as_json else found:
         answer(f"{each.run}: {each.text}")
     if unsaid:
         say(
-            "These functions say neither `idempotent` nor `reconcile`: they count as safe to "
-            "repeat, whatever became "
-            f"of a call: {', '.join(unsaid)}"
+            "These functions declare neither `idempotent` nor `reconcile`: they count as safe to "
+            f"repeat, whatever became of a call: {', '.join(unsaid)}"
         )
     broken = len({each.run for each in found})
     say(f"{count_of(broken, 'open run')} of {len(runs)} would break", "bad" if broken else "strong")

@@ -11,18 +11,17 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from datetime import UTC, datetime
-from typing import Any, Literal, TextIO, TypeVar, get_args
+from typing import Any, Literal, TextIO, get_args
 
-import typer
-from typer.core import TyperCommand
+from click.exceptions import Exit
 
 from ..json_types import JsonObject
 from ..text import visible
 from . import console
-from .console import FORMAT_VARIABLE, LEVEL_VARIABLE
 from .problems import DONE, FAILED, INTERRUPTED, UsageProblem
+from .table.options import FORMAT_VARIABLE, LEVEL_VARIABLE
 
 Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["text", "json"]
@@ -38,19 +37,6 @@ _OTHERS: dict[str, str] = {
 """perdure's level → that of all other libraries."""
 _CORE: dict[str, str] = {"debug": "INFO", "info": "WARN", "warning": "WARN", "error": "ERROR"}
 """perdure's level → that of Temporal's core."""
-
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def use_command_class(command_class: type[TyperCommand]) -> Callable[[_Function], _Function]:
-    """Decorate a command's function so that this class parses its arguments."""
-
-    def note(function: _Function) -> _Function:
-        function.__dict__["command_class"] = command_class
-        return function
-
-    return note
 
 
 class TextFormatter(logging.Formatter):
@@ -189,7 +175,7 @@ def execute(
     """Run the coroutine and end the command with its exit code; None is 0.
 
     SIGTERM acts like Ctrl-C: it cancels the coroutine, which cleans up, and the exit code is 130.
-    For a service, SIGTERM is the normal end, with exit code 0. Raises `typer.Exit` for any other
+    For a service, SIGTERM is the normal end, with exit code 0. Raises click's `Exit` for any other
     code than 0. `grace` and `leave_after` seconds after SIGTERM the process ends without waiting
     longer, for example for a thread that never returns.
 
@@ -212,7 +198,7 @@ def execute(
     finally:
         command.close()
     if code:
-        raise typer.Exit(code)
+        raise Exit(code)
 
 
 async def _until_sigterm(

@@ -2,68 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from ..declared_tools import Connection, McpTool, Tool
 from ..prompty.portable import is_reference
 from ..tools.mcp.declaration import OAuth, is_personal, oauth_of, problems_of
-from . import shared_options as options
 from .agent_file import load_agent
-from .command import execute
+from .given import Given
 from .problems import Failure, UsageProblem
 
 
-def connect(
-    server: Annotated[
-        str,
-        typer.Argument(
-            metavar="SERVER",
-            help="The server's URL, or an agent's file with servers of kind oauth.",
-        ),
-    ],
-    tool: Annotated[
-        str | None, typer.Option("--tool", metavar="NAME", help="Only this tool of the file.")
-    ] = None,
-    client_id: Annotated[
-        str | None,
-        typer.Option("--client-id", metavar="ID", help="A client that is registered already."),
-    ] = None,
-    scopes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scope",
-            metavar="NAME",
-            help="The scopes to request; default: those that the server names.",
-        ),
-    ] = None,
-    port: Annotated[
-        int,
-        typer.Option(
-            "--port", min=0, max=65535, help="The port of 127.0.0.1 that the browser returns to."
-        ),
-    ] = 0,
-    browser: Annotated[
-        bool, typer.Option(help="Open a browser; the address is printed in any case.")
-    ] = True,
-    timeout: Annotated[
-        float, typer.Option(min=1, help="How many seconds to wait for the browser.")
-    ] = 300.0,
-    as_json: options.AsJson = False,
-    log_level: options.LogLevel = None,
-    log_format: options.LogFormat = None,
-) -> None:
-    """Grant workers tokens for an MCP server, in a browser.
-
-    perdure keeps the tokens in a file in PERDURE_HOME that only this user can read, and never in a
-    run. The workers of this user on this machine use and renew them.
-    """
-    found = _of_url(server, client_id, scopes) if "://" in server else _of_file(Path(server), tool)
+def connect(given: Given) -> Coroutine[Any, Any, int]:
+    """Find the servers, and connect to them."""
+    found = _of_url(given) if "://" in given.server else _of_file(Path(given.server), given.tool)
     flow = _flow()
-    execute(flow.connect_all(found, flow.Browser(port, browser, timeout), as_json=as_json))
+    browser = flow.Browser(given.port, given.browser, given.timeout)
+    connecting: Coroutine[Any, Any, int] = flow.connect_all(found, browser, as_json=given.as_json)
+    return connecting
 
 
 def _flow() -> Any:
@@ -78,9 +36,12 @@ def _flow() -> Any:
         ) from None
 
 
-def _of_url(url: str, client_id: str | None, scopes: list[str] | None) -> dict[str, OAuth]:
-    connection = Connection(kind="oauth", endpoint=url, client_id=client_id, scopes=scopes)
-    return {url: _oauth(McpTool(name="server", connection=connection), "SERVER")}
+def _of_url(given: Given) -> dict[str, OAuth]:
+    scopes = list(given.scope) or None
+    connection = Connection(
+        kind="oauth", endpoint=given.server, client_id=given.client_id, scopes=scopes
+    )
+    return {given.server: _oauth(McpTool(name="server", connection=connection), "SERVER")}
 
 
 def _of_file(file: Path, tool: str | None) -> dict[str, OAuth]:

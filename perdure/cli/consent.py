@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import typer
+import click
 
 from ..activities.limited import refusals
 from ..agents import Agent, others_of
@@ -62,7 +62,7 @@ async def require_consent(
             "asked"
         )
     say(f"It may not be yours. Look at this first:\n{told}")
-    if not await asyncio.to_thread(typer.confirm, "Go on?", err=True):
+    if not await asyncio.to_thread(click.confirm, "Go on?", err=True):
         raise Failure("nothing was started")
 
 
@@ -71,7 +71,7 @@ def _sources(memo: CommandMemo) -> Iterator[Path]:
     resolved.
     """
     folder = Path(memo.folder or ".")
-    named = [source for sources in (memo.sources or {}).values() for source in sources]
+    named = [source for sources in memo.sources.values() for source in sources]
     for source in [*named, *([memo.scripted] if memo.scripted else [])]:
         place = (
             source if source.endswith((".py", ".prompty")) else source.rpartition(":")[0] or source

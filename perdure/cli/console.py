@@ -9,18 +9,16 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 
-import typer
+import click
 
 from ..json_types import JsonObject, JsonView
 from ..text import count_of, format_usd, one_line, visible, visible_json
 
 if TYPE_CHECKING:
     from ..protocol.outcome import RunResult
-
-LEVEL_VARIABLE = "PERDURE_LOG_LEVEL"
-FORMAT_VARIABLE = "PERDURE_LOG_FORMAT"
 
 Tone = Literal["plain", "faint", "good", "bad", "call", "strong"]
 
@@ -62,7 +60,7 @@ def say(text: str, tone: Tone = "plain", *, end: str = "\n") -> None:
 
 def styled(text: str, tone: Tone) -> str:
     """Return the text without control characters, and in its tone where stderr is a terminal."""
-    return typer.style(visible(text), **_STYLES[tone]) if _is_coloured() else visible(text)
+    return click.style(visible(text), **_STYLES[tone]) if _is_coloured() else visible(text)
 
 
 def answer(value: Any, *, exact: bool = False) -> None:
@@ -148,11 +146,8 @@ def describe_seconds(seconds: float) -> str:
     if seconds < 9.95:
         return f"{max(seconds, 0.0):.1f} s"
     whole = round(seconds)
-    for unit, smaller, size, part in (
-        ("d", "h", 86400, 3600),
-        ("h", "min", 3600, 60),
-        ("min", "s", 60, 1),
-    ):
+    units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+    for (unit, size), (smaller, part) in pairwise(units):
         if whole >= size:
             rest = whole % size // part
             return f"{whole // size} {unit}" + (f" {rest} {smaller}" if rest else "")
@@ -165,11 +160,8 @@ def describe_usage(usage: JsonView) -> str:
 
     An estimate for lost attempts is marked as such.
     """
-    read, written, lost = (
-        usage.get("input_tokens", 0),
-        usage.get("output_tokens", 0),
-        usage.get("lost_tokens", 0),
-    )
+    read, written = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
+    lost = usage.get("lost_tokens")
     estimated = f" (of these about {lost:,} in attempts that were lost)" if lost else ""
     return f"{read:,} tokens in{cached_text(usage)}, {written:,} out{estimated}"
 
@@ -182,30 +174,23 @@ def cached_text(usage: JsonView) -> str:
 
 def decision_text(data: JsonView) -> str:
     """Return a person's decision, such as `denied by Ann: too expensive`."""
-    by = f" by {data['by']}{'' if data.get('vouched') else ' (claimed)'}" if data.get("by") else ""
-    edited = (
-        f" with {to_json(data['arguments'], indent=None)}"
-        if data.get("arguments") is not None
-        else ""
-    )
+    word = "denied"
+    if data.get("approved"):
+        word = "approved" if data.get("answer") is None else "answered"
+    claimed = "" if data.get("vouched") else " (claimed)"
+    by = f" by {data['by']}{claimed}" if data.get("by") else ""
+    arguments = data.get("arguments")
+    edited = "" if arguments is None else f" with {to_json(arguments, indent=None)}"
     reason = f": {one_line(data['reason'])}" if data.get("reason") else ""
-    word = (
-        ("approved" if data.get("answer") is None else "answered")
-        if data.get("approved")
-        else "denied"
-    )
     return f"{word}{by}{edited}{reason}"
 
 
 def describe_spending(result: RunResult) -> str:
     """Return a run's consumption, such as `3 model calls, 12,400 tokens, $0.031`."""
+    calls = count_of(result.iterations, "model call")
+    tokens = count_of(result.usage.total_tokens, "token")
     cost = format_usd(result.cost_usd, unpriced=result.unpriced_calls)
-    used = [
-        count_of(result.iterations, "model call"),
-        count_of(result.usage.total_tokens, "token"),
-        cost,
-    ]
-    return ", ".join(filter(None, used))
+    return ", ".join(filter(None, [calls, tokens, cost]))
 
 
 def _is_coloured() -> bool:

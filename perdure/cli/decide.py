@@ -1,121 +1,77 @@
-"""`perdure approve`, `deny` and `answer`: decide about a tool call that waits for a person."""
+"""`perdure approve`, `deny`, `answer` and `complete`: decide about a waiting tool call, or complete
+it.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import sys
+from typing import Any
 
-import typer
-
+from ..client import complete_call
 from ..commands import ANSWER, command_line
-from ..json_types import JsonView
+from ..json_types import JsonObject
+from ..protocol.later import read_token
 from ..text import one_line
-from . import shared_options as options
-from .ask_person import DENIED, call_to_decide, read_arguments, this_user
-from .command import execute
+from .ask_person import call_to_decide, read_arguments, this_user
 from .console import answer as print_answer
 from .console import say, to_json
+from .given import Given
 from .problems import UsageProblem
 from .recorded_run import open_run
+from .server_connection import connect_to_server
 
 
-def approve(
-    id: options.OpenRunId,
-    call: options.CallId = None,
-    changed: Annotated[
-        str | None,
-        typer.Option(
-            "--arguments", metavar="JSON", help="Arguments to use instead of the model's."
-        ),
-    ] = None,
-    digest: options.Digest = None,
-    by: options.By = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """Approve a waiting tool call.
-
-    With --digest, which every command that perdure prints has, the approval counts for that call
-    only, not for a later one of the same id. Without it, the command shows and approves the call
-    that waits now.
-    """
-    arguments = None if changed is None else read_arguments(changed, "--arguments")
-    instead = "" if changed is None else f", with {to_json(arguments, indent=None)} instead,"
-    execute(
-        _decide(
-            "approve",
-            ("Approved", instead),
-            id,
-            call,
-            digest,
-            by,
-            as_json,
-            {"arguments": arguments},
-        )
-    )
+async def approve(given: Given) -> None:
+    """Approve a call."""
+    arguments, instead = None, ""
+    if given.arguments is not None:
+        arguments = read_arguments(given.arguments, "--arguments")
+        instead = f", with {to_json(arguments, indent=None)} instead,"
+    await _decide(given, "Approved", {"arguments": arguments}, instead)
 
 
-def deny(
-    id: options.OpenRunId,
-    call: options.CallId = None,
-    reason: Annotated[str, typer.Option(help="Why; the model reads it.")] = DENIED,
-    digest: options.Digest = None,
-    by: options.By = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """Deny a waiting tool call.
-
-    The model receives the reason, and the run continues.
-    """
-    execute(_decide("deny", ("Denied", ""), id, call, digest, by, as_json, {"reason": reason}))
+async def deny(given: Given) -> None:
+    """Deny a call."""
+    await _decide(given, "Denied", {"reason": given.reason})
 
 
-def answer(
-    id: options.OpenRunId,
-    call: Annotated[
-        str, typer.Argument(metavar="CALL_ID", help="The id of the question, as status shows it.")
-    ],
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer.")],
-    digest: options.Digest = None,
-    by: options.By = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """Answer a question of a run's model.
-
-    `perdure deny` declines the question, with a reason.
-    """
-    _require_own(text)
-    said = (f"Answered {one_line(text)!r} to", "")
-    execute(_decide("answer", said, id, call, digest, by, as_json, {"text": text}))
-
-
-def _require_own(text: str) -> None:
-    """Raises `UsageProblem` for the placeholder that perdure prints in place of an answer."""
-    if text == ANSWER:
+async def answer(given: Given) -> None:
+    """Answer a question. Raises `UsageProblem` for the placeholder that perdure prints."""
+    if given.text == ANSWER:
         raise UsageProblem(
             f"{ANSWER} stands for the answer, expected the answer itself in its place, in quotes"
         )
+    await _decide(given, f"Answered {one_line(given.text)!r} to", {"text": given.text})
 
 
-async def _decide(
-    action: Literal["approve", "deny", "answer"],
-    said: tuple[str, str],
-    run_id: str,
-    call_id: str | None,
-    digest: str | None,
-    by: str | None,
-    as_json: bool,
-    decision: JsonView,
-) -> None:
-    """Send the decision through `RunHandle` and report it: `said` has the words before and after
-    the call.
-    """
-    async with open_run(run_id) as (_, handle):
-        call = await call_to_decide(handle, call_id, digest)
-        take: Any = getattr(call.run, action)
-        await take(call.id, **decision, digest=call.digest, by=by or this_user())
+async def _decide(given: Given, done: str, decision: JsonObject, instead: str = "") -> None:
+    """Send the decision through the method of `RunHandle` with the command's name."""
+    async with open_run(given.id) as (_, handle):
+        call = await call_to_decide(handle, given.call, given.digest)
+        take: Any = getattr(call.run, given.command)
+        await take(call.id, **decision, digest=call.digest, by=given.by or this_user())
         say(
-            f"{said[0]} {call.shown}{said[1]} of run {call.run.id}. Watch it: "
+            f"{done} {call.shown}{instead} of run {call.run.id}. Watch it: "
             f"{command_line('watch', handle.id)}"
         )
-        if as_json:
-            report = {"id": call.run.id, "action": action, "callId": call.id, "digest": call.digest}
-            print_answer({**report, **decision})
+        if given.as_json:
+            about = {"action": given.command, "callId": call.id, "digest": call.digest}
+            print_answer({"id": call.run.id, **about, **decision})
+
+
+async def complete(given: Given) -> None:
+    """Complete a call that waits for another system. Raises `UsageProblem` unless there is either a
+    result or an error.
+    """
+    if (given.result is None) == (given.error is None):
+        raise UsageProblem(
+            "expected either RESULT or --error TEXT: a call is finished with one of them"
+        )
+    result = sys.stdin.read() if given.result == "-" else given.result
+    async with connect_to_server() as server:
+        by = given.by or this_user()
+        await complete_call(server.client, given.token, result, error=given.error, by=by)
+        run_id = read_token(given.token).run_id
+        say(f"The call of run {run_id} is finished")
+        if given.as_json:
+            print_answer({"id": run_id, "action": "complete"})

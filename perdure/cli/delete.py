@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
-from typing import Annotated
-
-import typer
 
 from ..client.deletion import KINDS, WAIT_SECONDS, Deletion, Deletions, DeletionTarget, find_targets
 from ..client.embedded.state import forget_deleted
@@ -15,13 +12,10 @@ from ..client.own_values import schedules_of
 from ..json_types import JsonObject
 from ..private_files import data_folder
 from ..text import count_of
-from . import shared_options as options
-from .command import execute, use_command_class
-from .completion import Filters, run_ids
 from .console import say
-from .filters import ManyCommand, query_explained
+from .filters import Filters, query_explained
+from .given import Given
 from .many import RunSelection, for_each, require_yes, selection_of, show_dry_run, show_report
-from .problems import UsageProblem
 from .server_connection import ServerConnection, connect_to_server
 
 UNREACHED = (
@@ -39,66 +33,35 @@ _WORDS = {
 }
 
 
-@use_command_class(ManyCommand)
-def delete(
-    context: typer.Context,
-    id: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="ID", help="Runs, sessions, or schedule:NAME.", autocompletion=run_ids
-        ),
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Terminate open runs, then delete them, too.")
-    ] = False,
-    wait: Annotated[
-        bool,
-        typer.Option(
-            "--wait/--no-wait",
-            help="Wait until the server has deleted histories: two minutes at most.",
-        ),
-    ] = True,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without being asked.")] = False,
-    as_json: options.AsJson = False,
-) -> None:
-    """Delete runs and sessions for good, with their child runs and their stored values.
-
-    With --tenant alone, the tenant's schedules, too. What was deleted in part is completed by the
-    same command.
-    """
-    execute(
-        _delete(selection_of(context, id or []), force=force, wait=wait, yes=yes, as_json=as_json)
-    )
-
-
-async def _delete(
-    selection: RunSelection, *, force: bool, wait: bool, yes: bool, as_json: bool
-) -> int:
+async def delete(given: Given) -> int:
+    """Delete runs, after a question; return the exit code."""
+    selection = selection_of(given)
     async with connect_to_server() as server:
         targets = await _targets(server, selection)
         if selection.dry_run:
-            return show_dry_run("delete", list(targets), as_json)
-        if targets and not yes:
-            await require_yes(f"Delete {_short_list(targets)} for good?", "delete")
-        deletions, deleted = Deletions(server.client, force=force, going=targets), list[Deletion]()
+            return show_dry_run("delete", list(targets), given.as_json)
+        if targets and not given.yes:
+            [*ids] = targets
+            shown = ids[0] if len(ids) == 1 else count_of(len(ids), "run")
+            await require_yes(f"Delete {shown} for good?", "delete")
+        deletions = Deletions(server.client, force=given.force, going=targets)
+        deleted: list[Deletion] = []
 
         async def remove(id: str) -> None:
             deleted.extend([await deletions.delete(target) for target in targets[id]])
 
-        first = [
-            id for id in targets if id.startswith(SCHEDULED)
-        ]  # After that, they start no further runs.
-        report = await for_each(first, remove)
-        rest = await for_each([id for id in targets if id not in first], remove)
-        report.done += rest.done
-        report.failed += rest.failed
+        # Without their schedules, no further runs start.
+        schedules = [id for id in targets if id.startswith(SCHEDULED)]
+        report = await for_each(schedules, remove)
+        rest = await for_each([id for id in targets if id not in schedules], remove)
         absent = _absent(deleted)
-        report.done = [id for id in report.done if id not in absent]
-        pending = await _wait(deletions, wait)
+        report.done = [id for id in (*report.done, *rest.done) if id not in absent]
+        report.failed += rest.failed
+        pending = await _wait(deletions, given.wait)
         # Also if the environment names the server: it may be this folder's.
         forget_deleted(server.embedded.folder if server.embedded else data_folder())
-        told = {**_say_what(deleted, targets), "pending": pending}
-        code = show_report("delete", "Deleted", report, as_json, **told, unreached=UNREACHED)
+        about = {**_say_what(deleted, targets, absent), "pending": pending}
+        code = show_report("delete", "Deleted", report, given.as_json, **about, unreached=UNREACHED)
         if report.done:
             say(UNREACHED, "faint")
         return code
@@ -137,21 +100,11 @@ async def _targets(
         found += await find_targets(
             server.client, [replace(filters, workflow=type).query() for type in KINDS]
         )
-    if selection.at_most is not None and len(found) > selection.at_most:
-        expected = f"expected at most {selection.at_most:,} (--at-most)"
-        raise UsageProblem(
-            f"the filters find {count_of(len(found), 'run')}, sessions and schedules included, "
-            f"{expected}"
-        )
+    selection.require_few(len(found))
     targets: dict[str, list[DeletionTarget]] = {}
     for target in found:
         targets.setdefault(target.id, []).append(target)
     return targets
-
-
-def _short_list(targets: dict[str, list[DeletionTarget]]) -> str:
-    shown = list(targets)
-    return shown[0] if len(shown) == 1 else count_of(len(shown), "run")
 
 
 def _absent(deleted: Sequence[Deletion]) -> list[str]:
@@ -162,19 +115,16 @@ def _absent(deleted: Sequence[Deletion]) -> list[str]:
     ]
 
 
-def _say_what(deleted: Sequence[Deletion], targets: dict[str, list[DeletionTarget]]) -> JsonObject:
+def _say_what(
+    deleted: Sequence[Deletion], targets: Container[str], absent: Sequence[str]
+) -> JsonObject:
     """Report the deleted runs and the remaining ones; return the report as JSON."""
-    histories, values = (
-        sum(each.histories for each in deleted),
-        sum(each.values for each in deleted),
-    )
+    histories = sum(each.histories for each in deleted)
+    values = sum(each.values for each in deleted)
     gone = {id for each in deleted for id in each.runs}
-    if nothing := _absent(deleted):
-        say(
-            "There was nothing (any more) of "
-            f"{', '.join(nothing[:5])}{' …' if len(nothing) > 5 else ''}",
-            "strong",
-        )
+    if absent:
+        some = f"{', '.join(absent[:5])}{' …' if len(absent) > 5 else ''}"
+        say(f"There was nothing (any more) of {some}", "strong")
     left = [
         (each, of.id)
         for of in deleted
@@ -186,11 +136,8 @@ def _say_what(deleted: Sequence[Deletion], targets: dict[str, list[DeletionTarge
     if len(left) > 20:
         say(f"and {len(left) - 20:,} more, which --json has", "strong")
     if histories or values:
-        begun = (
-            f"; of runs that they had begun: {len(gone - set(targets)):,}"
-            if gone - set(targets)
-            else ""
-        )
+        called = [id for id in gone if id not in targets]
+        begun = f"; of runs that they had begun: {len(called):,}" if called else ""
         say(f"Gone for good: histories: {histories:,}, stored values: {values:,}{begun}", "faint")
     return {
         "runs": sorted(gone),

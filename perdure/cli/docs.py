@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from .console import answer
+from .given import Given
 from .problems import UsageProblem
 
 _PACKAGE = Path(__file__).parents[1]
-_FOLDERS = (_PACKAGE / "docs", _PACKAGE.parent / "docs")
-"""In a wheel, and in a clone."""
+_FOLDERS = (_PACKAGE.parent / "docs", _PACKAGE / "docs")
+"""In a clone, and in a wheel."""
 
 
-def docs(
-    page: Annotated[
-        str | None, typer.Argument(metavar="[PAGE]", help="Such as tools; default: a list.")
-    ] = None,
-) -> None:
-    """Print a page of the documentation."""
-    pages = {
-        path.stem: path for folder in reversed(_FOLDERS) for path in sorted(folder.glob("*.md"))
-    }
-    if page is not None:
-        answer(_text_of(pages, page), exact=True)
+def docs(given: Given) -> None:
+    """Print the page, or a list of all pages. Raises `UsageProblem` for an unknown page."""
+    pages = {path.stem: path for folder in _FOLDERS for path in sorted(folder.glob("*.md"))}
+    texts = {name: path.read_text(encoding="utf-8") for name, path in pages.items()}
+    if given.page is None:
+        for name, text in texts.items():
+            answer(f"{name:<20} {text.partition(chr(10))[0].lstrip('# ')}")
         return
-    for name, path in pages.items():
-        answer(f"{name:<20} {_title(path)}")
-
-
-def _text_of(pages: Mapping[str, Path], name: str) -> str:
-    path = pages.get(name.removeprefix("docs/").removesuffix(".md"))
-    if path is None:
-        raise UsageProblem(f"there is no page {name!r}. Expected one of: {', '.join(pages)}")
-    return path.read_text(encoding="utf-8").rstrip()
-
-
-def _title(path: Path) -> str:
-    return path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
+    name = given.page.removeprefix("docs/").removesuffix(".md")
+    if name not in texts:
+        raise UsageProblem(f"there is no page {given.page!r}. Expected one of: {', '.join(pages)}")
+    answer(texts[name].rstrip(), exact=True)

@@ -9,10 +9,7 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
-from typing import Annotated
 from urllib.parse import urlsplit
-
-import typer
 
 from ..client.embedded.server import LocalServer
 from ..errors import ConfigurationError
@@ -20,45 +17,25 @@ from ..payloads.codec_server import TOKEN_VARIABLE
 from ..payloads.converter import converter_from_environment
 from ..payloads.encryption import encryption_from_environment, is_configured
 from ..payloads.encryption.keys import new_key
-from . import shared_options as options
 from .command import execute
 from .console import answer, say
+from .given import Given
 from .problems import UsageProblem
 
 LOOPBACK = ("127.0.0.1", "localhost")
-DEFAULT_PORT = 8234
 DEFAULT_UIS = ("http://localhost:8233", "http://127.0.0.1:8233")
 
 
-def codec_server(
-    host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="The address to listen at.")
-    ] = LOOPBACK[0],
-    port: Annotated[int, typer.Option(help="The port; 0 is any free one.")] = DEFAULT_PORT,
-    ui_origin: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="URL",
-            help="Where a browser has the Temporal UI; default: the embedded server's.",
-        ),
-    ] = None,
-    log_level: options.LogLevel = None,
-    log_format: options.LogFormat = None,
-) -> None:
-    """Run the codec server, which decodes payloads for the Temporal UI and CLI.
-
-    It decrypts with the keys of PERDURE_ENCRYPTION_KEY, unpacks what perdure compresses, and
-    fetches the values in PERDURE_STORAGE. Whoever may ask it may read: PERDURE_CODEC_TOKEN is a
-    token that every request must bring. Without it the server listens on this machine only.
-    """
-    token = _token(host)
+def codec_server(given: Given) -> None:
+    """Run the codec server."""
+    token = _token(given.host)
     if encryption_from_environment() is None:
         say(
             "No keys (PERDURE_ENCRYPTION_KEY): payloads are unpacked and fetched, and stay "
             "encrypted if they are."
         )
-    origins = [_origin(url) for url in ui_origin or DEFAULT_UIS]
-    execute(_serve(host, port, origins, token), is_service=True)
+    origins = [_origin(url) for url in given.ui_origin or DEFAULT_UIS]
+    execute(_serve(given.host, given.port, origins, token), is_service=True)
 
 
 def _token(host: str) -> str:
@@ -142,19 +119,7 @@ async def _serve_codec_for(server: LocalServer) -> AsyncIterator[None]:
         yield
 
 
-def encryption_key(
-    id: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[KEYID]", help="The key's id, which everybody may see; default: the date."
-        ),
-    ] = None,
-) -> None:
-    """Print a new key for PERDURE_ENCRYPTION_KEY, or for PERDURE_VOUCH_KEY.
-
-    Clients and workers need the same encryption keys. To rotate, put the new key before the old
-    ones, with a comma: the first encrypts, all decrypt. Gateways vouch for people with other keys,
-    a secret of gateways and workers.
-    """
-    answer(new_key(id or datetime.now(UTC).date().isoformat()))
+def encryption_key(given: Given) -> None:
+    """Print a new key."""
+    answer(new_key(given.id or datetime.now(UTC).date().isoformat()))
     say("Keep it secret, and do not lose it: without it, the encrypted data is lost.", "faint")

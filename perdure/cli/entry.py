@@ -35,7 +35,7 @@ def run_and_exit() -> NoReturn:
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; never raises."""
     try:
-        app(arguments, prog_name="perdure")
+        app(list(arguments), prog_name="perdure")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else FAILED
     except KeyboardInterrupt:

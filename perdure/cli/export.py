@@ -5,48 +5,21 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from ..json_types import JsonObject
 from ..private_files import private_opener
-from . import shared_options as options
-from .command import execute
 from .console import answer, say, to_json
+from .given import Given
 from .problems import UsageProblem
 from .recorded_run import open_run
 
 
-def export(
-    id: options.RunId,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write to a file; default: stdout."),
-    ] = None,
-    children: Annotated[
-        bool,
-        typer.Option(
-            "--children/--no-children", help="Those of the agents that it has called, too."
-        ),
-    ] = True,
-    events: Annotated[
-        bool, typer.Option("--events/--no-events", help="Include the live events.")
-    ] = True,
-) -> None:
-    """Print a run's whole record as JSON lines.
-
-    `perdure docs export` describes the lines. They have no secrets, but the whole conversation of
-    the run.
-    """
-    execute(_export(id, output, children, events))
-
-
-async def _export(run_id: str, output: Path | None, children: bool, events: bool) -> None:
-    async with open_run(run_id) as (_, handle):
-        lines = handle.export(children=children, events=events)
-        if output is not None:
-            say(f"{await _write(lines, output)} lines are in {output}.", "faint")
+async def export(given: Given) -> None:
+    """Print the record, or write it to a file."""
+    async with open_run(given.id) as (_, handle):
+        lines = handle.export(children=given.children, events=given.events)
+        if given.output is not None:
+            say(f"{await _write(lines, given.output)} lines are in {given.output}.", "faint")
             return
         async for line in lines:
             answer(to_json(line, indent=None))

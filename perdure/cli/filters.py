@@ -1,131 +1,97 @@
-"""The options with which commands find runs, and the errors for filters that the server refuses."""
+"""Filters that select runs, as a query of Temporal's, and the errors for a refused query."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
-from functools import cache
-from inspect import Parameter, Signature
-from typing import Annotated, Any
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
 
-import typer
+from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from ..json_types import JsonObject
-from .app import PlainCommand
-from .completion import Filters, Status, query_problem, session_ids
+from ..protocol import search_attributes as known
+from ..protocol.names import WORKFLOW
+from ..protocol.search_attributes import quote
+from .given import Given
+from .problems import Failure, UsageProblem
 
-CHOSEN = "perdure.filters"
-"""The key of the options' values in a command's context."""
-_PREFIX = "filter_"
-"""The prefix of their parameters' names: a command may have other ones of the same names."""
-FILTER_OPTIONS: JsonObject = {
-    "status": (Status, {"help": "Only runs with this status."}),
-    "agent": (str, {"metavar": "NAME", "help": "Only runs of this agent."}),
-    "tenant": (str, {"metavar": "NAME", "help": "Only runs on behalf of this tenant."}),
-    "task_queue": (str, {"metavar": "NAME", "help": "Only runs of this task queue."}),
-    "session": (
-        str,
-        {"metavar": "ID", "help": "Only runs of this session.", "autocompletion": session_ids},
-    ),
-    "origin": (
-        str,
-        {"metavar": "ID", "help": "Only runs started by this: a run, or schedule:NAME."},
-    ),
-    "min_cost": (float, {"metavar": "USD", "help": "Only runs that cost this much."}),
-    "since": (
-        str,
-        {
-            "metavar": "AGE",
-            "help": "Only runs that were started since: 30s, 15min, 2h, 3d, a time.",
-        },
-    ),
-    "older_than": (
-        str,
-        {"metavar": "AGE", "help": "Only runs that were started before: 2h, 3d, a time."},
-    ),
-    "closed_since": (
-        str,
-        {"metavar": "AGE", "help": "Only runs that have ended since: 2h, 3d, a time."},
-    ),
-    "closed_before": (
-        str,
-        {"metavar": "AGE", "help": "Only runs that had ended before: 2h, 3d, a time."},
-    ),
-    "where": (str, {"metavar": "QUERY", "help": "Only runs that this Temporal list filter finds."}),
+EXECUTION_STATUS = {
+    "running": "Running",
+    "completed": "Completed",
+    "failed": "Failed",
+    "cancelled": "Canceled",
+    "terminated": "Terminated",
+    "timed-out": "TimedOut",
 }
-"""Field of `Filters` → type, and the option's help."""
-MANY_OPTIONS: JsonObject = {
-    "all": (bool, {"help": "All runs that the command can do it with."}),
-    "at_most": (
-        int,
-        {"metavar": "N", "min": 1, "help": "Stop if the filters find more than this many."},
-    ),
-    "dry_run": (bool, {"help": "Print the ids of the runs that would be meant, and do nothing."}),
-}
+WORDS = {name: word for word, name in EXECUTION_STATUS.items()}
+_UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 
 
-def _keep(context: typer.Context, parameter: typer.CallbackParam, value: Any) -> None:
-    if value not in (None, False) and parameter.name:
-        context.meta.setdefault(CHOSEN, {})[parameter.name.removeprefix(_PREFIX)] = value
+@dataclass(frozen=True)
+class Filters:
+    """Conditions for listed runs; None means all."""
+
+    status: str | None = None
+    agent: str | None = None
+    tenant: str | None = None
+    session: str | None = None
+    origin: str | None = None
+    min_cost: float | None = None
+    since: str | None = None
+    older_than: str | None = None
+    where: str | None = None
+    task_queue: str | None = None
+    closed_since: str | None = None
+    closed_before: str | None = None
+    workflow: str = WORKFLOW
+
+    def query(self) -> str:
+        """Return the query. Raises `UsageProblem` for an invalid age."""
+        return " AND ".join(self._conditions())
+
+    def _conditions(self) -> Iterator[str]:
+        yield f"WorkflowType = '{self.workflow}'"
+        if self.status in ("waiting", "held"):
+            yield f"ExecutionStatus = 'Running' AND {known.STATUS.name} = '{self.status}'"
+        elif self.status:
+            yield f"ExecutionStatus = '{EXECUTION_STATUS[self.status]}'"
+        else:
+            yield "ExecutionStatus != 'ContinuedAsNew'"  # a run is listed once, by its last link
+        for name, value in (
+            (known.AGENT.name, self.agent),
+            (known.TENANT.name, self.tenant),
+            (known.SESSION.name, self.session),
+            (known.ORIGIN.name, self.origin),
+            ("TaskQueue", self.task_queue),
+        ):
+            if value is not None:
+                yield f"{name} = {quote(value)}"
+        if self.min_cost is not None:
+            yield f"{known.COST.name} >= {self.min_cost:.12g}"
+        for option, condition, age in (
+            ("--since", "StartTime >=", self.since),
+            ("--older-than", "StartTime <", self.older_than),
+            ("--closed-since", "CloseTime >=", self.closed_since),
+            ("--closed-before", "CloseTime <", self.closed_before),
+        ):
+            if age is not None:
+                yield f"{condition} '{moment_of(option, age).isoformat()}'"
+        if self.where:
+            yield f"({self.where})"
 
 
-@cache
-def _parameters(*, is_list: bool) -> Sequence[Any]:
-    """Return the typer parameters of a function with a parameter for each option."""
-
-    def chosen(**values: Any) -> None: ...
-
-    parameters = [
-        Parameter(
-            f"{_PREFIX}{name}",
-            Parameter.KEYWORD_ONLY,
-            default=default,
-            annotation=Annotated[annotation, option],
-        )
-        for name, (type_, about) in {**FILTER_OPTIONS, **({} if is_list else MANY_OPTIONS)}.items()
-        for option in [
-            typer.Option(
-                f"--{name.replace('_', '-')}",
-                expose_value=False,
-                callback=_keep,
-                show_default=False,
-                **about,
-            )
-        ]
-        for annotation, default in [(bool, False) if type_ is bool else (type_ | None, None)]
-    ]
-    chosen.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    chosen.__annotations__ = {each.name: each.annotation for each in parameters}
-    app = typer.Typer(add_completion=False)
-    app.command()(chosen)
-    return typer.main.get_command(app).params
+def filters_of(given: Given) -> Filters:
+    """Return the filters of a command line."""
+    return Filters(**{each.name: getattr(given, each.name) for each in fields(Filters)[:-1]})
 
 
-class ListCommand(PlainCommand):
-    """A command with the options that find runs."""
-
-    is_list = True
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the command's own parameters, then those that find runs."""
-        *own, help = super().get_params(ctx)
-        return [*own, *_parameters(is_list=self.is_list), help]
-
-
-class ManyCommand(ListCommand):
-    """A command for one run or for many; its function takes the `typer.Context`."""
-
-    is_list = False
-
-
-def chosen_filters(context: typer.Context) -> Filters:
-    """Return the filters of the command line."""
-    chosen = context.meta.get(CHOSEN, {})
-    return Filters(
-        **{each.name: chosen[each.name] for each in fields(Filters) if each.name in chosen}
-    )
+def word_of(status: WorkflowExecutionStatus | None) -> str:
+    """Return the word for Temporal's status."""
+    name = status.name.title().replace("_", "") if status else ""
+    return WORDS.get(name, name.lower())
 
 
 @contextmanager
@@ -137,3 +103,38 @@ def query_explained(filters: Filters) -> Iterator[None]:
         if error.status is not RPCStatusCode.INVALID_ARGUMENT:
             raise
         raise query_problem(error.message, filters) from error
+
+
+def query_problem(message: str, filters: Filters) -> Failure | UsageProblem:
+    """Return the error for a query that the server refuses."""
+    names = [key.name for key in known.ALL if key.name in message]
+    if missing := [name for name in names if name not in (filters.where or "")]:
+        return Failure(
+            f"this namespace does not have the search attribute {', '.join(missing)}, by which the "
+            "server would find runs: `perdure setup` registers it. Runs that were started before "
+            "do not have it"
+        )
+    expected = (
+        f"--where {filters.where!r}: the server does not take the query: {message}. Expected a "
+        "list filter of Temporal's, such as: StartTime > '2030-01-31T00:00:00Z' AND PerdureTenant "
+        "= 'acme'"
+    )
+    return UsageProblem(
+        expected if filters.where else f"the server does not take the query: {message}"
+    )
+
+
+def moment_of(option: str, age: str) -> datetime:
+    """Return the time for an age, such as `2h`, or for a given time. Raises `UsageProblem` for any
+    other text.
+    """
+    found = _AGE.fullmatch(age.strip().lower())
+    if found and found[2] in _UNITS:
+        return datetime.now(UTC) - timedelta(**{_UNITS[found[2]]: float(found[1])})
+    try:
+        return datetime.fromisoformat(age).astimezone()
+    except ValueError:
+        raise UsageProblem(
+            f"{option} {age!r}: expected an age such as 30s, 15min, 2h, 3d, 1w, or a time such as "
+            "2030-01-31T08:00"
+        ) from None

@@ -34,8 +34,16 @@ class _FirstCall(InProcessRun):
         inputs: JsonObject,
         functions: Mapping[str, Callable[..., Any]],
         options: RunOptions,
+        deps: Any,
     ) -> None:
-        super().__init__(agent, model=self._refuse, inputs=inputs, tools=functions, options=options)
+        super().__init__(
+            agent,
+            model=self._refuse,
+            inputs=inputs,
+            tools=functions,
+            options=options,
+            deps=deps,
+        )
         self.found = ToolInventory()
         self.request: JsonObject | None = None
 
@@ -65,7 +73,7 @@ class _FirstCall(InProcessRun):
 
 
 def first_request(
-    agent: Agent, inputs: JsonObject, functions: Mapping[str, Callable[..., Any]]
+    agent: Agent, inputs: JsonObject, functions: Mapping[str, Callable[..., Any]], deps: Any = None
 ) -> tuple[JsonObject, list[JsonObject]]:
     """Return the keyword arguments of a run's first model call, for the provider's SDK, and how
     each tool is executed.
@@ -74,7 +82,7 @@ def first_request(
     """
     prepare = options_for(agent).prepare_tools
     options = RunOptions() if prepare in prepare_functions else RunOptions(prepare_tools=None)
-    run = _FirstCall(agent, inputs, functions, options)
+    run = _FirstCall(agent, inputs, functions, options, deps)
     try:
         asyncio.run(run.run())
     except RunError:

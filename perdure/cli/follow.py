@@ -22,11 +22,11 @@ from ..protocol.search_attributes import STATUS
 from ..text import one_line
 from .ask_person import asker_of, this_user
 from .console import answer, answers_beside_says, describe_spending, say
+from .given import option_name
 from .lines import how_to_go_on
 from .problems import DONE, FAILED, INTERRUPTED, explained
 from .progress import Progress
 from .recorded_run import read_recorded, waiting_shown
-from .run_options import option_name
 from .screen import Screen, has_person, open_screen
 from .server_connection import ServerConnection
 from .worker_inside import describe_run, mention_missing_worker, resume_command

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from click.exceptions import Exit
 
 from ..agents import Agent
 from ..errors import ConfigurationError
@@ -16,75 +15,40 @@ from ..redaction import redactor
 from ..tool_locks import LOCKABLE, SUFFIX, LockDocument, PinnedTool, changes
 from ..tools.inventory import pins_of
 from ..tools.kind import Asking, Kinds, ToolKind, ToolOfferError
-from . import shared_options as options
 from .agent_file import load_agent, require_file
 from .console import answer, say
+from .given import Given
 from .problems import FAILED, UsageProblem
 
 
-def lock(
-    agents: Annotated[
-        list[Path],
-        typer.Argument(metavar="AGENT.prompty…", help="The agents whose tools are pinned."),
-    ],
-    update: Annotated[bool, typer.Option("--update", help="Accept the changes.")] = False,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check", help="Write nothing; exit code 1 without a lock or if it differs. For CI."
-        ),
-    ] = False,
-    on_change: Annotated[
-        str | None,
-        typer.Option(
-            metavar="stop|ask",
-            help="The effect of a change on a run: it stops, or a person is asked.",
-        ),
-    ] = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """Pin the tools of MCP servers, OpenAPI documents and A2A cards in AGENT.prompty.lock.
-
-    Names, descriptions, schemas and hosts. A run whose tools offer something else stops before its
-    first model call. Without --update, what has changed is shown, and the file stays. Sub-agents
-    have locks of their own.
+def lock(given: Given) -> None:
+    """Pin the tools, or compare them with the locks. Raises `UsageProblem`, and `Exit` for
+    differences.
     """
-    _require_fitting(update, check, on_change)
-    reports = [_lock(file, update=update, check=check, on_change=on_change) for file in agents]
-    if as_json:
+    if given.check and (given.update or given.on_change):
+        raise UsageProblem(
+            "--check writes nothing, --update and --on-change write the lock: leave out one of the "
+            "two"
+        )
+    reports = [_lock(file, given) for file in given.agents]
+    if given.as_json:
         answer(reports)
     if any(report["changes"] and not report["written"] for report in reports):
-        raise typer.Exit(FAILED)
+        raise Exit(FAILED)
 
 
-def _require_fitting(update: bool, check: bool, on_change: str | None) -> None:
-    """Raises `UsageProblem` for options that contradict each other, and for any other word than
-    `stop` and `ask`.
-    """
-    if update and check:
-        raise UsageProblem(
-            "--update writes the lock, and --check only looks at it: leave out one of the two"
-        )
-    if on_change not in (None, "stop", "ask"):
-        raise UsageProblem(f"--on-change {on_change!r}: expected stop or ask")
-    if on_change and check:
-        raise UsageProblem(
-            "--on-change is written into the lock, and --check writes nothing: leave out one of "
-            "the two"
-        )
-
-
-def _lock(file: Path, *, update: bool, check: bool, on_change: str | None) -> JsonObject:
+def _lock(file: Path, given: Given) -> JsonObject:
     require_file(file)
     path = file.with_name(file.name + SUFFIX)
     known = lock_beside(file)
     tools = asyncio.run(_offers(load_agent(file)))
     before = known or LockDocument()
-    found = LockDocument(on_change=on_change or before.on_change, tools=tools)
+    found = LockDocument(on_change=given.on_change or before.on_change, tools=tools)
     told = [] if known is None else _differences(before, found)
-    if known is None and check:
+    if known is None and given.check:
         told = [f"{path} is missing: `perdure lock {file}` writes it"]
-    is_written = not check and (known is None or update or (not told and found != known))
+    accepts = known is None or given.update or (not told and found != known)
+    is_written = accepts and not given.check
     if is_written:
         path.write_text(found.text, encoding="utf-8")
     for each in told:

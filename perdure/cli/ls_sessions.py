@@ -1,12 +1,11 @@
-"""`perdure ls --sessions`, `--waiting` and `--totals`: sessions, runs that wait for a person, the
-runs' consumption.
-"""
+"""`perdure ls --sessions`, `--waiting` and `--totals`: lists that read each run or session."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,98 +13,91 @@ from temporalio.client import Client, WorkflowExecution
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..client import get_run
+from ..client import session as session_of
 from ..client.connection import server_time
 from ..client.listing import listed_status
-from ..commands import command_line, ways_to_decide
-from ..declared_tools import needs_gateway
+from ..commands import command_line
 from ..json_types import JsonObject, JsonView
 from ..messages import Usage
-from ..protocol.names import WORKFLOW
+from ..protocol.names import SESSION_WORKFLOW
 from ..protocol.outcome import RunStatus
-from ..protocol.search_attributes import AGENT, ORIGIN, STATUS, TENANT, quote, shown_of
+from ..protocol.search_attributes import AGENT, STATUS, TENANT, shown_of
+from ..protocol.session import SessionStatus
 from ..text import count_of, format_usd, one_line, visible
-from .ask_person import local_time, times
-from .completion import Filters, word_of
-from .console import answer, describe_call, describe_seconds, describe_usage, in_columns, say
-from .filters import query_explained
+from .ask_person import local_time, waiting_lines
+from .console import answer, describe_seconds, describe_usage, in_columns, say
+from .filters import Filters, query_explained, word_of
 from .many import for_each
-from .problems import DONE, FAILED, explain
-from .server_connection import ServerConnection, connect_to_server, run_under_way
+from .problems import DONE, FAILED, UsageProblem, error_text
+from .server_connection import connect_to_server
+
+LIST_SECONDS = 4.0
+"""The time for reading all that is listed; the list shows everything known by then."""
 
 
-async def list_sessions(server: ServerConnection, query: str, limit: int, *, as_json: bool) -> None:
-    """Print the query's sessions, newest first. Raises `RPCError`."""
-    found = [each async for each in server.client.list_workflows(query, limit=limit)]
-    now = await server_time(server.client) if found else 0.0
-    rows = [await _row(server.client, session, now) for session in found]
+async def _read_each(
+    ids: Iterable[str], read: Callable[[str], Awaitable[Any]]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the values that were read in time, by id, and the errors of the others."""
+    tasks = {id: asyncio.ensure_future(read(id)) for id in ids}
+    if tasks:
+        await asyncio.wait(tasks.values(), timeout=LIST_SECONDS)
+    values, errors = {}, {}
+    for id, task in tasks.items():
+        if not task.done():
+            task.cancel()
+            status = command_line("status", id)
+            errors[id] = f"it was not read within {LIST_SECONDS:g} s: {status}"
+        elif error := task.exception():  # One unreadable run must not hide the others.
+            errors[id] = error_text(error) if isinstance(error, Exception) else str(error)
+        else:
+            values[id] = task.result()
+    return values, errors
+
+
+async def list_sessions(filters: Filters, limit: int, *, as_json: bool) -> int:
+    """Print the sessions, newest first; return the exit code. Raises `RPCError`."""
+    query = replace(filters, workflow=SESSION_WORKFLOW).query()
+    async with connect_to_server() as server:
+        with query_explained(filters):
+            found = [each async for each in server.client.list_workflows(query, limit=limit)]
+        now = await server_time(server.client) if found else 0.0
+        status, _ = await _read_each(
+            {each.id for each in found if each.close_time is None},
+            lambda id: session_of(server.client, None, id).status(),
+        )
+        rows = [await _session_row(each, status.get(each.id), now) for each in found]
+        place = server.place
     if as_json:
         answer(rows)
-        return
-    if not rows:
-        say(f"No such sessions on {server.place}. Begin one: perdure chat AGENT.prompty")
-        return
-    for line in in_columns(
-        [["ID", "AGENT", "STATUS", "TURNS", "STARTED", "AGE"], *map(_cells, rows)]
-    ):
-        answer(line)
+    elif not rows:
+        say(f"No such sessions on {place}. Begin one: perdure chat AGENT.prompty")
+    else:
+        columns = ["ID", "AGENT", "STATUS", "TURNS", "STARTED", "AGE"]
+        for line in in_columns([columns, *map(_session_cells, rows)]):
+            answer(line)
+    return DONE
 
 
-async def _row(client: Client, session: WorkflowExecution, now: float) -> JsonObject:
-    run, shown = None, await shown_of(session)
-    if session.close_time is None:
-        run = run_under_way(
-            await client.get_workflow_handle(session.id, run_id=session.run_id).describe()
-        )
+async def _session_row(
+    session: WorkflowExecution, status: SessionStatus | None, now: float
+) -> JsonObject:
+    shown, attributes = await shown_of(session), session.typed_search_attributes
+    is_open = session.close_time is None
     return {
         "id": session.id,
-        "agent": session.typed_search_attributes.get(AGENT) or shown.agent,
-        "status": "ended" if session.close_time else await _status(client, run),
-        "run": run,
-        "turns": await _turns(client, session),
+        "agent": attributes.get(AGENT) or shown.agent,
+        "status": "ended" if not is_open else status.status if status else "running",
+        "run": status.run_id if is_open and status else None,
+        "turns": status.turn if is_open and status else None,
         "started": shown.started.isoformat(timespec="seconds"),
         "age": round(now - shown.started.timestamp(), 1),
         "taskQueue": session.task_queue,
-        "tenant": session.typed_search_attributes.get(TENANT),
-        "user": await _in_memo(session, "user"),
+        "tenant": attributes.get(TENANT),
     }
 
 
-async def _in_memo(session: WorkflowExecution, name: str) -> Any:
-    """Return a memo field; None also when this process's converter can't decode the memo."""
-    try:
-        return (await session.memo()).get(name)
-    except Exception:
-        # A converter may raise any error: one unreadable session must not hide the others.
-        return None
-
-
-async def _status(client: Client, run: str | None) -> str:
-    if run is None:
-        return "waiting"
-    described = await client.get_workflow_handle(run).describe()
-    shown = described.typed_search_attributes.get(STATUS)
-    return shown if shown in ("waiting", "held") else "running"
-
-
-async def _turns(client: Client, session: WorkflowExecution) -> int | None:
-    """Return the number of its turns: that of its last run. None if the server can't list it.
-
-    A later session of the same id has its own runs.
-    """
-    query = f"WorkflowType = {quote(WORKFLOW)} AND {ORIGIN.name} = {quote(session.id)}"
-    if session.close_time is not None:
-        query += f" AND StartTime <= {quote(session.close_time.isoformat())}"
-    try:
-        # Open runs come first, then the latest end.
-        last = [run.id.rpartition("/")[2] async for run in client.list_workflows(query, limit=1)]
-    except RPCError as error:
-        if error.status is not RPCStatusCode.INVALID_ARGUMENT:
-            raise
-        return None
-    return int(last[0]) if last and last[0].isdecimal() else 0
-
-
-def _cells(row: JsonObject) -> list[str]:
+def _session_cells(row: JsonObject) -> list[str]:
     about = row["run"] or ("for a message" if row["status"] == "waiting" else "")
     status = row["status"] + (f" ({about})" if about else "")
     started = local_time(datetime.fromisoformat(row["started"]).timestamp())
@@ -114,83 +106,45 @@ def _cells(row: JsonObject) -> list[str]:
     return [row["id"], agent, status, turns, started, describe_seconds(row["age"])]
 
 
-AT_ONCE, LIST_SECONDS = 100, 4.0
-"""The number of runs read concurrently, and the time limit for all; the list shows everything known
-by then."""
-
-
-async def list_waiting(server: ServerConnection, query: str, limit: int, *, as_json: bool) -> None:
-    """Print the waiting calls, by run, newest run first; `query` selects the open runs.
-
-    Raises `RPCError`, also for a query that the server refuses.
-    """
-    rows = await _rows(server.client, query, limit)
-    if as_json:
-        answer(rows)
-        return
-    if not rows:
-        say(f"No run on {server.place} waits for a person.")
-    for row in rows:
-        if "error" in row:
-            answer(f"{row['id']}  can't be read: {one_line(row['error'], 200)}")
-        for pending in row["pending"]:
-            how, *others = _ways(row, pending)
-            answer(_line(row, pending, how))
-            for other in others:
-                answer(f"  or {other}")
-
-
-async def _rows(client: Client, query: str, limit: int) -> list[JsonObject]:
-    """Return a row for each run that waits, or can't be read, in the list's order, within one time
-    limit.
-    """
-    rows: list[JsonObject] = []
-    end = asyncio.get_running_loop().time() + LIST_SECONDS
-    async for ids in _batches(_candidates(client, query), min(limit, AT_ONCE)):
-        asked = {id: asyncio.create_task(_waiting_row(client, id)) for id in ids}
-        await asyncio.wait(
-            asked.values(), timeout=max(0.0, end - asyncio.get_running_loop().time())
+async def list_waiting(filters: Filters, limit: int, *, as_json: bool) -> int:
+    """Print the waiting calls, by run; return the exit code. Raises `RPCError`."""
+    if filters.status not in (None, "running", "waiting"):
+        raise UsageProblem(
+            f"--waiting and --status {filters.status} exclude each other: a run that waits is "
+            "running"
         )
-        for id, task in asked.items():
-            if not task.done():
-                task.cancel()
-            if row := (
-                task.result() if task.done() else {"id": id, "pending": [], "error": _late(id)}
-            ):
-                rows.append(row)
-        if len(rows) >= limit:
-            break
-    return rows[:limit]
-
-
-def _late(id: str) -> str:
-    return f"it was not read within {LIST_SECONDS:g} s: {command_line('status', id)}"
-
-
-async def _batches(ids: AsyncIterator[str], size: int) -> AsyncIterator[list[str]]:
-    batch: list[str] = []
-    async for id in ids:
-        batch.append(id)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
-
-
-async def _waiting_row(client: Client, id: str) -> JsonObject | None:
-    try:
-        status = await get_run(client, id).status()
-    except Exception as error:
-        # A reader may raise any error: one unreadable run must not hide the others.
-        text = (
-            explained.text if (explained := explain(error)) else f"{type(error).__name__}: {error}"
-        )
-        return {"id": id, "pending": [], "error": text}
+    async with connect_to_server() as server:
+        with query_explained(filters):
+            ids = await _may_wait(server.client, replace(filters, status="running").query(), limit)
+        found, errors = await _read_each(ids, lambda id: get_run(server.client, id).status())
+        place = server.place
     # A called run's pending calls are listed with that run.
+    pending = {
+        id: [each for each in status.pending_approvals if each.run_id is None]
+        for id, status in found.items()
+    }
+    waiting = [id for id in ids if pending.get(id) or id in errors][:limit]
+    if as_json:
+        answer([_waiting_row(id, found.get(id), errors.get(id)) for id in waiting])
+        return DONE
+    if not waiting:
+        say(f"No run on {place} waits for a person.")
+    for id in waiting:
+        if id in errors:
+            answer(f"{id}  can't be read: {one_line(errors[id], 200)}")
+            continue
+        for line in waiting_lines(id, pending[id]):
+            answer(line if line.startswith("  or") else f"{id}  {line}")
+        if queue := found[id].queue_without_worker:
+            busy = f"the workers of {queue!r} are busy"
+            answer(f"  {busy if found[id].workers_are_busy else f'no worker on {queue!r}'}")
+    return DONE
+
+
+def _waiting_row(id: str, status: RunStatus | None, error: str | None) -> JsonObject:
+    if status is None:
+        return {"id": id, "pending": [], "error": error}
     pending = [each for each in status.pending_approvals if each.run_id is None]
-    if not pending:
-        return None
     return {
         "id": id,
         "pending": [each.model_dump(mode="json", by_alias=True) for each in pending],
@@ -199,36 +153,18 @@ async def _waiting_row(client: Client, id: str) -> JsonObject | None:
     }
 
 
-async def _candidates(client: Client, query: str) -> AsyncIterator[str]:
-    """Yield the runs whose status is waiting; all open runs if the namespace does not know the
+async def _may_wait(client: Client, query: str, limit: int) -> list[str]:
+    """Return runs whose status is waiting or held; open runs if the namespace does not know the
     status.
     """
+    limit = max(limit, 100)
+    exact = f"{query} AND {STATUS.name} IN ('waiting', 'held')"
     try:
-        async for run in client.list_workflows(f"{query} AND {STATUS.name} IN ('waiting', 'held')"):
-            yield run.id
+        return [run.id async for run in client.list_workflows(exact, limit=limit)]
     except RPCError as error:
         if error.status is not RPCStatusCode.INVALID_ARGUMENT or STATUS.name not in error.message:
             raise
-        async for run in client.list_workflows(query):
-            yield run.id
-
-
-def _line(row: JsonObject, pending: JsonObject, how: str) -> str:
-    call = describe_call(pending["name"], pending["arguments"])
-    queue = row["queueWithoutWorker"]
-    missed = (
-        f", the workers of {queue!r} are busy"
-        if row["workersAreBusy"]
-        else f", no worker on {queue!r}"
-    )
-    return f"{row['id']}  {call}  {times(pending)}{missed if queue else ''}: {how}"
-
-
-def _ways(row: JsonObject, pending: JsonObject) -> tuple[str, ...]:
-    named = (row["id"], pending["call_id"], pending["digest"])
-    return ways_to_decide(
-        *named, kind=pending["kind"], needs_gateway=needs_gateway(pending.get("approvers"))
-    )
+        return [run.id async for run in client.list_workflows(query, limit=limit)]
 
 
 async def sum_up(filters: Filters, *, as_json: bool) -> int:
@@ -237,21 +173,19 @@ async def sum_up(filters: Filters, *, as_json: bool) -> int:
 
     A called run counts with its caller if the filters find the caller too. Raises `RPCError`.
     """
+    used: list[RunStatus] = []
     async with connect_to_server() as server:
-        with query_explained(filters):
-            found = {run.id: run async for run in server.client.list_workflows(filters.query())}
-        alone = [id for id, run in found.items() if run.parent_id not in found]
-        now = datetime.fromtimestamp(await server_time(server.client), UTC)
-        used: list[RunStatus] = []
 
         async def read(id: str) -> None:
             used.append(await get_run(server.client, id).status())
 
+        with query_explained(filters):
+            found = {run.id: run async for run in server.client.list_workflows(filters.query())}
+        alone = [id for id, run in found.items() if run.parent_id not in found]
+        now = datetime.fromtimestamp(await server_time(server.client), UTC)
         report = await for_each(alone, read)
     begun = {id: (await shown_of(found[id])).started for id in alone}
-    seconds = sum(
-        (((found[id].close_time or now) - begun[id]).total_seconds() for id in alone), 0.0
-    )
+    seconds = [((found[id].close_time or now) - begun[id]).total_seconds() for id in alone]
     usage = sum((each.usage for each in used), Usage())
     sums = {
         "runs": len(found),
@@ -260,19 +194,17 @@ async def sum_up(filters: Filters, *, as_json: bool) -> int:
         "usage": usage.model_dump(mode="json"),
         "costUsd": sum(each.cost_usd or 0.0 for each in used),
         "unpricedCalls": sum(each.unpriced_calls for each in used),
-        "seconds": round(seconds, 1),
+        "seconds": round(sum(seconds), 1),
         "failed": report.failed,
     }
     if as_json:
         answer(sums)
     else:
-        for line in _lines_of(sums, usage):
+        for line in _total_lines(sums):
             answer(line)
     for each in report.failed:
-        say(
-            f"{each['id']} can't be read, and is not in the sums: {one_line(each['error'], 200)}",
-            "bad",
-        )
+        why = one_line(each["error"], 200)
+        say(f"{each['id']} can't be read, and is not in the sums: {why}", "bad")
     return FAILED if report.failed else DONE
 
 
@@ -284,12 +216,10 @@ def _shown_status(run: WorkflowExecution) -> str:
     return status if status in ("held", "waiting") else word_of(run.status)
 
 
-def _lines_of(sums: JsonView, usage: Usage) -> Iterator[str]:
+def _total_lines(sums: JsonView) -> Iterator[str]:
     statuses = ", ".join(f"{count:,} {word}" for word, count in sums["byStatus"].items())
     yield f"runs     {sums['runs']:,}" + (f" ({statuses})" if statuses else "")
-    yield (
-        f"usage    {count_of(sums['modelCalls'], 'model call')}, "
-        f"{describe_usage(usage.model_dump())}"
-    )
+    calls = count_of(sums["modelCalls"], "model call")
+    yield f"usage    {calls}, {describe_usage(sums['usage'])}"
     yield f"cost     {format_usd(sums['costUsd'], unpriced=sums['unpricedCalls']) or 'not known'}"
     yield f"time     {describe_seconds(sums['seconds'])}"

@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import typer
+import click
 
 from ..text import count_of, one_line
-from .completion import Filters
 from .console import answer, say
-from .filters import CHOSEN, chosen_filters, query_explained
-from .problems import DONE, FAILED, UsageProblem, explain
+from .filters import Filters, filters_of, query_explained
+from .given import Given
+from .problems import DONE, FAILED, UsageProblem, error_text
 from .recorded_run import find_run
 from .server_connection import ServerConnection
 
@@ -42,27 +42,32 @@ class RunSelection:
         """Whether it is one run, by its id."""
         return len(self.ids) == 1 and not self.dry_run
 
+    def require_few(self, count: int) -> None:
+        """Raises `UsageProblem` for more runs than --at-most allows."""
+        if self.at_most is not None and count > self.at_most:
+            raise UsageProblem(
+                f"the filters find {count_of(count, 'run')}, expected at most {self.at_most:,} "
+                "(--at-most)"
+            )
 
-def selection_of(context: typer.Context, ids: Sequence[str | None]) -> RunSelection:
+
+def selection_of(given: Given) -> RunSelection:
     """Return the command line's selection. Raises `UsageProblem` for an empty one, and for both ids
     and filters.
     """
-    chosen, named, filters = (
-        context.meta.get(CHOSEN, {}),
-        [id for id in ids if id],
-        chosen_filters(context),
-    )
-    has_filters = filters != Filters()
-    command = context.info_name
-    if not (named or has_filters or chosen.get("all")):
+    filters = filters_of(given)
+    is_filtered = filters != Filters() or given.all
+    if not (given.id or is_filtered):
         raise UsageProblem(
-            f"expected the id of a run, or filters such as --agent NAME: perdure {command} --help"
+            "expected the id of a run, or filters such as --agent NAME: perdure "
+            f"{given.command} --help"
         )
-    if named and (has_filters or chosen.get("all")):
+    if given.id and is_filtered:
         raise UsageProblem(
-            f"ids and filters exclude each other, got {', '.join(map(repr, named[:5]))} and filters"
+            f"ids and filters exclude each other, got {', '.join(map(repr, given.id[:5]))} and "
+            "filters"
         )
-    return RunSelection(named, filters, chosen.get("at_most"), bool(chosen.get("dry_run")))
+    return RunSelection(given.id, filters, given.at_most, given.dry_run)
 
 
 @dataclass
@@ -74,23 +79,18 @@ class Report:
 
 
 async def selected_ids(
-    server: ServerConnection, selection: RunSelection, is_for: str = "all"
+    server: ServerConnection, selection: RunSelection, status: str | None = None
 ) -> list[str]:
-    """Return the ids of the runs, newest first. Raises `Failure` for an unknown id, and
-    `UsageProblem` for too many.
+    """Return the ids of the runs, newest first; with filters, those of that status by default.
+
+    Raises `Failure` for an unknown id, and `UsageProblem` for too many.
     """
     if selection.ids:
         return [(await find_run(server, id)).id for id in selection.ids]
-    filters = selection.filters
-    if filters.status is None and is_for != "all":
-        filters = replace(filters, status="held" if is_for == "held" else "running")
+    filters = replace(selection.filters, status=selection.filters.status or status)
     with query_explained(filters):
         ids = [run.id async for run in server.client.list_workflows(filters.query())]
-    if selection.at_most is not None and len(ids) > selection.at_most:
-        found = count_of(len(ids), "run")
-        raise UsageProblem(
-            f"the filters find {found}, expected at most {selection.at_most:,} (--at-most)"
-        )
+    selection.require_few(len(ids))
     return ids
 
 
@@ -113,38 +113,28 @@ async def require_yes(question: str, name: str) -> None:
         raise UsageProblem(
             f"{question} Expected --yes, or --dry-run to see them: perdure {name} … --yes"
         )
-    if not await asyncio.to_thread(typer.confirm, question, err=True):
+    if not await asyncio.to_thread(click.confirm, question, err=True):
         raise UsageProblem("nothing was done")
 
 
 async def for_each(ids: Sequence[str], do: Callable[[str], Awaitable[Any]]) -> Report:
     """Act on all of them, several at a time, and report progress on stderr."""
     report, left = Report(), iter(ids)
-    told = time.monotonic()
+    shown = time.monotonic()
 
     async def work() -> None:
-        nonlocal told
+        nonlocal shown
         for id in left:
             try:
                 await do(id)
                 report.done.append(id)
             except Exception as error:
                 # One failure must not stop the rest; the report has each.
-                explained = explain(error)
-                report.failed.append(
-                    {
-                        "id": id,
-                        "error": explained.text
-                        if explained
-                        else f"{type(error).__name__}: {error}",
-                    }
-                )
-            if time.monotonic() - told > PROGRESS_SECONDS:
-                told = time.monotonic()
-                say(
-                    f"{len(report.done) + len(report.failed):,} of {count_of(len(ids), 'run')}",
-                    "faint",
-                )
+                report.failed.append({"id": id, "error": error_text(error)})
+            if time.monotonic() - shown > PROGRESS_SECONDS:
+                shown = time.monotonic()
+                count = len(report.done) + len(report.failed)
+                say(f"{count:,} of {count_of(len(ids), 'run')}", "faint")
 
     await asyncio.gather(*(work() for _ in range(min(AT_ONCE, len(ids)))))
     return report
@@ -153,15 +143,8 @@ async def for_each(ids: Sequence[str], do: Callable[[str], Awaitable[Any]]) -> R
 def show_report(name: str, done: str, report: Report, as_json: bool, **more: Any) -> int:
     """Print the outcome, and return the exit code."""
     if as_json:
-        answer(
-            {
-                "action": name,
-                **more,
-                "count": len(report.done),
-                "done": report.done,
-                "failed": report.failed,
-            }
-        )
+        counted = {"count": len(report.done), "done": report.done, "failed": report.failed}
+        answer({"action": name, **more, **counted})
     total = len(report.done) + len(report.failed)
     say(f"{done}: {len(report.done):,} of {count_of(total, 'run')}" if total else "No such runs")
     for each in report.failed[:SHOWN]:

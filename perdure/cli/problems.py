@@ -75,6 +75,12 @@ def explained(error: Exception) -> str:
     return explanation.text
 
 
+def error_text(error: Exception) -> str:
+    """Return the text of any error, for a list of several."""
+    explanation = explain(error)
+    return explanation.text if explanation else f"{type(error).__name__}: {error}"
+
+
 def explain(error: Exception) -> Explanation | None:
     """Return the message about the error and the exit code; None for an unexpected error."""
     if isinstance(error, ApprovalError):

@@ -1,6 +1,4 @@
-"""Shows on stderr what a run does, as it happens: as lines, or above what is typed on a
-terminal.
-"""
+"""Shows on stderr a run's progress, as it happens: as lines, or above the prompt of a terminal."""
 
 from __future__ import annotations
 
@@ -17,8 +15,9 @@ class Progress:
     """Shows one event after another; streamed text continues its line until something else ends it.
 
     Args:
-        run_id: The run that is watched. screen: The terminal on which it is shown, with the line
-        that is being written; None for lines alone. is_shown: As `Story` has it.
+        run_id: The watched run.
+        screen: The terminal with a prompt; None for lines alone.
+        is_shown: As in `Story`.
     """
 
     def __init__(
@@ -31,21 +30,18 @@ class Progress:
         self._screen = screen
         self._story = Story(run_id, is_live=screen is not None, is_shown=is_shown)
         self._partial = ""
-        """The line that is being written."""
+        """The unfinished line."""
         self._kind = ""
-        """The type of the events whose text it is."""
-        self._tone: Tone = "faint"
+        """The type of the events with its text."""
+        self._text = ""
         self.shown = 0
         """How many events were shown."""
-        self._text = ""
         if screen:
             screen.below = self._below
 
     @property
     def streamed_text(self) -> str:
-        """Text that the model has written since it was last called; "" where text is not
-        streamed.
-        """
+        """The text of the last model call; "" where text is not streamed."""
         return self._text.strip()
 
     def show(self, event: RunEvent) -> None:
@@ -53,28 +49,31 @@ class Progress:
         self.shown += 1
         if event.run_id is None and event.type in ("llm_start", "text_reset"):
             self._text = ""
-        if event.type in ("token", "thinking"):
-            if event.run_id is None:
-                self._stream(event.type, str(event.data.get("token", "")))
-            return
-        self._write(self._story.lines(event))
+        if event.type not in ("token", "thinking"):
+            self._write(self._story.lines(event))
+        elif event.run_id is None:
+            self._stream(event.type, str(event.data.get("token", "")))
 
     def show_request(self, event: RunEvent) -> None:
-        """Write what waits for a person, and what to type in another terminal."""
+        """Write a waiting call, and the commands for another terminal."""
         self._write(request_lines(event, self._run_id))
 
     def show_output(self, output: object) -> None:
-        """Write the run's output, unless it was shown while it was written."""
+        """Write the run's output, unless it was streamed."""
         self.end_line()
         text = output if isinstance(output, str) else to_json(output)
         if text.strip() != self.streamed_text:
             say(text)
 
     def end_line(self) -> None:
-        """End the line that is being written, if one has begun."""
+        """End the unfinished line, if there is one."""
         text, self._partial = self._partial, ""
         if text:
             say(text if self._screen else "", self._tone)
+
+    @property
+    def _tone(self) -> Tone:
+        return "plain" if self._kind == "token" and self._screen else "faint"
 
     def _write(self, lines: Iterator[Line]) -> None:
         for line in lines:
@@ -85,7 +84,6 @@ class Progress:
         if kind != self._kind:
             self.end_line()
         self._kind = kind
-        self._tone = "plain" if kind == "token" and self._screen else "faint"
         self._text += token if kind == "token" else ""
         if self._screen is None:
             say(token, self._tone, end="")
@@ -98,7 +96,6 @@ class Progress:
     def _below(self) -> list[Line]:
         """Return the lines of the current calls, and the unfinished line of the answer."""
         text, width = visible(self._partial), self._screen.columns if self._screen else 80
-        written = [
-            Line(text[start : start + width], self._tone) for start in range(0, len(text), width)
-        ]
-        return [*self._story.under_way(), *written]
+        starts = range(0, len(text), width)
+        unfinished = [Line(text[start : start + width], self._tone) for start in starts]
+        return [*self._story.under_way(), *unfinished]

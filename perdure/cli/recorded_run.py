@@ -11,13 +11,11 @@ from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..client import RunHandle, get_run, session
-from ..client.embedded.server import VARIABLE, days_kept
 from ..client.reading.watch import logger
 from ..commands import shell_word
 from ..history.link import not_a_run, read_input
 from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
 from ..protocol.run import RunInput
-from ..text import count_of
 from .console import say
 from .problems import Failure
 from .server_connection import (
@@ -47,23 +45,13 @@ async def find_run(server: ServerConnection, run_id: str) -> RunHandle:
             raise
         raise Failure(
             f"there is no run {run_id!r} in the namespace {server.client.namespace!r} of "
-            f"{server.place}. "
-            f"Expected an id that `perdure ls` lists. {await _how_long_runs_are_kept(server)}"
+            f"{server.place}. Expected an id that `perdure ls` lists"
         ) from error
     if described.workflow_type == SESSION_WORKFLOW:
         return get_run(server.client, await last_turn(server.client, described))
     if described.workflow_type != WORKFLOW:
         raise Failure(not_a_run(run_id, described.workflow_type))
     return get_run(server.client, run_id)
-
-
-async def _how_long_runs_are_kept(server: ServerConnection) -> str:
-    try:
-        days = await days_kept(server.client)
-    except RPCError:
-        return "Runs that ended long ago are removed."
-    setting = f" ({VARIABLE})" if server.embedded else ""
-    return f"Runs are removed {count_of(days, 'day')} after their end{setting}."
 
 
 async def last_turn(client: Client, described: WorkflowExecutionDescription) -> str:
@@ -113,9 +101,7 @@ class _Teller(logging.Handler):
 
 @contextmanager
 def waiting_shown() -> Iterator[None]:
-    """Within it, a line on stderr says when the server stops to answer, and one when it answers
-    again.
-    """
+    """Report on stderr, while the block runs, when the server stops answering and answers again."""
     teller, before = _Teller(), (logger.level, logger.propagate)
     logger.addHandler(teller)
     logger.setLevel(logging.WARNING)

@@ -4,81 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from .. import testing
 from ..agents import others_of, with_others
+from ..commands import command_line
 from ..json_types import JsonObject
 from ..testing.comparison import Comparison, Deviation, Effort
 from ..testing.recording import Recording, read_recording, recording_of
 from ..text import count_of, format_usd, one_line
-from . import shared_options as options
 from .agent_file import load_agent, read_given
-from .command import execute, use_command_class
 from .consent import require_consent
 from .console import answer, describe_call, say
+from .given import Given
 from .problems import DONE, FAILED, Failure, UsageProblem
 from .recorded_run import open_run
-from .run_options import CommandWithRunOptions, chosen_fields, run_options
+from .run_options import run_options
 
 
-@use_command_class(CommandWithRunOptions)
-def rerun(
-    context: typer.Context,
-    run: Annotated[
-        str,
-        typer.Argument(
-            metavar="ID|FILE",
-            help="A run that has ended, or the file that `perdure export` made of it.",
-            autocompletion=options.run_ids,
-        ),
-    ],
-    model: options.OtherModel = None,
-    agent: options.OtherAgent = None,
-    inputs: options.Inputs = None,
-    inputs_json: options.InputsJson = None,
-    yes: options.Yes = False,
-    as_json: options.AsJson = False,
-    log_level: options.LogLevel = None,
-    log_format: options.LogFormat = None,
-) -> None:
-    """Replay a run against another model, and compare the two.
-
-    The model is called by this command, and no tool is executed: its calls are matched with the
-    recorded ones by name and arguments, and get their results. A call that matches none ends the
-    comparison. Where the recorded agent would send a variable to a host that is not its provider's,
-    you are asked first. The exit code is 0 when the rerun went the same way, 1 when it did not.
+async def rerun(given: Given) -> int:
+    """Compare the run with its rerun; return the exit code, 0 for the same path. Raises `Failure`
+    for a run that has not ended.
     """
-    revised = load_agent(agent) if agent else None
-    given = read_given(revised, inputs or [], inputs_json)
-    fields = run_options(chosen_fields(context)).model_dump(exclude_unset=True)
-    execute(
-        _rerun(
-            run,
-            {"model": model, "agent": revised, "inputs": given, "options": fields},
-            yes=yes,
-            as_json=as_json,
-        )
-    )
-
-
-async def _rerun(run: str, changes: JsonObject, *, yes: bool, as_json: bool) -> int:
-    recording, is_own = await _read_run(run)
+    revised = load_agent(given.agent) if given.agent else None
+    inputs = read_given(revised, given.inputs, given.inputs_json)
+    options = run_options(given.options).model_dump(exclude_unset=True)
+    recording, is_own = await _read_run(given.run)
     if not recording.has_ended:
         raise Failure(
-            f"run {recording.id} is {recording.status or 'under way'}, expected one that has ended"
+            f"run {recording.id} is {recording.status or 'under way'}, expected one that has "
+            f"ended. Watch it: {command_line('watch', recording.id)}    resume a held one: "
+            f"{command_line('go-on', recording.id)}"
         )
-    if changes["agent"] is None:
+    if revised is None:
         bare: JsonObject = {"tools": None, "metadata": None}
         others = {
             path: each.model_copy(update=bare) for path, each in others_of(recording.agent).items()
         }
         asked = with_others(recording.agent.model_copy(update=bare), others)
-        await require_consent(f"A rerun of {run}", asked, None, is_own=is_own, yes=yes)
-    found = await testing.rerun(recording, **changes)
-    if as_json:
+        title = f"A rerun of {given.run}"
+        await require_consent(title, asked, None, is_own=is_own, yes=given.yes)
+    found = await testing.rerun(
+        recording, model=given.model, agent=revised, inputs=inputs, options=options
+    )
+    if given.as_json:
         answer(found.as_json())
     else:
         for line in _report(found):

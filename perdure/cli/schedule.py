@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Coroutine
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Any
 
-import typer
-from temporalio.client import Client
-
+from ..agents import Agent
 from ..client.schedules import (
     ScheduledRuns,
     create_schedule,
@@ -22,122 +20,51 @@ from ..client.schedules import (
 )
 from ..commands import command_line, shell_word
 from ..json_types import JsonObject
-from . import shared_options as options
 from .agent_file import load_checked, read_deps, read_inputs
-from .command import execute
 from .console import answer, say
+from .given import Given
 from .problems import UsageProblem
-from .run_options import CommandWithRunOptions, chosen_fields, run_options
+from .run_options import run_options
 from .server_connection import connect_to_server
-from .shared_options import DEFAULT_QUEUE
 from .worker_inside import worker_command
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
-schedule = typer.Typer(
-    name="schedule",
-    help="Start runs on a schedule: at times, or at intervals.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode=None,
-    add_completion=False,
-)
 
-
-@schedule.command(cls=CommandWithRunOptions)
-def create(
-    context: typer.Context,
-    name: Name,
-    agent_file: options.AgentFile,
-    cron: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="'M H D MONTH WEEKDAY'", help="When, such as '0 7 * * 1'; repeatable."
-        ),
-    ] = None,
-    every: Annotated[
-        str | None, typer.Option(metavar="TIME", help="How often: 90s, 15m, 1h, 2d.")
-    ] = None,
-    timezone: Annotated[
-        str, typer.Option(metavar="ZONE", help="Of --cron, such as Europe/Berlin.")
-    ] = "UTC",
-    overlap: Annotated[
-        Literal["skip", "buffer", "buffer-all", "cancel", "terminate", "allow"],
-        typer.Option(
-            help=(
-                "If the run before is under way: skip this one, start it after, end that one, or "
-                "run both."
-            )
-        ),
-    ] = "skip",
-    paused: Annotated[
-        bool, typer.Option("--paused", help="Start nothing until `perdure schedule resume`.")
-    ] = False,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Change the schedule of that name, if there is one.")
-    ] = False,
-    inputs: options.Inputs = None,
-    inputs_json: options.InputsJson = None,
-    deps: options.Deps = None,
-    task_queue: options.TaskQueue = DEFAULT_QUEUE,
-    tenant: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The tenant of the runs.")
-    ] = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """Start runs of an agent at times.
-
-    The agent and its inputs are recorded now: after a change of the file, create it again with
-    --replace. The runs have ids of the schedule's name and their time, and are executed by the
-    workers of the task queue.
-    """
-    _require_one(cron, every)
-    fields = chosen_fields(context)
-    chosen = run_options(fields) if fields else None
-    agent = load_checked(agent_file, elsewhere=True)
-    given = read_inputs(agent, inputs or [], inputs_json)
-    when = {
-        "cron": cron or (),
-        "every": _interval(every),
-        "timezone": timezone,
-        "overlap": overlap,
-        "paused": paused,
-    }
+def create(given: Given) -> Coroutine[Any, Any, None]:
+    """Load the agent, and create its schedule. Raises `UsageProblem`."""
+    if bool(given.cron) == (given.every is not None):
+        raise UsageProblem("expected either --cron '0 7 * * 1' or --every 1h")
+    options = run_options(given.options) if given.options else None
+    agent = load_checked(given.agent_file, elsewhere=True)
+    inputs = read_inputs(agent, given.inputs, given.inputs_json)
+    same = ("cron", "timezone", "overlap", "paused", "replace", "task_queue", "tenant")
     more = {
-        "replace": replace,
-        "task_queue": task_queue,
-        "options": chosen,
-        "tenant": tenant,
-        **read_deps(deps),
+        **{name: getattr(given, name) for name in same},
+        "every": _interval(given.every),
+        "options": options,
+        **read_deps(given.deps),
     }
-    execute(_create(name, agent, given, {**when, **more}, as_json))
+    return _create(given, agent, inputs, more)
 
 
-async def _create(
-    name: str, agent: Any, inputs: JsonObject, how: JsonObject, as_json: bool
-) -> None:
+async def _create(given: Given, agent: Agent, inputs: JsonObject, more: JsonObject) -> None:
     async with connect_to_server() as server:
-        made = await create_schedule(server.client, name, agent, inputs, **how)
+        made = await create_schedule(server.client, given.name, agent, inputs, **more)
         is_polled = await server.is_polled(made.task_queue)
         embedded = server.embedded is not None
-    _show(made, as_json)
+    _show(made, given.as_json)
     if not is_polled:
         say(f"Its runs need a worker: {worker_command(made.task_queue)}", "strong")
     if embedded:
         say("They start only while the embedded server runs: perdure dev", "strong")
 
 
-@schedule.command("list")
-def list_(as_json: options.AsJson = False) -> None:
-    """List the schedules of runs."""
-    execute(_list(as_json))
-
-
-async def _list(as_json: bool) -> None:
+async def list_(given: Given) -> None:
+    """List the schedules."""
     async with connect_to_server() as server:
         found = await list_schedules(server.client)
-    if as_json:
+    if given.as_json:
         answer([_as_json(each) for each in found])
         return
     if not found:
@@ -146,60 +73,32 @@ async def _list(as_json: bool) -> None:
         answer(f"{each.name}  {each.agent}  {_when(each)}  {_next(each)}")
 
 
-@schedule.command()
-def show(name: Name, as_json: options.AsJson = False) -> None:
-    """Show when a schedule starts runs, and which it has started."""
-    execute(_read(name, as_json))
-
-
-async def _read(name: str, as_json: bool) -> None:
+async def show(given: Given) -> None:
+    """Show a schedule."""
     async with connect_to_server() as server:
-        found = await get_schedule(server.client, name)
-    _show(found, as_json)
+        found = await get_schedule(server.client, given.name)
+    _show(found, given.as_json)
 
 
-@schedule.command()
-def pause(
-    name: Name, reason: Annotated[str, typer.Option(help="Why, for those who read it.")] = ""
-) -> None:
-    """Start no more runs, until it is resumed."""
-    told = f"Paused {name}. Go on: {command_line('schedule resume', name)}"
-    execute(_do(lambda client: pause_schedule(client, name, reason), told))
-
-
-@schedule.command()
-def resume(name: Name) -> None:
-    """Start runs again."""
-    execute(_do(lambda client: resume_schedule(client, name), f"Resumed {name}"))
-
-
-@schedule.command()
-def run(name: Name) -> None:
-    """Start a run now, beside the usual times."""
-    told = f"Started a run of {name}. See it: perdure ls --origin {shell_word(f'schedule:{name}')}"
-    execute(_do(lambda client: run_schedule(client, name), told))
-
-
-@schedule.command()
-def delete(name: Name) -> None:
-    """Forget a schedule; runs that it has started go on."""
-    execute(
-        _do(
-            lambda client: delete_schedule(client, name),
-            f"Deleted {name}. Its runs are still there.",
-        )
-    )
-
-
-async def _do(change: Callable[[Client], Awaitable[None]], told: str) -> None:
+async def pause(given: Given) -> None:
+    """Pause a schedule."""
     async with connect_to_server() as server:
-        await change(server.client)
-    say(told)
+        await pause_schedule(server.client, given.name, given.reason)
+    say(f"Paused {given.name}. Go on: {command_line('schedule resume', given.name)}")
 
 
-def _require_one(cron: list[str] | None, every: str | None) -> None:
-    if bool(cron) == (every is not None):
-        raise UsageProblem("expected either --cron '0 7 * * 1' or --every 1h")
+async def change(given: Given) -> None:
+    """Resume a schedule, run it now, or delete it, by the command's name."""
+    name = given.name
+    see = f"perdure ls --origin {shell_word(f'schedule:{name}')}"
+    act, done = {
+        "resume": (resume_schedule, f"Resumed {name}"),
+        "run": (run_schedule, f"Started a run of {name}. See it: {see}"),
+        "delete": (delete_schedule, f"Deleted {name}. Its runs are still there."),
+    }[given.command]
+    async with connect_to_server() as server:
+        await act(server.client, name)
+    say(done)
 
 
 def _interval(text: str | None) -> timedelta | None:

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from ..client.connection import register_search_attributes
 from ..errors import ConfigurationError
@@ -18,16 +11,15 @@ from ..json_types import JsonObject
 from ..providers.rates import parsed_rates
 from ..worker import tune_process
 from ..worker_limits import OPEN, WorkerLimits
-from . import shared_options as options
 from .agent_file import require_file
 from .command import execute
 from .console import answer, say
+from .given import Given
 from .problems import UsageProblem
 from .run_options import run_options
-from .server_connection import ServerConnection, connect_to_server
-from .shared_options import DEFAULT_QUEUE, endpoint
-from .user_code import UserCode, load_named, load_user_code, say_mocks
-from .worker import stdin_closed
+from .server_connection import connect_to_server
+from .user_code import UserCode, load_function, load_user_code, say_mocks, sources_of
+from .worker import endpoint, until_end
 from .worker_inside import worker_inside
 
 try:
@@ -43,187 +35,43 @@ except ImportError as error:
     ) from error
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-DEFAULT_PORT = 8400
 
 
-def serve(
-    agents: Annotated[
-        list[Path], typer.Argument(metavar="AGENT.prompty…", help="The agents that are offered.")
-    ],
-    tools: options.Tools = None,
-    guardrails: options.GuardrailNames = None,
-    compactor: options.Compactors = None,
-    credentials: options.Credentials = None,
-    task_queue: options.TaskQueue = DEFAULT_QUEUE,
-    mock: options.Mock = False,
-    host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="The address to listen at.")
-    ] = LOOPBACK[0],
-    port: Annotated[int, typer.Option(help="The port; 0 is any free one.")] = DEFAULT_PORT,
-    tokens: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Bearer tokens and their owners: perdure docs gateway."),
-    ] = None,
-    identify: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:FUNCTION",
-            help="Given the headers, returns name, tenant and roles, or None.",
-        ),
-    ] = None,
-    oidc_issuer: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Take JSON Web Tokens of this issuer (OpenID Connect)."),
-    ] = None,
-    oidc_audience: Annotated[
-        str | None, typer.Option(metavar="NAME", help="For whom such tokens must be.")
-    ] = None,
-    oidc_keys: Annotated[
-        str | None,
-        typer.Option(metavar="URL|FILE", help="The issuer's keys; default: those it names."),
-    ] = None,
-    oidc_name_claim: Annotated[
-        str, typer.Option(metavar="CLAIM", help="The claim with the name.")
-    ] = "sub",
-    oidc_tenant_claim: Annotated[
-        str,
-        typer.Option(
-            metavar="CLAIM", help="The claim with the tenant; default: there are no tenants."
-        ),
-    ] = "",
-    oidc_roles_claim: Annotated[
-        str,
-        typer.Option(metavar="CLAIM", help="The claim with the roles, such as realm_access.roles."),
-    ] = "",
-    open_to_all: Annotated[
-        bool,
-        typer.Option(
-            "--open", help="Serve without authentication, at an address that others reach."
-        ),
-    ] = False,
-    allow_origin: Annotated[
-        list[str] | None,
-        typer.Option(metavar="URL", help="Pages of this origin may ask, from a browser."),
-    ] = None,
-    max_request_bytes: Annotated[
-        int, typer.Option(min=1024, help="The size of a request.")
-    ] = USUAL_LIMITS.max_bytes,
-    max_open: Annotated[
-        int, typer.Option(min=1, help="Requests and streams of this process at a time.")
-    ] = USUAL_LIMITS.max_open,
-    max_open_each: Annotated[
-        int, typer.Option(min=1, help="The same of each client.")
-    ] = USUAL_LIMITS.max_open_each,
-    rate: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N/s",
-            help="Requests of each client at this process: 20/s, 300/min. Default: no limit.",
-        ),
-    ] = None,
-    answer_tasks: Annotated[
-        bool,
-        typer.Option(
-            "--answer-tasks",
-            help="Call the model for titles, tags and the like of chat front ends.",
-        ),
-    ] = False,
-    cancel_tasks: Annotated[
-        bool,
-        typer.Option(
-            "--cancel-tasks",
-            help="Let tasks/cancel of an MCP client cancel a run without a reason.",
-        ),
-    ] = False,
-    stream_seconds: Annotated[
-        float,
-        typer.Option(
-            min=1, metavar="SECONDS", help="How long streams last that can be gone on with."
-        ),
-    ] = STREAM_SECONDS,
-    stream_after: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=0,
-            help="Hold the first N characters of a text back: it may precede tool calls.",
-        ),
-    ] = 0,
-    grace: Annotated[
-        float,
-        typer.Option(
-            min=0, metavar="SECONDS", help="Time for open requests and streams to finish."
-        ),
-    ] = 5.0,
-    metrics_address: options.MetricsAddress = None,
-    webhook: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="URL",
-            help=(
-                "Webhooks: notify a URL when a run waits, is held or ends (perdure docs webhooks)."
-            ),
-        ),
-    ] = None,
-    log_level: options.LogLevel = None,
-    log_format: options.LogFormat = None,
-    as_json: options.AsJson = False,
-    ends_with_stdin: Annotated[
-        bool, typer.Option(hidden=True, help="End when stdin is closed.")
-    ] = False,
-) -> None:
-    """Serve agents over HTTP until Ctrl-C, in the protocols of OpenAI, MCP, A2A, AG-UI, AI SDK, and
-    its own.
-
-    Where no Temporal server is configured, the embedded one is started, and a worker with it.
-    Elsewhere a worker is started where --tools, --guardrails or --compactor name its code.
-    """
-    code = load_user_code(
-        tools or (), guardrails or (), compactor or (), [credentials] if credentials else []
-    )
-    for path in agents:
+def serve(given: Given) -> None:
+    """Serve agents. Raises `UsageProblem`, such as for an address that others reach."""
+    code = load_user_code(sources_of(given))
+    for path in given.agents:
         require_file(path)
-    offers = offers_of(agents)
-    known = _authenticators(
-        tokens,
-        identify,
-        _OpenIdOptions(
-            oidc_issuer,
-            oidc_audience,
-            oidc_keys,
-            oidc_name_claim,
-            oidc_tenant_claim,
-            oidc_roles_claim,
-        ).settings(),
+    offers = offers_of(given.agents)
+    known = _authenticators(given)
+    if not (known or given.open or given.host in LOOPBACK):
+        raise UsageProblem(
+            f"--host {given.host}: everybody who reaches it could run these agents, and decide for "
+            "others. Expected --tokens, --identify or --oidc-issuer with it, --open where that is "
+            f"meant, or --host {LOOPBACK[0]}"
+        )
+    limits = Limits(
+        given.max_request_bytes or USUAL_LIMITS.max_bytes,
+        given.max_open or USUAL_LIMITS.max_open,
+        given.max_open_each or USUAL_LIMITS.max_open_each,
+        _rate(given.rate),
     )
-    _require_protected(host, is_open=not known and not open_to_all)
-    limits = Limits(max_request_bytes, max_open, max_open_each, _rate(rate))
-    metrics = endpoint(metrics_address)
-    chosen = {
+    metrics, webhooks = endpoint(given.metrics_address), list(given.webhook)
+    settings = {
         "hooks": _hooks_of(code),
-        "answers_tasks": answer_tasks,
-        "cancels_tasks": cancel_tasks,
-        "stream_after": stream_after,
-        "stream_seconds": stream_seconds,
-        "webhooks": run_options({"webhooks": webhook or ()}).webhooks,
+        "answers_tasks": given.answer_tasks,
+        "cancels_tasks": given.cancel_tasks,
+        "stream_after": given.stream_after,
+        "stream_seconds": given.stream_seconds or STREAM_SECONDS,
+        "webhooks": run_options({"webhooks": webhooks}).webhooks,
     }
-    say_mocks(honoured=mock)
-    work = _serve(
-        offers,
-        code,
-        known,
-        task_queue,
-        _Place(host, port, allow_origin or (), limits, grace),
-        chosen,
-        mock=mock,
-        as_json=as_json,
-        end=stdin_closed if ends_with_stdin else asyncio.Event().wait,
-    )
-    execute(work, is_service=True, metrics=metrics, grace=grace)
+    say_mocks(honoured=given.mock)
+    work = _serve(given, offers, code, known, limits, settings)
+    execute(work, is_service=True, metrics=metrics, grace=given.grace)
 
 
 def _hooks_of(code: UserCode) -> JsonObject:
-    """Return the options of runs that name the code, where there is one of its kind: of several,
+    """Return the options of runs that name the code, if it is the only one of its kind: of several,
     agents' files choose.
 
     Text that is to be checked is not streamed before it is.
@@ -232,11 +80,8 @@ def _hooks_of(code: UserCode) -> JsonObject:
     hooks: JsonObject = {
         field: next(iter(named)) for field, named in found.items() if len(named) == 1
     }
-    return (
-        {**hooks, "stream": False}
-        if any(each.output for each in code.guardrails.values())
-        else hooks
-    )
+    checks_output = any(each.output for each in code.guardrails.values())
+    return {**hooks, "stream": False} if checks_output else hooks
 
 
 def _rate(text: str | None) -> float | None:
@@ -249,143 +94,74 @@ def _rate(text: str | None) -> float | None:
         ) from error
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where it listens, and what it takes there."""
-
-    host: str
-    port: int
-    origins: Sequence[str]
-    limits: Limits
-    grace: float
-
-
-def _require_protected(host: str, *, is_open: bool) -> None:
-    if is_open and host not in LOOPBACK:
-        raise UsageProblem(
-            f"--host {host}: everybody who reaches it could run these agents, and decide for "
-            "others. Expected "
-            "--tokens, --identify or --oidc-issuer with it, --open where that is meant, or --host "
-            f"{LOOPBACK[0]}"
-        )
-
-
-class _OpenIdOptions:
-    """The options about OpenID Connect."""
-
-    def __init__(
-        self,
-        issuer: str | None,
-        audience: str | None,
-        keys: str | None,
-        name: str,
-        tenant: str,
-        roles: str,
-    ) -> None:
-        self._issuer, self._audience, self._keys = issuer, audience, keys
-        self._claims: JsonObject = {
-            "name_claim": name,
-            "tenant_claim": tenant,
-            "roles_claim": roles,
-        }
-
-    def settings(self) -> OpenIdSettings | None:
-        """Return the settings; None without an issuer. Raises `UsageProblem` for an issuer without
-        an audience.
-        """
-        if not self._issuer:
-            return None
-        if not self._audience:
+def _authenticators(given: Given) -> list[Authenticator]:
+    """Return them. Raises `UsageProblem` for an issuer without an audience."""
+    known: list[Authenticator] = [TokenFile(given.tokens)] if given.tokens else []
+    if given.oidc_issuer:
+        if not given.oidc_audience:
             raise UsageProblem(
                 "--oidc-issuer needs --oidc-audience: without it, tokens for other services would "
                 "be taken"
             )
-        return OpenIdSettings(self._issuer, self._audience, self._keys or "", **self._claims)
-
-
-def _authenticators(
-    tokens: Path | None, identify: str | None, openid: OpenIdSettings | None
-) -> list[Authenticator]:
-    known: list[Authenticator] = [TokenFile(tokens)] if tokens else []
-    if openid:
-        known.append(OpenId(openid))
-    if identify:
-        found = list(load_named("--identify", [identify]).values())
-        if len(found) != 1 or not callable(found[0]):
-            raise UsageProblem(
-                f"--identify {identify!r}: expected module:function or file.py:function"
+        claims = {
+            f"{name}_claim": getattr(given, f"oidc_{name}_claim")
+            for name in ("name", "tenant", "roles")
+        }
+        known.append(
+            OpenId(
+                OpenIdSettings(given.oidc_issuer, given.oidc_audience, given.oidc_keys, **claims)
             )
-        known.append(Function(found[0]))
+        )
+    if given.identify:
+        known.append(Function(load_function("--identify", given.identify)))
     return known
 
 
 async def _serve(
+    given: Given,
     offers: dict[str, OfferedAgent],
     code: UserCode,
-    authenticators: Sequence[Authenticator],
-    task_queue: str,
-    place: _Place,
-    chosen: JsonObject,
-    *,
-    mock: bool,
-    as_json: bool,
-    end: Callable[[], Awaitable[object]],
+    authenticators: list[Authenticator],
+    limits: Limits,
+    settings: JsonObject,
 ) -> None:
+    queue, host = given.task_queue, given.host
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(connect_to_server())
         await register_search_attributes(server.client)
-        gateway = Gateway(server.client, offers, task_queue, authenticators, **chosen)
+        gateway = Gateway(server.client, offers, queue, authenticators, **settings)
         if authenticators:
             await gateway.require_tenants()
-        has_worker = server.embedded is not None or mock or bool(code.sources)
+        has_worker = server.embedded is not None or given.mock or bool(code)
         if has_worker:
             tune_process()
-            limits = OPEN if server.embedded is not None else WorkerLimits.from_environment()
+            allowed = OPEN if server.embedded is not None else WorkerLimits.from_environment()
             inside = worker_inside(
-                server, task_queue=task_queue, code=code, mock=mock, limits=limits
+                server, task_queue=queue, code=code, mock=given.mock, limits=allowed
             )
             await stack.enter_async_context(inside)
-        hosts = (*LOOPBACK, "[::1]") if place.host in LOOPBACK else ("*",)
-        app = gateway_app(gateway, hosts=hosts, origins=place.origins, limits=place.limits)
-        url = await stack.enter_async_context(
-            serve_app(app, place.host, place.port, what="The gateway")
-        )
-        stack.push_async_callback(gateway.ending.end, place.grace)
-        _say_where(
-            url,
-            server,
-            offers,
-            is_open=not authenticators,
-            has_worker=has_worker,
-            task_queue=task_queue,
-        )
-        if as_json:
-            answer(
-                {"url": url, "agents": list(offers), "taskQueue": task_queue, "worker": has_worker}
-            )
-        await end()
+        hosts = (*LOOPBACK, "[::1]") if host in LOOPBACK else ("*",)
+        app = gateway_app(gateway, hosts=hosts, origins=given.allow_origin, limits=limits)
+        url = await stack.enter_async_context(serve_app(app, host, given.port, what="The gateway"))
+        stack.push_async_callback(gateway.ending.end, given.grace)
+        worker = "with a worker" if has_worker else "workers elsewhere"
+        about = f"on {server.place}, task queue {queue!r}, {worker}"
+        _say_where(url, about, list(offers), is_open=not authenticators)
+        if given.as_json:
+            place = {"url": url, "taskQueue": queue}
+            answer({**place, "agents": list(offers), "worker": has_worker})
+        await until_end(given)
 
 
-def _say_where(
-    url: str,
-    server: ServerConnection,
-    offers: dict[str, OfferedAgent],
-    *,
-    is_open: bool,
-    has_worker: bool,
-    task_queue: str,
-) -> None:
-    """Say what is served, and what to paste into a client."""
-    first, key = next(iter(offers)), "anything" if is_open else "TOKEN"
-    say(f"Gateway: {url}   agents: {', '.join(offers)}", "strong")
-    say(
-        f"on {server.place}, task queue {task_queue!r}, "
-        f"{'with a worker' if has_worker else 'workers elsewhere'}"
-    )
+def _say_where(url: str, about: str, agents: list[str], *, is_open: bool) -> None:
+    """Report the address, and lines to paste into clients."""
+    first, key = agents[0], "anything" if is_open else "TOKEN"
+    header = "" if is_open else ' --header "Authorization: Bearer TOKEN"'
+    say(f"Gateway: {url}   agents: {', '.join(agents)}", "strong")
+    say(about)
     say(f'OpenAI:  client = OpenAI(base_url="{url}/v1", api_key="{key}")')
     say(f'         client.chat.completions.create(model="{first}", messages=[…])')
     if find_spec("mcp"):
-        header = "" if is_open else ' --header "Authorization: Bearer TOKEN"'
         say(f"MCP:     claude mcp add --transport http perdure {url}/mcp/{header}")
     if find_spec("a2a"):
         say(f"A2A:     {url}/a2a/{first}/.well-known/agent-card.json")

@@ -4,11 +4,10 @@ embedded one.
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
@@ -119,7 +118,7 @@ class CommandMemo:
 
     folder: str = ""
     """Where the command was typed: sources are relative to it."""
-    sources: Mapping[str, list[str]] | None = None
+    sources: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By option (`--tools` …), as they were typed."""
     scripted: str | None = None
     mock: bool = False
@@ -127,12 +126,9 @@ class CommandMemo:
 
     def as_memo(self, task_queue: str) -> JsonObject:
         """Return the entry of the run's memo."""
-        named = {
-            option.removeprefix("--"): sources for option, sources in (self.sources or {}).items()
-        }
         values = {
             "folder": self.folder,
-            **named,
+            **{option.removeprefix("--"): each for option, each in self.sources.items()},
             "scripted": self.scripted,
             "mock": self.mock,
             "taskQueue": task_queue,
@@ -158,21 +154,15 @@ class CommandMemo:
         """True when `perdure resume` finds code here that a worker of the run needs."""
         return bool(self.sources or self.scripted or self.mock)
 
-    @contextlib.contextmanager
-    def in_folder(self) -> Iterator[None]:
-        """While the block runs, paths are relative to where the command was typed. Raises
-        `UsageProblem`.
-        """
-        if not self.folder:
-            yield
-            return
-        if not Path(self.folder).is_dir():
+    def existing_folder(self) -> str:
+        """Return where the command was typed. Raises `UsageProblem` if that folder is gone."""
+        folder = self.folder or "."
+        if not Path(folder).is_dir():
             raise UsageProblem(
-                f"the run was started in {self.folder!r}, which is not there (any more): name its "
+                f"the run was started in {folder!r}, which does not exist (any more): name its "
                 "code with --tools"
             )
-        with contextlib.chdir(self.folder):
-            yield
+        return folder
 
 
 async def read_memo(run: WorkflowExecution) -> CommandMemo:

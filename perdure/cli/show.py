@@ -12,31 +12,27 @@ from ..client import RunHandle
 from ..client.connection import server_time
 from ..client.fork import fork_origin, forks_of
 from ..client.reading.survey import IterationSurvey, Survey, survey
-from ..commands import command_line, ways_to_decide
-from ..declared_tools import needs_gateway
+from ..commands import command_line
 from ..history.chain import Chain
 from ..history.link import read_input
 from ..json_types import JsonObject, JsonView
-from ..payloads.encryption import EncryptionError
 from ..payloads.failures import text_of
 from ..protocol.outcome import Held, RunStatus
 from ..protocol.search_attributes import DIRECT, ORIGIN
 from ..text import count_of, format_usd, one_line, visible
-from . import shared_options as options
-from .ask_person import local_time, times
-from .command import execute
+from ..tool_calls import PendingApproval
+from .ask_person import local_time, waiting_lines
 from .console import (
     answer,
     decision_text,
-    describe_call,
     describe_seconds,
     describe_usage,
     in_columns,
     short_call,
 )
-from .ls import tell_encrypted
+from .given import Given
+from .go_on import raised_limits
 from .recorded_run import open_run, waiting_shown
-from .run_options import option_name
 from .server_connection import ServerConnection
 
 _MARKS = {"success": "✓", "open": "…"}
@@ -76,13 +72,9 @@ def _head(run: JsonView) -> Iterator[str]:
     used = [count_of(run["model_calls"], "model call"), describe_usage(run["usage"]), cost]
     yield f"usage    {', '.join(filter(None, used))}"
     yield from _relations(run)
-    for pending in run["pending_approvals"]:
-        call = describe_call(pending["name"], pending["arguments"])
-        named = (pending.get("run_id") or run["id"], pending["call_id"], pending["digest"])
-        may_only = needs_gateway(pending.get("approvers"))
-        how, *others = ways_to_decide(*named, kind=pending["kind"], needs_gateway=may_only)
-        yield f"waits    {visible(call)} {times(pending)}: {visible(how)}"
-        yield from (f"         or {visible(other)}" for other in others)
+    pending = map(PendingApproval.model_validate, run["pending_approvals"])
+    for line in waiting_lines(run["id"], pending):
+        yield f"{'         ' if line.startswith('  or') else 'waits    '}{visible(line.strip())}"
     holds = [Held.model_validate(each) for each in run["held"]]
     for hold in holds:
         yield f"held     {visible(describe_hold(hold))}"
@@ -100,8 +92,7 @@ def describe_hold(held: Held) -> str:
 
 def command_to_go_on(holds: Sequence[Held], id: str) -> str:
     """Return the command that lets the run go on, with the limits that it has to raise."""
-    raised = " ".join(f"{option_name(each.option)} …" for each in holds if each.option)
-    return command_line("go-on", id, more=raised)
+    return command_line("go-on", id, more=raised_limits(holds))
 
 
 def _time(run: JsonView) -> str:
@@ -249,29 +240,12 @@ async def failure_of(
     return {"kind": failure.application_failure_info.type or "failed", "message": text}
 
 
-def show(
-    id: options.RunId,
-    as_json: options.AsJson = False,
-) -> None:
-    """Show what a run did, a line for each iteration.
-
-    A line has the model, its tokens and their cost, how long the model took, and each tool with its
-    outcome, its attempts and the run that it has called. A run that is under way is shown as far as
-    it is.
-    """
-    execute(_show(id, as_json))
-
-
-async def _show(run_id: str, as_json: bool) -> None:
-    async with open_run(run_id) as (server, handle):
-        run_id = handle.id
-        try:
-            with waiting_shown():
-                found = await summary(server, handle)
-        except EncryptionError as error:
-            await tell_encrypted(server, run_id, error, as_json=as_json)
-            return
-    if as_json:
+async def show(given: Given) -> None:
+    """Print what the run did."""
+    async with open_run(given.id) as (server, handle):
+        with waiting_shown():
+            found = await summary(server, handle)
+    if given.as_json:
         answer(found)
         return
     for line in in_lines(found):

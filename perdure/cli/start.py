@@ -1,13 +1,11 @@
-"""What runs are started with: an agent's file and its inputs, or what is recorded of an earlier
-run.
-"""
+"""Collects everything that a run is started with: from an agent's file, or from a recorded run."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import chdir
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ..agents import Agent
@@ -15,15 +13,15 @@ from ..client.connection import environment_names_a_server
 from ..client.starting import StartOptions, start_arguments
 from ..json_types import JsonObject
 from ..messages import Message
-from ..model_choice import AS_WRITTEN, ModelChoice
+from ..model_choice import model_choice
 from ..options import RunOptions
-from .agent_file import load_checked, read_inputs
+from .agent_file import load_checked, read_deps, read_inputs
 from .consent import require_consent
+from .given import Given
 from .problems import UsageProblem
-from .recorded_run import ExistingRun
 from .run_options import run_options
 from .server_connection import CommandMemo, ServerConnection
-from .user_code import CODE_OPTIONS, UserCode, load_user_code
+from .user_code import UserCode, load_user_code, require_mocks, sources_of
 
 
 @dataclass(frozen=True)
@@ -37,158 +35,84 @@ class StartArguments:
     code: UserCode
     memo: CommandMemo
     task_queue: str | None
-    more: StartOptions | None = None
-    """What else the run is started with."""
+    """None for a queue that no worker outside this command polls."""
+    more: StartOptions
 
-    @property
-    def script(self) -> str | None:
-        """Scripted model that answers instead of the agent's."""
-        return self.memo.scripted
-
-    def start_options(self, task_queue: str, served: StartOptions | None) -> StartOptions:
-        """With the memo, by which later commands find the code of this one, and what `served_as`
-        gives.
+    def start_options(self, task_queue: str) -> StartOptions:
+        """Return further arguments of `start_run`, with the memo that tells later commands the code
+        of this one.
         """
-        more: StartOptions = {**(self.more or {}), **(served or {})}
-        return {**more, "memo": {**(more.get("memo") or {}), **self.memo.as_memo(task_queue)}}
+        memo = {**(self.more.get("memo") or {}), **self.memo.as_memo(task_queue)}
+        return {**self.more, "memo": memo}
 
 
-@dataclass(frozen=True)
-class CodeSources:
-    """Sources of the user's code that the options of a command name."""
-
-    tools: Sequence[str] = ()
-    guardrails: Sequence[str] = ()
-    compactors: Sequence[str] = ()
-    scripted: str | None = None
-    mock: bool = False
-    credentials: str | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self.tools or self.guardrails or self.compactors or self.credentials)
-
-    def load(self) -> UserCode:
-        """Import it. Raises `UsageProblem`."""
-        return load_user_code(
-            self.tools,
-            self.guardrails,
-            self.compactors,
-            [self.credentials] if self.credentials else [],
-        )
-
-
-@dataclass(frozen=True)
-class RunRequest:
-    """Arguments of `perdure run`."""
-
-    agent: str
-    """The agent's file, or the id of the run that goes on."""
-    inputs: list[str]
-    inputs_json: Path | None
-    sources: CodeSources
-    fields: dict[str, Any]
-    id: str | None
-    task_queue: str | None
-    detach: bool
-    as_json: bool
-    quiet: bool
-    served: StartOptions | None = None
-    """For whom the run is, and how urgent."""
-    choice: ModelChoice = AS_WRITTEN
-    """The model to use in the place of the agent's."""
-    yes: bool = False
-    """Whether nothing is asked about what a recorded run would use."""
-
-
-def served_as(tenant: str | None, weight: float | None, priority: int | None) -> StartOptions:
-    """For whom a run is, and how urgent. Raises `UsageProblem`."""
-    start: StartOptions = {"tenant": tenant, "tenant_weight": weight, "priority": priority}
+def served_as(given: Given) -> StartOptions:
+    """Return the tenant, the priority and the deps of a run. Raises `UsageProblem`."""
+    start: StartOptions = {
+        "tenant": given.tenant,
+        "tenant_weight": given.tenant_weight,
+        "priority": given.priority,
+    }
     try:
         start_arguments(start)
     except ValueError as error:
         raise UsageProblem(f"--{str(error).replace('tenant_weight', 'tenant-weight')}") from error
-    return start
+    return {**start, **read_deps(given.deps)}
 
 
-def begin_with_file(
-    request: RunRequest, read: Callable[..., JsonObject] = read_inputs
-) -> StartArguments:
-    """Begin a run of the agent in the file; what can't work is refused here, before anything is
-    started.
+def begin_with_file(given: Given, read: Callable[..., JsonObject] = read_inputs) -> StartArguments:
+    """Begin a run of the agent in the file, and report mistakes before anything is started.
 
     Raises `UsageProblem`, and what `load_checked` raises.
     """
-    sources = request.sources
-    code = sources.load()
-    options = run_options({**request.fields, **hooks_of(code)})
-    agent = _load(request, code)
-    given = read(agent, request.inputs, request.inputs_json)
-    memo = command_memo(code, sources.scripted, mock=sources.mock)
-    return StartArguments(agent, given, None, options, code, memo, None)
-
-
-def _load(request: RunRequest, code: UserCode) -> Agent:
-    has_model = not (request.sources.scripted or request.sources.mock)
-    elsewhere = not code and has_model and (request.detach or environment_names_a_server())
-    return load_checked(
-        Path(request.agent),
+    require_mocks(given)
+    code = load_user_code(sources_of(given))
+    options = run_options({**given.options, **code.hooks()})
+    has_model = not (given.scripted or given.mock)
+    agent = load_checked(
+        given.agent_file,
         code.tools,
-        choice=request.choice,
+        choice=model_choice(given.model, given.provider, given.endpoint),
         has_model=has_model,
-        elsewhere=elsewhere,
-        quiet=request.quiet,
+        elsewhere=not code and has_model and bool(given.detach or environment_names_a_server()),
+        quiet=given.quiet,
     )
-
-
-async def code_to_go_on(
-    server: ServerConnection, request: RunRequest, recorded: ExistingRun, agent: Agent | None
-) -> tuple[UserCode, CommandMemo]:
-    """Return the code of a run that goes on from a recorded one, as `recorded_code` does, and its
-    memo.
-    """
-    sources, memo = request.sources, recorded.memo
-    works_here = bool(sources) or memo.has_code or server.embedded is not None
-    asked = agent if works_here and not request.detach else None
-    title = f"The continuation of run {recorded.description.id}"
-    code = await recorded_code(
-        server, title, asked, memo, sources, yes=request.yes, quiet=request.quiet
+    inputs = read(agent, given.inputs, given.inputs_json)
+    memo = CommandMemo(os.getcwd(), code.sources, given.scripted, given.mock)
+    return StartArguments(
+        agent, inputs, None, options, code, memo, given.task_queue, served_as(given)
     )
-    scripted = sources.scripted or memo.scripted
-    if sources:
-        return code, command_memo(code, scripted, mock=sources.mock)
-    return code, CommandMemo(memo.folder, memo.sources, scripted, sources.mock)
 
 
 async def recorded_code(
-    server: ServerConnection,
-    title: str,
-    agent: Agent | None,
-    memo: CommandMemo,
-    sources: CodeSources,
-    *,
-    yes: bool,
-    quiet: bool,
-) -> UserCode:
-    """Return the code that options name, else that of the recorded command; its folder is the
-    current one then.
+    server: ServerConnection, title: str, agent: Agent | None, memo: CommandMemo, given: Given
+) -> tuple[UserCode, CommandMemo]:
+    """Return the code for a recorded run, and the memo for one that continues it.
 
-    Raises as `require_consent` does, which says first what the agent and that code use, and
-    `UsageProblem`.
+    The command line may name the code; else it is that of the recorded command, whose folder then
+    becomes the current one. Raises as `require_consent` does, which first lists everything that the
+    agent and that code use, and `UsageProblem`.
     """
-    is_own = server.embedded is not None
+    sources = sources_of(given)
     await require_consent(
-        title, agent, None if sources else memo, is_own=is_own, yes=yes, quiet=quiet
+        title,
+        agent,
+        None if sources else memo,
+        is_own=server.embedded is not None,
+        yes=given.yes,
+        quiet=given.quiet,
     )
+    scripted = given.scripted or memo.scripted
     if sources:
-        return sources.load()
-    if not (memo.sources or memo.scripted):
-        return UserCode()
-    named = memo.sources or {}
-    with memo.in_folder():
-        code = load_user_code(*(named.get(option, ()) for option in CODE_OPTIONS))
-    if not sources.scripted:
-        os.chdir(memo.folder or ".")  # Tools and scripts are found where the run was started.
-    return code
+        return load_user_code(sources), CommandMemo(os.getcwd(), sources, scripted)
+    code = UserCode()
+    if memo.sources or memo.scripted:
+        folder = memo.existing_folder()
+        with chdir(folder):
+            code = load_user_code(memo.sources)
+        if not given.scripted:
+            os.chdir(folder)  # Tools and scripts are found where the run was started.
+    return code, CommandMemo(memo.folder, memo.sources, scripted)
 
 
 def require_functions(agent: Agent, code: UserCode, what: str, command: str) -> None:
@@ -200,35 +124,3 @@ def require_functions(agent: Agent, code: UserCode, what: str, command: str) -> 
         raise UsageProblem(
             f"{what} needs {', '.join(missing)}, expected their functions. Type: {command}"
         )
-
-
-def shared_queue(task_queue: str, run_id: str) -> str | None:
-    """Return the queue, unless only the earlier command's own worker polled it."""
-    return (
-        None
-        if task_queue == f"perdure-{run_id}" or task_queue.startswith("perdure-invoke_agent-")
-        else task_queue
-    )
-
-
-def hooks_of(code: UserCode) -> dict[str, str]:
-    """Options of a run that name its guardrails and compactor. Raises `UsageProblem` for several of
-    a kind.
-    """
-    found = {
-        "guardrails": _only_name("--guardrails", code.guardrails),
-        "compactor": _only_name("--compactor", code.compactors),
-    }
-    return {field: name for field, name in found.items() if name}
-
-
-def _only_name(option: str, named: Mapping[str, Any]) -> str | None:
-    """Return the one name that is given, or None. Raises `UsageProblem` when there are several."""
-    if len(named) > 1:
-        raise UsageProblem(f"{option} names {', '.join(named)}, expected one: a run uses one")
-    return next(iter(named), None)
-
-
-def command_memo(code: UserCode, scripted: str | None, *, mock: bool = False) -> CommandMemo:
-    """Return the memo of this command."""
-    return CommandMemo(folder=os.getcwd(), sources=code.sources, scripted=scripted, mock=mock)

@@ -1,5 +1,5 @@
-"""Loads what `--tools`, `--guardrails`, `--compactor` and `--credentials` name: functions and
-objects of modules.
+"""Loads the functions and objects that `--tools`, `--guardrails`, `--compactor` and `--credentials`
+name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ from ..loading import load_objects, names_in
 from ..settings.mocks import VARIABLE, is_set
 from ..tools.handlers import load_tools
 from .console import keep_stdout_for_answers, say
+from .given import Given
 from .problems import UsageProblem
+
+CODE_OPTIONS = ("--tools", "--guardrails", "--compactor", "--credentials")
+Sources = Mapping[str, Sequence[str]]
+"""Option → the names that were typed for it."""
 
 
 @dataclass
@@ -30,12 +35,11 @@ class UserCode:
     guardrails: JsonObject = field(default_factory=dict)
     compactors: dict[str, Compactor] = field(default_factory=dict)
     credentials: Any = None
-    """What `create_worker` takes as such."""
-    sources: dict[str, list[str]] = field(default_factory=dict)
-    """What was typed, by the option that it was typed for."""
+    """The argument of `create_worker`."""
+    sources: Sources = field(default_factory=dict)
     names_its_tools: bool = False
-    """Whether a source of --tools names functions: then there are no tools but those that are
-    loaded, whatever else `@tool` has registered when the sources were imported."""
+    """Whether a source of --tools names functions: then there are no tools but the loaded ones,
+    even if `@tool` has registered others during the import."""
 
     def __bool__(self) -> bool:
         return bool(self.sources)
@@ -50,41 +54,60 @@ class UserCode:
             "credentials": self.credentials,
         }
 
-    def as_options(self) -> str:
-        """Return the options, as text to append to a command."""
-        named = [(option, source) for option, sources in self.sources.items() for source in sources]
-        return "".join(f" {option} {shell_word(source)}" for option, source in named)
+    def hooks(self) -> dict[str, str]:
+        """Return the options of a run that name its guardrails and compactor. Raises `UsageProblem`
+        for several of a kind.
+        """
+        found: dict[str, Mapping[str, Any]] = {
+            "guardrails": self.guardrails,
+            "compactor": self.compactors,
+        }
+        for option, named in found.items():
+            if len(named) > 1:
+                raise UsageProblem(
+                    f"--{option} names {', '.join(named)}, expected one: a run uses one"
+                )
+        return {field: name for field, named in found.items() for name in named}
 
 
-CODE_OPTIONS = ("--tools", "--guardrails", "--compactor", "--credentials")
+def sources_of(given: Given) -> Sources:
+    """Return the sources of code that a command line names."""
+    named = {option: getattr(given, option.removeprefix("--")) for option in CODE_OPTIONS}
+    return {
+        option: [value] if isinstance(value, str) else list(value)
+        for option, value in named.items()
+        if value
+    }
 
 
-def load_user_code(
-    tools: Sequence[str] = (),
-    guardrails: Sequence[str] = (),
-    compactors: Sequence[str] = (),
-    credentials: Sequence[str] = (),
-) -> UserCode:
-    """Import everything that is named. Raises `UsageProblem`, which says what is wrong with which
-    option.
+def source_options(sources: Sources) -> str:
+    """Return the options as text to append to a command."""
+    return "".join(
+        f" {option} {shell_word(source)}" for option, each in sources.items() for source in each
+    )
 
-    From here on, stdout is for the command's answer alone: what the user's code prints goes to
+
+def load_user_code(sources: Sources) -> UserCode:
+    """Import the sources. Raises `UsageProblem`, which names the wrong option.
+
+    From here on, stdout is for the command's answer alone: output of the user's code goes to
     stderr.
     """
     keep_stdout_for_answers()
-    named = {
-        "--tools": tools,
-        "--guardrails": guardrails,
-        "--compactor": compactors,
-        "--credentials": credentials,
-    }
+    tools, guardrails, compactors, credentials = (
+        sources.get(option, ()) for option in CODE_OPTIONS
+    )
+    try:
+        loaded = load_tools(*tools)
+    except ConfigurationError as error:
+        raise UsageProblem(f"--tools: {error}") from error
     return UserCode(
-        tools=_load_tools(tools),
-        guardrails=_load_guardrails(guardrails),
-        compactors=_load_compactors(compactors),
-        credentials=_load_credentials(credentials),
-        sources={option: list(sources) for option, sources in named.items() if sources},
-        names_its_tools=_name_functions(tools),
+        loaded,
+        _load_guardrails(guardrails),
+        _load_compactors(compactors),
+        _load_credentials(credentials),
+        sources,
+        any(map(names_in, tools)),
     )
 
 
@@ -97,10 +120,16 @@ def load_named(option: str, sources: Sequence[str]) -> JsonObject:
         raise UsageProblem(f"{option}: {error}") from error
 
 
+def load_function(option: str, source: str) -> Callable[..., Any]:
+    """Load the one function that the source names. Raises `UsageProblem`."""
+    found = list(load_named(option, [source]).values())
+    if len(found) != 1 or not callable(found[0]):
+        raise UsageProblem(f"{option} {source!r}: expected module:function or file.py:function")
+    function: Callable[..., Any] = found[0]
+    return function
+
+
 def _load_guardrails(sources: Sequence[str]) -> JsonObject:
-    """Load the objects. Raises `UsageProblem` for one that is not a `Guardrails`, such as a
-    function.
-    """
     loaded = load_named("--guardrails", sources)
     try:
         require_guardrails(loaded)
@@ -114,14 +143,13 @@ def _load_guardrails(sources: Sequence[str]) -> JsonObject:
 
 def _load_credentials(sources: Sequence[str]) -> Any:
     """Load the one object that is named. Raises `UsageProblem` for one that can have no secrets."""
-    for source in sources:
-        for name, value in load_named("--credentials", [source]).items():
-            if not callable(value) and not isinstance(value, Mapping):
-                text = "expected a mapping from ids to secrets, or a function"
-                raise UsageProblem(
-                    f"--credentials {source}: {name} is {type(value).__name__}, {text}"
-                )
-            return value
+    for name, value in load_named("--credentials", sources).items():
+        if not callable(value) and not isinstance(value, Mapping):
+            raise UsageProblem(
+                f"--credentials {sources[0]}: {name} is {type(value).__name__}, expected a mapping "
+                "from ids to secrets, or a function"
+            )
+        return value
     return None
 
 
@@ -130,10 +158,11 @@ def _load_compactors(sources: Sequence[str]) -> dict[str, Compactor]:
     ending.
     """
     files = [Path(source) for source in sources if source.endswith(".prompty")]
-    named: dict[str, Compactor] = load_named(
-        "--compactor", [source for source in sources if not source.endswith(".prompty")]
-    )
-    return {**named, **{file.stem: _load_compactor(file) for file in files}}
+    named = [source for source in sources if not source.endswith(".prompty")]
+    return {
+        **load_named("--compactor", named),
+        **{file.stem: _load_compactor(file) for file in files},
+    }
 
 
 def _load_compactor(file: Path) -> Agent:
@@ -145,40 +174,23 @@ def _load_compactor(file: Path) -> Agent:
         raise UsageProblem(f"--compactor {file}: {error}") from error
 
 
-def _name_functions(sources: Sequence[str]) -> bool:
-    return any(map(names_in, sources))
-
-
-def _load_tools(sources: Sequence[str]) -> dict[str, Callable[..., Any]]:
-    try:
-        return load_tools(*sources)
-    except ConfigurationError as error:
-        raise UsageProblem(f"--tools: {error}") from error
-
-
 def say_mocks(*, honoured: bool) -> None:
-    """Say which of the two is missing, where a worker is to honour answers that are not there, or
-    the other way.
-    """
+    """Mention mock answers that have no effect, or that are missing."""
     if honoured and not is_set(os.environ):
         say(f"{VARIABLE} is not set: models are asked, in spite of --mock", "strong")
     elif is_set(os.environ) and not honoured:
         say(f"{VARIABLE} is set, and has no effect: models are asked, unless --mock is given")
 
 
-def require_mocks(*, asked: bool, scripted: str | None, quiet: bool) -> None:
-    """Say that there are answers without effect, unless a run is to take them.
-
-    Raises `UsageProblem` when it is to take answers that are not there, or such that exclude each
-    other.
+def require_mocks(given: Given) -> None:
+    """Raises `UsageProblem` when a run is to take mock answers that are missing, or that --scripted
+    excludes.
     """
-    if not (asked or scripted or quiet):
-        say_mocks(honoured=False)
-    if asked and scripted:
+    if given.mock and given.scripted:
         raise UsageProblem(
             "--mock and --scripted exclude each other: both answer in the place of the model"
         )
-    if asked and not is_set(os.environ):
+    if given.mock and not is_set(os.environ):
         raise UsageProblem(
             f"--mock: {VARIABLE} is not set. Expected a JSON list of answers, such as '[\"Hello\"]'"
         )

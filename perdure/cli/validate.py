@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from click.exceptions import Exit
 
 from ..agents import Agent
 from ..context_windows import CHARS_PER_TOKEN, window_of
@@ -18,69 +17,45 @@ from ..prompty.check.check import Problem, check
 from ..prompty.load import lock_beside
 from ..providers.sdks import missing_key
 from ..settings.agent_file import options_for
-from . import shared_options as options
-from .agent_file import load_agent, read_inputs, require_file, tell
+from .agent_file import load_agent, read_deps, read_inputs, require_file, tell
 from .console import answer, say
+from .given import Given
 from .problems import FAILED
 from .surroundings import beyond_limits, declarations_by, further_checks, specification_findings
-from .user_code import load_user_code
+from .user_code import load_user_code, sources_of
 
 
-def validate(
-    agent_file: options.AgentFile,
-    show_request: Annotated[
-        bool, typer.Option("--show-request", help="Print the request to the model; it is not sent.")
-    ] = False,
-    inputs: options.Inputs = None,
-    inputs_json: options.InputsJson = None,
-    model: options.OtherModel = None,
-    provider: options.Provider = None,
-    endpoint: options.Endpoint = None,
-    tools: options.Tools = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")] = False,
-    as_json: options.AsJson = False,
-) -> None:
-    """Check an agent's file without calling anything.
-
-    With --tools, the declared tools are compared with their functions too. Exit code 1 when there
-    is an error; with --strict, a warning is one, too.
-    """
-    require_file(agent_file)
-    functions = load_user_code(tools or ()).tools
-    compared = [declarations_by(functions)] if tools else []
-    choice = model_choice(model, provider, endpoint)
+def validate(given: Given) -> None:
+    """Check the file, and print the problems and the request."""
+    file = given.agent_file
+    require_file(file)
+    functions = load_user_code(sources_of(given)).tools
+    compared = [declarations_by(functions)] if given.tools else []
+    choice = model_choice(given.model, given.provider, given.endpoint)
     further = [*further_checks(functions), *compared, specification_findings, beyond_limits]
-    problems = check(agent_file, also=further, choice=choice)
-    problems += _lock_problems(agent_file)
-    request: JsonObject | None = None
-    specs: list[JsonObject] = []
-    if strict:
+    problems = [*check(file, also=further, choice=choice), *_lock_problems(file)]
+    if given.strict:
         problems = [replace(problem, severity="error") for problem in problems]
     has_error = any(problem.severity == "error" for problem in problems)
-    if show_request and not has_error:
-        from .first_request import first_request  # brings providers, and all that executes tools
+    agent = None if has_error else load_agent(file, choice)
+    request: JsonObject | None = None
+    specs: list[JsonObject] = []
+    if given.show_request and agent:
+        from .first_request import first_request  # imports providers, and all that executes tools
 
-        agent = load_agent(agent_file, choice)
-        request, specs = first_request(
-            agent, read_inputs(agent, inputs or [], inputs_json), functions
-        )
-    if as_json:
-        answer(
-            {
-                "problems": [_as_dict(problem) for problem in problems],
-                "request": request,
-                "tools": specs,
-            }
-        )
+        inputs, deps = read_inputs(agent, given.inputs, given.inputs_json), read_deps(given.deps)
+        request, specs = first_request(agent, inputs, functions, deps.get("deps"))
+    if given.as_json:
+        found = [_as_dict(problem) for problem in problems]
+        answer({"problems": found, "request": request, "tools": specs})
     else:
-        asked = None if has_error else load_agent(agent_file, choice).model
-        if asked and (missing := missing_key(asked)):
+        if agent and agent.model and (missing := missing_key(agent.model)):
             say(missing)
-        _print(agent_file, problems, request, specs)
-        if not has_error and (suggested := _suggested_budget(load_agent(agent_file, choice))):
+        _print(file, problems, request, specs)
+        if agent and (suggested := _suggested_budget(agent)):
             say(suggested)
     if has_error:
-        raise typer.Exit(FAILED)
+        raise Exit(FAILED)
 
 
 def _lock_problems(agent_file: Path) -> list[Problem]:
@@ -139,20 +114,13 @@ def _in_words(spec: JsonView) -> str:
     said = ", ".join(word for name, word in words.items() if name in spec and word)
     if spec.keys() >= words.keys():
         return said
-    return (
-        f"{said}; the tools that its kind finds when a run begins"
-        if said
-        else "the tools that its kind finds when a run begins"
-    )
+    return "; ".join(filter(None, [said, "the tools that its kind finds when a run begins"]))
 
 
 def _needed_approval(spec: JsonView) -> str:
     policy = spec.get("approvers")
-    return (
-        f"needs an approval ({ApprovalPolicy.model_validate(policy).in_words()})"
-        if policy
-        else "needs an approval"
-    )
+    who = f" ({ApprovalPolicy.model_validate(policy).in_words()})" if policy else ""
+    return f"needs an approval{who}"
 
 
 def _as_dict(problem: Problem) -> JsonObject:

@@ -17,8 +17,8 @@ from ..commands import command_line, shell_word
 from ..worker_limits import OPEN, WorkerLimits
 from .console import say
 from .server_connection import CommandMemo, ServerConnection, read_memo
-from .shared_options import DEFAULT_QUEUE
-from .user_code import UserCode
+from .table.options import DEFAULT_QUEUE
+from .user_code import Sources, UserCode, source_options
 
 _UNBEGUN = 2
 """Events of a run that no worker has begun with: its start, and its first task."""
@@ -170,7 +170,7 @@ def unpin_command(run_id: str) -> str:
     return f"temporal workflow update-options --workflow-id {shell_word(run_id)} {AUTO_UPGRADE}"
 
 
-def worker_command(task_queue: str, code: UserCode | None = None) -> str:
+def worker_command(task_queue: str, sources: Sources | None = None) -> str:
     """Return the command that starts a worker for the queue."""
     queue = "" if task_queue == DEFAULT_QUEUE else f" --task-queue {shell_word(task_queue)}"
-    return f"perdure worker{queue}{code.as_options() if code else ' --tools module:functions'}"
+    return f"perdure worker{queue}{source_options(sources or {'--tools': ['module:functions']})}"

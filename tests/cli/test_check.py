@@ -183,7 +183,7 @@ def test_the_agents_that_a_run_may_hand_over_to_need_their_tools_and_guardrails(
     found = [
         each
         for need in later
-        for each in breaks(need, load_user_code(()), ToolBox({}, registered=False))
+        for each in breaks(need, load_user_code({}), ToolBox({}, registered=False))
     ]
     assert [each.text for each in found] == [
         "the tool 'look' is missing",
@@ -196,7 +196,7 @@ def test_functions_that_a_run_names_need_their_decorator() -> None:
     need = Need("run-1", perdure.agent("openai/t"), {}, options)
     assert [
         (each.why, each.text)
-        for each in breaks(need, load_user_code(()), ToolBox({}, registered=False))
+        for each in breaks(need, load_user_code({}), ToolBox({}, registered=False))
     ] == [
         ("instructions", "no function 'about' of --tools has the decorator @perdure.instructions"),
         (

@@ -10,7 +10,7 @@ import pytest
 
 STUCK = """
 import asyncio, sys, threading
-import typer
+from click.exceptions import Exit
 from perdure.cli.command import execute
 
 async def {kind}():
@@ -23,7 +23,7 @@ async def {kind}():
 
 try:
     execute({kind}(), leave_after=0.5)
-except typer.Exit as end:
+except Exit as end:
     sys.exit(end.exit_code)
 """
 

@@ -12,7 +12,7 @@ import pytest
 from temporalio.client import Client
 
 from perdure.agents import Agent
-from perdure.cli.completion import Filters
+from perdure.cli.filters import Filters
 from perdure.client import start_run
 from perdure.client.embedded.state import read_state
 

@@ -9,12 +9,15 @@ import re
 import subprocess
 import sys
 import zipfile
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from perdure.cli.app import ENTRIES, Entry, load_command
+import perdure.cli
 from perdure.cli.entry import run
+from perdure.cli.table import COMMANDS
+from perdure.cli.table.options import Command
 
 from ..support.command_line import Cli
 
@@ -58,16 +61,26 @@ async def test_an_unknown_page(cli: Cli) -> None:
     )
 
 
-@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
-def test_the_help_says_of_each_command_what_its_function_says(entry: Entry) -> None:
-    command = load_command(entry)
-    assert command.name == entry.name
-    assert " ".join(command.help.partition("\n\n")[0].split()) == entry.help
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_each_command_of_the_table_has_a_function(command: Command) -> None:
+    for each in command.commands.values() or [command]:
+        module, _, name = each.function.partition(":")
+        assert callable(getattr(import_module(f"perdure.cli.{module}"), name))
 
 
-@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
-def test_no_name_of_the_code_stands_in_the_help_of_an_option(entry: Entry) -> None:
-    texts = [text for each in load_command(entry).params if (text := getattr(each, "help", None))]
+def test_the_options_of_a_run_are_those_of_the_model() -> None:
+    code = (
+        "import sys; sys.path.insert(0, 'docs'); import write_cli; print(write_cli.table(), end='')"
+    )
+    command = [sys.executable, "-c", code]
+    written = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    table = Path(perdure.cli.__file__).with_name("run_options.json")
+    assert written == table.read_text(), "type: make docs"
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_no_name_of_the_code_stands_in_the_help_of_an_option(command: Command) -> None:
+    texts = [each.help for each in command.parameters.values()]
     assert [
         text for text in texts if re.search(r"(?<![\w.`{/])[a-z]+_[a-z_]+(?![\w(`}]|\.\w)", text)
     ] == []
@@ -76,4 +89,4 @@ def test_no_name_of_the_code_stands_in_the_help_of_an_option(entry: Entry) -> No
 def test_the_help_lists_each_command_in_a_group(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     listed = re.findall(r"^  ([a-z][a-z-]+)  ", capsys.readouterr().out, re.MULTILINE)
-    assert listed == list(ENTRIES)
+    assert listed == list(COMMANDS)

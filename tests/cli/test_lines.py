@@ -127,7 +127,7 @@ def test_waiting_for_a_person_is_no_time_of_the_tool() -> None:
     assert lines == [
         "  pay({})",
         "  pay approved by ann (claimed)",
-        "    → paid, 1.0 s, after 1 min of waiting for a person",
+        "    → paid, 1.0 s",
     ]
 
 

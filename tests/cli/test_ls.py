@@ -11,7 +11,7 @@ import pytest
 from temporalio.client import Client
 
 from perdure.agents import Agent
-from perdure.cli.completion import Filters, query_problem
+from perdure.cli.filters import Filters, query_problem
 from perdure.cli.ls import describe_age
 from perdure.cli.problems import Failure, UsageProblem
 from perdure.client import start_run
@@ -93,7 +93,7 @@ async def test_the_shell_completes_ids(cli: Cli, client: Client, run_id: str) ->
 
     await wait_for(listed)
     words = {
-        "_PERDURE_COMPLETE": "complete_bash",
+        "_PERDURE_COMPLETE": "bash_complete",
         "COMP_WORDS": f"perdure show {run_id[:20]}",
         "COMP_CWORD": "2",
     }
@@ -104,7 +104,7 @@ async def test_the_shell_completes_ids(cli: Cli, client: Client, run_id: str) ->
         assert (finished.code, finished.stderr) == (0, "")
         return finished.stdout  # nothing, where the server takes too long
 
-    assert await wait_for(completed) == f"{run_id}\n"
+    assert await wait_for(completed) == f"plain,{run_id}\n"
 
 
 @pytest.mark.parametrize("age", ["soon", "3", "h", "-1h", "1 fortnight"])

@@ -21,10 +21,6 @@ ANN = ("--input", "person=Ann")
     ("arguments", "text"),
     [
         (("run",), "Missing argument 'AGENT.prompty'"),
-        (
-            ("ls", "--namespace", "x"),
-            "--namespace goes before the command: perdure --namespace … ls",
-        ),
         (("run", "nobody.prompty"), "there is no file 'nobody.prompty'"),
         (("run", "nobody.prompty"), "here: ages.prompty"),
         (("run", "ages.prompty"), "the agent 'ages' needs person. Type: --input person=…"),

@@ -125,7 +125,7 @@ async def test_tools_that_have_moved(cli: Cli, elsewhere: Cli, tmp_path: Path, r
     folder.rename(tmp_path / "elsewhere")
     refused = await elsewhere("resume", run_id)
     assert refused.code == 2
-    assert f"started in {str(folder)!r}, which is not there" in refused.stderr
+    assert f"started in {str(folder)!r}, which does not exist" in refused.stderr
     assert "--tools" in refused.stderr
     assert (await cli("cancel", run_id)).code == 0
 

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from perdure.cli.run_options import BY_CODE, option_name
+from perdure.cli.given import BY_CODE, option_name
 from perdure.client import RunOptions
 
 from ..support.command_line import Cli

@@ -12,8 +12,8 @@ import pytest
 from temporalio.client import Client
 
 from perdure.activities.pollers import somebody_polls
-from perdure.cli.shared_options import DEFAULT_QUEUE
-from perdure.cli.worker import CommandProcess
+from perdure.cli.supervise import CommandProcess
+from perdure.cli.table.options import DEFAULT_QUEUE
 
 from ..support.command_line import AGENT, Cli
 from ..support.waiting import wait_for

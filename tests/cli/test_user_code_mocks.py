@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from perdure.cli.given import Given
 from perdure.cli.problems import UsageProblem
 from perdure.cli.user_code import require_mocks, say_mocks
-from perdure.cli.worker import worker_arguments
 
 from ..support.command_line import Cli
 
@@ -71,18 +71,16 @@ def test_without_answers_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(
         UsageProblem, match="DEBUG_MOCK_RESPONSES is not set. Expected a JSON list of answers"
     ):
-        require_mocks(asked=True, scripted=None, quiet=False)
+        require_mocks(Given(mock=True))
     with pytest.raises(UsageProblem, match="--mock and --scripted exclude each other"):
-        require_mocks(asked=True, scripted="tools.py:script", quiet=False)
+        require_mocks(Given(mock=True, scripted="tools.py:script"))
 
 
 def test_answers_without_effect_are_mentioned(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DEBUG_MOCK_RESPONSES_RESEARCHER", "[]")
-    require_mocks(asked=False, scripted=None, quiet=True)
-    assert capsys.readouterr().err == ""
-    require_mocks(asked=False, scripted=None, quiet=False)
+    say_mocks(honoured=False)
     assert "DEBUG_MOCK_RESPONSES is set, and has no effect" in capsys.readouterr().err
     say_mocks(honoured=True)
     assert capsys.readouterr().err == ""
@@ -92,7 +90,3 @@ def test_answers_without_effect_are_mentioned(
         "DEBUG_MOCK_RESPONSES is not set: models are asked, in spite of --mock"
         in capsys.readouterr().err
     )
-
-
-def test_a_supervised_worker_is_started_so() -> None:
-    assert worker_arguments({}, "q", None, 5.0, mock=True)[-1] == "--mock"

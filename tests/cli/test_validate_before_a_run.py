@@ -399,7 +399,7 @@ def test_no_bytes_are_an_unforeseen_input(content: bytes, kind: str) -> None:
             "not UTF-8 text (byte 0xff at position 1). Expected text; an input for other data",
         ),
         (["--input", "x=@/"], "the file can't be read (Is a directory)"),
-        (["--input", "n=true"], "expected a value of kind integer as JSON, got a bool"),
+        (["--input", "n=true"], "True is not of type 'integer'"),
         (
             ["--input", "n=@deep.json"],
             "expected a value of kind integer as JSON (nested too deeply)",

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from perdure.cli.app import app
 from perdure.guardrails import instruct_functions
@@ -144,7 +144,7 @@ def test_the_functions_that_an_agent_names_are_looked_for_in_tools(folder: Path)
 def test_a_webhook_without_its_secret(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = "metadata: {perdure: {webhooks: ['https://example.com/x']}}\n"
     why = (
-        "nobody will be notified: the variable PERDURE_WEBHOOK_SECRET has no secret: expected "
+        "no notice will be sent: the variable PERDURE_WEBHOOK_SECRET has no secret: expected "
         "`whsec_`"
     )
     assert why in validate(folder, settings)[2]

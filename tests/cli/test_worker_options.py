@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from perdure.cli.given import Given
 from perdure.cli.problems import UsageProblem
-from perdure.cli.worker_options import as_words, given_sizes, require_version
+from perdure.cli.supervise import as_words
+from perdure.cli.worker import require_version
 
 
-def test_sizes_that_are_given_go_to_the_reloading_worker() -> None:
-    sizes = given_sizes(max_cached_workflows=50, max_concurrent_activities=None)
-    assert as_words(sizes) == ["--max-cached-workflows", "50"]
+def test_given_options_go_to_the_supervised_worker() -> None:
+    given = {"max_cached_workflows": 50, "rate": None, "tools": ("a", "b"), "mock": True}
+    assert as_words({**given, "reload": False}) == [
+        *("--max-cached-workflows", "50", "--tools", "a", "--tools", "b", "--mock")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -18,4 +22,4 @@ def test_sizes_that_are_given_go_to_the_reloading_worker() -> None:
 )
 def test_a_version_that_is_none(deployment: str | None, build_id: str | None, reload: bool) -> None:
     with pytest.raises(UsageProblem, match="--deployment"):
-        require_version(deployment, build_id, reload=reload)
+        require_version(Given(deployment=deployment, build_id=build_id, reload=reload))

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
+from click.exceptions import Exit
 from mcp import types
 from mcp.server import Server
 
 from perdure import load
+from perdure.cli.given import Given
 from perdure.cli.lock import lock
 from perdure.client import RunHandle, start_run
 from perdure.errors import LoadError, RunError
@@ -56,10 +57,9 @@ def office() -> Iterator[Office]:
 
 def locked(*files: Path, **options: Any) -> int:
     """The exit code of `perdure lock`."""
-    given = {"update": False, "check": False, "on_change": None, "as_json": False, **options}
     try:
-        lock(list(files), **given)
-    except typer.Exit as end:
+        lock(Given(agents=files, **options))
+    except Exit as end:
         return int(end.exit_code)
     return 0
 

@@ -31,7 +31,7 @@ LIBRARIES = (
     "temporalio.contrib.pydantic",
     "temporalio.testing",
     "temporalio.worker",
-    "typer",
+    "click",
     "watchfiles",
     "yaml",
 )

@@ -301,7 +301,7 @@ async def test_a_worker_that_names_its_tools_has_no_others(
         'str = ""): ...\n'
     )
     try:
-        code = load_user_code([f"{file}:one"])
+        code = load_user_code({"--tools": [f"{file}:one"]})
         assert (list(code.tools), get_tool("other") is None) == (["one"], False)
         async with stage.worker(code.tools, registered_tools=not code.names_its_tools):
             run = await stage.start(scripted_agent(scripted([]), ["other"]), missing_tool_grace=0.0)
@@ -312,6 +312,6 @@ async def test_a_worker_that_names_its_tools_has_no_others(
     finally:
         clear_tools()
         give_stdout_back()
-    assert not load_user_code([str(file)]).names_its_tools
+    assert not load_user_code({"--tools": [str(file)]}).names_its_tools
     give_stdout_back()
     clear_tools()

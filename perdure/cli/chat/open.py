@@ -1,6 +1,4 @@
-"""Opens a session to talk to: finds or starts it, with its agent and code, and a worker where one
-is needed.
-"""
+"""Opens a session: finds or starts it, with its agent and code, and a worker if it needs one."""
 
 from __future__ import annotations
 
@@ -23,19 +21,13 @@ from ...protocol.names import SESSION_WORKFLOW
 from ...protocol.session import SessionInput
 from ...settings.agent_file import with_on_failure
 from ..agent_file import endpoint_of, read_given, script_at, scripted_agent
+from ..given import Given
 from ..problems import Failure, UsageProblem
 from ..run_options import run_options
 from ..server_connection import CommandMemo, ServerConnection, connect_to_server, read_memo
-from ..shared_options import DEFAULT_QUEUE
-from ..start import (
-    CodeSources,
-    RunRequest,
-    StartArguments,
-    begin_with_file,
-    hooks_of,
-    recorded_code,
-)
-from ..user_code import say_mocks
+from ..start import StartArguments, begin_with_file, recorded_code, served_as
+from ..table.options import DEFAULT_QUEUE
+from ..user_code import UserCode, say_mocks
 from ..worker_inside import worker_inside
 
 
@@ -44,154 +36,140 @@ class IsClosed(Exception):
 
 
 @dataclass(frozen=True)
-class ChatRequest(RunRequest):
-    """Arguments of `perdure chat`: `id` is the session's, and `agent` its agent's file, or ""."""
-
-    idle_timeout: float | None = None
-    on_terminal: bool = False
-    """Whether a person talks."""
-    only_closes: bool = False
-    """Whether nothing is to be said any more."""
-
-
-@dataclass(frozen=True)
 class Opened:
-    """Session to talk to."""
+    """An open session."""
 
     server: ServerConnection
     session: Session
     is_old: bool
-    """Whether it was there before."""
+    """Whether it existed before."""
     inside: bool
     """Whether this process has a worker for it."""
 
     @property
     def id(self) -> str:
-        """Session's id."""
+        """The session's id."""
         return self.session.id
 
     @property
     def command(self) -> str:
-        """Command that goes on with it."""
+        """The command that continues the conversation."""
         return chat_command(self.id)
 
 
 def chat_command(session: str) -> str:
-    """Return the command that goes on with a session."""
+    """Return the command that continues a session."""
     return f"perdure chat --session {shell_word(session)}"
 
 
 @asynccontextmanager
-async def open_session(request: ChatRequest) -> AsyncIterator[Opened]:
-    """Within it, the session can be talked to. Raises as `load_checked` does, `UsageProblem`,
-    `Failure`, `IsClosed`.
+async def open_session(given: Given, *, on_terminal: bool) -> AsyncIterator[Opened]:
+    """Open the session of `perdure chat`, for the block.
+
+    Raises as `load_checked` does, `UsageProblem`, `Failure`, `IsClosed`.
     """
-    new = begin_with_file(request, read_given) if request.agent else None
+    new = begin_with_file(given, read_given) if given.agent_file else None
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(connect_to_server())
-        found = await find_session(server, request.id) if request.id else None
-        _require_agent(request, found)
-        if new and (new.memo.has_code or not found):
-            code, memo = new.code, new.memo
-        else:
-            assert found
-            memo = found.memo
-            asked = found.agent if memo.has_code and not new else None
-            title = f"The session {request.id}"
-            code = await recorded_code(
-                server, title, asked, memo, CodeSources(), yes=request.yes, quiet=True
-            )
-        id = request.id or readable_id((new.agent.name if new else "") or Path(request.agent).stem)
-        inside = bool(code or memo.scripted or memo.mock) or await _has_no_other_worker(
-            server, request, found, id
-        )
-        queue = request.task_queue or (found and found.task_queue) or _new_queue(id, inside=inside)
-        if not (request.quiet or memo.scripted):
+        found = await find_session(server, given.session) if given.session else None
+        _require_agent(given, found)
+        code, memo = await _code(server, given, new, found)
+        id = given.session or readable_id(new.agent.name or given.agent_file.stem if new else "")
+        private = f"{DEFAULT_QUEUE}-{id}"
+        named: str | None = given.task_queue or (found.task_queue if found else None)
+        inside = bool(code) or memo.has_code or await _has_no_other_worker(server, named, private)
+        queue = named or (private if inside else DEFAULT_QUEUE)
+        if not (given.quiet or memo.scripted):
             say_mocks(honoured=memo.mock)
-        agent = _serve_script(request, new, memo, found, stack)
+        agent = _serve_script(given, new, memo, found, stack)
         if inside:
             await stack.enter_async_context(
                 worker_inside(server, task_queue=queue, code=code, mock=memo.mock)
             )
-        grace = {"missing_tool_grace": 0.0} if inside else {}
-        options = run_options(
-            {"stream": request.on_terminal, **grace, **hooks_of(code), **request.fields}
-        )
-        served = request.served or {}
+        grace = {"missing_tool_grace": 0.0} if inside and queue == private else {}
+        options = run_options({"stream": on_terminal, **grace, **code.hooks(), **given.options})
+        served = served_as(given)
         session = session_of(
             server.client,
             agent,
             id,
             task_queue=queue,
-            # Whoever sits at the terminal is told at once what fails.
+            # A person at the terminal sees at once what fails.
             options=with_on_failure(new.agent, options, "fail") if new else options,
             inputs=new.inputs if new else None,
-            idle_timeout=request.idle_timeout,
-            tenant=served.get("tenant"),
-            priority=served.get("priority"),
+            idle_timeout=given.idle_timeout,
+            tenant=served["tenant"],
+            priority=served["priority"],
             deps=served.get("deps"),
             memo=memo.as_memo(queue),
         )
         yield Opened(server, session, found is not None, inside)
 
 
-def _require_agent(request: ChatRequest, found: FoundSession | None) -> None:
-    if request.only_closes and found is None:
-        raise Failure(f"there is no session {request.id!r}: `perdure ls --sessions` lists them")
-    if request.only_closes and found and found.has_ended:
-        raise IsClosed
-    if request.agent:
+async def _code(
+    server: ServerConnection, given: Given, new: StartArguments | None, found: FoundSession | None
+) -> tuple[UserCode, CommandMemo]:
+    """Return the code of the command line, else that with which the session was begun."""
+    if new and (new.memo.has_code or not found):
+        return new.code, new.memo
+    assert found
+    asked = found.agent if found.memo.has_code and not new else None
+    code, _ = await recorded_code(
+        server,
+        f"The session {given.session}",
+        asked,
+        found.memo,
+        Given(yes=given.yes, quiet=True),
+    )
+    return code, found.memo
+
+
+def _require_agent(given: Given, found: FoundSession | None) -> None:
+    """Raises `Failure` and `UsageProblem` without an agent for the session, and `IsClosed` when a
+    closed one is to be closed.
+    """
+    id = given.session
+    begin = f"perdure chat AGENT.prompty --session {shell_word(id or '')}"
+    if given.close and not given.message:
+        if found is None:
+            raise Failure(f"there is no session {id!r}: `perdure ls --sessions` lists them")
+        if found.has_ended:
+            raise IsClosed
+    if given.agent_file:
         return
-    if not request.id:
-        raise UsageProblem(
-            "expected an agent's .prompty file, or --session with a session to go on with"
-        )
+    if not id:
+        raise UsageProblem("expected an agent's .prompty file, or --session with an open session")
     if found is None:
-        raise Failure(
-            f"there is no session {request.id!r}: name the agent that it is to begin with: "
-            f"perdure chat AGENT.prompty --session {shell_word(request.id)}"
-        )
+        raise Failure(f"there is no session {id!r}: name the agent that begins it: {begin}")
     if found.has_ended:
         raise Failure(
-            f"session {request.id} is closed: name the agent that a new one is to begin with: "
-            "perdure chat "
-            f"AGENT.prompty --session {shell_word(request.id)}. "
-            f"Read the conversation: {command_line('messages', request.id)}"
+            f"session {id} is closed: name the agent that begins a new one: {begin}. Read the "
+            f"conversation: {command_line('messages', id)}"
         )
-    if request.fields or request.inputs or request.inputs_json:
-        raise UsageProblem(
-            "options and inputs are for an agent that is named: expected its .prompty file with "
-            "them"
-        )
+    if given.options or given.inputs or given.inputs_json:
+        raise UsageProblem("options and inputs go with an agent: expected its .prompty file")
 
 
-def _new_queue(id: str, *, inside: bool) -> str:
-    return f"{DEFAULT_QUEUE}-{id}" if inside else DEFAULT_QUEUE
-
-
-async def _has_no_other_worker(
-    server: ServerConnection, request: ChatRequest, found: FoundSession | None, id: str
-) -> bool:
+async def _has_no_other_worker(server: ServerConnection, named: str | None, private: str) -> bool:
     """Return whether only this command can execute the session's runs, on the embedded server."""
     if server.embedded is None:
         return False
-    queue = request.task_queue or (found.task_queue if found else DEFAULT_QUEUE)
-    # Such a queue has no workers but those of commands like this one, which come and go.
-    return queue == _new_queue(id, inside=True) or not await server.is_polled(queue)
+    # A private queue has no workers but those of commands like this one, which come and go.
+    return named == private or not await server.is_polled(named or DEFAULT_QUEUE)
 
 
 def _serve_script(
-    request: ChatRequest,
+    given: Given,
     new: StartArguments | None,
     memo: CommandMemo,
     found: FoundSession | None,
     stack: AsyncExitStack,
 ) -> Agent | Path | None:
-    """Yield the agent, or None for the one that the session has; a scripted model is served while
-    the stack is open.
+    """Return the agent or its file, or None for the session's own; serve a scripted model until
+    the stack closes.
     """
     if not memo.scripted:
-        return Path(request.agent).resolve() if new else None
+        return given.agent_file.resolve() if new else None
     if found and not found.has_ended and (endpoint := endpoint_of(found.agent)):
         with suppress(OSError):  # Another terminal serves it.
             stack.enter_context(script_at(endpoint, memo.scripted))

@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Annotated
-
-import typer
 
 from ...activities.pollers import POLL_SECONDS
 from ...client.connection import server_time
@@ -15,57 +12,24 @@ from ...client.embedded import launch
 from ...json_types import JsonObject
 from ...settings.agent_file import is_cloud
 from ...text import count_of
-from .. import shared_options as options
-from ..command import execute
 from ..console import answer, say
+from ..given import Given
 from ..problems import DONE, FAILED
 from ..server_connection import ServerConnection, connect_to_server
 from .findings import Finding
 from .probe import probed_settings
-from .runs import (
-    failing_tasks,
-    held_runs,
-    of_workers,
-    without_keys,
-    without_what_they_need,
-    without_workers,
-)
+from .runs import failing_tasks, held_runs, of_queue
 from .server import examined_server
 from .workers import QueueState, ask_workers, queue_states
 
 Report = JsonObject
 
 
-def doctor(
-    task_queue: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--task-queue", metavar="NAME", help="Queues to look at besides those of open runs."
-        ),
-    ] = None,
-    limit: Annotated[
-        int,
-        typer.Option("--limit", "-n", min=1, help="The maximum number of open runs to examine."),
-    ] = 500,
-    probe: Annotated[
-        bool,
-        typer.Option(
-            "--probe/--no-probe", help="Measure the server's settings; not on Temporal Cloud."
-        ),
-    ] = True,
-    as_json: options.AsJson = False,
-) -> None:
-    """Examine the server, its workers and its open runs; print findings and cures.
-
-    Exit code 1 where something keeps runs from going on, or will; warnings leave it at 0.
-    """
-    execute(_doctor(task_queue or (), limit, probe, as_json))
-
-
-async def _doctor(queues: Sequence[str], limit: int, probe: bool, as_json: bool) -> int:
+async def doctor(given: Given) -> int:
+    """Print the findings; return the exit code, 1 for an error."""
     async with connect_to_server() as server:
-        report, findings = await examined(server, queues, limit, probe=probe)
-    if as_json:
+        report, findings = await examined(server, given.task_queue, given.limit, probe=given.probe)
+    if given.as_json:
         answer({**report, "findings": [finding.as_json() for finding in findings]})
     else:
         _tell(report, findings)
@@ -100,15 +64,9 @@ async def examined(
         ]
         _, found = await asyncio.gather(ask_workers(client, states, now), asyncio.gather(*asked))
         usual = 1.5 * launch.POLL_SECONDS if server.embedded else POLL_SECONDS
-        findings += [
-            *of_workers(states),
-            *without_workers(states, within or usual),
-            *without_keys(states),
-        ]
-        findings += [
-            *without_what_they_need(states),
-            *(each for several in found for each in several),
-        ]
+        for state in states:
+            findings += of_queue(state, within or usual)
+        findings += [each for several in found for each in several]
     report = {"server": about, "queues": [_queue(state) for state in states]}
     return report, sorted(findings, key=lambda finding: finding.level)
 

@@ -22,15 +22,14 @@ from ...agents import Model
 from ...json_types import JsonObject
 from ...prompty.portable import env_name
 from ...protocol.inventory import RecordedTool, WorkerAccount, WorkerQuestion
-from ...protocol.names import SESSION_WORKFLOW, WORKER_ACCOUNT, WORKFLOW, own_queue
+from ...protocol.names import WORKER_ACCOUNT, WORKFLOW, own_queue
 from ...providers.sdks import key_variables
 from ...worker.account import plain_client
-from ..check import Need, needs_of
+from ..check import OPEN_RUNS, Need, needs_of
 from ..ls import key_of
 
 ANSWER_SECONDS = 3.0
 """How long each worker has to answer."""
-OPEN_RUNS = f"WorkflowType IN ('{WORKFLOW}', '{SESSION_WORKFLOW}') AND ExecutionStatus = 'Running'"
 
 
 def needed_variables(model: Model) -> tuple[str, ...]:
@@ -78,6 +77,11 @@ class QueueState:
     current: Version | None = None
     """The version that new runs go to."""
 
+    @property
+    def accounts(self) -> list[WorkerAccount]:
+        """The accounts of the workers that have answered."""
+        return [each.account for each in self.workers if each.account]
+
     def of_version(self, version: Version | None) -> list[QueueWorker]:
         """Return the workers that take the runs of a version; None is for runs of none."""
         wanted = version or self.current
@@ -122,15 +126,10 @@ async def missing_keys(client: Client, run: WorkflowExecution) -> list[str]:
     state = QueueState(run.task_queue, [run])
     state.needs = [need for need in await needs_of(client, state.runs) if isinstance(need, Need)]
     await ask_workers(client, [state], time.time())
-    accounts = [each.account for each in state.workers if each.account]
-    had = {name for account in accounts for name in account.variables}
-    needed = [
-        variables
-        for need in state.needs
-        for model in need.models
-        if (variables := needed_variables(model))
-    ]
-    return [variables[0] for variables in needed if accounts and not had & set(variables)]
+    had = {name for account in state.accounts for name in account.variables}
+    models = [model for need in state.needs if state.accounts for model in need.models]
+    needed = filter(None, map(needed_variables, models))
+    return [variables[0] for variables in needed if not had & set(variables)]
 
 
 async def ask_workers(client: Client, states: Iterable[QueueState], now: float) -> None:

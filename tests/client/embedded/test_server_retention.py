@@ -8,7 +8,6 @@ import pytest
 
 from perdure.client.embedded.server import LocalServer, days_kept
 from perdure.errors import ConfigurationError
-from tests.support.command_line import Cli
 
 
 @pytest.mark.parametrize(("setting", "days"), [(None, 365), ("7", 7)])
@@ -28,9 +27,3 @@ async def test_a_setting_that_cannot_be(
     monkeypatch.setenv("PERDURE_RETENTION_DAYS", setting)
     with pytest.raises(ConfigurationError, match="expected a number of days, from 1 to 36500"):
         await LocalServer(tmp_path).start()
-
-
-async def test_who_looks_for_a_run_that_is_gone_is_told_why(embedded: Cli) -> None:
-    finished = await embedded("result", "long-ago")
-    assert finished.code == 1
-    assert "Runs are removed 365 days after their end (PERDURE_RETENTION_DAYS)." in finished.stderr
