@@ -94,6 +94,33 @@ def distinct_webhooks(*lists: Iterable[Webhook]) -> list[Webhook]:
     return found
 
 
+PUSHED = {
+    "run.waiting": "TASK_STATE_INPUT_REQUIRED",
+    "run.done": "TASK_STATE_COMPLETED",
+    "run.failed": "TASK_STATE_FAILED",
+    "run.cancelled": "TASK_STATE_CANCELED",
+}
+"""The notices to A2A clients, by A2A's names for the state of the task."""
+
+
+class PushTarget(Exchanged):
+    """An A2A client's push notification target for one run (a push notification config)."""
+
+    id: str = Field(min_length=1, max_length=200)
+    url: str = Field(max_length=MAX_URL_CHARS, pattern=_PLAIN_URL.pattern)
+    sealed: str = Field(default="", exclude_if=lambda sealed: not sealed)
+    """The token and the credentials to send, encrypted with the workers' key (`call_secrets`)."""
+
+
+class PushChange(Exchanged):
+    """Adds such a target to a run or, by its id alone, removes it: the argument of the signal
+    `push`.
+    """
+
+    target: PushTarget | None = None
+    removed: str = ""
+
+
 class NoticeInput(Exchanged):
     """One notice, and its receivers: the argument of the workflow `perdure.Notice`."""
 
@@ -104,6 +131,7 @@ class NoticeInput(Exchanged):
     """The time of the event, in seconds since the epoch."""
     data: JsonObject
     webhooks: list[Webhook] = []
+    push: list[PushTarget] = Field(default=[], exclude_if=lambda targets: not targets)
     first_pause: float = 5.0
     """Seconds after the first attempt; each further pause is four times as long, up to six
     hours."""

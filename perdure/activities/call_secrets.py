@@ -7,14 +7,18 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
-from base64 import urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import ConfigurationError
 from ..private_files import data_folder, make_private_folder, write_private
 from ..redaction import get_logger
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 VARIABLE = "PERDURE_CALL_KEY"
 """The key from which workers derive the secrets. Without it, each machine makes its own."""
@@ -34,6 +38,43 @@ def call_secret(*place: object) -> str:
         _key(os.environ.get(VARIABLE, "")), text.encode(errors="replace"), "sha256"
     )
     return urlsafe_b64encode(digest[:SECRET_BYTES]).decode()
+
+
+def seal(text: str, about: str) -> str:
+    """Encrypt a text with the key. `unseal` needs the same key and the same `about`.
+
+    Raises `ConfigurationError` as `call_secret` does, and without the package that encrypts.
+    """
+    nonce = secrets.token_bytes(12)
+    return urlsafe_b64encode(
+        nonce + _cipher().encrypt(nonce, text.encode(), about.encode())
+    ).decode()
+
+
+def unseal(sealed: str, about: str) -> str:
+    """Return a sealed text. Raises ValueError for another key or another `about`, and as `seal`
+    does.
+    """
+    from cryptography.exceptions import InvalidTag
+
+    content = urlsafe_b64decode(sealed)
+    try:
+        return _cipher().decrypt(content[:12], content[12:], about.encode()).decode()
+    except InvalidTag:
+        raise ValueError(
+            f"it was sealed with another key: give the same {VARIABLE} to gateways and workers"
+        ) from None
+
+
+def _cipher() -> AESGCM:
+    try:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    except ImportError:
+        raise ConfigurationError(
+            "the secrets of A2A clients are sealed by a package that is missing: pip install "
+            "'perdure[encryption]'"
+        ) from None
+    return AESGCM(hmac.digest(_key(os.environ.get(VARIABLE, "")), b"seal", "sha256"))
 
 
 @cache

@@ -26,8 +26,9 @@ from ..protocol.names import NOTICE_WORKFLOW, NOTIFY, SEND_NOTICE
 from ..providers.clients import tls_context
 from ..redaction import get_logger
 from ..text import one_line
-from ..webhooks import NoticeInput, Webhook, secret_problem
+from ..webhooks import PUSHED, NoticeInput, PushTarget, Webhook, secret_problem
 from ..worker_limits import Origin, WorkerLimits, is_listed, is_private, refused_url, server_in
+from .call_secrets import unseal
 from .heartbeat import heartbeats
 
 VARIABLE = "PERDURE_WEBHOOKS"
@@ -93,15 +94,20 @@ class Notifier:
             await self._send(input)
 
     async def _send(self, input: NoticeInput) -> None:
-        [receiver] = input.webhooks
+        receivers: list[Webhook | PushTarget] = [*input.webhooks, *input.push]
+        [receiver] = receivers
         server = server_in(receiver.url)
         if server is None:
             raise _not_taken(f"{receiver.url!r} is not a plain URL")
-        body = notice_body(input)
+        if isinstance(receiver, PushTarget):
+            body, proof = push_body(input), push_headers(receiver)
+        else:
+            body = notice_body(input)
+            proof = signed_headers(input.id, body, receiver.secret)
         headers = {
             "content-type": "application/json",
             "user-agent": f"perdure/{__version__}",
-            **signed_headers(input.id, body, receiver.secret),
+            **proof,
         }
         status = await _post(
             receiver.url, server, body, headers, await self._address(receiver.url, server)
@@ -186,6 +192,39 @@ def notice_body(input: NoticeInput) -> str:
     return json.dumps(
         {"type": input.type, "timestamp": _timestamp(input), "data": data}, ensure_ascii=False
     )
+
+
+def push_body(input: NoticeInput) -> str:
+    """Return the body for an A2A client: its task's status, as in streams."""
+    data = input.data
+    status: JsonObject = {"state": PUSHED[input.type], "timestamp": _timestamp(input)}
+    task = {"taskId": data["run"], "contextId": data.get("session") or data["run"]}
+    if error := data.get("error"):
+        text = f"{error['kind']}: {error['message']}"
+        status["message"] = {
+            "messageId": input.id,
+            "role": "ROLE_AGENT",
+            "parts": [{"text": text}],
+            **task,
+        }
+    return json.dumps({"statusUpdate": {**task, "status": status}}, ensure_ascii=False)
+
+
+def push_headers(target: PushTarget) -> dict[str, str]:
+    """Return the headers by which an A2A client knows the sender. Raises as `Notifier.send` does
+    without the key.
+    """
+    try:
+        known = json.loads(unseal(target.sealed, target.url)) if target.sealed else {}
+    except (ValueError, ConfigurationError) as error:
+        raise _not_taken(
+            f"the token of the push notification config {target.id!r} can't be read: {error}"
+        ) from None
+    headers = {
+        "x-a2a-notification-token": known.get("token"),
+        "authorization": known.get("authorization"),
+    }
+    return {name: value for name, value in headers.items() if value}
 
 
 def _timestamp(input: NoticeInput) -> str:

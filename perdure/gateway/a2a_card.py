@@ -39,7 +39,7 @@ def card_of(offer: OfferedAgent, url: str, *, is_open: bool) -> AgentCard:
             AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version=version)
             for version in VERSIONS
         ],
-        capabilities=AgentCapabilities(streaming=True),
+        capabilities=AgentCapabilities(streaming=True, push_notifications=True),
         default_input_modes=["text/plain", "application/json"],
         default_output_modes=["text/plain"],
         skills=[

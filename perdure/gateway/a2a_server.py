@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from functools import wraps
 from typing import Any
 
@@ -16,14 +16,21 @@ from a2a.server.request_handlers import RequestHandler
 from a2a.server.request_handlers.request_handler import validate_request_params
 from a2a.server.routes import create_jsonrpc_routes
 from a2a.types import (
+    AgentCard,
     CancelTaskRequest,
+    DeleteTaskPushNotificationConfigRequest,
+    GetExtendedAgentCardRequest,
+    GetTaskPushNotificationConfigRequest,
     GetTaskRequest,
+    ListTaskPushNotificationConfigsRequest,
+    ListTaskPushNotificationConfigsResponse,
     ListTasksRequest,
     ListTasksResponse,
     Message,
     SendMessageRequest,
     SubscribeToTaskRequest,
     Task,
+    TaskPushNotificationConfig,
     TaskState,
     TaskStatus,
 )
@@ -46,6 +53,7 @@ from ..protocol.search_attributes import SESSION, quote
 from ..redaction import get_logger
 from .a2a_card import card_answer
 from .a2a_decisions import decide, was_decision
+from .a2a_push import add_config, config_of, configs_of, remove_config
 from .a2a_status import (
     ANSWER,
     completed_status,
@@ -221,16 +229,38 @@ class _Handler(RequestHandler):
             async for each in self._updates(found):
                 yield each
 
-    async def _unsupported(self, params: Any, context: ServerCallContext) -> Any:
-        raise UnsupportedOperationError(
-            "the public card is the only one, and there are no push notifications"
-        )
+    async def on_get_extended_agent_card(
+        self, params: GetExtendedAgentCardRequest, context: ServerCallContext
+    ) -> AgentCard:
+        raise UnsupportedOperationError("the public card is the only one")
 
-    on_get_extended_agent_card = _unsupported
-    on_create_task_push_notification_config = _unsupported
-    on_get_task_push_notification_config = _unsupported
-    on_list_task_push_notification_configs = _unsupported
-    on_delete_task_push_notification_config = _unsupported
+    @_method
+    async def on_create_task_push_notification_config(
+        self, params: TaskPushNotificationConfig, context: ServerCallContext
+    ) -> TaskPushNotificationConfig:
+        found = await self._run_of(params.task_id, context)
+        return await add_config(self._gateway, found, params)
+
+    @_method
+    async def on_get_task_push_notification_config(
+        self, params: GetTaskPushNotificationConfigRequest, context: ServerCallContext
+    ) -> TaskPushNotificationConfig:
+        found = await self._run_of(params.task_id, context)
+        return await config_of(found, params.id)
+
+    @_method
+    async def on_list_task_push_notification_configs(
+        self, params: ListTaskPushNotificationConfigsRequest, context: ServerCallContext
+    ) -> ListTaskPushNotificationConfigsResponse:
+        found = await self._run_of(params.task_id, context)
+        return await configs_of(found)
+
+    @_method
+    async def on_delete_task_push_notification_config(
+        self, params: DeleteTaskPushNotificationConfigRequest, context: ServerCallContext
+    ) -> None:
+        found = await self._run_of(params.task_id, context)
+        await remove_config(self._gateway, found, params.id)
 
     async def _run_of(self, id: str, context: ServerCallContext) -> FoundRun:
         return await self._gateway.run(_identity_of(context), id)
@@ -238,8 +268,14 @@ class _Handler(RequestHandler):
     async def _take(
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> tuple[FoundRun, Identity]:
+        """Pass a message on, and register its push config for the task."""
         identity = _identity_of(context)
-        return await self._pass_on(params.message, identity), identity
+        found = await self._pass_on(params.message, identity)
+        if params.configuration.HasField("task_push_notification_config"):
+            config = params.configuration.task_push_notification_config
+            with suppress(UnsupportedOperationError):  # It has ended, and the answer says so.
+                await add_config(self._gateway, found, config)
+        return found, identity
 
     async def _pass_on(self, message: Message, identity: Identity) -> FoundRun:
         """Pass a message on: to a waiting call of its task, to the task's run, or as the next turn

@@ -35,6 +35,8 @@ PERMIT = "perdure.permit"
 """An activity without effect: Temporal limits how many of them a rate queue hands out per
 second."""
 IS_POLLED = "perdure.is_polled"
+PUSH = "push"
+"""A signal to a run that adds an A2A client's push notification target."""
 NOTICE_WORKFLOW = "perdure.Notice"
 """The workflow that notifies webhooks of a run's state, and retries until they answer."""
 NOTIFY = "perdure.notify"

@@ -13,6 +13,7 @@ from ..conversation import ConversationRef
 from ..event_data import HoldReason
 from ..messages import CutShort, Exchanged, Message, Usage, unless_empty, unless_none
 from ..tool_calls import PendingApproval
+from ..webhooks import PushTarget
 from .inventory import Missing
 from .later import AwaitedCall
 from .signatures import Requesters
@@ -178,6 +179,8 @@ class RunStatus(Exchanged):
     the same time."""
     awaited: list[AwaitedCall] = unless_empty([])
     """The tool calls that other systems are to finish."""
+    push: list[PushTarget] = unless_empty([])
+    """The push notification targets of A2A clients."""
 
 
 T = TypeVar("T", default=Any)

@@ -16,6 +16,7 @@ from ..messages import Exchanged, JsonObject, Message, unless_empty, unless_none
 from ..options import RunOptions
 from ..text import valid_text
 from ..tool_calls import Approval
+from ..webhooks import PushTarget
 from .inventory import Inventory
 from .later import CompletedCall
 from .signatures import Requesters, SignedIdentity, content_of
@@ -157,6 +158,8 @@ class Carried(Exchanged):
     """People's recent decisions, by which the run recognises a duplicate."""
     completed: list[CompletedCall] = unless_empty([])
     """The calls that other systems finished recently, for the same purpose."""
+    push: list[PushTarget] = unless_empty([])
+    """The push notification targets of A2A clients."""
     conversation: CarriedConversation | None = None
     """Set if `RunInput.messages` does not hold the conversation."""
     first_run_id: str = ""

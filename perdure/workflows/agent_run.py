@@ -26,6 +26,7 @@ from ..protocol.names import vouched_signal
 from ..protocol.outcome import RunFailure, RunOutput, RunStatus
 from ..protocol.run import CallApproval, GoOn, RunInput, SteeringMessage
 from ..text import MAX_TEXT_BYTES, bounded_text
+from ..webhooks import PushChange
 from .approvals import DECISIONS, Approvals, dropped_if_refused
 from .approvers import require_entitled
 from .continue_as_new import ContinueAsNew
@@ -391,6 +392,11 @@ class AgentRun:
         check=lambda run, go_on: run.state.holds.require_possible(go_on),
         take=lambda run, go_on: run.state.let_go_on(go_on),
     )
+
+    @workflow.signal(name=names.PUSH, description="Notify an A2A client of the run's status.")
+    def push(self, *arguments: Any) -> None:
+        if change := self._received.read_signal(arguments, PushChange):
+            self._notices.take(change)
 
     complete = run_update(
         names.COMPLETE,

@@ -157,6 +157,7 @@ class ContinueAsNew:
             steering=list(self.state.steering),
             decided=self.state.approvals.decided,
             completed=self.state.awaited.completed,
+            push=list(self.state.push.values()),
             conversation=recorded,
             first_run_id=previous.first_run_id if previous else workflow.info().run_id,
             links=previous.links + 1 if previous else 1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import blake2b
@@ -21,14 +22,19 @@ from ..protocol.search_attributes import TENANT
 from ..text import bounded_text, one_line
 from ..tool_calls import PendingApproval
 from ..webhooks import (
+    PUSHED,
     NoticeInput,
     NoticeType,
+    PushChange,
+    PushTarget,
     Webhook,
     distinct_webhooks,
 )
 from .policies import HEARTBEAT_TIMEOUT, MARGIN, MOMENTARY_RETRIES
 from .run_state import RunState
 
+MAX_PUSH = 10
+"""The number of A2A clients that one run notifies."""
 MAX_ERROR_BYTES = 1000
 """Limit of a failure's text in a notice."""
 SEND_SECONDS = timedelta(seconds=30)
@@ -68,6 +74,26 @@ class Notices:
                 what = f"{self.state.loop.iteration}-{len(self._holds)}"
                 self._tell("run.held", what, held.since, {"held": _hold_data(held)})
 
+    def take(self, change: PushChange) -> None:
+        """Add or remove a push target of an A2A client; a new one receives notices of the current
+        waits.
+        """
+        push, target = self.state.push, change.target
+        push.pop(change.removed, None)
+        if target is None:
+            return
+        if target.id not in push and len(push) >= MAX_PUSH:
+            workflow.logger.warning(
+                "more than %d A2A clients ask for notifications: %r gets none", MAX_PUSH, target.id
+            )
+            return
+        push[target.id] = target
+        for pending in self.state.approvals.pending_approvals:
+            self._note(
+                self._input("run.waiting", f"{pending.digest} {target.id}", pending.since, {}),
+                push=[target],
+            )
+
     async def tell_end(
         self, how: Literal["done", "failed", "cancelled"], error: RunError | None = None
     ) -> None:
@@ -92,18 +118,29 @@ class Notices:
             await asyncio.wait(self._under_way)
 
     def _tell(self, type: NoticeType, what: str, time: float, about: JsonObject) -> None:
-        webhooks = [each for each in distinct_webhooks(self.state.webhooks) if each.takes(type)]
-        if not webhooks:
-            return
-        notice = NoticeInput(
+        self._note(
+            self._input(type, what, time, about),
+            webhooks=[each for each in distinct_webhooks(self.state.webhooks) if each.takes(type)],
+            push=list(self.state.push.values()) if type in PUSHED else [],
+        )
+
+    def _input(self, type: NoticeType, what: str, time: float, about: JsonObject) -> NoticeInput:
+        return NoticeInput(
             id=self._id(type, what),
             type=type,
             time=time,
             data={**self._run(), **about},
-            webhooks=webhooks,
             first_pause=max(0.1, 2.5 * self.state.options.retry_base_seconds),
         )
-        task = asyncio.create_task(_start(notice))
+
+    def _note(
+        self, input: NoticeInput, *, push: list[PushTarget], webhooks: Sequence[Webhook] = ()
+    ) -> None:
+        if not (webhooks or push):
+            return
+        task = asyncio.create_task(
+            _start(input.model_copy(update={"webhooks": list(webhooks), "push": push}))
+        )
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 
@@ -161,13 +198,21 @@ class Notice:
     @workflow.run
     async def run(self, input: NoticeInput) -> None:
         """Send the notice. Raises `ApplicationError` when a target has not accepted it."""
-        ends = [self._send(input, each) for each in input.webhooks]
+        ends = [self._send(input, each.url, webhooks=[each]) for each in input.webhooks]
+        ends += [self._send(input, each.url, push=[each]) for each in input.push]
         if failed := [text for text in await asyncio.gather(*ends) if text]:
             raise ApplicationError("; ".join(failed), type="NoticeNotTaken", non_retryable=True)
 
-    async def _send(self, input: NoticeInput, webhook: Webhook) -> str:
+    async def _send(
+        self,
+        input: NoticeInput,
+        url: str,
+        *,
+        webhooks: Sequence[Webhook] = (),
+        push: Sequence[PushTarget] = (),
+    ) -> str:
         """Return the reason why the target did not accept the notice; "" if it did."""
-        alone = input.model_copy(update={"webhooks": [webhook]})
+        alone = input.model_copy(update={"webhooks": list(webhooks), "push": list(push)})
         try:
             await workflow.execute_activity(
                 names.SEND_NOTICE,
@@ -180,8 +225,8 @@ class Notice:
                     maximum_interval=LONGEST_PAUSE,
                     maximum_attempts=ATTEMPTS,
                 ),
-                summary=f"{input.type} · {one_line(webhook.url, 100)}",
+                summary=f"{input.type} · {one_line(url, 100)}",
             )
         except ActivityError as error:
-            return f"{webhook.url}: {error.cause or error}"
+            return f"{url}: {error.cause or error}"
         return ""

@@ -110,6 +110,8 @@ class RunState:
         self.approvals = Approvals(carried.decided if carried else (), max_updates=max_updates)
         self.awaited = ExternalCalls(carried.completed if carried else ())
         """The tool calls that other systems finish."""
+        self.push = {target.id: target for target in carried.push} if carried else {}
+        """The push targets of A2A clients, by the clients' ids."""
         self.person_decided = 0
         """The last iteration with a person's decision."""
         self.holds = Holds(self.options, self.loop)
@@ -177,8 +179,8 @@ class RunState:
 
     @property
     def is_told(self) -> bool:
-        """Return whether the run notifies any webhook."""
-        return bool(self.webhooks)
+        """Return whether the run notifies any webhook or push target."""
+        return bool(self.webhooks or self.push)
 
     @property
     def deadline(self) -> float | None:
@@ -224,6 +226,7 @@ class RunState:
             held_up=self.held_up,
             held=list(self.holds.held),
             awaited=self.awaited.open_calls,
+            push=list(self.push.values()),
         )
 
     @property

@@ -75,6 +75,7 @@ async def test_another_tenant_reaches_nothing(
             "run"
         ]
         pending = await waiting_call(ann, waiting)
+        hook = {"url": "https://bolt.example/hook", "id": "h"}
         message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "approve"}]}
         inputs = {pending["digest"]: {"action": "accept", "content": {"approved": True}}}
         runs, talks = (
@@ -88,6 +89,9 @@ async def test_another_tenant_reaches_nothing(
                 for name in ("GetTask", "CancelTask", "SubscribeToTask")
             ),
             *(rpc("SendMessage", message={**message, "taskId": run}) for run in runs),
+            *(rpc("CreateTaskPushNotificationConfig", taskId=run, **hook) for run in runs),
+            *(rpc("ListTaskPushNotificationConfigs", taskId=run) for run in runs),
+            *(rpc("DeleteTaskPushNotificationConfig", taskId=run, id="h") for run in runs),
             *(rpc("ListTasks", contextId=talk) for talk in talks),
         ]
         mcp = [
@@ -225,6 +229,9 @@ async def test_another_tenant_reaches_nothing(
             )
             assert "For acme." in answer.text, (path, answer.text)
         assert (await ann.get(f"/runs/{waiting}")).json()["state"]["pending_approvals"] == [pending]
+        assert (await served.gateway.client.get_workflow_handle(waiting).query("status")).get(
+            "push"
+        ) in (None, [])
         heard = json.dumps((await ann.get(f"/sessions/{chat}/messages")).json())
         assert "bolt" not in heard
         assert (await ann.get("/runs", params={"session": f"acme:{chat}-f"})).json() == []
