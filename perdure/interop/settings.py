@@ -73,7 +73,12 @@ class OctopusSettings(System):
             "MaxWorkingMemoryTokens": option("context_budget", in_tokens=True),
             "MinHistoryMessages": partial(_history_messages, settings),
             PRUNING: partial(_read_pruning, settings),
+            "mcpServers": _tools,
         }
+
+
+def _tools(value: object, place: Place) -> None:
+    """Not an option of runs: loading has already added these servers to the agent's tools."""
 
 
 def _truncator(settings: Settings, value: object, place: Place) -> None:

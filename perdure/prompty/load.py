@@ -1,4 +1,6 @@
-"""Loads an agent from a `.prompty` file, or from a map with the same keys (§2, §4)."""
+"""Loads an agent from a `.prompty` file, or from a map with the same keys (§2, §4), including
+Octopus' own names.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +9,124 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
 from ..agents import Agent, LoadedAgent
 from ..arguments import Place, json_value
 from ..errors import LoadError, PromptyWarning, warn_caller
 from ..model_choice import AS_WRITTEN, ModelChoice
+from ..options import MAX_SECONDS, MIN_SECONDS
 from ..tool_locks import SUFFIX, LockDocument, read_lock, with_lock
 from .asset_file import WrittenAsset, read_asset
 from .migration import Migration, Note
 from .portable import is_resolved_late
 from .references import References, is_unset, not_set
-from .shorthands import Shorthands, is_ignored, strings
-from .validation import InvalidAssetError, to_agent
+from .shorthands import Fail, Shorthands, is_ignored, maps_in, strings
+from .validation import InvalidAssetError, explained, to_agent
+
+CREDENTIAL_ID = "credentialId"
+SERVERS: Place = ("metadata", "octopus", "mcpServers")
+MAX_DISCOVERY_SECONDS = 50.0
+
+
+class _Server(BaseModel):
+    """One entry of that list."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True)
+
+    name: str = Field(min_length=1)
+    base_url: str = Field(min_length=1)
+    credential_id: int | str | None = None
+    timeout_ms: float | None = Field(default=None, ge=MIN_SECONDS * 1000, le=MAX_SECONDS * 1000)
+    enabled: bool = True
+    tool_filter: list[str] | str | None = None
+    """Names of tools, or a text of them with commas; empty for all."""
+
+
+def with_octopus_names(asset: Mapping[str, Any], fail: Fail) -> dict[str, Any]:
+    """Return an asset in canonical form, with these names converted to perdure's own.
+
+    `credentialId: 42` in a connection becomes `apiKey: ${credential:42}`, and each enabled server
+    of `metadata.octopus.mcpServers` becomes a tool of `kind: mcp`, unless the asset has that very
+    tool. Errors go to `fail`.
+    """
+    found = dict(asset)
+    if isinstance(found.get("model"), Mapping):
+        found["model"] = _with_api_key(found["model"], ("model",), fail)
+    if isinstance(found.get("tools"), list):
+        found["tools"] = [
+            _with_api_key(tool, ("tools", index), fail) for index, tool in enumerate(found["tools"])
+        ]
+    if servers := list(_servers(found, fail)):
+        found["tools"] = [*(found.get("tools") or []), *servers]
+    return found
+
+
+def _with_api_key(node: Any, place: Place, fail: Fail) -> Any:
+    """Return a model or a tool with `apiKey` in its connection instead of `credentialId`."""
+    connection = node.get("connection") if isinstance(node, Mapping) else None
+    if not isinstance(connection, Mapping) or CREDENTIAL_ID not in connection:
+        return node
+    where = (*place, "connection", CREDENTIAL_ID)
+    if connection.get("apiKey") is not None:
+        fail(LoadError("is set together with `apiKey`: expected one of them"), where)
+    rest = {key: value for key, value in connection.items() if key != CREDENTIAL_ID}
+    return {**node, "connection": {**rest, **_key(connection[CREDENTIAL_ID], where, fail)}}
+
+
+def _key(id: Any, place: Place, fail: Fail) -> dict[str, str]:
+    if id is None:
+        return {}
+    text = str(id).strip() if isinstance(id, int | str) and not isinstance(id, bool) else ""
+    if not text or set("{}\r\n") & {*text}:
+        problem = f"expected the id of a credential, a number or a text, got {id!r:.60}"
+        fail(LoadError(problem), place)
+        return {}
+    return {"apiKey": f"${{credential:{text}}}"}
+
+
+def _servers(asset: Mapping[str, Any], fail: Fail) -> Iterator[dict[str, Any]]:
+    settings: Any = asset
+    for key in SERVERS:
+        settings = settings.get(key) if isinstance(settings, Mapping) else None
+    if settings is not None and not isinstance(settings, list):
+        fail(LoadError(f"expected a list of servers, got {settings!r:.60}"), SERVERS)
+        return
+    declared = {
+        (tool.get("name"), (tool.get("connection") or {}).get("endpoint"))
+        for _, tool in maps_in(asset.get("tools"))
+        if isinstance(tool.get("connection"), Mapping | None)
+    }
+    for index, written in enumerate(settings or ()):
+        place = (*SERVERS, index)
+        try:
+            server = _Server.model_validate(written)
+        except ValidationError as error:
+            for detail in error.errors(include_url=False):
+                where = (*place, *detail["loc"][:1])
+                fail(LoadError(explained(detail, where)), where)
+            continue
+        if server.enabled and (server.name, server.base_url) not in declared:
+            secret = _key(server.credential_id, (*place, CREDENTIAL_ID), fail)
+            yield _tool(server, written["baseUrl"], secret)
+
+
+def _tool(server: _Server, endpoint: str, key: dict[str, str]) -> dict[str, Any]:
+    """Return the tool of a server. `endpoint` is its address, perhaps from the environment."""
+    kind = "key" if key else "anonymous"
+    tool: dict[str, Any] = {"name": server.name, "kind": "mcp"}
+    tool["connection"] = {"kind": kind, "endpoint": endpoint, **key}
+    names = server.tool_filter or []
+    if names:
+        listed = names.split(",") if isinstance(names, str) else names
+        tool["allowedTools"] = [name.strip() for name in listed]
+    if server.timeout_ms:
+        seconds = server.timeout_ms / 1000
+        tool["options"] = {"discoveryTimeout": min(seconds, MAX_DISCOVERY_SECONDS)}
+        tool["perdure"] = {"timeout": seconds}
+    return tool
+
 
 Roots = Sequence[str | os.PathLike[str]]
 
@@ -128,12 +237,13 @@ def canonical(
     """Return the asset in canonical form: references resolved, the first format migrated,
     shorthands expanded, with `choice` instead of its model.
 
-    Errors about keys that only promptflow understands go where the references' errors go.
+    Errors in Octopus' names, and keys that only promptflow understands, go where the references'
+    errors go.
     """
     shorthands = Shorthands(references.fail)
     migration = Migration(references.fail, has_other_model=any(choice))
     data = migration.apply(references.resolve(written.data))
-    asset = shorthands.expand(data)
+    asset = with_octopus_names(shorthands.expand(data), references.fail)
     if any(choice):
         asset["model"] = choice.in_place_of(asset.get("model"))
     if written.body:

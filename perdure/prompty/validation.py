@@ -78,7 +78,7 @@ def _type_problems(error: ValidationError, asset: JsonView) -> Iterator[tuple[Pl
         place = _place_of(detail, asset)
         if place not in seen:
             seen.add(place)
-            yield place, _explain(detail, place)
+            yield place, explained(detail, place)
 
 
 def _is_map(detail: ErrorDetails) -> bool:
@@ -105,7 +105,8 @@ def _leads_on(value: Any, step: str | int) -> bool:
     )
 
 
-def _explain(detail: ErrorDetails, place: Place) -> str:
+def explained(detail: ErrorDetails, place: Place) -> str:
+    """Return the message about one error at that place."""
     if place == ("template",):
         return (
             "Invalid template format: expected a map of `format` and `parser`, got "
@@ -113,6 +114,8 @@ def _explain(detail: ErrorDetails, place: Place) -> str:
         )
     if detail["type"] == "missing":
         return "is missing"
+    if detail["type"] == "extra_forbidden":
+        return "is unknown"
     found = "" if is_secret_name(last_name(place)) else f", got {detail['input']!r:.60}"
     if detail["type"] == "literal_error":
         known = [

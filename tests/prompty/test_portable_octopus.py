@@ -1,0 +1,166 @@
+"""The names by which Octopus calls credentials and MCP servers, and references to credentials in
+files.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perdure.agents import Agent
+from perdure.errors import LoadError
+from perdure.prompty.check.check import check
+from perdure.prompty.load import load_dict
+from perdure.prompty.portable import agent_to_dict, credentials_in, portable, resolve_environment
+from perdure.redaction import redact, redactor
+
+CRM = {"name": "crm", "baseUrl": "https://crm.example/mcp"}
+
+
+def with_servers(*servers: Any, **more: Any) -> Agent:
+    return load_dict({"model": "m", "metadata": {"octopus": {"mcpServers": list(servers)}}, **more})
+
+
+def tools(agent: Agent) -> list[dict[str, Any]]:
+    return [tool.model_dump(by_alias=True, exclude_none=True) for tool in agent.tools or []]
+
+
+def test_a_server_with_everything() -> None:
+    server = {
+        **CRM,
+        "credentialId": 42,
+        "timeoutMs": 90_000,
+        "enabled": True,
+        "toolFilter": ["find", "add"],
+    }
+    assert tools(with_servers(server)) == [
+        {
+            "name": "crm",
+            "kind": "mcp",
+            "connection": {
+                "kind": "key",
+                "endpoint": "https://crm.example/mcp",
+                "apiKey": "${credential:42}",
+            },
+            "allowedTools": ["find", "add"],
+            "options": {"discoveryTimeout": 50.0},
+            "perdure": {"timeout": 90.0},
+        }
+    ]
+
+
+def test_a_server_with_the_least_and_those_that_are_not_enabled() -> None:
+    [tool] = tools(with_servers(CRM, {**CRM, "name": "off", "enabled": False}))
+    assert tool == {
+        "name": "crm",
+        "kind": "mcp",
+        "connection": {"kind": "anonymous", "endpoint": CRM["baseUrl"]},
+    }
+    assert tools(with_servers({**CRM, "toolFilter": "find, add"}))[0]["allowedTools"] == [
+        "find",
+        "add",
+    ]
+
+
+def test_written_and_loaded_again_there_is_one_tool() -> None:
+    agent = with_servers(
+        {**CRM, "credentialId": "crm-key"}, tools=[{"name": "note", "kind": "function"}]
+    )
+    document = agent_to_dict(agent)
+    assert [tool["name"] for tool in document["tools"]] == ["note", "crm"]
+    assert agent_to_dict(load_dict(document)) == document
+
+
+WRONG = {
+    "metadata.octopus.mcpServers: expected a list of servers": {"crm": CRM},
+    "metadata.octopus.mcpServers.0: expected a map, got 'crm'": ["crm"],
+    "metadata.octopus.mcpServers.0.baseUrl: is missing": [{"name": "crm"}],
+    "metadata.octopus.mcpServers.0.baseurl: is unknown": [{**CRM, "baseurl": "x"}],
+    "metadata.octopus.mcpServers.0.timeoutMs: expected a number, got 'soon'": [
+        {**CRM, "timeoutMs": "soon"}
+    ],
+    "metadata.octopus.mcpServers.0.enabled: expected true or false, got 'no'": [
+        {**CRM, "enabled": "no"}
+    ],
+    "metadata.octopus.mcpServers.0.toolFilter: expected a list, got 7": [{**CRM, "toolFilter": 7}],
+    "metadata.octopus.mcpServers.0.credentialId: expected a whole number": [
+        {**CRM, "credentialId": True}
+    ],
+}
+
+
+@pytest.mark.parametrize("problem", WRONG)
+def test_what_is_wrong_with_servers(problem: str) -> None:
+    with pytest.raises(LoadError) as failed:
+        load_dict({"model": "m", "metadata": {"octopus": {"mcpServers": WRONG[problem]}}})
+    assert problem in str(failed.value).replace("[", ".").replace("]", "")
+
+
+def test_the_id_of_a_credential_in_a_connection() -> None:
+    connection = {"kind": "key", "endpoint": "https://m.example", "credentialId": 7}
+    agent = load_dict({"model": {"id": "m", "connection": connection}})
+    assert agent.model
+    assert agent.model.connection
+    assert agent.model.connection.api_key == "${credential:7}"
+    with pytest.raises(LoadError, match="is set together with `apiKey`: expected one of them"):
+        load_dict({"model": {"id": "m", "connection": {**connection, "apiKey": "${env:KEY}"}}})
+
+
+SECRET = "a secret, even to its friends"
+PLACES: dict[str, Any] = {
+    "name": "placed",
+    "description": "${credential:not here}",
+    "model": {"id": "m", "connection": {"kind": "key", "apiKey": "${credential:model}"}},
+    "tools": [
+        {
+            "name": "web",
+            "kind": "mcp",
+            "connection": {"kind": "key", "endpoint": "https://web.example"},
+            "options": {
+                "headers": {"X-Team": "${credential:team}", "X-Key": "${credential:model}"}
+            },
+        },
+        {
+            "name": "own",
+            "kind": "own",
+            "connection": {"kind": "oauth", "clientSecret": "${credential:own id}"},
+        },
+        {"name": "plain", "kind": "function", "description": "${credential:not here}"},
+    ],
+}
+
+
+def test_where_credentials_are_named() -> None:
+    agent = portable(load_dict(PLACES))
+    found = {"": {"model"}, "web": {"team", "model"}, "own": {"own id"}}
+    assert credentials_in(agent) == found
+    assert credentials_in(resolve_environment(agent)) == found
+    travelled = portable(resolve_environment(agent, {"model": SECRET}))
+    assert travelled.model_dump() == agent.model_dump()
+
+
+def test_only_what_is_given_is_put_in_and_no_more_is_said() -> None:
+    agent = resolve_environment(portable(load_dict(PLACES)), {"model": SECRET, "not here": SECRET})
+    assert credentials_in(agent) == {"web": {"team"}, "own": {"own id"}}
+    assert agent.model
+    assert agent.model.connection
+    assert agent.model.connection.api_key == SECRET
+    assert agent.description == "${credential:not here}"
+    assert redactor().text(f"<{SECRET}>") == "<${credential:model}>"
+    assert redact("it is ${credential:team}", agent) == "it is ${credential:team}"
+    assert SECRET not in repr(agent_to_dict(agent))
+
+
+def test_a_file_is_told_of_a_reference_that_nothing_resolves(tmp_path: Path) -> None:
+    file = tmp_path / "a.prompty"
+    file.write_text(
+        "---\nname: a\nmodel: m\ndescription: ${credential:x}\nmetadata:\n  k: a ${credential:y} "
+        "b\n---\nsystem:\nHi"
+    )
+    texts = [problem.message for problem in check(file)]
+    assert texts == [
+        "${credential:x} stays as it is: credentials are for connections and options",
+        "${credential:y} stays as it is: only a whole string is a reference",
+    ]
