@@ -32,6 +32,7 @@ from .openai_responses import Responses
 from .openai_wire import refusal_response
 from .operations import problem_json
 from .own import OwnDialect
+from .page import PageDialect
 from .problems import HttpProblem
 from .protected_resource import Challenges, issuers_of, metadata_routes
 
@@ -59,7 +60,7 @@ def dialects() -> list[Dialect]:
     for a broken one.
     """
     found: list[Dialect] = [OwnDialect(), ChatCompletions(), Responses()]
-    found += [KaosDialect(), OctopusDialect(), AiSdkDialect()]
+    found += [KaosDialect(), OctopusDialect(), AiSdkDialect(), PageDialect()]
     if find_spec("mcp"):
         from .mcp_server import McpDialect  # from a separate extra
 

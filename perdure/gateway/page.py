@@ -1,0 +1,66 @@
+"""The page: runs, decisions and sessions in a browser, by the gateway's own API."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from .gateway import Gateway
+
+FOLDER = Path(__file__).parent / "page"
+
+
+def content_policy(document: str) -> str:
+    """Return the Content-Security-Policy of the document: nothing from other hosts, and no inline
+    script but its import map, by hash.
+    """
+    hashes = [
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+        for text in re.findall(r'<script type="importmap">(.*?)</script>', document, re.DOTALL)
+    ]
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src 'self' {' '.join(hashes)}",
+            "style-src 'self'",
+            "img-src 'self'",
+            "connect-src 'self'",
+            "manifest-src 'self'",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+        )
+    )
+
+
+class PageDialect:
+    """The page at `/`, and its files below `/page`. They contain no data, so nobody is asked for a
+    token.
+    """
+
+    name = "page"
+
+    def routes(self, gateway: Gateway) -> Sequence[BaseRoute]:
+        """Return the routes."""
+        text = (FOLDER / "index.html").read_text(encoding="utf-8")
+        headers = {
+            "Content-Security-Policy": content_policy(text),
+            "Referrer-Policy": "no-referrer",
+            "X-Content-Type-Options": "nosniff",
+            "Cache-Control": "no-cache",
+        }
+
+        async def document(request: Request) -> Response:
+            return HTMLResponse(text, headers=headers)
+
+        files = GZipMiddleware(StaticFiles(directory=FOLDER))
+        return [Route("/", document), Mount("/page", files)]

@@ -1,0 +1,73 @@
+/** The strip of time: model calls, tool calls and waits, with long waits folded. */
+import { clock, plain, span } from "../format.js";
+import { html } from "../html.js";
+
+const WIDTH = 1000;
+const FOLDED = 48;
+const MIN_BAR = 3;
+const FOLD_SECONDS = 30;
+
+/** @param {import("../run_model.js").Run} run @param {number} until */
+function barsOf(run, until) {
+  const bars = [];
+  for (const each of run.iterations) {
+    bars.push({ lane: 0, from: each.started, to: each.modelEnded || until, kind: each.lostAttempts ? "held" : "model", name: `model call of iteration ${each.number}`, id: "", number: each.number });
+    each.calls.forEach((call, index) => {
+      const asked = call.request?.since;
+      const decided = call.decision?.at ?? (asked ? until : 0);
+      const lane = 1 + (index % 3);
+      if (asked) bars.push({ lane, from: asked, to: decided, kind: "person", name: `${call.name} waits`, id: call.id, number: each.number });
+      const from = asked ? decided : call.started;
+      if (!asked || call.decision) bars.push({ lane, from, to: call.ended || until, kind: call.state === "failed" ? "failed" : "tool", name: call.name, id: call.id, number: each.number });
+    });
+  }
+  if (run.held) bars.push({ lane: 0, from: run.held.since, to: until, kind: "held", name: "held", id: "", number: 0 });
+  return bars.filter((each) => each.from > 0 && each.to >= each.from);
+}
+
+/** A scale from time to a place, in which long waits for a person or the world are 48 px wide. @param {any[]} bars @param {number} first @param {number} until */
+function scaleOf(bars, first, until) {
+  const waits = bars.filter((each) => ["person", "held"].includes(each.kind) && each.to - each.from > FOLD_SECONDS).sort((a, b) => a.from - b.from);
+  const folds = [];
+  for (const { from, to } of waits) {
+    const last = folds.at(-1);
+    if (last && from <= last.to) last.to = Math.max(last.to, to);
+    else folds.push({ from, to });
+  }
+  const active = Math.max(until - first - folds.reduce((sum, each) => sum + each.to - each.from, 0), 0.001);
+  const unit = Math.max(WIDTH - folds.length * FOLDED, 100) / active;
+  const place = (/** @type {number} */ time) => {
+    let x = 0;
+    let at = first;
+    for (const fold of folds) {
+      if (time <= fold.from) break;
+      x += (fold.from - at) * unit;
+      if (time < fold.to) return x + (FOLDED * (time - fold.from)) / (fold.to - fold.from);
+      x += FOLDED;
+      at = fold.to;
+    }
+    return x + (time - at) * unit;
+  };
+  return { place, folds, active };
+}
+
+/** Seconds in which the run worked. @param {import("../run_model.js").Run} run @param {number} until */
+export function activeSeconds(run, until) {
+  return scaleOf(barsOf(run, until), run.first, until).active;
+}
+
+/** @param {{run: import("../run_model.js").Run, until: number, onPick: (number: number, id: string) => void}} props */
+export function Strip({ run, until, onPick }) {
+  if (!run.first) return null;
+  const bars = barsOf(run, until);
+  const { place, folds } = scaleOf(bars, run.first, until);
+  const calls = run.iterations.reduce((sum, each) => sum + each.calls.length, 0);
+  const sentence = `${run.iterations.length} iterations with ${calls} tool calls in ${span(until - run.first)}${folds.length ? `, of which ${span(folds.reduce((sum, each) => sum + each.to - each.from, 0))} were waits` : ""}.`;
+  return html`<svg class="strip" viewBox=${`0 0 ${WIDTH} 84`} preserveAspectRatio="none" role="img" aria-label=${sentence}>
+    ${run.iterations.map((each) => html`<line class="tick" x1=${place(each.started)} x2=${place(each.started)} y1="4" y2="80" />`)}
+    ${bars.map((each) => html`<rect class=${`bar ${each.kind}`} x=${place(each.from)} y=${8 + each.lane * 16} rx="2" height="10"
+      width=${Math.max(place(each.to) - place(each.from), MIN_BAR)} onClick=${() => onPick(each.number, each.id)}>
+      <title>${`${plain(each.name)}, ${clock(each.from)}, ${span(each.to - each.from)}`}</title></rect>`)}
+    ${folds.map((each) => html`<path class="fold" d=${`M${place(each.from) + 20} 4l4 12l-6 12l6 12l-6 12l6 12l-4 12`}><title>${span(each.to - each.from)}, folded</title></path>`)}
+  </svg>`;
+}

@@ -1,0 +1,79 @@
+/** What several views share: the address, the time, what waits, and what is announced. */
+import { computed, effect, signal } from "@preact/signals";
+import { get, needsToken, offlineSince, token } from "./api.js";
+
+/** The part of the address after `#`, as path segments and query. */
+export const address = signal(parsed());
+
+function parsed() {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  return { path: path.split("/").filter(Boolean).map(decodeURIComponent), query: new URLSearchParams(query ?? "") };
+}
+addEventListener("hashchange", () => (address.value = parsed()));
+
+/** `#/run/ID`. @param {...string} path */
+export const link = (...path) => `#/${path.map(encodeURIComponent).join("/")}`;
+
+/** Change the query of the address, in place. @param {Record<string, string>} changes */
+export function refine(changes) {
+  const { path, query } = address.value;
+  for (const [name, value] of Object.entries(changes)) value ? query.set(name, value) : query.delete(name);
+  const text = query.toString();
+  history.replaceState(null, "", link(...path) + (text ? `?${text}` : ""));
+  address.value = parsed();
+}
+
+/** Seconds since the epoch, once a second. */
+export const now = signal(Date.now() / 1000);
+setInterval(() => (now.value = Date.now() / 1000), 1000);
+
+/** Whether the reader's tab is visible: hidden tabs read nothing. */
+export const isVisible = signal(!document.hidden);
+document.addEventListener("visibilitychange", () => (isVisible.value = !document.hidden));
+
+export const isOffline = computed(() => offlineSince.value > 0 && now.value * 1000 - offlineSince.value > 3000);
+
+/** The calls that wait for a person, longest first. */
+export const approvals = signal(/** @type {any[]} */ ([]));
+/** A sentence for screen readers, when something changed. */
+export const announcement = signal("");
+
+export async function loadApprovals() {
+  const found = await get("/approvals", { limit: 200 });
+  found.sort((/** @type {any} */ a, /** @type {any} */ b) => a.call.since - b.call.since);
+  approvals.value = found;
+}
+
+const EVERY_MS = 4000;
+
+/**
+ * Repeat a request while the tab is visible, and at once when it becomes visible again.
+ * @param {() => Promise<unknown>} load @returns {() => void} ends it
+ */
+export function repeat(load) {
+  let timer = 0;
+  let ended = false;
+  const run = async () => {
+    clearTimeout(timer);
+    if (ended || !isVisible.peek() || needsToken.peek()) return;
+    try {
+      await load();
+    } catch {
+      // The bar shows that the gateway is away or wants a token.
+    }
+    if (!ended) timer = setTimeout(run, EVERY_MS);
+  };
+  const dispose = effect(() => {
+    if (isVisible.value && !needsToken.value && token.value !== undefined) run();
+  });
+  return () => {
+    ended = true;
+    clearTimeout(timer);
+    dispose();
+  };
+}
+
+effect(() => {
+  const count = approvals.value.length;
+  document.title = count ? `(${count}) perdure` : "perdure";
+});

@@ -1,0 +1,39 @@
+/** Fork a run before an iteration: what is copied, what is left out, what should change. */
+import { useEffect, useState } from "preact/hooks";
+import { get, post } from "../api.js";
+import { counted, inLine, plain } from "../format.js";
+import { html } from "../html.js";
+import { Act, Trouble } from "../parts/basics.js";
+import { emptyRun, take } from "../run_model.js";
+import { link } from "../state.js";
+
+/** @param {{id: string, before: string}} props */
+export function Fork({ id, before }) {
+  const [run, setRun] = useState(/** @type {any} */ (null));
+  const [problem, setProblem] = useState(/** @type {any} */ (null));
+  const [steer, setSteer] = useState("");
+  useEffect(() => {
+    get(`/runs/${encodeURIComponent(id)}/events`).then((events) => {
+      const found = emptyRun();
+      for (const event of events) take(found, event);
+      setRun(found);
+    }, setProblem);
+  }, [id]);
+  const at = Number(before) || 1;
+  const start = async () => {
+    const forked = await post(`/runs/${encodeURIComponent(id)}/fork`, { at, steer: steer.trim() || null });
+    location.hash = link("run", forked.id);
+  };
+  const again = run?.iterations.filter((/** @type {any} */ each) => each.number >= at).flatMap((/** @type {any} */ each) => each.calls) ?? [];
+  return html`<main class="narrow"><p class="about"><a href=${link("run", id)}>${plain(id)}</a></p><h1>Fork before iteration ${at}</h1>
+    <${Trouble} error=${problem} />
+    <ol class="fork">${run?.iterations.map((/** @type {any} */ each) => html`<li class=${each.number < at ? "kept" : "left-out"}>
+      <button aria-pressed=${each.number === at} onClick=${() => (location.hash = link("run", id, "fork", String(each.number)))}>${each.number}</button>
+      <div>${plain(each.text).slice(0, 160)}${each.calls.map((/** @type {any} */ call) => html`<div class="line"><code>${plain(call.name)}</code> ${inLine(call.arguments).slice(0, 100)}</div>`)}</div>
+      <span class="about">${each.number < at ? "copied, not run again" : "left out of the fork"}</span></li>`)}</ol>
+    <label for="steer">What should change? (empty for nothing)</label>
+    <textarea id="steer" rows="3" value=${steer} onInput=${(/** @type {any} */ event) => setSteer(event.currentTarget.value)}></textarea>
+    <p class="note held">Tools after the fork really run.${again.length ? ` The original made ${counted(again.length, "call")} there: ${[...new Set(again.map((/** @type {any} */ call) => plain(call.name)))].join(", ")}.` : ""}</p>
+    <${Act} kind="primary" act=${start}>Start fork<//>
+  </main>`;
+}

@@ -1,0 +1,234 @@
+/** A run as it happens: strip of time, conversation, inspector, composer, events. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { follow, get, post } from "../api.js";
+import { clock, counted, indented, inLine, moment, money, plain, span, tokens } from "../format.js";
+import { html } from "../html.js";
+import { Act, colourOf, Folded, Markdown, State, Sure, Trouble } from "../parts/basics.js";
+import { CallRow } from "../parts/call.js";
+import { Composer } from "../parts/composer.js";
+import { Decision } from "../parts/decision.js";
+import { activeSeconds, Strip } from "../parts/strip.js";
+import { emptyRun, take, textOf, usageOf, waiting, wordsBefore } from "../run_model.js";
+import { address, announcement, isVisible, link, now, repeat } from "../state.js";
+
+const OPEN_LAST = 5;
+const MANY = 12;
+
+/** The run of an id, as its events arrive. @param {string} id */
+function useRun(id) {
+  const run = useRef(emptyRun());
+  const [, paint] = useState(0);
+  const [problem, setProblem] = useState(/** @type {any} */ (null));
+  const [isLoaded, setLoaded] = useState(false);
+  const visible = isVisible.value;
+  useEffect(() => {
+    run.current = emptyRun();
+    setProblem(null);
+    setLoaded(false);
+  }, [id]);
+  useEffect(() => {
+    if (!visible || run.current.end) return undefined;
+    const abort = new AbortController();
+    let isPainting = false;
+    const draw = () => {
+      if (isPainting) return;
+      isPainting = true;
+      requestAnimationFrame(() => {
+        isPainting = false;
+        setLoaded(true);
+        paint((count) => count + 1);
+      });
+    };
+    follow(`/runs/${encodeURIComponent(id)}/events`, run.current.position, (event) => {
+      take(run.current, event);
+      draw();
+      return Boolean(run.current.end);
+    }, abort.signal, setProblem);
+    return () => abort.abort();
+  }, [id, visible]);
+  return { run: run.current, problem, isLoaded };
+}
+
+/** @param {{id: string, deciding?: string}} props */
+export function Run({ id, deciding = "" }) {
+  const { run, problem, isLoaded } = useRun(id);
+  const [view, setView] = useState(/** @type {any} */ (null));
+  const [picked, pick] = useState("");
+  const [tab, setTab] = useState("conversation");
+  useEffect(() => repeat(async () => setView(await get(`/runs/${encodeURIComponent(id)}`))), [id, run.end?.type]);
+  const end = run.end;
+  const status = end?.type ?? view?.state.status ?? "running";
+  useEffect(() => {
+    announcement.value = `Run ${id}: ${status.replace(/_/g, " ")}`;
+  }, [status]);
+  if (problem?.status === 404) return html`<main><h1>No such run</h1><p>${plain(problem.message)}</p><p><a href=${link()}>All runs</a></p></main>`;
+  const until = end ? run.last : now.value;
+  const usage = usageOf(run);
+  const calls = run.iterations.flatMap((each) => each.calls);
+  const chosen = calls.find((each) => each.id === picked);
+  const asked = deciding ? calls.find((each) => each.id === deciding) : undefined;
+  if (deciding && asked?.request)
+    return html`<main class="narrow"><p><a href=${link("run", id)}>Run ${plain(id)}</a></p>
+      ${asked.state === "waiting"
+        ? html`<${Decision} runId=${id} request=${{ ...asked.request, call_id: asked.id, votes: asked.votes }} words=${wordsBefore(run, asked.id)} />`
+        : html`<${Decided} call=${asked} />`}
+      <${NextWait} id=${id} run=${run} /></main>`;
+  const state = view?.state;
+  return html`<main>
+    <header class="run-head">
+      <div><p class="about"><a href=${link()}>Runs</a> › <code>${plain(id)}</code></p>
+        <h1>${plain(firstLine(run) || id)}</h1>
+        <p class="facts"><${State} status=${status} words=${true} /> <strong>${plain(view?.agent ?? "")}</strong>
+          ${run.first > 0 && html`<span>started ${moment(run.first)}</span><span>active <strong>${span(activeSeconds(run, until))}</strong> of ${span(until - run.first)}</span>`}
+          <span><strong>${tokens(usage.input)}</strong> in · <strong>${tokens(usage.output)}</strong> out${usage.cost !== null ? html` · <strong>${money(usage.cost)}</strong>` : ""}</span></p></div>
+      <div class="actions">
+        <a class="button" href=${link("run", id, "fork", String(run.iterations.at(-1)?.number ?? 1))}>Fork…</a>
+        <button onClick=${() => navigator.clipboard.writeText(asMarkdown(run))}>Copy as Markdown</button>
+        ${!end && html`<${Sure} sentence="A running tool finishes; nothing else starts." confirm="Cancel the run"
+          act=${() => post(`/runs/${encodeURIComponent(id)}/cancel`, { reason: "" })}>Cancel run<//>`}
+      </div>
+    </header>
+    <${Trouble} error=${problem} />
+    ${!end && state?.queue_without_worker && html`<p class="note held">No worker on queue <code>${plain(state.queue_without_worker)}</code>. The run is safe and resumes by itself when a worker starts.</p>`}
+    ${!end && (run.held || state?.held?.length > 0) && html`<p class="note held">Held: ${plain((run.held ?? state.held[0]).message ?? (run.held ?? state.held[0]).reason)} <code>perdure go-on ${plain(id)}</code></p>`}
+    <${Strip} run=${run} until=${until} onPick=${(/** @type {number} */ number, /** @type {string} */ call) => {
+      pick(call);
+      document.getElementById(call ? `call-${call}` : `iteration-${number}`)?.scrollIntoView({ block: "center" });
+    }} />
+    <div class="columns"><div>
+      <div class="tabs" role="tablist">${[["conversation", "Conversation"], ["events", `Events ${run.events.length}`], ["seen", "What the model sees"]].map(([name, label]) =>
+        html`<button role="tab" aria-selected=${tab === name} onClick=${() => setTab(name)}>${label}</button>`)}</div>
+      ${tab === "conversation" && html`<${Conversation} id=${id} run=${run} picked=${picked} pick=${pick} isLoaded=${isLoaded} />`}
+      ${tab === "events" && html`<${Events} events=${run.events} />`}
+      ${tab === "seen" && html`<${Seen} messages=${run.messages} />`}
+      ${!end && html`<${Composer} label="Tell the agent something. It reads it before its next model call." send=${(/** @type {string} */ text) => post(`/runs/${encodeURIComponent(id)}/steer`, { text })} />`}
+      ${!end && state?.pending_steering > 0 && html`<p class="about">${counted(state.pending_steering, "message")} queued: the agent reads them before its next model call.</p>`}
+    </div><aside>
+      ${chosen ? html`<${Inspector} call=${chosen} close=${() => pick("")} />` : html`<${Usage} run=${run} usage=${usage} />`}
+    </aside></div>
+  </main>`;
+}
+
+/** @param {import("../run_model.js").Run} run */
+const firstLine = (run) => run.iterations[0]?.said[0]?.text.split("\n")[0].slice(0, 120) ?? "";
+
+/** @param {any} props */
+function Conversation({ id, run, picked, pick, isLoaded }) {
+  const list = run.iterations;
+  const isFolded = (/** @type {any} */ each, /** @type {number} */ index) => list.length > MANY && index > 0 && index < list.length - OPEN_LAST && !each.calls.some((/** @type {any} */ call) => ["failed", "waiting"].includes(call.state));
+  return html`<div class="spine">
+    ${!isLoaded && html`<p class="about">Loading…</p>`}
+    ${list.map((/** @type {any} */ each, /** @type {number} */ index) => html`<${IterationPart} key=${each.number} id=${id} run=${run} iteration=${each} folded=${isFolded(each, index)} picked=${picked} pick=${pick} />`)}
+    ${run.end && html`<${End} id=${id} run=${run} />`}
+  </div>`;
+}
+
+/** @param {any} props */
+function IterationPart({ id, run, iteration, folded, picked, pick }) {
+  const [isOpen, open] = useState(false);
+  const { usage, said } = iteration;
+  const isLast = run.iterations.at(-1) === iteration;
+  const isAnswer = run.end?.type === "done" && isLast;
+  return html`<section class="iteration" id=${`iteration-${iteration.number}`}>
+    ${said.map((/** @type {any} */ each) => html`<div class=${`said ${each.role}`}><span class="about">${each.role === "input" ? "Input" : `${plain(each.by) || "Somebody"}, steering · read before this iteration`}</span><${Folded} text=${each.text} mono=${false} /></div>`)}
+    <h3><span class="number">${iteration.number}</span>
+      <span class="about">${iteration.isWriting ? html`<span class="working">writing</span>` : iteration.modelEnded ? `model ${span(iteration.modelEnded - iteration.started)}` : run.end ? "" : "calling the model"}
+        ${usage ? ` · ${usage.total_tokens.toLocaleString()} tokens` : ""} ${money(iteration.cost)}
+        ${iteration.lostAttempts ? html` <span class="held">${counted(iteration.lostAttempts, "attempt")} lost with a worker</span>` : ""}</span>
+      ${folded && html`<button class="quiet" onClick=${() => open(!isOpen)}>${isOpen ? "Fold" : `${counted(iteration.calls.length, "call")}, show`}</button>`}</h3>
+    ${(!folded || isOpen) && html`
+      ${iteration.thinking && html`<details><summary class="about">Thinking</summary><${Folded} text=${iteration.thinking} mono=${false} /></details>`}
+      ${iteration.text && !isAnswer && html`<${Markdown} text=${iteration.text} />`}
+      ${iteration.notes.map((/** @type {any} */ note) => html`<p class=${`line ${note.kind === "error" ? "failed" : "held"}`}>${clock(note.time)} ${plain(note.text)}</p>`)}
+      ${iteration.calls.map((/** @type {any} */ call) => html`<${CallRow} key=${call.id} call=${call} isPicked=${picked === call.id} onPick=${() => pick(picked === call.id ? "" : call.id)} />
+        ${call.state === "waiting" && !run.end && html`<${Decision} key=${`${call.id}-card`} runId=${id} request=${{ ...call.request, call_id: call.id, votes: call.votes }} words=${iteration.text} />`}`)}`}
+  </section>`;
+}
+
+/** @param {any} props */
+function End({ id, run }) {
+  const { end } = run;
+  if (end.type === "done")
+    return html`<section class="end"><h3 class="done">Answer</h3><${Markdown} text=${end.response} />
+      ${end.cutShort && html`<p class="note held">The answer ends early: ${plain(end.cutShort)}.</p>`}
+      <button onClick=${() => navigator.clipboard.writeText(end.response)}>Copy</button></section>`;
+  const last = run.iterations.at(-1)?.number ?? 1;
+  return html`<section class=${`end ${colourOf(end.type)}`}><h3 class=${colourOf(end.type)}>${end.type === "failed" ? "Failed" : "Cancelled"}</h3>
+    ${end.message && html`<p>${plain(end.message)} <code>${plain(end.kind)}</code></p>`}
+    <a class="button" href=${link("run", id, "fork", String(last))}>Fork before iteration ${last}</a></section>`;
+}
+
+/** @param {{call: import("../run_model.js").Call}} props */
+function Decided({ call }) {
+  const { decision } = call;
+  return html`<section class="card"><div class="card-body"><h2 tabindex="-1">${decision ? (decision.approved ? "Approved" : decision.answer ? "Answered" : "Denied") : "This call does not wait"}</h2>
+    ${decision && html`<p>${decision.by ? `${plain(decision.by)} decided this at ${moment(decision.at)}.` : `Decided at ${moment(decision.at)}.`}</p>`}
+    ${call.result !== null ? html`<${Folded} text=${call.result} />` : html`<p class="working">The tool runs.</p>`}</div></section>`;
+}
+
+/** @param {{id: string, run: import("../run_model.js").Run}} props */
+function NextWait({ id, run }) {
+  const next = waiting(run).filter((each) => each.id !== address.value.path[3]);
+  if (!next.length) return null;
+  return html`<p>Next in this run: <a href=${link("run", id, "decide", next[0].id)}>${plain(next[0].name)}</a></p>`;
+}
+
+/** @param {{call: import("../run_model.js").Call, close: () => void}} props */
+function Inspector({ call, close }) {
+  return html`<section class="card"><div class="card-head"><code>${plain(call.name)}</code><button class="quiet" onClick=${close}>Close</button></div>
+    <div class="card-body">
+      <h4>Times</h4><p>${clock(call.started)}${call.ended ? ` to ${clock(call.ended)}, ${span(call.ended - call.started)}` : ""}</p>
+      <h4>Arguments</h4><${Folded} text=${indented(call.arguments)} />
+      ${call.decision?.arguments && html`<h4>Arguments that were approved</h4><${Folded} text=${JSON.stringify(call.decision.arguments, null, 1)} />`}
+      ${call.result !== null && html`<h4>Result</h4><${Folded} text=${indented(call.result)} />`}
+    </div></section>`;
+}
+
+/** @param {any} props */
+function Usage({ run, usage }) {
+  if (!usage.calls) return null;
+  return html`<section class="card"><div class="card-head"><strong>Usage and cost</strong> <span class="about">${run.end ? "" : "so far"}</span></div>
+    <div class="card-body"><table><thead><tr><th></th><th>in</th><th>from cache</th><th>out</th><th>cost</th></tr></thead>
+    <tbody><tr><td>${counted(usage.calls, "model call")}</td><td>${usage.input.toLocaleString()}</td><td>${usage.cached.toLocaleString()}</td><td>${usage.output.toLocaleString()}</td><td>${money(usage.cost) || "unknown"}</td></tr></tbody></table></div></section>`;
+}
+
+const ROW = 28;
+const ROWS = 24;
+
+/** The events as a windowed table. @param {{events: any[]}} props */
+function Events({ events }) {
+  const [top, setTop] = useState(0);
+  const [filter, setFilter] = useState("");
+  const [open, setOpen] = useState(0);
+  const types = [...new Set(events.map((each) => each.type))];
+  const shown = filter ? events.filter((each) => each.type === filter) : events;
+  const first = Math.max(0, Math.floor(top / ROW) - 4);
+  const part = shown.slice(first, first + ROWS + 8);
+  const chosen = shown.find((each) => each.seq === open);
+  return html`<div>
+    <select aria-label="Type of event" value=${filter} onChange=${(/** @type {any} */ event) => setFilter(event.currentTarget.value)}>
+      <option value="">All types</option>${types.map((each) => html`<option>${each}</option>`)}</select>
+    <div class="window" tabindex="0" role="table" aria-label="Events" aria-rowcount=${shown.length} onScroll=${(/** @type {any} */ event) => setTop(event.currentTarget.scrollTop)}>
+      <div class="spacer" ref=${(/** @type {HTMLElement | null} */ place) => place && (place.style.height = `${first * ROW}px`)}></div>
+      ${part.map((each) => html`<div role="row" key=${each.seq} class="event"><span role="cell">${each.seq}</span><span role="cell">${each.time ? clock(each.time) : ""}</span><span role="cell">${each.iteration}</span>
+        <span role="cell"><button class="quiet" onClick=${() => setOpen(open === each.seq ? 0 : each.seq)}>${each.type}</button></span><span role="cell" class="arguments">${inLine(each.data).slice(0, 160)}</span></div>`)}
+      <div class="spacer" ref=${(/** @type {HTMLElement | null} */ place) => place && (place.style.height = `${Math.max(0, shown.length - first - part.length) * ROW}px`)}></div>
+    </div>
+    ${chosen && html`<${Folded} text=${JSON.stringify(chosen, null, 1)} />`}
+  </div>`;
+}
+
+/** @param {{messages: any[]}} props */
+function Seen({ messages }) {
+  if (!messages.length) return html`<p class="about">The conversation is recorded at the end of the first iteration.</p>`;
+  return html`<ol class="seen">${messages.map((each) => html`<li><span class="about">${plain(each.role)}</span>
+    <${Folded} text=${textOf(each) || JSON.stringify(each.metadata.tool_calls ?? "", null, 1)} /></li>`)}</ol>`;
+}
+
+/** @param {import("../run_model.js").Run} run */
+function asMarkdown(run) {
+  const parts = run.iterations.map((each) => [
+    `## Iteration ${each.number}`, ...each.said.map((said) => `> ${said.text.replace(/\n/g, "\n> ")}`), each.text,
+    ...each.calls.map((call) => `- \`${call.name}(${call.arguments})\`: ${call.state}\n\n  ${(call.result ?? "").slice(0, 500)}`)].filter(Boolean).join("\n\n"));
+  return [...parts, run.end?.response ?? run.end?.message ?? ""].join("\n\n");
+}

@@ -1,0 +1,321 @@
+"""The page in a browser, against a gateway with a worker: what a person reads, decides and says."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import pytest
+
+from perdure.gateway.identity import TokenFile
+from perdure.gateway.page import content_policy
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
+
+from ..support.agents import scripted_agent
+from ..support.needs import lacking
+from .conftest import Serve, Served
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+Scripted = Callable[[Script], ScriptedModel]
+PAY = {
+    "name": "send_refund",
+    "kind": "function",
+    "description": "Sends money back.",
+    "parameters": [
+        {"name": "euros", "kind": "integer", "required": True, "description": "In euro."},
+        {"name": "note", "kind": "string"},
+    ],
+    "perdure": {"approval": "always"},
+}
+ASK = {"name": "ask_user", "kind": "builtin"}
+INPUTS = [
+    {"name": "order", "kind": "integer", "required": True},
+    {"name": "city", "kind": "string", "enumValues": ["Rome", "Bern"]},
+]
+HOSTILE = (
+    "</script><img src=x onerror=\"document.title='owned'\"> **bold** "
+    "[link](javascript:document.title='owned') ![i](http://127.0.0.1:9/i.png) \u202egnp"
+)
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The source of axe-core, which checks rules of accessibility."""
+    for folder in os.environ.get("NODE_PATH", "").split(os.pathsep):
+        if (file := Path(folder) / "axe-core" / "axe.min.js").is_file():
+            return file.read_text(encoding="utf-8")
+    lacking("axe-core (npm install axe-core, with NODE_PATH)")
+
+
+def send_refund(euros: int, note: str = "") -> str:
+    return f"refunded {euros}"
+
+
+@pytest.fixture
+def opened(scripted: Scripted, serve_agents: Serve, page: Page) -> Callable[..., Any]:
+    """Opens the page of a gateway with one agent, whose model follows the script."""
+
+    @asynccontextmanager
+    async def open_page(
+        script: Script, *, path: str = "", **settings: Any
+    ) -> AsyncIterator[tuple[Page, Served]]:
+        agent = scripted_agent(
+            scripted(script),
+            [PAY, ASK],
+            instructions="user:\nOrder {{order}}",
+            inputs=INPUTS,
+            **settings.pop("agent", {}),
+        )
+        async with serve_agents(agent, tools={"send_refund": send_refund}, **settings) as served:
+            errors: list[str] = []
+            page.on("pageerror", lambda error: errors.append(str(error)))
+            page.on(
+                "console",
+                lambda said: errors.append(said.text) if "Content Security" in said.text else None,
+            )
+            await page.goto(f"{served.url}/{path}")
+            yield page, served
+            assert errors == []
+
+    return open_page
+
+
+async def start(served: Served, id: str, token: str = "") -> None:
+    async with served.asking(token) as http:
+        body = {"agent": "tested", "inputs": {"order": 7}, "id": id}
+        assert (await http.post("/runs", json=body)).status_code == 201
+
+
+async def waits(served: Served, id: str) -> dict[str, Any]:
+    """The call of the run that waits."""
+    async with served.asking() as http:
+        for _ in range(300):
+            for each in (await http.get("/approvals")).json():
+                if each["runId"].endswith(id):
+                    found: dict[str, Any] = each["call"]
+                    return found
+            await asyncio.sleep(0.1)
+    raise AssertionError(f"{id} does not wait")
+
+
+ASKS = asks(call("send_refund", "c1", euros=258, note="Sorry."), text="I refund all of it.")
+
+
+async def test_a_run_is_started_followed_and_approved_with_an_edited_argument(
+    opened: Callable[..., Any], page: Page
+) -> None:
+    async with opened([ASKS, says("Refunded, **done**.")], path="#/start/tested") as (_, served):
+        await page.get_by_label("Order").fill("seven")
+        await page.get_by_role("button", name="Start Tested").click()
+        await page.get_by_text("Not a whole number.").wait_for()
+        await page.get_by_label("Order").fill("7")
+        await page.get_by_label("Rome").check()
+        await page.get_by_role("button", name="Start Tested").click()
+        await page.get_by_role("heading", name="Send refund?").wait_for()
+        assert await page.title() == "(1) perdure"
+        await page.get_by_label("Euros").fill("12x")
+        await page.get_by_text("Not a whole number.").wait_for()
+        assert await page.get_by_role("button", name="Approve").is_disabled()
+        await page.get_by_label("Euros").fill("129")
+        await page.get_by_role("button", name="Approve with 1 change").click()
+        await page.get_by_role("heading", name="Answer").wait_for()
+        assert await page.locator(".end strong").inner_text() == "done"
+        row = await page.locator(".call").inner_text()
+        assert "approved" in row
+        assert "refunded 129" in row
+        assert await page.locator(".call del").inner_text() == 'euros: 258, note: "Sorry."'
+
+
+async def test_a_decision_that_comes_too_late_is_not_used_and_its_draft_is_kept(
+    opened: Callable[..., Any], page: Page
+) -> None:
+    async with opened([ASKS, says("Done.")]) as (_, served):
+        await start(served, "late")
+        found = await waits(served, "late")
+        await page.goto(f"{served.url}/#/run/late/decide/c1")
+        await page.get_by_role("button", name="Deny…").click()
+        await page.get_by_label("Why not?").fill("not ours")
+        context = page.context
+        await context.route("**/events*", lambda route: route.abort())
+        async with served.asking() as http:
+            body = {"callId": "c1", "digest": found["digest"]}
+            assert (await http.post("/runs/late/approve", json=body)).is_success
+        await page.get_by_role("button", name="Deny and tell the agent").click()
+        await page.get_by_text("not ours").or_(page.get_by_text("Approved")).first.wait_for()
+        async with served.asking() as http:
+            result = (await http.get("/runs/late/result", params={"wait": 20})).json()
+        assert result["output"] == "Done."
+
+
+async def test_a_denial_is_told_to_the_agent_and_a_question_is_answered(
+    opened: Callable[..., Any], page: Page
+) -> None:
+    question = {"question": "Which one?", "choices": ["Oak", "Elm"]}
+    script = [ASKS, asks(call("ask_user", "c2", **question)), says("Done.")]
+    async with opened(script) as (_, served):
+        await start(served, "both")
+        await page.goto(f"{served.url}/#/run/both")
+        await page.get_by_role("button", name="Deny…").click()
+        await page.get_by_label("Why not?").fill("only one of them")
+        await page.get_by_role("button", name="Deny and tell the agent").click()
+        await page.get_by_text("only one of them").first.wait_for()
+        await page.get_by_label("Elm").check()
+        await page.get_by_role("button", name="Answer: Elm").click()
+        await page.get_by_role("heading", name="Answer").wait_for()
+        assert "Elm" in await page.locator("#call-c2").inner_text()
+
+
+async def test_a_run_is_steered_forked_and_cancelled(
+    opened: Callable[..., Any], page: Page
+) -> None:
+    async with opened(lambda request: ASKS) as (_, served):
+        await start(served, "long")
+        await page.goto(f"{served.url}/#/run/long")
+        await page.get_by_label(re.compile("Tell the agent something")).fill("Only one charge.")
+        await page.get_by_role("button", name="Send", exact=True).click()
+        await page.get_by_text("1 message queued").wait_for()
+        await page.get_by_role("link", name="Fork…").click()
+        await page.get_by_text("left out of the fork").wait_for()
+        await page.get_by_label(re.compile("What should change")).fill("Nothing of it.")
+        await page.get_by_role("button", name="Start fork").click()
+        await page.wait_for_url(re.compile(r"#/run/(?!long)[^/]+$"))
+        await page.get_by_text("Nothing of it.").first.wait_for()
+        await page.get_by_role("button", name="Cancel run").click()
+        await page.get_by_role("button", name="Cancel the run").click()
+        await page.get_by_role("heading", name="Cancelled").wait_for()
+
+
+async def test_words_arrive_as_the_model_writes_them_and_a_session_is_a_chat(
+    opened: Callable[..., Any], page: Page
+) -> None:
+    async with opened(
+        lambda request: says(f"Turn {request.step} has words", chunk_delay=0.3), path="#/sessions"
+    ) as _:
+        await page.get_by_label("Begin a conversation with tested").fill("Hello")
+        await page.get_by_role("button", name="Send", exact=True).click()
+        await page.get_by_text(re.compile(r"^Turn 0$")).wait_for()
+        await page.get_by_text("Turn 0 has words").wait_for()
+        await page.get_by_label("Say something").fill("And again")
+        await page.keyboard.press("Control+Enter")
+        await page.get_by_text("And again").wait_for()
+        await page.get_by_text(re.compile("has words")).nth(1).wait_for()
+
+
+async def test_nothing_that_others_wrote_is_more_than_text(
+    opened: Callable[..., Any], page: Page
+) -> None:
+    script = [asks(call("send_refund", "c1", euros=1, note=HOSTILE), text=HOSTILE), says(HOSTILE)]
+    agent = {"description": HOSTILE}
+    async with opened(script, agent=agent) as (_, served):
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        await start(served, "hostile")
+        await waits(served, "hostile")
+        for place in ("", "#/run/hostile/decide/c1", "#/run/hostile", "#/start/tested"):
+            await page.goto(f"{served.url}/{place}")
+            await page.locator("main").wait_for()
+            await page.get_by_text("onerror").first.wait_for()
+        await page.goto(f"{served.url}/#/run/hostile")
+        await page.get_by_role("button", name="Approve", exact=True).click()
+        await page.get_by_role("heading", name="Answer").wait_for()
+        answer = page.locator(".end .prose")
+        assert await answer.locator("img, script").count() == 0
+        assert await answer.locator("a[href^=javascript]").count() == 0
+        assert "U+202Egnp" in await answer.inner_text()
+        assert await page.title() != "owned"
+        assert all(url.startswith(served.url) for url in asked)
+
+
+async def test_a_token_opens_the_page_and_stays_out_of_the_address(
+    opened: Callable[..., Any], page: Page, tokens: TokenFile
+) -> None:
+    async with opened([ASKS, says("Done.")], known=[tokens]) as (_, served):
+        await page.get_by_label("Bearer token").fill("token-of-nobody-here-at-all")
+        await page.get_by_role("button", name="Sign in").click()
+        await page.get_by_label("Bearer token").wait_for()
+        await page.get_by_label("Bearer token").fill("token-of-ann-at-acme")
+        await page.get_by_role("button", name="Sign in").click()
+        await page.get_by_role("heading", name="No runs yet").wait_for()
+        assert "token" not in page.url
+        assert await page.evaluate("Object.keys(localStorage).length") == 0
+        await start(served, "mine", "token-of-ann-at-acme")
+        await start(served, "theirs", "token-of-bob-at-bolt")
+        await page.get_by_text("acme:mine").first.wait_for()
+        assert await page.get_by_text("theirs").count() == 0
+
+
+async def test_the_page_stays_while_its_gateway_is_away(
+    opened: Callable[..., Any], page: Page
+) -> None:
+    async with opened([ASKS, says("Done.")]) as (_, served):
+        await start(served, "away")
+        await page.goto(f"{served.url}/#/run/away")
+        await page.get_by_role("heading", name="Send refund?").wait_for()
+        await page.get_by_label("Note").fill("Kept.")
+        await page.context.set_offline(True)
+        await page.get_by_text("No connection to the gateway since").wait_for()
+        assert await page.get_by_label("Note").input_value() == "Kept."
+        await page.context.set_offline(False)
+        await page.get_by_text("Live").wait_for()
+        await page.get_by_role("button", name="Approve with 1 change").click()
+        await page.get_by_role("heading", name="Answer").wait_for()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_each_screen_is_accessible_also_on_a_narrow_one(
+    opened: Callable[..., Any], page: Page, scheme: Any, axe: str
+) -> None:
+    async with opened(lambda request: ASKS) as (_, served):
+        await start(served, "one")
+        await waits(served, "one")
+        await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        for place in ("", "#/run/one", "#/run/one/decide/c1", "#/run/one/fork/1", "#/start/tested"):
+            for width in (1280, 320):
+                await page.set_viewport_size({"width": width, "height": 800})
+                await page.goto(f"{served.url}/{place}")
+                await page.locator("main h1, main h2").first.wait_for(state="attached")
+                await page.wait_for_timeout(300)
+                found = await page.evaluate(f"{axe}; axe.run().then((found) => found.violations)")
+                assert [(each["id"], each["nodes"][0]["html"]) for each in found] == [], place
+                assert await page.evaluate("document.documentElement.scrollWidth") <= width, place
+
+
+async def test_keys_alone_decide(opened: Callable[..., Any], page: Page) -> None:
+    async with opened([ASKS, says("Done.")]) as (_, served):
+        await start(served, "keys")
+        await page.goto(served.url)
+        await page.get_by_text("1 waiting for a person").wait_for()
+        await page.keyboard.press("w")
+        await page.get_by_role("heading", name="Send refund?").wait_for()
+        await page.locator("#approve:enabled").wait_for()
+        await page.keyboard.press("a")
+        await page.keyboard.press("Enter")
+        await page.get_by_role("heading", name="Approved").wait_for()
+
+
+async def test_its_policy_lets_nothing_in_from_elsewhere(serve_agents: Serve) -> None:
+    async with serve_agents() as served, httpx2.AsyncClient() as http:
+        answer = await http.get(f"{served.url}/")
+        policy = answer.headers["content-security-policy"]
+        assert policy == content_policy(answer.text)
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        names = re.findall(r'"\./(page/[^"]+)"|(?:src|href)="(page/[^"]+)"', answer.text)
+        assert len(names) > 10
+        size = len(answer.content)
+        for name in ("".join(each) for each in names):
+            found = await http.get(f"{served.url}/{name}")
+            assert found.status_code == 200
+            size += int(found.headers.get("content-length", 0))
+        assert size < 150_000, "compressed, the first load is larger than it may be"
+        assert (await http.get(f"{served.url}/page/../own.py")).status_code == 404
+        assert (await http.get(f"{served.url}/page/%2e%2e/own.py")).status_code == 404
