@@ -21,18 +21,24 @@ export function emptyRun() {
 export const textOf = (message) =>
   message.parts.map((/** @type {any} */ part) => (part.kind === "text" ? part.value : `[${part.kind}]`)).join("");
 
-/** @param {Run} run @param {number} number @param {number} time @returns {Iteration} */
-function iterationOf(run, number, time) {
-  const wanted = Math.max(number, 1);
-  let found = run.iterations.find((each) => each.number === wanted);
-  if (!found) {
-    found = {
-      number: wanted, started: time, modelEnded: 0, text: "", thinking: "", usage: null, cost: null, model: "",
+/** A copy of the event's iteration and call, in their place: what is drawn of the others stays.
+ * @param {Run} run @param {any} event @returns {Iteration} */
+function changed(run, event) {
+  const number = Math.max(event.iteration, 1);
+  const time = event.time;
+  const index = run.iterations.findIndex((each) => each.number === number);
+  if (index < 0) {
+    const found = {
+      number, started: time, modelEnded: 0, text: "", thinking: "", usage: null, cost: null, model: "",
       lostAttempts: 0, isWriting: false, calls: [], said: [], notes: [],
     };
     run.iterations.push(found);
+    return found;
   }
-  return found;
+  const before = run.iterations[index];
+  const id = event.call_id ?? event.data.callId;
+  const calls = before.calls.map((each) => (each.id === id ? { ...each } : each));
+  return (run.iterations[index] = { ...before, calls });
 }
 
 /** @param {Iteration} iteration @param {any} event @returns {Call} */
@@ -160,7 +166,7 @@ export function take(run, event) {
     run.first ||= event.time;
     run.last = event.time;
   }
-  CHANGES[event.type]?.(run, iterationOf(run, event.iteration, event.time), event.data, event);
+  CHANGES[event.type]?.(run, changed(run, event), event.data, event);
 }
 
 /** The calls that wait for a person. @param {Run} run */

@@ -17,12 +17,12 @@ const MANY = 12;
 /** The run of an id, as its events arrive. @param {string} id */
 function useRun(id) {
   const run = useRef(emptyRun());
-  const [, paint] = useState(0);
+  const [drawn, paint] = useState(run.current);
   const [problem, setProblem] = useState(/** @type {any} */ (null));
   const [isLoaded, setLoaded] = useState(false);
   const visible = isVisible.value;
   useEffect(() => {
-    run.current = emptyRun();
+    paint((run.current = emptyRun()));
     setProblem(null);
     setLoaded(false);
   }, [id]);
@@ -36,7 +36,7 @@ function useRun(id) {
       requestAnimationFrame(() => {
         isPainting = false;
         setLoaded(true);
-        paint((count) => count + 1);
+        paint({ ...run.current });
       });
     };
     follow(`/runs/${encodeURIComponent(id)}/events`, run.current.position, (event) => {
@@ -46,7 +46,19 @@ function useRun(id) {
     }, abort.signal, setProblem);
     return () => abort.abort();
   }, [id, visible]);
-  return { run: run.current, problem, isLoaded };
+  return { run: drawn, problem, isLoaded };
+}
+
+/** The messages with which the run began, before an event has them. @param {string} id @param {import("../run_model.js").Run} run */
+function useInput(id, run) {
+  const [messages, setMessages] = useState(/** @type {any[]} */ ([]));
+  useEffect(() => {
+    setMessages([]);
+    get(`/runs/${encodeURIComponent(id)}/messages`).then(setMessages, () => undefined);
+  }, [id]);
+  if (run.messages.length) return run.iterations[0]?.said ?? [];
+  const reply = messages.findIndex((each) => each.role === "assistant");
+  return messages.slice(0, reply < 0 ? undefined : reply).filter((each) => each.role === "user").map((each) => ({ role: "input", text: textOf(each), by: "" }));
 }
 
 /** @param {{id: string, deciding?: string}} props */
@@ -56,6 +68,7 @@ export function Run({ id, deciding = "" }) {
   const [picked, pick] = useState("");
   const [tab, setTab] = useState("conversation");
   useEffect(() => repeat(async () => setView(await get(`/runs/${encodeURIComponent(id)}`))), [id, run.end?.type]);
+  const input = useInput(id, run);
   const end = run.end;
   const status = end?.type ?? view?.state.status ?? "running";
   useEffect(() => {
@@ -68,7 +81,7 @@ export function Run({ id, deciding = "" }) {
   const chosen = calls.find((each) => each.id === picked);
   const asked = deciding ? calls.find((each) => each.id === deciding) : undefined;
   if (deciding && asked?.request)
-    return html`<main class="narrow"><p><a href=${link("run", id)}>Run ${plain(id)}</a></p>
+    return html`<main class="narrow"><h1 class="unseen">A call that waits for a decision</h1><p><a href=${link("run", id)}>Run ${plain(id)}</a></p>
       ${asked.state === "waiting"
         ? html`<${Decision} runId=${id} request=${{ ...asked.request, call_id: asked.id, votes: asked.votes }} words=${wordsBefore(run, asked.id)} />`
         : html`<${Decided} call=${asked} />`}
@@ -77,7 +90,7 @@ export function Run({ id, deciding = "" }) {
   return html`<main>
     <header class="run-head">
       <div><p class="about"><a href=${link()}>Runs</a> › <code>${plain(id)}</code></p>
-        <h1>${plain(firstLine(run) || id)}</h1>
+        <h1>${plain(input[0]?.text.split("\n")[0].slice(0, 120) || id)}</h1>
         <p class="facts"><${State} status=${status} words=${true} /> <strong>${plain(view?.agent ?? "")}</strong>
           ${run.first > 0 && html`<span>started ${moment(run.first)}</span><span>active <strong>${span(activeSeconds(run, until))}</strong> of ${span(until - run.first)}</span>`}
           <span><strong>${tokens(usage.input)}</strong> in · <strong>${tokens(usage.output)}</strong> out${usage.cost !== null ? html` · <strong>${money(usage.cost)}</strong>` : ""}</span></p></div>
@@ -98,7 +111,7 @@ export function Run({ id, deciding = "" }) {
     <div class="columns"><div>
       <div class="tabs" role="tablist">${[["conversation", "Conversation"], ["events", `Events ${run.events.length}`], ["seen", "What the model sees"]].map(([name, label]) =>
         html`<button role="tab" aria-selected=${tab === name} onClick=${() => setTab(name)}>${label}</button>`)}</div>
-      ${tab === "conversation" && html`<${Conversation} id=${id} run=${run} picked=${picked} pick=${pick} isLoaded=${isLoaded} />`}
+      ${tab === "conversation" && html`<${Conversation} id=${id} run=${run} input=${input} picked=${picked} pick=${pick} isLoaded=${isLoaded} />`}
       ${tab === "events" && html`<${Events} events=${run.events} />`}
       ${tab === "seen" && html`<${Seen} messages=${run.messages} />`}
       ${!end && html`<${Composer} label="Tell the agent something. It reads it before its next model call." send=${(/** @type {string} */ text) => post(`/runs/${encodeURIComponent(id)}/steer`, { text })} />`}
@@ -109,33 +122,30 @@ export function Run({ id, deciding = "" }) {
   </main>`;
 }
 
-/** @param {import("../run_model.js").Run} run */
-const firstLine = (run) => run.iterations[0]?.said[0]?.text.split("\n")[0].slice(0, 120) ?? "";
-
 /** @param {any} props */
-function Conversation({ id, run, picked, pick, isLoaded }) {
+function Conversation({ id, run, input, picked, pick, isLoaded }) {
   const list = run.iterations;
   const isFolded = (/** @type {any} */ each, /** @type {number} */ index) => list.length > MANY && index > 0 && index < list.length - OPEN_LAST && !each.calls.some((/** @type {any} */ call) => ["failed", "waiting"].includes(call.state));
   return html`<div class="spine">
     ${!isLoaded && html`<p class="about">Loading…</p>`}
-    ${list.map((/** @type {any} */ each, /** @type {number} */ index) => html`<${IterationPart} key=${each.number} id=${id} run=${run} iteration=${each} folded=${isFolded(each, index)} picked=${picked} pick=${pick} />`)}
+    ${list.map((/** @type {any} */ each, /** @type {number} */ index) => html`<${IterationPart} key=${each.number} id=${id} run=${run} iteration=${each} folded=${isFolded(each, index)} said=${index ? each.said : input} picked=${picked} pick=${pick} />`)}
     ${run.end && html`<${End} id=${id} run=${run} />`}
   </div>`;
 }
 
 /** @param {any} props */
-function IterationPart({ id, run, iteration, folded, picked, pick }) {
+function IterationPart({ id, run, iteration, folded, said, picked, pick }) {
   const [isOpen, open] = useState(false);
-  const { usage, said } = iteration;
+  const { usage } = iteration;
   const isLast = run.iterations.at(-1) === iteration;
   const isAnswer = run.end?.type === "done" && isLast;
   return html`<section class="iteration" id=${`iteration-${iteration.number}`}>
     ${said.map((/** @type {any} */ each) => html`<div class=${`said ${each.role}`}><span class="about">${each.role === "input" ? "Input" : `${plain(each.by) || "Somebody"}, steering · read before this iteration`}</span><${Folded} text=${each.text} mono=${false} /></div>`)}
-    <h3><span class="number">${iteration.number}</span>
+    <h2><span class="number">${iteration.number}</span>
       <span class="about">${iteration.isWriting ? html`<span class="working">writing</span>` : iteration.modelEnded ? `model ${span(iteration.modelEnded - iteration.started)}` : run.end ? "" : "calling the model"}
         ${usage ? ` · ${usage.total_tokens.toLocaleString()} tokens` : ""} ${money(iteration.cost)}
         ${iteration.lostAttempts ? html` <span class="held">${counted(iteration.lostAttempts, "attempt")} lost with a worker</span>` : ""}</span>
-      ${folded && html`<button class="quiet" onClick=${() => open(!isOpen)}>${isOpen ? "Fold" : `${counted(iteration.calls.length, "call")}, show`}</button>`}</h3>
+      ${folded && html`<button class="quiet" onClick=${() => open(!isOpen)}>${isOpen ? "Fold" : `${counted(iteration.calls.length, "call")}, show`}</button>`}</h2>
     ${(!folded || isOpen) && html`
       ${iteration.thinking && html`<details><summary class="about">Thinking</summary><${Folded} text=${iteration.thinking} mono=${false} /></details>`}
       ${iteration.text && !isAnswer && html`<${Markdown} text=${iteration.text} />`}
@@ -149,11 +159,11 @@ function IterationPart({ id, run, iteration, folded, picked, pick }) {
 function End({ id, run }) {
   const { end } = run;
   if (end.type === "done")
-    return html`<section class="end"><h3 class="done">Answer</h3><${Markdown} text=${end.response} />
+    return html`<section class="end"><h2 class="done">Answer</h2><${Markdown} text=${end.response} />
       ${end.cutShort && html`<p class="note held">The answer ends early: ${plain(end.cutShort)}.</p>`}
       <button onClick=${() => navigator.clipboard.writeText(end.response)}>Copy</button></section>`;
   const last = run.iterations.at(-1)?.number ?? 1;
-  return html`<section class=${`end ${colourOf(end.type)}`}><h3 class=${colourOf(end.type)}>${end.type === "failed" ? "Failed" : "Cancelled"}</h3>
+  return html`<section class=${`end ${colourOf(end.type)}`}><h2 class=${colourOf(end.type)}>${end.type === "failed" ? "Failed" : "Cancelled"}</h2>
     ${end.message && html`<p>${plain(end.message)} <code>${plain(end.kind)}</code></p>`}
     <a class="button" href=${link("run", id, "fork", String(last))}>Fork before iteration ${last}</a></section>`;
 }
@@ -177,10 +187,10 @@ function NextWait({ id, run }) {
 function Inspector({ call, close }) {
   return html`<section class="card"><div class="card-head"><code>${plain(call.name)}</code><button class="quiet" onClick=${close}>Close</button></div>
     <div class="card-body">
-      <h4>Times</h4><p>${clock(call.started)}${call.ended ? ` to ${clock(call.ended)}, ${span(call.ended - call.started)}` : ""}</p>
-      <h4>Arguments</h4><${Folded} text=${indented(call.arguments)} />
-      ${call.decision?.arguments && html`<h4>Arguments that were approved</h4><${Folded} text=${JSON.stringify(call.decision.arguments, null, 1)} />`}
-      ${call.result !== null && html`<h4>Result</h4><${Folded} text=${indented(call.result)} />`}
+      <h3>Times</h3><p>${clock(call.started)}${call.ended ? ` to ${clock(call.ended)}, ${span(call.ended - call.started)}` : ""}</p>
+      <h3>Arguments</h3><${Folded} text=${indented(call.arguments)} />
+      ${call.decision?.arguments && html`<h3>Arguments that were approved</h3><${Folded} text=${JSON.stringify(call.decision.arguments, null, 1)} />`}
+      ${call.result !== null && html`<h3>Result</h3><${Folded} text=${indented(call.result)} />`}
     </div></section>`;
 }
 
@@ -188,7 +198,7 @@ function Inspector({ call, close }) {
 function Usage({ run, usage }) {
   if (!usage.calls) return null;
   return html`<section class="card"><div class="card-head"><strong>Usage and cost</strong> <span class="about">${run.end ? "" : "so far"}</span></div>
-    <div class="card-body"><table><thead><tr><th></th><th>in</th><th>from cache</th><th>out</th><th>cost</th></tr></thead>
+    <div class="card-body"><table><thead><tr><td></td><th>in</th><th>from cache</th><th>out</th><th>cost</th></tr></thead>
     <tbody><tr><td>${counted(usage.calls, "model call")}</td><td>${usage.input.toLocaleString()}</td><td>${usage.cached.toLocaleString()}</td><td>${usage.output.toLocaleString()}</td><td>${money(usage.cost) || "unknown"}</td></tr></tbody></table></div></section>`;
 }
 

@@ -21,11 +21,14 @@ export function Sessions() {
     location.hash = link("session", taken.session);
   };
   return html`<main class="narrow"><h1>Sessions</h1><${Trouble} error=${problem} />
-    ${agents.map((each) => html`<${Composer} key=${each.name} id=${`begin-${each.name}`} label=${`Begin a conversation with ${each.name}`} send=${begin(each.name)} />`)}
+    ${agents.filter(talks).map((each) => html`<${Composer} key=${each.name} id=${`begin-${each.name}`} label=${`Begin a conversation with ${each.name}`} send=${begin(each.name)} />`)}
     ${sessions?.length === 0 && html`<p class="about">No sessions yet.</p>`}
     <ul class="list">${sessions?.map((each) => html`<li key=${each.id}><a class="run" href=${link("session", each.id)}><span class="what"><span class="title"><code>${plain(each.id)}</code></span><span class="about">${plain(each.agent ?? "")}</span></span>
       <span class="when"><span>${each.closed ? "closed" : "open"}</span><span class="about">since ${each.started ? moment(Date.parse(each.started) / 1000) : ""}</span></span></a></li>`)}</ul></main>`;
 }
+
+/** Whether an agent needs no input but what is said. @param {any} agent */
+const talks = (agent) => !agent.inputs.some((/** @type {any} */ each) => each.required && (each.default ?? null) === null);
 
 /** @param {{id: string}} props */
 export function Session({ id }) {
