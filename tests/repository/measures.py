@@ -245,7 +245,7 @@ MEASURES = (
         "word-what", 0.0060, words("what"), "name the thing: the usual noun instead of a clause"
     ),
     Measure(
-        "words-of-tool_heartbeat",
+        "words-of-telling",
         0.0010,
         words("told|said|says|tells"),
         "use the verb of the field",
