@@ -158,6 +158,7 @@ def _say_where(url: str, about: str, agents: list[str], *, is_open: bool) -> Non
     first, key = agents[0], "anything" if is_open else "TOKEN"
     header = "" if is_open else ' --header "Authorization: Bearer TOKEN"'
     say(f"Gateway: {url}   agents: {', '.join(agents)}", "strong")
+    say(f"Page:    {url}/")
     say(about)
     say(f'OpenAI:  client = OpenAI(base_url="{url}/v1", api_key="{key}")')
     say(f'         client.chat.completions.create(model="{first}", messages=[…])')
