@@ -20,7 +20,7 @@ from temporalio.testing import WorkflowEnvironment
 from benchmarks.cache_server import CacheServer
 from benchmarks.stage import run
 from perdure import Agent, RunOptions
-from perdure.client import connect, session, start_run
+from perdure.client import RunHandle, connect, session, start_run
 from perdure.client.embedded.launch import FAST, dynamic_config, find_binary
 from perdure.messages import Usage
 from perdure.providers.prices import Price
@@ -122,6 +122,15 @@ def look_up(round: int, part: int) -> str:
     return f"{round}/{part} " + "x" * RESULT_CHARS
 
 
+async def usage_of(run: RunHandle) -> list[Usage]:
+    """The usage of each of a run's model calls."""
+    return [
+        Usage.model_validate(event.data["usage"])
+        for event in await run.events()
+        if event.type == "llm_complete"
+    ]
+
+
 async def usages(
     client: Client, queue: str, agent: Agent, work: Work, options: RunOptions
 ) -> list[Usage]:
@@ -130,7 +139,7 @@ async def usages(
         asking = agent.model_copy(update={"instructions": f"{agent.instructions}\nuser:\nGo on."})
         handle = await start_run(client, asking, task_queue=queue, options=options)
         await handle.result()
-        return await handle.iteration_usage()
+        return await usage_of(handle)
     talk, used = (
         session(client, agent, f"bench-{uuid.uuid4()}", task_queue=queue, options=options),
         list[Usage](),
@@ -138,7 +147,7 @@ async def usages(
     for turn in range(1, work.turns + 1):
         handle = await talk.send(f"Question {turn}: " + "y" * 500)
         await handle.result()
-        used += await handle.iteration_usage()
+        used += await usage_of(handle)
     await talk.close()
     return used
 

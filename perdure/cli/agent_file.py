@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from ..agents import Agent
 from ..commands import command_line, shell_word
-from ..errors import PromptyWarning, RenderError
+from ..errors import PromptyWarning
 from ..json_types import JsonObject
 from ..media import described_content
 from ..model_choice import AS_WRITTEN, ModelChoice
@@ -209,7 +209,7 @@ def read_inputs(agent: Agent, pairs: Sequence[str], json_file: Path | None) -> J
 
         try:
             require_kinds(agent, inputs)
-        except RenderError as error:
+        except ValueError as error:
             raise UsageProblem(f"--input: {error}") from error
     return inputs
 

@@ -24,9 +24,15 @@ LIMITS = {f"PERDURE_ALLOW_{what}" for what in ("COMMANDS", "ENV", "HOSTS", "KIND
 
 
 def _constants(file: Path) -> set[str]:
-    """The texts of a file that are names of variables; those in docstrings are not such texts."""
-    nodes = ast.walk(ast.parse(file.read_text()))
-    return {
+    """The texts of a file that are names of variables; those in docstrings are not such texts.
+    A settings model has them as fields."""
+    nodes = [*ast.walk(ast.parse(file.read_text()))]
+    fields = {
+        node.target.id
+        for node in nodes
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+    return fields | {
         node.value
         for node in nodes
         if isinstance(node, ast.Constant) and isinstance(node.value, str)

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from perdure.agents import Agent
 from perdure.errors import LimitExceededError
 from perdure.loop.child_runs import child_options
 from perdure.loop.limits import Allowances, ChildEnd, Spent
 from perdure.loop.state import LoopState, usages
 from perdure.messages import Message, ModelReply, ToolResult, Usage
 from perdure.options import RunOptions
-from perdure.testing import call, says
+from perdure.testing import call
 
 from ..support.loop_stage import Stage
 
@@ -81,14 +80,6 @@ async def test_a_call_without_a_price_ends_a_run_with_a_limit() -> None:
 async def test_the_limit_leaves_a_partial_result_where_that_is_asked_for() -> None:
     result = await Stage(asking(None), tools=TOOLS, max_cost_usd=0.5, on_limit="partial").play()
     assert (result.is_incomplete, result.unpriced_calls) == (True, 1)
-
-
-async def test_prices_make_the_cost_of_scripted_replies() -> None:
-    priced = Agent.model_validate({"name": "a", "model": {"id": "m", "provider": "p"}})
-    stage = Stage(
-        says("Hi", output_tokens=500), agent=priced, prices={"p/m": {"input": 1, "output": 2000}}
-    )
-    assert (await stage.play()).cost_usd == 1.0
 
 
 def spent(cost: float | None, unpriced: int = 0) -> ChildEnd:

@@ -123,8 +123,8 @@ def check_systems(script: Script, seen: Seen) -> None:
 
 
 def check_validity(messages: list[Message]) -> None:
-    for wire in WIRES:
-        provider, api_type = APIS[wire.api]
+    for wire in WIRES.values():
+        provider, api_type = APIS[wire.API]
         request = to_request(AGENT, messages, provider=provider, api_type=api_type)
         assert wire.find_fault(request) is None
 
