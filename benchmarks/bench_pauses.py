@@ -25,7 +25,7 @@ from typing import Any
 from temporalio.client import Client
 
 from perdure import Agent, ToolContext
-from perdure.cli.completion import Filters
+from perdure.cli.filters import Filters
 from perdure.cli.many import RunSelection
 from perdure.cli.pause import go_on_many
 from perdure.client import start_run

@@ -46,14 +46,11 @@ async def test_stored_values(tmp_path: Path) -> None:
 
 
 async def test_the_embedded_servers_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of a server from before, too."""
     monkeypatch.setenv("PERDURE_HOME", str(tmp_path / "home"))
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "server.log.old").write_text("text")
     async with LocalServer():
         files = [path for path in (tmp_path / "home").iterdir() if path.is_file()]
         assert {path.name: oct(mode(path)) for path in files if mode(path) != 0o600} == {}
-        assert {"temporal.db", "server.log", "server.log.old"} <= {path.name for path in files}
+        assert {"temporal.db", "server.log"} <= {path.name for path in files}
         assert mode(tmp_path / "home") == 0o700
 
 

@@ -63,7 +63,7 @@ async def test_what_waits_is_approved_from_a_second_terminal(tmux: Tmux, run_id:
     for pane in (running, watching):
         assert "  model: " in pane.text
         assert "pay approved by" in pane.text
-        assert re.search(r"    → paid 7.*, after [.0-9]+ s of waiting for a person", pane.text)
+        assert re.search(r"    → paid 7", pane.text)
         assert "\npaid 7\n" in pane.text, "the answer"
     assert f"perdure approve {run_id}" not in running.text, "it was decided, though not here"
 

@@ -19,7 +19,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from perdure.activities.pollers import Version, pinned_version
-from perdure.cli.doctor.runs import QueueState, without_workers
+from perdure.cli.doctor.runs import QueueState, of_queue
 from perdure.cli.server_connection import CommandMemo
 from perdure.cli.worker_inside import waiting_text
 from perdure.client import RunHandle, session
@@ -107,7 +107,7 @@ async def test_a_run_goes_on_in_the_current_version_with_its_tools(
         assert f"--deployment {named} --build-id 1" in text
         assert f"temporal workflow update-options --workflow-id {run.id}" in text
         listed = [each async for each in stage.client.list_workflows(f"WorkflowId = '{run.id}'")]
-        [finding] = without_workers([QueueState(stage.task_queue, listed)], 70.0)
+        [finding] = of_queue(QueueState(stage.task_queue, listed), 70.0)
         assert (finding.id, finding.about["runs"]) == ("version-without-worker", [run.id])
         assert f"TemporalWorkerDeploymentVersion='{named}:1'" in finding.do
         async with stage.worker({"pay": in_euros}, **one):
