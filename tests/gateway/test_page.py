@@ -258,7 +258,7 @@ async def test_a_token_opens_the_page_and_stays_out_of_the_address(
         await page.get_by_label("Bearer token").wait_for()
         await page.get_by_label("Bearer token").fill("token-of-ann-at-acme")
         await page.get_by_role("button", name="Sign in").click()
-        await page.get_by_role("heading", name="No runs yet").wait_for()
+        await page.get_by_label("Search runs").wait_for()
         assert "token" not in page.url
         assert await page.evaluate("Object.keys(localStorage).length") == 0
         await start(served, "mine", "token-of-ann-at-acme")
