@@ -143,12 +143,12 @@ function Approval({ request, words, draft, change, send, heading, isInert, runId
 
 /** @param {{request: any}} props */
 function Approvers({ request }) {
-  const { approvers, votes = [], count } = request;
+  const { approvers, votes } = request;
   if (!approvers && !votes.length) return null;
   const by = approvers?.by?.length ? `Needs the role ${approvers.by.map(plain).join(" or ")}. ` : "";
-  const others = approvers?.notRequester || approvers?.not_requester ? "Whoever started this run may not approve it. " : "";
-  const needed = approvers?.count ?? count ?? 1;
-  const given = votes.map((/** @type {any} */ vote) => plain((vote.vote ?? vote).by ?? (vote.vote ?? vote).name ?? "somebody")).join(", ");
+  const others = approvers?.notRequester ? "Whoever started this run may not approve it. " : "";
+  const needed = approvers?.count ?? 1;
+  const given = votes.map((/** @type {any} */ each) => plain(each.vote.name)).join(", ");
   return html`<p class="about">${by}${others}${needed > 1 ? `${votes.length} of ${needed} approvals${given ? `: ${given}` : ""}. ` : ""}
     ${approvers?.to ? `Goes to ${plain(approvers.to)} ${request.escalated ? `since ${moment(request.escalated)}` : "later"}.` : ""}</p>`;
 }

@@ -25,8 +25,14 @@ function barsOf(run, until) {
   return bars.filter((each) => each.from > 0 && each.to >= each.from);
 }
 
-/** A scale from time to a place, in which long waits for a person or the world are 48 px wide. @param {any[]} bars @param {number} first @param {number} until */
-function scaleOf(bars, first, until) {
+/**
+ * A run's bars, and a scale from time to a place in which long waits are 48 px wide; `active` is the
+ * number of seconds outside of these waits.
+ * @param {import("../run_model.js").Run} run @param {number} until
+ */
+export function timelineOf(run, until) {
+  const { first } = run;
+  const bars = barsOf(run, until);
   const waits = bars.filter((each) => ["person", "held"].includes(each.kind) && each.to - each.from > FOLD_SECONDS).sort((a, b) => a.from - b.from);
   const folds = [];
   for (const { from, to } of waits) {
@@ -48,19 +54,13 @@ function scaleOf(bars, first, until) {
     }
     return x + (time - at) * unit;
   };
-  return { place, folds, active };
+  return { bars, place, folds, active };
 }
 
-/** Seconds in which the run worked. @param {import("../run_model.js").Run} run @param {number} until */
-export function activeSeconds(run, until) {
-  return scaleOf(barsOf(run, until), run.first, until).active;
-}
-
-/** @param {{run: import("../run_model.js").Run, until: number, onPick: (number: number, id: string) => void}} props */
-export function Strip({ run, until, onPick }) {
+/** @param {{run: import("../run_model.js").Run, times: ReturnType<typeof timelineOf>, until: number, onPick: (number: number, id: string) => void}} props */
+export function Strip({ run, times, until, onPick }) {
   if (!run.first) return null;
-  const bars = barsOf(run, until);
-  const { place, folds } = scaleOf(bars, run.first, until);
+  const { bars, place, folds } = times;
   const calls = run.iterations.reduce((sum, each) => sum + each.calls.length, 0);
   const sentence = `${run.iterations.length} iterations with ${calls} tool calls in ${span(until - run.first)}${folds.length ? `, of which ${span(folds.reduce((sum, each) => sum + each.to - each.from, 0))} were waits` : ""}.`;
   return html`<svg class="strip" viewBox=${`0 0 ${WIDTH} 84`} preserveAspectRatio="none" role="img" aria-label=${sentence}>

@@ -3,11 +3,11 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { follow, get, post } from "../api.js";
 import { clock, counted, indented, inLine, moment, money, plain, span, tokens } from "../format.js";
 import { html } from "../html.js";
-import { Act, colourOf, Folded, Markdown, State, Sure, Trouble } from "../parts/basics.js";
+import { colourOf, Folded, Markdown, State, Sure, Trouble } from "../parts/basics.js";
 import { CallRow } from "../parts/call.js";
 import { Composer } from "../parts/composer.js";
 import { Decision } from "../parts/decision.js";
-import { activeSeconds, Strip } from "../parts/strip.js";
+import { Strip, timelineOf } from "../parts/strip.js";
 import { emptyRun, take, textOf, usageOf, waiting, wordsBefore } from "../run_model.js";
 import { address, announcement, isVisible, link, now, repeat } from "../state.js";
 
@@ -46,16 +46,16 @@ function useRun(id) {
     }, abort.signal, setProblem);
     return () => abort.abort();
   }, [id, visible]);
-  return { run: drawn, problem, isLoaded };
+  return { run: drawn, problem, setProblem, isLoaded };
 }
 
-/** The messages with which the run began, before an event has them. @param {string} id @param {import("../run_model.js").Run} run */
-function useInput(id, run) {
+/** The messages with which the run began, before an event has them. @param {string} id @param {import("../run_model.js").Run} run @param {boolean} isLoaded */
+function useInput(id, run, isLoaded) {
   const [messages, setMessages] = useState(/** @type {any[]} */ ([]));
+  const isMissing = isLoaded && !run.messages.length;
   useEffect(() => {
-    setMessages([]);
-    get(`/runs/${encodeURIComponent(id)}/messages`).then(setMessages, () => undefined);
-  }, [id]);
+    if (isMissing) get(`/runs/${encodeURIComponent(id)}/messages`).then(setMessages, () => undefined);
+  }, [id, isMissing]);
   if (run.messages.length) return run.iterations[0]?.said ?? [];
   const reply = messages.findIndex((each) => each.role === "assistant");
   return messages.slice(0, reply < 0 ? undefined : reply).filter((each) => each.role === "user").map((each) => ({ role: "input", text: textOf(each), by: "" }));
@@ -63,12 +63,17 @@ function useInput(id, run) {
 
 /** @param {{id: string, deciding?: string}} props */
 export function Run({ id, deciding = "" }) {
-  const { run, problem, isLoaded } = useRun(id);
+  const { run, problem, setProblem, isLoaded } = useRun(id);
   const [view, setView] = useState(/** @type {any} */ (null));
   const [picked, pick] = useState("");
   const [tab, setTab] = useState("conversation");
-  useEffect(() => repeat(async () => setView(await get(`/runs/${encodeURIComponent(id)}`))), [id, run.end?.type]);
-  const input = useInput(id, run);
+  useEffect(() => {
+    const load = async () => setView(await get(`/runs/${encodeURIComponent(id)}`));
+    if (!run.end) return repeat(load);
+    load().catch(setProblem);
+    return undefined;
+  }, [id, run.end?.type]);
+  const input = useInput(id, run, isLoaded);
   const end = run.end;
   const status = end?.type ?? view?.state.status ?? "running";
   useEffect(() => {
@@ -76,6 +81,7 @@ export function Run({ id, deciding = "" }) {
   }, [status]);
   if (problem?.status === 404) return html`<main><h1>No such run</h1><p>${plain(problem.message)}</p><p><a href=${link()}>All runs</a></p></main>`;
   const until = end ? run.last : now.value;
+  const times = timelineOf(run, until);
   const usage = usageOf(run);
   const calls = run.iterations.flatMap((each) => each.calls);
   const chosen = calls.find((each) => each.id === picked);
@@ -92,7 +98,7 @@ export function Run({ id, deciding = "" }) {
       <div><p class="about"><a href=${link()}>Runs</a> › <code>${plain(id)}</code></p>
         <h1>${plain(input[0]?.text.split("\n")[0].slice(0, 120) || id)}</h1>
         <p class="facts"><${State} status=${status} words=${true} /> <strong>${plain(view?.agent ?? "")}</strong>
-          ${run.first > 0 && html`<span>started ${moment(run.first)}</span><span>active <strong>${span(activeSeconds(run, until))}</strong> of ${span(until - run.first)}</span>`}
+          ${run.first > 0 && html`<span>started ${moment(run.first)}</span><span>active <strong>${span(times.active)}</strong> of ${span(until - run.first)}</span>`}
           <span><strong>${tokens(usage.input)}</strong> in · <strong>${tokens(usage.output)}</strong> out${usage.cost !== null ? html` · <strong>${money(usage.cost)}</strong>` : ""}</span></p></div>
       <div class="actions">
         <a class="button" href=${link("run", id, "fork", String(run.iterations.at(-1)?.number ?? 1))}>Fork…</a>
@@ -104,7 +110,7 @@ export function Run({ id, deciding = "" }) {
     <${Trouble} error=${problem} />
     ${!end && state?.queue_without_worker && html`<p class="note held">No worker on queue <code>${plain(state.queue_without_worker)}</code>. The run is safe and resumes by itself when a worker starts.</p>`}
     ${!end && (run.held || state?.held?.length > 0) && html`<p class="note held">Held: ${plain((run.held ?? state.held[0]).message ?? (run.held ?? state.held[0]).reason)} <code>perdure go-on ${plain(id)}</code></p>`}
-    <${Strip} run=${run} until=${until} onPick=${(/** @type {number} */ number, /** @type {string} */ call) => {
+    <${Strip} run=${run} times=${times} until=${until} onPick=${(/** @type {number} */ number, /** @type {string} */ call) => {
       pick(call);
       document.getElementById(call ? `call-${call}` : `iteration-${number}`)?.scrollIntoView({ block: "center" });
     }} />

@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { get } from "../api.js";
 import { inLine, moment, money, plain, span, title } from "../format.js";
 import { html } from "../html.js";
-import { address, approvals, link, loadApprovals, now, refine, repeat } from "../state.js";
+import { address, approvals, link, now, refine, repeat } from "../state.js";
 import { State, Trouble } from "../parts/basics.js";
 
 const STATUSES = ["running", "waiting", "held", "done", "failed", "cancelled"];
@@ -27,7 +27,6 @@ export function Runs() {
       repeat(async () => {
         try {
           setRuns(await get("/runs", { limit, status }));
-          await loadApprovals();
           setProblem(null);
         } catch (error) {
           setProblem(error);
@@ -41,7 +40,7 @@ export function Runs() {
   const asked = new Set(approvals.value.map((each) => each.runId));
   const waits = approvals.value.filter((each) => (!status || status === "waiting") && fits({ id: each.runId, agent: each.agent, status: "waiting" }, words));
   const ended = shown.filter((each) => each.closed);
-  const days = Map.groupBy ? Map.groupBy(ended, (each) => new Date(each.closed).toDateString()) : new Map([["", ended]]);
+  const days = Map.groupBy(ended, (each) => new Date(each.closed).toDateString());
   const today = new Date().toDateString();
   return html`<main>
     <h1 class="unseen">Runs</h1>

@@ -66,16 +66,14 @@ export function Session({ id }) {
     await post(`${path}/messages`, { text, messageId: crypto.randomUUID() });
     setSent((texts) => [...texts, text]);
   };
-  const isOpen = status && !status.closed && !status.ended;
-  const current = status?.current ?? status?.run_id;
+  const isOpen = status && status.status !== "ended";
   return html`<main class="narrow"><p class="about"><a href=${link("sessions")}>Sessions</a> › <code>${plain(id)}</code></p>
     <${Trouble} error=${problem} />
     <div class="chat">${messages.filter((each) => each.role !== "system").map((each) => html`<${Spoken} message=${each} />`)}
       ${sent.map((text) => html`<div class="said user"><span class="about">queued</span><${Folded} text=${text} mono=${false} /></div>`)}
       ${live && !messages.some((each) => each.role === "assistant" && textOf(each) === live) && html`<div class="said assistant"><${Markdown} text=${live} /></div>`}</div>
-    ${current && html`<p class="about">This turn: <a href=${link("run", current)}>${plain(current)}</a></p>`}
-    <${Composer} label="Say something" send=${send} />
-    ${isOpen && html`<p><${Sure} sentence="The session takes no further message." confirm="Close the session" act=${() => post(`${path}/close`)}>Close<//>
+    ${status?.run_id && html`<p class="about">This turn: <a href=${link("run", status.run_id)}>${plain(status.run_id)}</a></p>`}
+    ${isOpen && html`<${Composer} label="Say something" send=${send} /><p><${Sure} sentence="The session takes no further message." confirm="Close the session" act=${() => post(`${path}/close`)}>Close<//>
       <${Act} act=${() => post(`${path}/cancel`, {})}>Stop this turn<//></p>`}
   </main>`;
 }
