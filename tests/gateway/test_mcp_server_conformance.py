@@ -35,7 +35,7 @@ EXPLAINED = {
     "each call of an agent is a task, for none is known to be short": (
         "sync tool|want .complete.|sync ToolResult"
     ),
-    "an approval is given in the form that was asked for, not in one of the suite's": "confirm.delete-",
+    "an approval is given in the form that was asked for, not in one of the suite's": "confirm-delete-",
     "no agent can be called by clients with tasks alone": (
         "failing_job returned a successful response"
     ),

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -19,7 +17,7 @@ from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
-from ..support.needs import lacking
+from ..support.needs import node_package
 from .conftest import Serve, Served
 
 if TYPE_CHECKING:
@@ -50,10 +48,7 @@ HOSTILE = (
 @pytest.fixture(scope="session")
 def axe() -> str:
     """The source of axe-core, which checks rules of accessibility."""
-    for folder in os.environ.get("NODE_PATH", "").split(os.pathsep):
-        if (file := Path(folder) / "axe-core" / "axe.min.js").is_file():
-            return file.read_text(encoding="utf-8")
-    lacking("axe-core (npm install axe-core, with NODE_PATH)")
+    return (node_package("axe-core") / "axe.min.js").read_text(encoding="utf-8")
 
 
 def send_refund(euros: int, note: str = "") -> str:

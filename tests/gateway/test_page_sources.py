@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 from perdure.gateway.page import FOLDER
 
-from ..support.needs import lacking, program
+from ..support.needs import node_package, program
 
 ROWS = re.findall(
     r"^\| `([^`]+)` \| (\S+) (\S+), `([^`]+)` \|",
@@ -21,23 +20,15 @@ ROWS = re.findall(
 )
 
 
-def published(package: str) -> Path:
-    """The folder of an installed npm package."""
-    for folder in os.environ.get("NODE_PATH", "").split(os.pathsep):
-        if (place := Path(folder) / package).is_dir():
-            return place
-    lacking(f"{package} (npm install {package}, with NODE_PATH)")
-
-
 def test_each_module_of_others_has_a_row() -> None:
     assert {row[0] for row in ROWS} == {path.name for path in (FOLDER / "vendor").glob("*.js")}
 
 
 @pytest.mark.parametrize(("file", "package", "version", "path"), ROWS)
-def test_modules_of_others_are_as_published(
+def test_modules_of_others_are_as_node_package(
     file: str, package: str, version: str, path: str
 ) -> None:
-    folder = published(package)
+    folder = node_package(package)
     assert json.loads((folder / "package.json").read_text())["version"] == version
     assert (FOLDER / "vendor" / file).read_bytes() == (folder / path).read_bytes()
 
@@ -45,11 +36,11 @@ def test_modules_of_others_are_as_published(
 def test_types_are_right(tmp_path: Path) -> None:
     tsc = program("tsc", package="typescript (npm)")
     modules = {
-        name: [str(published(name))]
-        for name in ("preact", "htm", "@preact/signals", "marked", "dompurify", "diff")
+        name: [str(node_package(name))]
+        for name in ("preact", "htm", "@preact/signals", "marked", "dompurify")
     }
-    modules["preact/hooks"] = [str(published("preact") / "hooks")]
-    modules["eventsource-parser"] = [str(published("eventsource-parser"))]
+    modules["preact/hooks"] = [str(node_package("preact") / "hooks")]
+    modules["eventsource-parser"] = [str(node_package("eventsource-parser"))]
     options = {
         "checkJs": True,
         "allowJs": True,

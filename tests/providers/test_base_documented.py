@@ -67,7 +67,7 @@ async def ask(url: str) -> str:
 async def test_a_provider_of_another_package(
     recorded: RecordedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert len(WHOLE.splitlines()) <= 46
+    assert len(WHOLE.splitlines()) <= 44
     install(tmp_path, WHOLE)
     monkeypatch.syspath_prepend(tmp_path)
     recorded.answers(Recorded.of_json({"says": "Acme."}))

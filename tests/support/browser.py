@@ -12,7 +12,7 @@ from .needs import lacking, program
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
 
-PATIENCE = 30_000.0
+PATIENCE = 60_000.0
 """Milliseconds that a page may take, on a busy machine."""
 
 

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
 
-from .needs import lacking
+from .needs import lacking, node_folder
 
 SUITES = {
     "@modelcontextprotocol/conformance": "@modelcontextprotocol/conformance@0.1.16",
@@ -26,15 +25,14 @@ async def conformance(suite: str, folder: Path, *arguments: str) -> dict[str, di
     """What each scenario's checks have come to: "", or why they failed. `folder` takes the suite's
     results.
     """
-    folders = [Path(each) for each in os.environ.get("NODE_PATH", "").split(os.pathsep) if each]
-    program = next(
-        (each / suite / "dist/index.js" for each in folders if (each / suite).is_dir()), None
-    )
-    if program is None or shutil.which("node") is None or await _node_version() < MIN_NODE:
+    found = node_folder(suite)
+    if found is None or shutil.which("node") is None or await _node_version() < MIN_NODE:
         lacking(
             f"NODE_PATH with `npm install node@{MIN_NODE} {SUITES[suite]}`, and its .bin in PATH"
         )
-    told = await _output("node", str(program), *arguments, "--output-dir", str(folder))
+    told = await _output(
+        "node", str(found / suite / "dist/index.js"), *arguments, "--output-dir", str(folder)
+    )
     files = sorted(folder.glob("**/checks.json"))
     assert files, told
     return {

@@ -39,3 +39,18 @@ def module(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError:
         lacking(f"{name} (make test installs it)")
+
+
+def node_folder(*packages: str) -> Path | None:
+    """The folder of `NODE_PATH` that has all of these npm packages; None for none."""
+    folders = map(Path, filter(None, os.environ.get("NODE_PATH", "").split(os.pathsep)))
+    return next(
+        (each for each in folders if all((each / name).is_dir() for name in packages)), None
+    )
+
+
+def node_package(name: str) -> Path:
+    """The folder of an npm package."""
+    if (folder := node_folder(name)) is None:
+        lacking(f"{name} (npm install {name}, with NODE_PATH)")
+    return folder / name

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from .needs import node_folder
 
 SOURCES = Path(__file__).parent / "typescript"
 
@@ -20,10 +21,7 @@ def node_modules() -> Path | None:
     """
     if shutil.which("node") is None:
         return None
-    folders = [
-        Path(folder) for folder in os.environ.get("NODE_PATH", "").split(os.pathsep) if folder
-    ]
-    return next((folder for folder in folders if (folder / "@temporalio/worker").is_dir()), None)
+    return node_folder("@temporalio/worker")
 
 
 @dataclass(frozen=True)

@@ -229,4 +229,6 @@ def _problems_of_options(tool: CustomTool) -> Iterator[str]:
             place, text = str(each["loc"][0]), fault_text(dict(each))
             if each["type"] == "extra_forbidden":
                 text = f"unknown{did_you_mean(place, names)}, expected one of {', '.join(names)}"
-            yield f"'options.{place}': {text}"
+            # Only a key is shown: values may be secrets.
+            found = f" has {each['input']!r}" if each["loc"][-1] == "[key]" else ""
+            yield f"'options.{place}'{found}: {text}"

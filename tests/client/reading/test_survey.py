@@ -126,7 +126,9 @@ async def test_tools_tries_and_what_persons_decide(stage: Stage, scripted: Scrip
         await run.deny("d", "too much", by="bo")
         await run.result()
     assert "status   waiting for approval" in waiting
-    assert any('pay({"amount": 8})' in line for line in waiting)
+    assert any(
+        line.startswith('waits    pay({"amount": 8}) waits for approval since') for line in waiting
+    )
     assert waiting[-1].endswith(
         "… pay(amount=7) waits for a person; … pay(amount=8) waits for a person"
     )

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from ..needs import lacking
+from ..needs import lacking, node_folder
 from ..waiting import wait_for
 
 DRIVER = Path(__file__).parent / "driver.mjs"
@@ -23,12 +23,7 @@ def chat_modules() -> str:
     """The `NODE_PATH` that has the clients' packages; the test that asks is skipped without
     them.
     """
-    folders = [
-        Path(folder) for folder in os.environ.get("NODE_PATH", "").split(os.pathsep) if folder
-    ]
-    found = next(
-        (each for each in folders if all((each / name).is_dir() for name in PACKAGES)), None
-    )
+    found = node_folder(*PACKAGES)
     if found is None or shutil.which("node") is None:
         lacking("node, and NODE_PATH with `npm install ai@7 ai6@npm:ai@6 @ag-ui/client@1`")
     return str(found)
