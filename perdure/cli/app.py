@@ -29,14 +29,14 @@ _TITLES: Mapping[str, Collection[str]] = {
     "Options": (),
     "The model": ("model", "provider", "endpoint", "scripted", "mock"),
     "Code": ("tools", "guardrails", "compactor", "credentials", "prompt_root"),
-    "What is shown": ("as_json", "quiet", "yes", "log_level", "log_format"),
+    "Output": ("as_json", "quiet", "yes", "log_level", "log_format"),
     "Limits and time-outs": (),
     "How the run works": (),
 }
 
 
 @cache
-def run_options() -> dict[str, Option]:
+def _options_of_runs() -> dict[str, Option]:
     """Return an option for each field of `RunOptions`.
 
     They come from the file that `docs/write_cli.py` makes of the model: importing the model takes
@@ -130,7 +130,7 @@ class TableCommand(click.Command):
     def __init__(self, name: str, of: Command) -> None:
         options = {
             field: option
-            for field, option in (run_options() if of.run_options else {}).items()
+            for field, option in (_options_of_runs() if of.run_options else {}).items()
             if of.run_options is True or option.may_change
         }
         common = {
@@ -163,7 +163,7 @@ class TableCommand(click.Command):
         if not self._options:
             return "Options"
         if not isinstance(of, _Option):  # click's own --help
-            return "What is shown"
+            return "Output"
         named = [title for title, names in _TITLES.items() if of.name in names]
         return of.title or (named or ["Options"])[0]
 

@@ -85,7 +85,7 @@ def _head(run: JsonView) -> Iterator[str]:
 
 
 def describe_hold(held: Held) -> str:
-    """Return what is held, since when and why."""
+    """Return the held run or call, the time since then, and the reason."""
     run = "" if held.run_id is None else f"run {held.run_id} is held "
     return f"{run}({held.reason}) since {local_time(held.since)}: {one_line(held.why, 500)}"
 
@@ -241,7 +241,7 @@ async def failure_of(
 
 
 async def show(given: Given) -> None:
-    """Print what the run did."""
+    """Print the run's iterations, calls and result."""
     async with open_run(given.id) as (server, handle):
         with waiting_shown():
             found = await summary(server, handle)

@@ -29,8 +29,7 @@ MAX_EVENTS = 2_000
 """The workflow that keeps the record starts afresh after this many events, once no pause is in
 force."""
 SUMMARY = (
-    "Which runs of perdure are paused. Nobody executes this workflow: its signals are what workers "
-    "read."
+    "The pauses of perdure's runs. No worker executes this workflow; workers read its signals."
 )
 
 

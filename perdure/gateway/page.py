@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
@@ -17,6 +18,20 @@ from starlette.staticfiles import StaticFiles
 from .gateway import Gateway
 
 FOLDER = Path(__file__).parent / "page"
+_HEADERS = {
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-cache",
+}
+"""Browsers ask again after an upgrade: the document and its modules belong together."""
+
+
+class _Files(StaticFiles):
+    def file_response(self, *args: Any, **named: Any) -> Response:
+        """Return the file, or that it has not changed."""
+        response = super().file_response(*args, **named)
+        response.headers.update(_HEADERS)
+        return response
 
 
 def content_policy(document: str) -> str:
@@ -52,15 +67,10 @@ class PageDialect:
     def routes(self, gateway: Gateway) -> Sequence[BaseRoute]:
         """Return the routes."""
         text = (FOLDER / "index.html").read_text(encoding="utf-8")
-        headers = {
-            "Content-Security-Policy": content_policy(text),
-            "Referrer-Policy": "no-referrer",
-            "X-Content-Type-Options": "nosniff",
-            "Cache-Control": "no-cache",
-        }
+        headers = {**_HEADERS, "Content-Security-Policy": content_policy(text)}
 
         async def document(request: Request) -> Response:
             return HTMLResponse(text, headers=headers)
 
-        files = GZipMiddleware(StaticFiles(directory=FOLDER))
+        files = GZipMiddleware(_Files(directory=FOLDER))
         return [Route("/", document), Mount("/page", files)]

@@ -81,7 +81,7 @@ async def test_every_option_of_a_run_can_be_typed(cli: Cli) -> None:
         "Options",
         "The model",
         "Code",
-        "What is shown",
+        "Output",
         "Limits and time-outs",
         "How the run works",
     ]

@@ -327,6 +327,7 @@ async def test_its_policy_lets_nothing_in_from_elsewhere(serve_agents: Serve) ->
         for name in ("".join(each) for each in names):
             found = await http.get(f"{served.url}/{name}")
             assert found.status_code == 200
+            assert found.headers["cache-control"] == "no-cache"
             size += int(found.headers.get("content-length", 0))
         assert size < 150_000, "compressed, the first load is larger than it may be"
         assert (await http.get(f"{served.url}/page/../own.py")).status_code == 404

@@ -34,7 +34,7 @@ _MAY_CALL = "no worker of the task queue {queue!r} has {what}, which {count} may
 CHECKS: dict[str, tuple[Level, str, str]] = {
     "no-namespace": (
         "error",
-        "there is no namespace {namespace!r}",
+        "the namespace {namespace!r} does not exist",
         "temporal operator namespace create --namespace {namespace} --retention 720h",
     ),
     "short-retention": (

@@ -29,7 +29,7 @@ class Option(NamedTuple):
     sets: str = ""
     """The variable of this process's environment that gets its value."""
     variable: str | None = None
-    """The variable whose value is its default."""
+    """The environment variable that gives its default."""
     without_value: str | None = None
     """Its value when none follows it."""
     ids: str = ""

@@ -20,9 +20,7 @@ from .options import (
 _DETACH = Option(
     "Start the run, print its id, and exit; it is held where it can't go on.", names="--detach -d"
 )
-_QUEUE_OF_RUNS: Parameters = {
-    "task_queue": Option("The task queue whose workers execute the runs.", "NAME")
-}
+_QUEUE_OF_RUNS: Parameters = {"task_queue": Option("The task queue of the runs.", "NAME")}
 
 RUN_AGENTS = {
     "run": Command(

@@ -146,7 +146,7 @@ WRITE = {
         "Pin the tools of MCP servers, OpenAPI documents and A2A cards in AGENT.prompty.lock.",
         {
             "agents": Argument(
-                "The agents whose tools are pinned.", "AGENT.prompty...", many=True, type="path"
+                "The agents with the tools to pin.", "AGENT.prompty...", many=True, type="path"
             ),
             "update": Option("Accept the changes."),
             "check": Option("Write nothing; exit code 1 without a lock or if it differs. For CI."),

@@ -63,7 +63,7 @@ class Bucket(Protocol):
         """Return the text as a part of a key."""
 
     def objects(self, beginning: str) -> AsyncIterator[BucketObject]:
-        """Yield the objects whose keys have this beginning."""
+        """Yield the objects with keys that begin with this text."""
 
     async def delete(self, key: str) -> None:
         """Delete an object, if it exists."""
