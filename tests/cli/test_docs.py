@@ -4,6 +4,7 @@ help's groups.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 import perdure.cli
 from perdure.cli.entry import run
 from perdure.cli.table import COMMANDS
-from perdure.cli.table.options import Command
+from perdure.cli.table.options import SERVER, SHARED, Command
 
 from ..support.command_line import Cli
 
@@ -66,6 +67,26 @@ def test_each_command_of_the_table_has_a_function(command: Command) -> None:
     for each in command.commands.values() or [command]:
         module, _, name = each.function.partition(":")
         assert callable(getattr(import_module(f"perdure.cli.{module}"), name))
+
+
+def test_commands_read_no_value_that_the_table_lacks() -> None:
+    """A `Given` answers None for an unknown name, so a misspelt one would never be noticed."""
+    commands = [sub for each in COMMANDS.values() for sub in (each, *each.commands.values())]
+    known = {"options", "command", *SERVER, *SHARED}.union(*(each.parameters for each in commands))
+    found = {
+        f"{path.name}:{read.lineno} {read.attr}"
+        for path in Path(perdure.cli.__file__).parent.rglob("*.py")
+        for function in ast.walk(ast.parse(path.read_text()))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for given in function.args.args
+        if given.annotation is not None and ast.unparse(given.annotation) == "Given"
+        for read in ast.walk(function)
+        if isinstance(read, ast.Attribute)
+        and isinstance(read.value, ast.Name)
+        and read.value.id == given.arg
+        and read.attr not in known
+    }
+    assert found == set()
 
 
 def test_the_options_of_a_run_are_those_of_the_model() -> None:
