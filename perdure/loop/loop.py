@@ -50,11 +50,11 @@ class AgentLoop(RunPart[Effects]):
     """One run of one agent. Its last event is its only terminal one.
 
     Args:
-        effects: The interface to the model, the tools and everything else outside. conversation:
-        The model's input; the loop extends and cuts it as the run proceeds. tools: The tools that
-        the model may call, by name. guarded: The points that have a guardrail: `input`, `output`,
-        `tool`; and `tools`, if a function decides
-            which tools are offered.
+        effects: The interface to the model, the tools and everything else outside.
+        conversation: The model's input; the loop extends and cuts it as the run proceeds.
+        tools: The tools that the model may call, by name.
+        guarded: The points that have a guardrail: `input`, `output`, `tool`; and `tools`, if a
+            function decides which tools are offered.
         compacted: Whether there is a compactor.
         models: The agent's model and those of its `fallback`, as `PROVIDER/ID`.
         structured: Whether the agent declares `outputs`, so that an answer is read as JSON.

@@ -32,9 +32,10 @@ class MockedModel(Provider):
     """Returns one recorded answer.
 
     Args:
-        answers: All of the run's answers. place: The one to return, from 1. reads_calls: Whether an
-        answer may be JSON that asks for tools. False if the model writes calls in its text,
-            which is then read like any model's.
+        answers: All of the run's answers.
+        place: The one to return, from 1.
+        reads_calls: Whether an answer may be JSON that asks for tools. False if the model writes
+            calls in its text, which is then read like any model's.
 
     Raises ConfigurationError if there are fewer answers.
     """

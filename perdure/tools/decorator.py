@@ -206,40 +206,37 @@ def tool(
     offered the declaration in the `.prompty` file, completed by the function.
 
     Args:
-        name: By default the function's own. description: By default the first paragraph of the
-        docstring. timeout: Seconds for one execution; None takes the run's `tool_timeout`. retries:
-        How many times a failed execution is repeated, after 1, 2, 4 … 30 seconds. A tool that is
-        not
-            idempotent is repeated only if the function has raised: otherwise it may have taken
-            effect.
+        name: By default the function's own.
+        description: By default the first paragraph of the docstring.
+        timeout: Seconds for one execution; None takes the run's `tool_timeout`.
+        retries: How many times a failed execution is repeated, after 1, 2, 4 … 30 seconds. A tool
+            that is not idempotent is repeated only if the function has raised: otherwise it may
+            have taken effect.
         idempotent: False for a tool that must not be repeated after a call with an unknown outcome;
-        True or unset for
-            one that may be. If unset, the model is asked to find out first, and `perdure check`
-            reports it.
+            True or unset for one that may be. If unset, the model is asked to find out first, and
+            `perdure check` reports it.
         reconcile: A function, plain or async, that finds the outcome of an earlier call if that is
-        unknown, when the
-            model makes an equal one. It gets the arguments as a dict, the earlier call's
-            idempotency key, and a `ToolContext` if it has a parameter of that type; it returns
-            `Done(result)`, `NotDone()` or `Unknown()`. Such a tool is not idempotent.
-        parallel_safe: False for a tool that must run alone. needs_approval: True for a tool that a
-        person must approve before each execution: short for `approval="always"`. approval:
-        `"always"`, `"never"`, or a function, plain or async, that decides for each call: it gets
-        the arguments
-            as a dict, and a `ToolContext` if it has a parameter of that type. True asks a person,
-            as does a text, which is the reason shown; False does not. A function that raises also
-            asks a person.
+            unknown, when the model makes an equal one. It gets the arguments as a dict, the earlier
+            call's idempotency key, and a `ToolContext` if it has a parameter of that type; it
+            returns `Done(result)`, `NotDone()` or `Unknown()`. Such a tool is not idempotent.
+        parallel_safe: False for a tool that must run alone.
+        needs_approval: True for a tool that a person must approve before each execution: short for
+            `approval="always"`.
+        approval: `"always"`, `"never"`, or a function, plain or async, that decides for each call:
+            it gets the arguments as a dict, and a `ToolContext` if it has a parameter of that type.
+            True asks a person, as does a text, which is the reason shown; False does not. A
+            function that raises also asks a person.
         approvers: Who may decide, as in `approval` of the agent's file: `{"by": ["finance"],
-        "count": 2}`. Without an
-            `approval` option, a person must approve each execution.
-        approval_timeout: Seconds until an undecided call is denied; None for never. local: True for
-        a fast function without effects, of well under 100 ms: it is executed where the workflow is,
-            which saves time and history. It has at most 2 seconds, and can't be `idempotent=False`.
+            "count": 2}`. Without an `approval` option, a person must approve each execution.
+        approval_timeout: Seconds until an undecided call is denied; None for never.
+        local: True for a fast function without effects, of well under 100 ms: it is executed where
+            the workflow is, which saves time and history. It has at most 2 seconds, and can't be
+            `idempotent=False`.
         isolated: True for a plain function that runs in a process of its own: its crash fails the
-        call, but not the
-            worker or other calls.
-        max_result: Bytes of one result's text that the model gets. max_parallel: How many calls
-        each worker executes at a time; further ones wait on the tool's own task queue, and
-            occupy no slot of other calls.
+            call, but not the worker or other calls.
+        max_result: Bytes of one result's text that the model gets.
+        max_parallel: How many calls each worker executes at a time; further ones wait on the tool's
+            own task queue, and occupy no slot of other calls.
 
     Raises ConfigurationError for a tool that is both local and not idempotent, isolated or limited,
     for an invalid `approval` or `reconcile`, and for an isolated function that another process

@@ -89,10 +89,12 @@ class ToolBox:
 
     Args:
         tools: A mapping from name to function; or functions, and modules with `@tool` functions.
-        kinds: A mapping from a tool kind to its code, or to a handler for its tools. limits:
-        Maximum size of a result. registered: Whether functions registered by `@tool` in this
-        process are also tools here. loop: The loop for async tools and kinds; None runs them on the
-        event loop of the caller of `execute`. resources: Resources shared by tools, by type.
+        kinds: A mapping from a tool kind to its code, or to a handler for its tools.
+        limits: Maximum size of a result.
+        registered: Whether functions registered by `@tool` in this process are also tools here.
+        loop: The loop for async tools and kinds; None runs them on the event loop of the caller of
+            `execute`.
+        resources: Resources shared by tools, by type.
         allowed: Limits for agents on the worker.
 
     Raises ConfigurationError for two tools with one name, for a function without a name, and for an

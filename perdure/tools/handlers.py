@@ -22,8 +22,7 @@ class Toolset:
 
     Args:
         tools: Functions, modules with `@tool` functions, agents with functions, other toolsets, and
-        declarations of
-            other tools as in files: `{"name": "files", "kind": "mcp", …}`.
+            declarations of other tools as in files: `{"name": "files", "kind": "mcp", …}`.
 
     Raises ConfigurationError for two functions with one name, and for a function without a name.
     """

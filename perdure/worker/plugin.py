@@ -168,45 +168,47 @@ class PerdurePlugin(SimplePlugin):
 
     Args:
         tools: Functions by tool name, or functions made with `@tool`, and toolsets, for their
-        functions. guardrails: Guardrails by the name in `RunOptions.guardrails`. instructions:
-        Functions that return instructions, by the name in `RunOptions.instructions_by`. The
-        functions of
-            agents among the `tools` are added automatically.
-        compactors: Compactors by the name in `RunOptions.compactor`. prepare_tools: Functions that
-        choose the offered tools, by the name in `RunOptions.prepare_tools`. tool_kinds: Kinds of
-        tools by the `kind` in a file; they replace perdure's own of that name. resources: Objects
-        shared by tools, such as `{Database: connect}`, by the type in a parameter's annotation. The
-            function returns the object, or yields it and then closes it. The worker opens a
-            resource at a tool's first use, on the event loop of async tools, and closes it at its
-            own end. A function with a parameter gets the run's deps: its object serves only runs
-            with equal deps, and is closed a minute after its last use.
+            functions.
+        guardrails: Guardrails by the name in `RunOptions.guardrails`.
+        instructions: Functions that return instructions, by the name in
+            `RunOptions.instructions_by`. The functions of agents among the `tools` are added
+            automatically.
+        compactors: Compactors by the name in `RunOptions.compactor`.
+        prepare_tools: Functions that choose the offered tools, by the name in
+            `RunOptions.prepare_tools`.
+        tool_kinds: Kinds of tools by the `kind` in a file; they replace perdure's own of that name.
+        resources: Objects shared by tools, such as `{Database: connect}`, by the type in a
+            parameter's annotation. The function returns the object, or yields it and then closes
+            it. The worker opens a resource at a tool's first use, on the event loop of async tools,
+            and closes it at its own end. A function with a parameter gets the run's deps: its
+            object serves only runs with equal deps, and is closed a minute after its last use.
         registered_tools: Whether functions registered by `@tool` in this process are also tools of
-        the worker. prompt_root: The base folder for relative paths of sub-agents. prices: Model
-        prices, as a table or a function; see `perdure.providers.prices.Prices`. None uses the table
-        named
-            by `PERDURE_PRICES`, if any.
+            the worker.
+        prompt_root: The base folder for relative paths of sub-agents.
+        prices: Model prices, as a table or a function; see `perdure.providers.prices.Prices`. None
+            uses the table named by `PERDURE_PRICES`, if any.
         conversation_cache_bytes: Memory in which the activities may cache conversations; 0 caches
-        none. workflow_cache_bytes: Memory that waiting runs may take, in addition to the limit of
-        `max_cached_workflows`. tool_loop: The event loop for async tools, guardrails and
-        compactors, for clients that they share with other
-            code. It must run all the time. None creates a loop in a thread, where blocking code
-            does not harm other runs.
+            none.
+        workflow_cache_bytes: Memory that waiting runs may take, in addition to the limit of
+            `max_cached_workflows`.
+        tool_loop: The event loop for async tools, guardrails and compactors, for clients that they
+            share with other code. It must run all the time. None creates a loop in a thread, where
+            blocking code does not harm other runs.
         tracer_provider: OpenTelemetry's provider to which the spans of runs are exported live; None
-        exports none. model_rate: Model calls per second by provider (`openai`) or model
-        (`openai/gpt-4o`), shared by all workers of
-            the task queue; a model's rate overrides its provider's. Temporal keeps the rate:
-            `perdure docs pacing`.
+            exports none.
+        model_rate: Model calls per second by provider (`openai`) or model (`openai/gpt-4o`), shared
+            by all workers of the task queue; a model's rate overrides its provider's. Temporal
+            keeps the rate: `perdure docs pacing`.
         mock: Whether the answers in `DEBUG_MOCK_RESPONSES` replace those of models: `perdure docs
-        kaos`. credentials: The secrets for `${credential:ID}` in agents: a mapping from ids to
-        secrets, or a function, plain or
-            async, from an id to its secret, called when a call needs it; None, or LookupError, for
-            an id that this worker does not have.
+            kaos`.
+        credentials: The secrets for `${credential:ID}` in agents: a mapping from ids to secrets, or
+            a function, plain or async, from an id to its secret, called when a call needs it; None,
+            or LookupError, for an id that this worker does not have.
         limits: Limits for agents on this worker, whoever wrote them; None uses
-        `PERDURE_ALLOW_COMMANDS` and the like,
-            which allow little by default: `perdure docs worker-limits`.
-        on_failure: Default for runs that can't continue, if neither their starter nor their
-        file sets it: None and
-            "fail" let them fail, "hold" holds them (`perdure docs holding`).
+            `PERDURE_ALLOW_COMMANDS` and the like, which allow little by default: `perdure docs
+            worker-limits`.
+        on_failure: Default for runs that can't continue, if neither their starter nor their file
+            sets it: None and "fail" let them fail, "hold" holds them (`perdure docs holding`).
     """
 
     def __init__(

@@ -65,8 +65,8 @@ class McpKind(ToolKind):
 
     Args:
         connections: Servers that files refer to by `connection: {kind: reference, name: …}`, each
-        in the form of
-            `register_mcp_server`; they take precedence over those registered in the process.
+            in the form of `register_mcp_server`; they take precedence over those registered in the
+            process.
         idle_seconds: Seconds after which an idle connection is closed.
     """
 
