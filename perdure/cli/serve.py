@@ -109,7 +109,14 @@ def _authenticators(given: Given) -> list[Authenticator]:
         }
         known.append(
             OpenId(
-                OpenIdSettings(given.oidc_issuer, given.oidc_audience, given.oidc_keys, **claims)
+                OpenIdSettings(
+                    given.oidc_issuer,
+                    given.oidc_audience,
+                    given.oidc_keys,
+                    client=given.oidc_client,
+                    scope=given.oidc_scope,
+                    **claims,
+                )
             )
         )
     if given.identify:

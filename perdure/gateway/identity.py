@@ -229,6 +229,10 @@ class OpenIdSettings:
     roles_claim: str = ""
     keys_seconds: float = 300.0
     """Seconds after which the keys are fetched again."""
+    client: str = ""
+    """The id under which the issuer knows the page, a public client; "" where it does not."""
+    scope: str = "openid"
+    """The scopes that the page asks for, separated by spaces."""
 
 
 class OpenId:
@@ -358,10 +362,13 @@ class _IssuerKeys:
             )
 
     async def _address(self) -> str:
-        document = json.loads(
-            await _read(self._settings.issuer.rstrip("/") + "/.well-known/openid-configuration")
-        )
-        return cast(str, document["jwks_uri"])
+        return cast(str, (await discovered(self._settings.issuer))["jwks_uri"])
+
+
+async def discovered(issuer: str) -> JsonView:
+    """Return the issuer's discovery document. Raises as httpx does, and ValueError."""
+    place = issuer.rstrip("/") + "/.well-known/openid-configuration"
+    return cast(JsonView, json.loads(await _read(place)))
 
 
 MAX_KEYS_BYTES = 1024 * 1024

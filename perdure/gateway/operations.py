@@ -111,7 +111,7 @@ def route_of(operation: Endpoint, gateway: Gateway) -> Route:
             identity = ANYBODY if is_unnamed else await gateway.identify(request)
             path = dict(request.path_params)
             query = query_type.model_validate(dict(request.query_params))
-            if is_unnamed:
+            if is_unnamed and body_type is not Nothing:
                 _require_small(request)
             sent = {} if body_type is Nothing else await json_body(request)
             body = body_type.model_validate(sent)

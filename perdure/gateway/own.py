@@ -53,6 +53,7 @@ from .own_types import (
     moment,
 )
 from .problems import HttpProblem, path_of
+from .sign_in import show_sign_in, sign_in
 from .sse import Resumable
 
 PREFIX = "/perdure"
@@ -362,6 +363,8 @@ OPERATIONS = (
     _operation("GET", _RUN, show_run),
     _operation("GET", "/approvals", list_approvals),
     _operation("POST", "/calls/{token}", complete, is_open=True),
+    _operation("GET", "/sign-in", show_sign_in, is_open=True),
+    _operation("POST", "/sign-in", sign_in, is_open=True),
     _operation("GET", "/sessions", list_sessions),
     _operation("POST", f"{_SESSION}/messages", say),
     _operation("GET", f"{_SESSION}/messages", show_session_messages),

@@ -44,6 +44,10 @@ _OPEN_ID_CONNECT: Parameters = {
     "oidc_issuer": Option("Take JSON Web Tokens of this issuer (OpenID Connect).", "URL"),
     "oidc_audience": Option("For whom such tokens must be.", "NAME"),
     "oidc_keys": Option("The issuer's keys; default: those it names.", "URL|FILE", default=""),
+    "oidc_client": Option(
+        "The id of this gateway's page at the issuer: people sign in there.", "ID", default=""
+    ),
+    "oidc_scope": Option("The scopes that the page asks for.", "SCOPES", default="openid"),
     "oidc_name_claim": Option("The claim with the name.", "CLAIM", default="sub"),
     "oidc_tenant_claim": Option(
         "The claim with the tenant; default: there are no tenants.", "CLAIM", default=""

@@ -1,10 +1,11 @@
 /** The page: its bar, its views by address, its keys. */
 import { signal } from "@preact/signals";
 import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { needsToken, offlineSince, setToken, token } from "./api.js";
 import { clock, plain } from "./format.js";
 import { html } from "./html.js";
+import { SignIn, finishSignIn } from "./parts/sign_in.js";
 import { address, announcement, approvals, isOffline, link, loadApprovals, repeat } from "./state.js";
 import { Fork } from "./views/fork.js";
 import { Run } from "./views/run.js";
@@ -36,16 +37,6 @@ function Bar() {
     <span class=${`state ${isOffline.value ? "held" : "done"}`}><span aria-hidden="true">●</span> ${isOffline.value ? "Offline" : "Live"}</span>
     ${token.value && html`<button class="quiet" onClick=${() => setToken("")}>Sign out</button>`}
     <button class="quiet" aria-label="Keys" onClick=${() => (isHelpOpen.value = !isHelpOpen.value)}>?</button></header>`;
-}
-
-function SignIn() {
-  const [text, setText] = useState("");
-  return html`<main class="narrow"><h1>This gateway needs a token</h1>
-    <form onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); setToken(text); setText(""); }}>
-      <label for="token">Bearer token</label>
-      <input id="token" type="password" autocomplete="off" value=${text} onInput=${(/** @type {any} */ event) => setText(event.currentTarget.value)} />
-      <p class="about">It is kept for this tab alone, until you sign out or close the tab.</p>
-      <button class="primary" disabled=${!text.trim()}>Sign in</button></form></main>`;
 }
 
 const isHelpOpen = signal(false);
@@ -95,4 +86,5 @@ document.addEventListener("keydown", (event) => {
   action();
 });
 
+await finishSignIn();
 render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById("app")));
