@@ -256,9 +256,6 @@ class _Tool(Node):
     """Parameter → the input that it is bound to; the model does not see it."""
     perdure: ToolPolicy | None = None
     """The execution of its calls."""
-    locked: str | None = None
-    """Its pins in the lock beside the agent's file (`perdure lock`), as JSON; not part of any
-    file."""
 
     def offered_name(self, name: str) -> str:
         """Return the name of one of the tool's functions for the model."""

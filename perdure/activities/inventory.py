@@ -223,8 +223,6 @@ async def _take_stock(
         hooks=hooks.kinds(options),
         offered=redactor(asking.agent).value(tools.offered),
         unasked=tools.unasked,
-        lock_changes=[redacted_excerpt(each) for each in tools.changed],
-        asks_about_changes=bool(tools.changed) and tools.asks_about_changes,
         unavailable=_unavailable(tools.unavailable, asking.agent),
         notes=_log_notes([*tools.notes, *_undecidable(tools.tools)]),
     )

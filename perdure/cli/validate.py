@@ -10,11 +10,9 @@ from click.exceptions import Exit
 from ..agents import Agent
 from ..context_windows import CHARS_PER_TOKEN, window_of
 from ..declared_tools import ApprovalPolicy
-from ..errors import LoadError
 from ..json_types import JsonObject, JsonView
 from ..model_choice import model_choice
 from ..prompty.check.check import Problem, check
-from ..prompty.load import lock_beside
 from ..providers.sdks import missing_key
 from ..settings.agent_file import options_for
 from .agent_file import load_agent, read_deps, read_inputs, require_file, tell
@@ -33,7 +31,7 @@ def validate(given: Given) -> None:
     compared = [declarations_by(functions)] if given.tools else []
     choice = model_choice(given.model, given.provider, given.endpoint)
     further = [*further_checks(functions), *compared, specification_findings, beyond_limits]
-    problems = [*check(file, also=further, choice=choice), *_lock_problems(file)]
+    problems = check(file, also=further, choice=choice)
     if given.strict:
         problems = [replace(problem, severity="error") for problem in problems]
     has_error = any(problem.severity == "error" for problem in problems)
@@ -56,15 +54,6 @@ def validate(given: Given) -> None:
             say(suggested)
     if has_error:
         raise Exit(FAILED)
-
-
-def _lock_problems(agent_file: Path) -> list[Problem]:
-    """Return what is wrong with the lock beside the file: no run begins with it."""
-    try:
-        lock_beside(agent_file)
-    except LoadError as error:
-        return [Problem(line=None, field="", message=str(error), severity="error")]
-    return []
 
 
 def _suggested_budget(agent: Agent) -> str:

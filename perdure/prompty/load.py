@@ -17,7 +17,6 @@ from ..arguments import Place, json_value
 from ..errors import LoadError, PromptyWarning, warn_caller
 from ..model_choice import AS_WRITTEN, ModelChoice
 from ..options import MAX_SECONDS, MIN_SECONDS
-from ..tool_locks import SUFFIX, LockDocument, read_lock, with_lock
 from .asset_file import WrittenAsset, read_asset
 from .migration import Migration, Note
 from .portable import is_resolved_late
@@ -157,34 +156,7 @@ def load(
         if strict:
             raise doubt
         warn_caller(str(doubt), PromptyWarning)
-    return _with_lock(LoadedAgent.of(agent, path=file.name), file)
-
-
-def _with_lock(agent: Agent, file: Path) -> Agent:
-    """Return the agent with the pins of the lock beside its file, if there is one. Raises as
-    `lock_beside` does.
-    """
-    lock = lock_beside(file)
-    return (
-        agent
-        if lock is None
-        else agent.model_copy(update={"tools": with_lock(agent.tools or [], lock)})
-    )
-
-
-def lock_beside(file: Path) -> LockDocument | None:
-    """Return the lock of an agent's file; None if there is none. Raises LoadError for a malformed
-    lock.
-    """
-    path = file.with_name(file.name + SUFFIX)
-    try:
-        return read_lock(path.read_text(encoding="utf-8"), str(path))
-    except FileNotFoundError as error:
-        if path.is_symlink():  # A broken link was meant to be a lock.
-            raise LoadError(f"the lock {str(path)!r} can't be read: it is a broken link") from error
-        return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise LoadError(f"the lock {str(path)!r} can't be read: {error}") from error
+    return LoadedAgent.of(agent, path=file.name)
 
 
 def _doubts(written: WrittenAsset, found: Canonical) -> Iterator[LoadError]:

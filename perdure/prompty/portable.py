@@ -129,10 +129,7 @@ def _named_in(value: Any, place: Place) -> Iterator[Place]:
 def _is_secret(place: Place, text: str, named: frozenset[Place]) -> bool:
     if "parameters" in place or "bindings" in place:
         return looks_secret(text)
-    if place[2:] in (
-        ("recorded",),
-        ("locked",),
-    ):  # A specification may show examples of URLs with keys.
+    if place[2:] == ("recorded",):  # A specification may show examples of URLs with keys.
         return looks_secret(text.replace(REDACTED, ""))
     return (
         _is_named_secret(place, text)

@@ -69,12 +69,6 @@ class Inventory(Exchanged):
     notes: list[str] = unless_empty([])
     """Notes for people on how tools are run, each emitted as a `status` event."""
 
-    lock_changes: list[str] = unless_empty([])
-    """The differences between the tools' offers and the lock beside the agent's file, one per
-    line."""
-    asks_about_changes: bool = unless_empty(False)
-    """Whether a person may let the run go on with these differences."""
-
     @property
     def is_final(self) -> bool:
         """Return whether no further answer follows."""

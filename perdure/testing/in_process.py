@@ -238,7 +238,7 @@ class InProcessRun(Generic[T]):
                 deps=self.effects.deps,
             )
         )
-        for text in [*inventory.problems, *map(str, inventory.unknown), *inventory.changed]:
+        for text in [*inventory.problems, *map(str, inventory.unknown)]:
             self.effects.emit("failed", 0, FailedData(kind=CONFIGURATION_ERROR, message=text))
             raise RunError(text, kind=CONFIGURATION_ERROR, messages=self.conversation.messages)
         for name, kind in inventory.missing.items():

@@ -16,12 +16,10 @@ from ..arguments import json_value
 from ..declared_tools import ApprovalPolicy, FunctionTool, OfferedFunction, Tool, ToolPolicy
 from ..errors import ConfigurationError, LoadError
 from ..options import MAX_SECONDS, MIN_SECONDS
-from ..redaction import redactor
 from ..schema import closed_schema, without_properties
 from ..settings.child_agents import handoffs_of
 from ..text import did_you_mean
 from ..tool_calls import ToolSpec
-from ..tool_locks import PinnedFunction, PinnedTool, changes, host_of, lock_of
 from .declaration import completed_declaration, contradiction, has_parameters, place_of
 from .handlers import Handler, Handlers
 from .kind import Asking, Offering, ToolOfferError, ToolUnavailable
@@ -152,10 +150,6 @@ class ToolInventory:
     """Name → reason, for each declared tool that the run does without."""
     notes: list[str] = field(default_factory=list)
     """Notes for people about how tools are executed, beyond the file."""
-    changed: list[str] = field(default_factory=list)
-    """Differences between the tools' functions and the lock, a line each."""
-    asks_about_changes: bool = True
-    """Whether a person may accept these differences."""
     unasked: list[str] = field(default_factory=list)
     """The tools whose kind would have to query others, where that was not wanted."""
 
@@ -187,7 +181,6 @@ async def take_inventory(
             _take_function(handler, found, resources, asking.deps)
         else:
             offered = next(offers)
-            _compare_with_lock(handler.tool, offered, found)
             _take_offerings(handler, offered, found, taken)
     for later in handoffs_of(asking.agent, asking.agents).values() if asking.agents else ():
         there = filter(None, map(handlers.find, later.tools or ()))
@@ -313,34 +306,6 @@ def _chosen_names(tool: Tool, names: Sequence[str]) -> set[str]:
                 )
     allowed = names if policy.allowed_tools is None else policy.allowed_tools
     return {name for name in allowed if name not in (policy.denied_tools or ())}
-
-
-def pins_of(tool: Tool, offerings: Sequence[Offering]) -> PinnedTool:
-    """Return a lock's entry for a tool that offers these functions."""
-    functions = {
-        each.name: PinnedFunction(
-            description=each.description, parameters=each.parameters, details=each.details
-        )
-        for each in offerings
-    }
-    return PinnedTool(host=host_of(tool), functions=functions)
-
-
-def _compare_with_lock(tool: Tool, offerings: Sequence[Offering], found: ToolInventory) -> None:
-    """Note the differences between the offered functions and the tool's lock; none for a tool that
-    could not be listed.
-    """
-    is_unknown = tool.name in found.unavailable or tool.name in found.unasked
-    if (
-        is_unknown
-        or any(each.tool == tool.name for each in found.unknown)
-        or (lock := lock_of(tool)) is None
-    ):
-        return
-    now = PinnedTool.model_validate_json(pins_of(tool, offerings).model_dump_json())
-    if different := changes(tool.name, lock.tool, redactor().value(now)):
-        found.changed += different
-        found.asks_about_changes = found.asks_about_changes and lock.on_change == "ask"
 
 
 def _note(handler: Handler) -> str:

@@ -34,7 +34,6 @@ from .effects import TemporalEffects
 from .external_calls import COMPLETIONS
 from .holding import REQUESTS
 from .instructions import instruct
-from .locks import require_as_locked
 from .notices import Notices
 from .offers import (
     Offers,
@@ -269,7 +268,6 @@ class AgentRun:
         if input.carried is None or input.carried.is_handoff:
             state.inventory = await take_inventory(state)
             report_unavailable(state)
-            await require_as_locked(state)
         elif input.carried.is_upgrade:
             state.inventory = await take_inventory_again(state)
         with suppress(Cancelled):

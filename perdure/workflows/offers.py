@@ -194,7 +194,7 @@ async def take_inventory_again(state: RunState) -> Inventory:
             "the tools of this version's workers are unknown: %s", error.cause or error
         )
         return state.inventory
-    return found if found.is_final and not found.lock_changes else state.inventory
+    return found if found.is_final else state.inventory
 
 
 async def _first_answer(input: InventoryInput) -> Inventory:

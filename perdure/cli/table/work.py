@@ -141,26 +141,6 @@ DECIDE = {
     ),
 }
 WRITE = {
-    "lock": Command(
-        "lock:lock",
-        "Pin the tools of MCP servers, OpenAPI documents and A2A cards in AGENT.prompty.lock.",
-        {
-            "agents": Argument(
-                "The agents with the tools to pin.", "AGENT.prompty...", many=True, type="path"
-            ),
-            "update": Option("Accept the changes."),
-            "check": Option("Write nothing; exit code 1 without a lock or if it differs. For CI."),
-            "on_change": Option(
-                "The effect of a change on a run: it stops, or a person is asked.",
-                type=("stop", "ask"),
-            ),
-            **JSON,
-        },
-        "Names, descriptions, schemas and hosts. A run whose tools offer something else stops "
-        "before its first model call. Without --update, the command shows the changes and leaves "
-        "the file. Sub-agents have locks of their own.",
-        reads_payloads=False,
-    ),
     "connect": Command(
         "connect:connect",
         "Grant workers tokens for an MCP server, in a browser.",
