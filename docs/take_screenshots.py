@@ -21,7 +21,6 @@ from perdure.client import RunHandle, start_run
 from perdure.client.embedded.server import LocalServer
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.tools import tool
-from perdure.trace.html import to_html
 from perdure.worker import create_worker
 
 IMAGES = Path(__file__).with_name("images")
@@ -204,16 +203,6 @@ async def picture(
     await page.locator("#content").screenshot(path=file)
 
 
-async def trace_page(page: Page, run: RunHandle, file: Path, picture: Path) -> None:
-    """Write the page of a run's trace, and a picture of its conversation."""
-    file.write_text(to_html(await run.trace(content=True), run.id), encoding="utf-8")
-    await page.set_viewport_size({"width": 1280, "height": 900})
-    await page.goto(file.as_uri())
-    await page.click("#tab-conversation")
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    await page.screenshot(path=picture)
-
-
 async def main(folder: Path) -> None:
     """Write all pictures into the folder."""
     async with open_shop() as shop, async_playwright() as playwright:
@@ -228,7 +217,6 @@ async def main(folder: Path) -> None:
         await page.set_viewport_size({"width": 1500, "height": 1000})
         url = await ui_url(shop, finished, "user-metadata")
         await picture(page, url, folder / "finished.png", expected="is done", frame=details)
-        await trace_page(page, finished, shop.file.with_name("trace.html"), folder / "trace.png")
         waiting = await shop.waiting("order-10249")
         url = await ui_url(shop, waiting, "user-metadata")
         await picture(

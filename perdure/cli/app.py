@@ -91,7 +91,6 @@ class _Option(click.Option):
 
     def __init__(self, name: str, of: Option) -> None:
         is_flag = of.metavar is None and not isinstance(of.type, tuple)
-        settings: dict[str, Any] = {"flag_value": of.without_value} if of.without_value else {}
         super().__init__(
             [name, *(of.names or option_name(name)).split()],
             type=bool if is_flag else _click_type(of),
@@ -104,7 +103,6 @@ class _Option(click.Option):
             envvar=of.variable,
             hidden=of.hidden,
             shell_complete=complete_ids(of.ids),
-            **settings,
         )
         self.title = of.title
         self._sets = of.sets

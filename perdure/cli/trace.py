@@ -1,37 +1,35 @@
-"""`perdure trace`: print the trace of a run, write it, or send it."""
+"""`perdure trace`: print the trace of a run, or write it."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 
 from ..private_files import make_private_folder, write_private
 from ..text import count_of
 from ..trace.content import captures_content
-from ..trace.environment import DeliveryError, send
 from ..trace.html import to_html
 from ..trace.otlp import to_otlp_json, write_tracy
-from ..trace.text import lines
+from ..trace.text import rows
 from .console import answer, say
 from .given import Given
-from .problems import Failure, UsageProblem
+from .problems import UsageProblem
 from .recorded_run import open_run, waiting_shown
 
 
 async def trace(given: Given) -> None:
-    """Print the trace, or write and send it in each form that is wanted.
+    """Print the trace, or write it in each form that is wanted.
 
-    Raises `UsageProblem` for a file that can't be written, and `Failure` where it can't be sent.
+    Raises `UsageProblem` for a file that can't be written.
     """
     async with open_run(given.id) as (_, handle):
         run_id, content = handle.id, given.content or captures_content()
         with waiting_shown():
             spans = await handle.trace(content=content, children=given.children)
     count = count_of(len(spans), "span")
-    if not (given.as_json or given.html or given.tracy or given.send):
-        for line in lines(spans):
-            answer(line)
+    if not (given.as_json or given.html or given.tracy):
+        for _, row in rows(spans):
+            answer(row)
     if given.as_json:
         answer(to_otlp_json(spans))
     try:
@@ -47,9 +45,3 @@ async def trace(given: Given) -> None:
         raise UsageProblem(
             f"{error.filename!r} can't be written: {error.strerror}. Expected another file"
         ) from error
-    if given.send:
-        try:
-            url = await asyncio.to_thread(send, spans, None if given.send == "-" else given.send)
-        except DeliveryError as error:
-            raise Failure(str(error)) from error
-        say(f"{count} sent to {url}")

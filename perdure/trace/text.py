@@ -53,22 +53,22 @@ LONGEST_NAME = 60
 LONGEST_PROBLEM = 160
 
 
-def lines(spans: Iterable[ReadableSpan]) -> list[str]:
-    """Return the tree in columns, safe to write to a terminal: name, time from the start of the
-    trace, duration, tokens, error. Never raises.
+def rows(spans: Iterable[ReadableSpan]) -> list[tuple[ReadableSpan, str]]:
+    """Return each span with its line of the tree, in columns: name, time from the start of the
+    trace, duration, tokens, error. Safe to write to a terminal. Never raises.
     """
     roots = tree(spans)
     start = min((root.span.start_time or 0 for root in roots), default=0)
-    rows: list[list[str]] = []
+    found: list[tuple[ReadableSpan, list[str]]] = []
     waiting = [(root, "", "") for root in reversed(roots)]
     while waiting:
         node, guide, below = waiting.pop()
-        rows.append(_row(node.span, guide, start))
+        found.append((node.span, _row(node.span, guide, start)))
         for place, child in reversed([*enumerate(node.children, 1)]):
             branch, rest = ("└─ ", "   ") if place == len(node.children) else ("├─ ", "│  ")
             waiting.append((child, below + branch, below + rest))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [_line(row, widths) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*(row for _, row in found), strict=True)]
+    return [(span, _line(row, widths)) for span, row in found]
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:

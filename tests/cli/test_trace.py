@@ -15,7 +15,6 @@ from ..support.agents import scripted_agent
 from ..support.command_line import Cli
 from ..support.otlp_receiver import receive
 from ..support.stage import Stage
-from ..trace.test_environment_sending import collector
 
 Scripted = Callable[[Script], ScriptedModel]
 KEY, PASSWORD = "sk-test1234567890abcdef", "hunter2 hunter2"
@@ -42,47 +41,15 @@ async def run_id(stage: Stage, scripted: Scripted) -> str:
 
 async def test_every_form_of_one_trace(cli: Cli, run_id: str, tmp_path: Path) -> None:
     page = tmp_path / "trace.html"
-    with collector() as server:
-        outputs = (
-            "--json",
-            "--html",
-            str(page),
-            "--tracy",
-            f"{tmp_path}/frames/",
-            "--send",
-            server.url,
-            "--content",
-        )
-        finished = await cli("trace", run_id, *outputs)
+    outputs = ("--json", "--html", str(page), "--tracy", f"{tmp_path}/frames/", "--content")
+    finished = await cli("trace", run_id, *outputs)
     assert finished.code == 0, finished.stderr
     names = ["invoke_agent tested", "chat scripted", "execute_tool login", "chat scripted"]
-    assert [span.name for span in receive(finished.stdout)] == server.names == names
+    assert [span.name for span in receive(finished.stdout)] == names
     [tracy] = (tmp_path / "frames").glob("invoke_agent_tested.*.tracy")
     assert len(json.loads(tracy.read_text())["trace"]["__frames"]) == 3
     assert f"4 spans: {page}" in finished.stderr
-    assert f"4 spans sent to {server.url}" in finished.stderr
-    sent = b"".join(request.SerializeToString() for request in server.requests).decode(
-        errors="replace"
-    )
-    for form in (finished.stdout, page.read_text(), tracy.read_text(), sent):
+    for form in (finished.stdout, page.read_text(), tracy.read_text()):
         assert "logged in" in form
         assert KEY not in form
         assert PASSWORD not in form
-
-
-# what it looks at has tests in tests/trace; two more processes are for the exit code
-@pytest.mark.trial
-async def test_the_tree_and_a_collector_that_refuses(cli: Cli, run_id: str) -> None:
-    with collector(status=401) as server:
-        finished = await cli("trace", "--send", server.url, run_id)
-    assert finished.code == 1
-    assert f"{server.url} has accepted 0 of 4 spans" in finished.stderr
-    finished = await cli("trace", run_id, "--send", "127.0.0.1:4318")
-    assert "'127.0.0.1:4318' is not a URL. Expected one such as http://" in finished.stderr
-    finished = await cli("trace", run_id)
-    assert [line.split("+")[0].rstrip() for line in finished.stdout.splitlines()] == [
-        "invoke_agent tested",
-        "├─ chat scripted",
-        "├─ execute_tool login",
-        "└─ chat scripted",
-    ]

@@ -155,18 +155,6 @@ def a_refund(nasty: str = "") -> list[ReadableSpan]:
     return made.spans
 
 
-def a_long_run(iterations: int) -> list[ReadableSpan]:
-    """A root, and for each iteration a model call and three tools."""
-    made = Made()
-    root = made.add("invoke_agent long", 0, iterations * 3.0)
-    for number in range(iterations):
-        at = number * 3.0
-        made.chat(at, at + 1.5, root, perdure__iteration=number + 1)
-        for tool in range(3):
-            made.add(f"execute_tool step_{tool}", at + 1.6, at + 2.0 + tool / 3, root)
-    return made.spans
-
-
 def _context(number: int) -> SpanContext:
     return SpanContext(TRACE_ID, 0x1000 + number, is_remote=False, trace_flags=TraceFlags(1))
 

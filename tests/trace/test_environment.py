@@ -9,9 +9,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from opentelemetry.sdk.trace import ReadableSpan
 from temporalio.client import Client
@@ -26,7 +31,59 @@ from ..support.command_line import Cli, clean_environment
 from ..support.stage import Stage
 from ..support.tracing import REBUILT_ONLY, names, span_id
 from ..support.waiting import wait_for
-from .test_environment_sending import Collector, collector
+
+
+class Collector(ThreadingHTTPServer):
+    """Takes OTLP/HTTP requests; answers all of them with one status."""
+
+    def __init__(self, status: int = 200) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.status = status
+        self.paths: list[str] = []
+        self.requests: list[ExportTraceServiceRequest] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    @property
+    def names(self) -> list[str]:
+        """Of all spans that have come."""
+        return [
+            span.name
+            for request in self.requests
+            for by_resource in request.resource_spans
+            for by_scope in by_resource.scope_spans
+            for span in by_scope.spans
+        ]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.paths.append(self.path)
+        self.server.requests.append(ExportTraceServiceRequest.FromString(body))
+        self.send_response(self.server.status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def collector(status: int = 200) -> Iterator[Collector]:
+    with Collector(status) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
 
 TOOLS = """
 import time

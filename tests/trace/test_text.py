@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from perdure.trace.text import lines
+from collections.abc import Iterable
+
+from opentelemetry.sdk.trace import ReadableSpan
+
+from perdure.trace.text import rows
 
 from ..support.made_traces import Made, a_refund
+
+
+def lines(spans: Iterable[ReadableSpan]) -> list[str]:
+    return [row for _, row in rows(spans)]
 
 
 def test_the_tree_says_who_did_what_when() -> None:

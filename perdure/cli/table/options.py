@@ -30,8 +30,6 @@ class Option(NamedTuple):
     """The variable of this process's environment that gets its value."""
     variable: str | None = None
     """The environment variable that gives its default."""
-    without_value: str | None = None
-    """Its value when none follows it."""
     ids: str = ""
     """The ids that a shell completes: `runs`, `open runs` or `sessions`."""
     hidden: bool = False

@@ -286,17 +286,12 @@ WATCH = {
     ),
     "trace": Command(
         "trace:trace",
-        "Print, write or send the OpenTelemetry trace of a run.",
+        "Print or write the OpenTelemetry trace of a run.",
         {
             **RUN_ID,
             "as_json": Option("Write OTLP/JSON, for collectors and viewers.", names="--json"),
             "html": Option("Write a page that needs nothing else.", "FILE", type="path"),
             "tracy": Option("Write a .tracy file, for Prompty's viewer.", "FILE|DIR/"),
-            "send": Option(
-                "Send it by OTLP/HTTP; URL: OTEL_EXPORTER_OTLP_ENDPOINT, else port 4318.",
-                "[URL]",
-                without_value="-",
-            ),
             "content": Option(
                 "With messages, arguments and results, without the secrets that are known."
             ),
