@@ -81,16 +81,11 @@ class HttpFailure(Exception):
         """Whether the server may have acted nevertheless."""
 
 
-File = tuple[str | None, bytes, str | None]
-"""A part of a form with its file's name and media type; without a name, a plain value."""
-
-
 class Content(NamedTuple):
-    """A body: its bytes with their media type, or the parts of a form."""
+    """A body."""
 
     data: bytes | None = None
     media: str | None = None
-    parts: list[tuple[str, File]] | None = None
 
 
 @dataclass(frozen=True)
@@ -186,13 +181,11 @@ class Http:
         import httpx2
 
         client, origin = self._client(), origin_of(wanted.url)
-        files = wanted.content.parts
         request = client.build_request(
             wanted.method,
             wanted.url,
             headers=wanted.headers,
             content=wanted.content.data,
-            files=files or None,
         )
         for redirects in range(MAX_REDIRECTS + 1):
             try:

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 import uvicorn
 from fastapi import (
-    Cookie,
     Depends,
     FastAPI,
     Form,
@@ -22,7 +21,6 @@ from fastapi import (
     Query,
     Request,
     Response,
-    UploadFile,
 )
 from fastapi.responses import PlainTextResponse, RedirectResponse
 from fastapi.security import APIKeyHeader
@@ -83,12 +81,11 @@ def make_app(service: Service) -> FastAPI:
         request: Request,
         tag: Annotated[list[str], Query()] = [],  # noqa: B006
         x_note: Annotated[str | None, Header()] = None,
-        session: Annotated[str | None, Cookie()] = None,
     ) -> dict[str, Any]:
         """Finds a pet."""
         if pet_id == "none":
             raise HTTPException(404, "no such pet")
-        return {"id": pet_id, "tags": tag, "note": x_note, "session": session}
+        return {"id": pet_id, "tags": tag, "note": x_note}
 
     @app.post("/pets", operation_id="addPet", tags=["pets"], status_code=201)
     def add_pet(
@@ -101,11 +98,9 @@ def make_app(service: Service) -> FastAPI:
             raise HTTPException(403, f"{key} is not the key")
         return pet
 
-    @app.post("/files", operation_id="upload")
-    async def upload(
-        file: UploadFile, title: Annotated[str, Form()], n: Annotated[list[int], Form()]
-    ) -> Any:
-        return {"size": len(await file.read()), "name": file.filename, "title": title, "n": n}
+    @app.post("/forms", operation_id="sign")
+    def sign(title: Annotated[str, Form()], n: Annotated[list[int], Form()]) -> Any:
+        return {"title": title, "n": n}
 
     @app.get("/picture", operation_id="picture")
     def picture() -> Response:

@@ -45,15 +45,9 @@ class _Object(BaseModel):
         return {key: each for key, each in (value or {}).items() if each is not None}
 
 
-class Encoding(_Object):
-    content_type: str = ""
-    style: str = ""
-    explode: bool | None = None
-
-
 class MediaType(_Object):
     schema_: Any = Field(default={}, alias="schema")
-    encoding: dict[str, Encoding] = {}
+    encoding: dict[str, dict[str, Any]] = {}
 
 
 class ParameterObject(_Object):

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 
 from ...messages import Exchanged
 
-Place = Literal["path", "query", "header", "cookie"]
+Place = Literal["path", "query", "header"]
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 """Methods that may be repeated (RFC 9110 §9.2.2)."""
 
@@ -30,16 +30,6 @@ class Parameter(Exchanged):
     style."""
 
 
-class FormField(Exchanged):
-    """The form of one property in a form body, if the specification sets it."""
-
-    style: str | None = None
-    explode: bool = True
-    media: str | None = None
-    is_file: bool = False
-    """Whether the value is a file, as base64."""
-
-
 class Body(Exchanged):
     """The request's body."""
 
@@ -50,10 +40,8 @@ class Body(Exchanged):
     arguments."""
     properties: list[str] = []
     """The arguments that are properties of the body."""
-    fields: dict[str, FormField] = {}
-    """For forms: settings of single properties."""
-    is_binary: bool = False
-    """Whether the argument is base64 of the body."""
+    deep: list[str] = []
+    """For forms: the properties in the style deepObject."""
 
 
 class Scheme(Exchanged):
@@ -66,7 +54,7 @@ class Scheme(Exchanged):
     kind: Literal["apiKey", "basic", "bearer", "unknown"]
     place: Place = Field(default="header", alias="in")
     name: str = ""
-    """Name of the parameter, header or cookie, for an `apiKey`."""
+    """Name of the parameter or header, for an `apiKey`."""
 
 
 class Operation(Exchanged):

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from ...json_types import JsonView
+from ...redaction import get_logger
 from ...text import did_you_mean
 from ..kind import Offering
-from .arguments import Arguments
+from .arguments import Arguments, UnwritableBody
 from .document import (
     Document,
     OperationNames,
@@ -36,6 +37,7 @@ _HOW = (
 )
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 MAX_DESCRIPTION = 1024
+_log = get_logger("perdure.tools")
 
 
 def option_problems(options: Any) -> Iterator[str]:
@@ -96,10 +98,19 @@ def offerings_of(document: Document, options: JsonView, source: str | None) -> l
             offering = _offering_of(
                 each, document, source, {known.name for known in offerings}, says_public=says_public
             )
+        except UnwritableBody as error:
+            if each.names & {_usual_spelling(name) for name in options.get("operations") or ()}:
+                raise SpecificationError(f"{each.title}: {error}") from None
+            _log.info("The operation %s is not offered: %s", each.title, error)
+            continue
         except SpecificationError as error:
             how = f'To do without it: `options: {{exclude: ["{each.title}"]}}`'
             raise SpecificationError(f"{each.title}: {error}. {how}") from None
         offerings.append(offering)
+    if not offerings:
+        raise SpecificationError(
+            f"no operation is left to offer, of {len(found)} in the specification: {_HOW}"
+        )
     return offerings
 
 
@@ -118,7 +129,7 @@ def _operations(document: Document) -> Iterator[Found]:
 def _chosen(found: Sequence[Found], options: JsonView) -> list[Found]:
     """Return the operations by name or tag (all of them without either), less `exclude`.
 
-    Raises SpecificationError for an unknown name, and for too many or none.
+    Raises SpecificationError for an unknown name, and for too many.
     """
     wanted, tags, excluded = (
         {_usual_spelling(each) for each in options.get(name) or ()} for name in OPTIONS
@@ -135,10 +146,6 @@ def _chosen(found: Sequence[Found], options: JsonView) -> list[Found]:
     if len(chosen) > limit:
         raise SpecificationError(
             f"{len(chosen)} operations are too many for a model, at most {limit}: {_HOW}"
-        )
-    if not chosen:
-        raise SpecificationError(
-            f"no operation is left to offer, of {len(found)} in the specification: {_HOW}"
         )
     return chosen
 
@@ -250,7 +257,7 @@ def _security(
 def _scheme(id: str, schemes: Mapping[str, Any], document: Document) -> Scheme:
     value = document.read(SecurityScheme, schemes.get(id, {}), f"the security scheme {id!r}")
     match value.type, value.scheme.lower(), value.place:
-        case "apiKey", _, ("header" | "query" | "cookie") as place if value.name:
+        case "apiKey", _, ("header" | "query") as place if value.name:
             return Scheme(id=id, kind="apiKey", place=place, name=value.name)
         case "http", ("basic" | "bearer") as kind, _:
             return Scheme(id=id, kind=kind)

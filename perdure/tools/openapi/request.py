@@ -4,23 +4,19 @@ server's paths.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, get_args
 from urllib.parse import quote, unquote, urlencode
 
 from ...json_types import JsonView
-from ..http import Content, File, HttpRequest, origin_of
-from .operation import Body, FormField, Operation, Parameter, Place
+from ..http import Content, HttpRequest, origin_of
+from .operation import Body, Operation, Parameter, Place
 from .security import RequestCredentials
 
 Pair = tuple[str, str]
 Quote = Callable[[str], str]
-
-_BETWEEN = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
 
 def quote_all(text: str) -> str:
@@ -37,7 +33,7 @@ def text_of(value: Any) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def simple_text(value: Any, *, explode: bool, quote: Quote = quote_all, between: str = ",") -> str:
+def simple_text(value: Any, *, explode: bool, quote: Quote = quote_all) -> str:
     """Format a value for a path or a header: `blue,black`, `R,100,G,200`, and exploded
     `R=100,G=200`.
     """
@@ -45,15 +41,13 @@ def simple_text(value: Any, *, explode: bool, quote: Quote = quote_all, between:
         pairs = [
             (quote(key), quote(text_of(each))) for key, each in value.items() if each is not None
         ]
-        return between.join(("=" if explode else between).join(pair) for pair in pairs)
+        return ",".join(("=" if explode else ",").join(pair) for pair in pairs)
     items = value if isinstance(value, list) else [value]
-    return between.join(quote(text_of(each)) for each in items)
+    return ",".join(quote(text_of(each)) for each in items)
 
 
 def query_pairs(name: str, value: Any, *, style: str, explode: bool) -> list[Pair]:
-    """Return the quoted names and values in a query, for the styles form, spaceDelimited,
-    pipeDelimited and deepObject.
-    """
+    """Return the quoted names and values in a query, for the styles form and deepObject."""
     named = quote_all(name)
     if style == "deepObject" and isinstance(value, dict | list):
         return list(_deep(named, value))
@@ -62,7 +56,7 @@ def query_pairs(name: str, value: Any, *, style: str, explode: bool) -> list[Pai
         return [(quote_all(key), quote_all(text_of(each))) for key, each in given.items()]
     if explode and isinstance(value, list):
         return [(named, quote_all(text_of(each))) for each in value]
-    return [(named, simple_text(value, explode=False, between=_BETWEEN.get(style, ",")))]
+    return [(named, simple_text(value, explode=False))]
 
 
 def _deep(name: str, value: Any) -> Iterator[Pair]:
@@ -75,9 +69,6 @@ def _deep(name: str, value: Any) -> Iterator[Pair]:
             yield from _deep(name, each)
     elif value is not None:
         yield name, quote_all(text_of(value))
-
-
-_BASE64 = "'{}' must be a file as base64, got {!r:.60}"
 
 
 class Unfit(ValueError):
@@ -99,56 +90,19 @@ def content_of(body: Body, arguments: JsonView) -> Content:
         return Content()
     if "json" in body.media:
         return Content(_in_media(body.media, value).encode(), body.media)
-    if body.media == "application/x-www-form-urlencoded" and isinstance(value, dict):
-        return Content("&".join(_urlencoded_pairs(value, body.fields)).encode(), body.media)
-    if body.media == "multipart/form-data" and isinstance(value, dict):
-        return Content(parts=list(_parts(value, body.fields)))
-    data = (
-        _decoded_bytes(value, body.argument or "body")
-        if body.is_binary
-        else text_of(value).encode()
-    )
-    return Content(data, body.media)
+    if isinstance(value, dict):
+        return Content("&".join(_urlencoded_pairs(value, body.deep)).encode(), body.media)
+    return Content(text_of(value).encode(), body.media)
 
 
-def _urlencoded_pairs(value: JsonView, fields: Mapping[str, FormField]) -> Iterator[str]:
-    """Yield the pairs: a list repeats its name, and a structure is JSON, unless the specification
-    sets a style.
-    """
+def _urlencoded_pairs(value: JsonView, deep: Collection[str]) -> Iterator[str]:
+    """Yield the pairs: a list repeats its name, and a structure is JSON, unless it is `deep`."""
     for name, each in value.items():
-        field = fields.get(name, FormField())
-        if field.style:
-            pairs = query_pairs(name, each, style=field.style, explode=field.explode)
-            yield from (f"{key}={text}" for key, text in pairs)
-        else:
-            items = each if isinstance(each, list) else [each]
-            yield from (urlencode({name: text_of(item)}) for item in items if item is not None)
-
-
-def _parts(value: JsonView, fields: Mapping[str, FormField]) -> Iterator[tuple[str, File]]:
-    for name, each in value.items():
-        field = fields.get(name, FormField())
-        for item in each if isinstance(each, list) else [each]:
-            if field.is_file:
-                yield (
-                    name,
-                    (name, _decoded_bytes(item, name), field.media or "application/octet-stream"),
-                )
-            elif item is not None:
-                media = field.media or (
-                    "application/json" if isinstance(item, dict | list) else None
-                )
-                yield name, (None, text_of(item).encode(), media)
-
-
-def _decoded_bytes(value: Any, argument: str) -> bytes:
-    if not isinstance(value, str):
-        raise Unfit(_BASE64.format(argument, value))
-    text = value.partition(";base64,")[2] if value.startswith("data:") else value
-    try:
-        return base64.b64decode("".join(text.split()), validate=True)
-    except (binascii.Error, ValueError):
-        raise Unfit(_BASE64.format(argument, value)) from None
+        if name in deep:
+            yield from (f"{key}={text}" for key, text in _deep(quote_all(name), each))
+            continue
+        items = each if isinstance(each, list) else [each]
+        yield from (urlencode({name: text_of(item)}) for item in items if item is not None)
 
 
 ACCEPT = b"application/json, */*;q=0.5"
@@ -183,10 +137,6 @@ def request_of(
     if origin_of(url) != origin_of(base):
         raise Unfit("they lead to another server")
     headers = [("Accept", ACCEPT), *_headers(given["header"])]
-    cookies = [pair for each, value in given["cookie"] for pair in _pairs(each, value)]
-    if cookies := [*cookies, *credentials.cookies]:
-        text = "; ".join(f"{name}={text}" for name, text in cookies)
-        headers.append(("Cookie", text.encode()))
     if operation.key_header and idempotency_key:
         headers.append((operation.key_header, quote(idempotency_key, safe=_IN_HEADERS).encode()))
     headers += [(name, value.encode()) for name, value in credentials.headers]
@@ -223,7 +173,7 @@ def _path_value(parameter: Parameter, value: Any) -> str:
 
 
 def _pairs(parameter: Parameter, value: Any) -> list[Pair]:
-    """Return the pairs for a query or a cookie."""
+    """Return the pairs for a query."""
     if parameter.media is not None:
         return [(quote_all(parameter.name), quote_all(_in_media(parameter.media, value)))]
     return query_pairs(parameter.name, value, style=parameter.style, explode=parameter.explode)

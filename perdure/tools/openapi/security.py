@@ -26,7 +26,6 @@ class RequestCredentials:
 
     headers: list[Pair] = field(default_factory=list, repr=False)
     query: list[Pair] = field(default_factory=list, repr=False)
-    cookies: list[Pair] = field(default_factory=list, repr=False)
     secrets: list[str] = field(default_factory=list, repr=False)
     """Every form in which a server may send one of them back."""
 
@@ -110,7 +109,7 @@ def _credentials_of_keys(keys: Keys, chosen: list[tuple[Scheme, str | None]]) ->
             )
         sent.secrets.append(key)
         if scheme.kind == "apiKey":
-            _place_of(scheme, sent).append((scheme.name, key))
+            (sent.query if scheme.place == "query" else sent.headers).append((scheme.name, key))
             continue
         if scheme.kind == "basic":
             pair = key if keys.user is None else f"{keys.user}:{key}"
@@ -120,10 +119,6 @@ def _credentials_of_keys(keys: Keys, chosen: list[tuple[Scheme, str | None]]) ->
             ("Authorization", f"{'Basic' if scheme.kind == 'basic' else 'Bearer'} {key}")
         )
     return sent
-
-
-def _place_of(scheme: Scheme, sent: RequestCredentials) -> list[Pair]:
-    return {"query": sent.query, "cookie": sent.cookies}.get(scheme.place, sent.headers)
 
 
 MAX_TOKEN_BYTES = 256 * 1024

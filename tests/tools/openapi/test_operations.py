@@ -82,25 +82,14 @@ def test_the_fragment_of_a_path_tells_operations_apart_and_is_not_sent() -> None
 
 
 def test_one_name_in_several_places() -> None:
-    declared = [
-        {"name": "id", "in": place, "schema": {}} for place in ("cookie", "header", "query", "path")
-    ]
+    declared = [{"name": "id", "in": place, "schema": {}} for place in ("header", "query", "path")]
     document = one(
         "/{id}", "post", parameters=declared, requestBody=body({"properties": {"id": {}}})
     )
-    assert list(parameters(document)["properties"]) == [
-        "id",
-        "query_id",
-        "header_id",
-        "cookie_id",
-        "body",
-    ]
-    sent = request(
-        document, {"id": 1, "query_id": 2, "header_id": 3, "cookie_id": 4, "body": {"id": 5}}
-    )
+    assert list(parameters(document)["properties"]) == ["id", "query_id", "header_id", "body"]
+    sent = request(document, {"id": 1, "query_id": 2, "header_id": 3, "body": {"id": 5}})
     assert sent.url.endswith("/1?id=2")
     assert dict(sent.headers)["id"] == b"3"
-    assert dict(sent.headers)["Cookie"] == b"id=4"
     assert sent.content.data == b'{"id":5}'
 
 
@@ -117,7 +106,6 @@ def test_one_name_in_several_places() -> None:
         (body({"allOf": [OBJECT, {"properties": {"c": {}}}]}), ["body"], False),
         (body({"type": "array", "items": {}}), ["body"], False),
         (body({"type": "string"}, "text/plain"), ["body"], False),
-        (body({}, "application/octet-stream"), ["body"], False),
         (body(OBJECT, "application/x-www-form-urlencoded"), ["a", "b"], True),
         (body(OBJECT, "application/merge-patch+json"), ["a", "b"], True),
     ],
@@ -144,8 +132,6 @@ def test_the_properties_of_an_optional_body_are_optional() -> None:
         (body({}, "*/*"), {"body": "x"}, "application/json", b'"x"'),
         (body({}, "text/plain"), {"body": "x\ny"}, "text/plain", b"x\ny"),
         (body({}, "application/xml"), {"body": "<a/>"}, "application/xml", b"<a/>"),
-        (body({}, "image/png"), {"body": "AAEC"}, "image/png", b"\0\1\2"),
-        (body({}, "image/png"), {"body": "data:image/png;base64,AAEC"}, "image/png", b"\0\1\2"),
         (
             body({"properties": {"a": {}, "b": {}, "c": {}}}, "application/x-www-form-urlencoded"),
             {"a": ["1", "2&3"], "b": {"x": 1}, "c": True},
@@ -156,14 +142,11 @@ def test_the_properties_of_an_optional_body_are_optional() -> None:
             body(
                 {"properties": {"a": {}, "b": {}}},
                 "application/x-www-form-urlencoded",
-                encoding={
-                    "a": {"style": "deepObject"},
-                    "b": {"style": "pipeDelimited", "explode": False},
-                },
+                encoding={"a": {"style": "deepObject"}},
             ),
             {"a": {"x": 1}, "b": [1, 2]},
             "application/x-www-form-urlencoded",
-            b"a%5Bx%5D=1&b=1%7C2",
+            b"a%5Bx%5D=1&b=1&b=2",
         ),
     ],
 )
@@ -175,24 +158,25 @@ def test_bodies(
 
 
 def test_the_kind_of_body_that_is_preferred() -> None:
-    content = {
-        "text/plain": {},
-        "multipart/form-data": {},
-        "application/vnd.x+json": {},
-        "application/json": {},
-    }
+    content = {"text/plain": {}, "application/vnd.x+json": {}, "application/json": {}}
     chosen = []
     while content:
         chosen.append(
             offer(one("/x", "post", requestBody={"content": content}))[0].details["body"]["media"]
         )
         del content[chosen[-1]]
-    assert chosen == [
-        "application/json",
-        "application/vnd.x+json",
-        "multipart/form-data",
-        "text/plain",
-    ]
+    assert chosen == ["application/json", "application/vnd.x+json", "text/plain"]
+
+
+def test_what_no_model_can_write_is_not_offered_unless_the_file_names_it() -> None:
+    document = one("/x", "post", requestBody=body({}, "multipart/form-data"))
+    document["paths"]["/y"] = {"get": {"operationId": "y"}}
+    assert [each.name for each in offer(document)] == ["y"]
+    with pytest.raises(SpecificationError, match="POST /x: the request body has multipart/form-d"):
+        offer(document, operations=["call", "y"])
+    session = {"name": "s", "in": "cookie", "required": True}
+    with pytest.raises(SpecificationError, match="GET /x: it requires the cookie parameter 's'"):
+        offer(one("/x", parameters=[session]))
 
 
 def test_schemas_of_3_0_become_today_s() -> None:
@@ -303,13 +287,16 @@ def test_of_a_large_schema_the_nearest_parts_are_told() -> None:
         ),
         (
             one("/x", parameters=[{"name": "a", "in": "query", "style": "x"}]),
-            "has style 'x'. Expected one of form, sp",
+            "has style 'x'. Expected one of form, deepObject",
         ),
         (
             one("/x", parameters=[{"name": "a", "in": "query", "schema": {"type": "strin"}}]),
             "wrong at 'properties/a/type'",
         ),
-        (one("/x", "post", requestBody={}), "the request body has no content"),
+        (
+            spec({"/x": {"post": {"operationId": "x", "requestBody": {}}}}),
+            "no operation is left to offer, of 1",
+        ),
         (spec({}), "no operation is left to offer, of 0"),
         (
             spec({f"/{n}": {"get": {}} for n in range(65)}),
@@ -441,9 +428,9 @@ def test_nonsense_in_any_place_is_a_problem_that_is_told() -> None:
     }
     declared = [{"name": "a", "in": "query", "schema": schema("S"), "explode": False}]
     form = body(
-        {"properties": {"f": {"type": "string", "format": "binary"}}},
-        "multipart/form-data",
-        encoding={"f": {"contentType": "a/b"}},
+        {"properties": {"f": {"type": "string"}}},
+        "application/x-www-form-urlencoded",
+        encoding={"f": {"style": "deepObject"}},
     )
     document = one(
         "/x/{p}", "post", parameters=[*declared, {"name": "p", "in": "path"}], requestBody=form, tags=["t"],

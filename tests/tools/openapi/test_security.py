@@ -20,7 +20,6 @@ from tests.support.raw_server import RawServer, ok
 SCHEMES = {
     "header": {"type": "apiKey", "in": "header", "name": "X-Key"},
     "query": {"type": "apiKey", "in": "query", "name": "k"},
-    "cookie": {"type": "apiKey", "in": "cookie", "name": "c"},
     "basic": {"type": "http", "scheme": "basic"},
     "bearer": {"type": "http", "scheme": "Bearer"},
     "oauth": {"type": "oauth2", "flows": {}},
@@ -39,7 +38,6 @@ def key(**more: Any) -> Connection:
     [
         ([{"header": []}], key(), {"X-Key": b"key 1"}, ""),
         ([{"query": []}], key(), {}, "?k=key%201"),
-        ([{"cookie": []}], key(), {"Cookie": b"c=key 1"}, ""),
         ([{"bearer": []}], key(), BEARER, ""),
         ([{"oauth": ["read"]}], key(), BEARER, ""),
         ([{"basic": []}], key(), {"Authorization": b"Basic a2V5IDE="}, ""),

@@ -71,7 +71,6 @@ ARGUMENTS: list[tuple[str, list[dict[str, Any]], dict[str, Any], str]] = [
     ("/a", [{"name": "v", "in": "query"}], {"v": {"admin&x": 1}}, "GET /a?admin%26x=1 "),
     ("/a", [{"name": "v", "in": "header"}], {"v": "x\r\nHost: evil"}, "must not have line ends"),
     ("/a", [{"name": "v", "in": "header"}], {"v": "x\0"}, "must not have line ends"),
-    ("/a", [{"name": "v", "in": "cookie"}], {"v": "1; admin=1\r\n"}, "GET /a "),
     ("/a", [{"name": "Host", "in": "header"}], {"Host": THEIRS}, "GET /a "),
     (
         "/a",
@@ -258,12 +257,9 @@ JSON = st.recursive(
     style=st.sampled_from(
         [
             ("path", "simple"),
-            *(
-                ("query", style)
-                for style in ("form", "spaceDelimited", "pipeDelimited", "deepObject")
-            ),
+            ("query", "form"),
+            ("query", "deepObject"),
             ("header", "simple"),
-            ("cookie", "form"),
         ]
     ),
     explode=st.booleans(),
