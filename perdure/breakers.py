@@ -59,16 +59,6 @@ Waiting = Callable[[ServerRefusal, float], Awaitable[None]]
 
 
 @dataclass
-class Admission:
-    """A call that may begin."""
-
-    waited: float
-    """Seconds."""
-    refusal: ServerRefusal | None = None
-    """Set by a call that was refused without an exception."""
-
-
-@dataclass
 class Breaker:
     """One connection: the calls on it, and those that wait for it."""
 
@@ -90,17 +80,17 @@ class Breaker:
         patience: float,
         refusal_in: Callable[[Exception], ServerRefusal | None],
         on_wait: Waiting | None = None,
-    ) -> AsyncIterator[Admission]:
-        """Let the block call the server, after a wait of at most `patience` seconds.
+    ) -> AsyncIterator[float]:
+        """Let the block call the server, after a wait of at most `patience` seconds. Yields the
+        seconds that it took.
 
         `refusal_in` recognises the block's exceptions that are refusals. Raises `BreakerIsOpen` if
         the wait is too long.
         """
         begun = time.monotonic()
         is_probe = await self._wait_for_turn(begun + patience, on_wait)
-        turn = Admission(time.monotonic() - begun)
         try:
-            yield turn
+            yield time.monotonic() - begun
         except Exception as error:
             self._end(run, refusal_in(error), is_probe=is_probe)
             raise
@@ -108,7 +98,7 @@ class Breaker:
             self._give_up(is_probe=is_probe)
             raise
         else:
-            self._end(run, turn.refusal, is_probe=is_probe)
+            self._end(run, None, is_probe=is_probe)
 
     async def _wait_for_turn(self, deadline: float, on_wait: Waiting | None) -> bool:
         """Wait until the call may begin, and return whether it is the probe. Raises

@@ -159,9 +159,9 @@ async def _call(
         )
 
     try:
-        async with breaker.call(attempt.run, how.timeout / 2, _refusal_in, on_wait) as turn:
+        async with breaker.call(attempt.run, how.timeout / 2, _refusal_in, on_wait) as waited:
             attempt.go_on_after_wait()
-            left = replace(how, timeout=how.timeout - turn.waited)
+            left = replace(how, timeout=how.timeout - waited)
             response = await provider.call_in_background(agent, request, left, attempt)
             return await provider.call(agent, request, left) if response is None else response
     except BreakerIsOpen as error:

@@ -10,17 +10,14 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ..agents import Agent
-from ..breakers import BreakerIsOpen, ServerRefusal, breakers
-from ..declared_tools import Tool
 from ..guardrails import GuardrailResult
 from ..json_types import JsonView
 from ..messages import ToolResult
 from ..redaction import get_logger
-from ..text import excerpt
 from ..tool_calls import CHECK_FAILED, RecordedSignature
 from ..tool_results import SHOWN_BYTES, SizeLimits
 from ..unknown_outcomes import Reconciled
-from ..worker_limits import OPEN, WorkerLimits, server_in
+from ..worker_limits import OPEN, WorkerLimits
 from .binding import apply_bindings
 from .calls import BoundCall, call_of, kind_call
 from .context import ToolContext
@@ -40,40 +37,6 @@ _log = get_logger("perdure.tools")
 T = TypeVar("T")
 CLOSE_SECONDS = 5.0
 """Seconds in which kinds of tools must close what they have opened."""
-
-
-LONGEST_WAIT = 10.0
-"""Seconds that a call waits for a server which refuses all calls."""
-_REFUSALS = frozenset(
-    {
-        "connection",
-        "mcp_unreachable",
-        "mcp_connection_lost",
-        "http_429",
-        "http_502",
-        "http_503",
-        "http_504",
-    }
-)
-"""Kinds of results that concern the server, not the call."""
-
-
-def server_of(tool: Tool) -> str | None:
-    """Return the server that a declared tool of a kind calls; None if the declaration does not name
-    it.
-    """
-    connection = getattr(tool, "connection", None)
-    named = [getattr(connection, "endpoint", None), getattr(tool, "specification", None)]
-    named.append(getattr(tool, "server_name", None))
-    server = server_in(next(filter(None, named), None))
-    return server.address if server else None
-
-
-def _refusal_in(ended: Ended) -> ServerRefusal | None:
-    result = ended.value if ended.raised is None else None
-    if isinstance(result, ToolResult) and result.error_kind in _REFUSALS:
-        return ServerRefusal(result.error_kind or "", excerpt(result.text, 300))
-    return None
 
 
 def _call_with(opened: Any, call: Callable[[], Any]) -> Any:
@@ -318,15 +281,7 @@ class ToolBox:
         try:
             call = call_of(handler, agent, arguments, inputs, self._resources, limits)
             async with asyncio.timeout(timeout):
-                ended = await self._end_unless_refused(
-                    handler, agent, call, context, finish, timeout
-                )
-        except BreakerIsOpen as error:
-            text = (
-                f"Error: Tool '{name}' failed: its server was not asked, for it refuses all calls: "
-                f"{error}"
-            )
-            return self._failure(text, error.kind)
+                ended = await self._end_of(call, name, context, finish)
         except InvalidArguments as error:
             return self._failure(
                 f"Error: Invalid arguments for tool '{name}': {error}", "invalid_arguments"
@@ -347,29 +302,6 @@ class ToolBox:
             if ended.raised is None
             else self._result_of_error(name, ended.raised, context)
         )
-
-    async def _end_unless_refused(
-        self,
-        handler: Handler,
-        agent: Agent,
-        call: BoundCall,
-        context: ToolContext,
-        finish: Callable[[Any], ToolResult],
-        timeout: float | None,
-    ) -> Ended:
-        """Return how the call ends; it waits with others while its server refuses all calls. Raises
-        `BreakerIsOpen`.
-        """
-        declared, name = agent.source(handler.tool), handler.tool.name
-        server = server_of(declared) if handler.kind else None
-        if server is None or not context.run_id:
-            return await self._end_of(call, name, context, finish)
-        patience = min(LONGEST_WAIT, (timeout or LONGEST_WAIT) / 2)
-        breaker = breakers.of((declared.kind, server), f"{declared.kind} tools of {server}")
-        async with breaker.call(context.run_id, patience, lambda error: None) as turn:
-            ended = await self._end_of(call, name, context, finish)
-            turn.refusal = _refusal_in(ended)
-            return ended
 
     async def _end_of(
         self, call: BoundCall, name: str, context: ToolContext, finish: Callable[[Any], ToolResult]

@@ -1,6 +1,4 @@
-"""While a provider or a tool server refuses the calls of all runs, they wait together in their
-worker.
-"""
+"""While a provider refuses the calls of all runs, they wait together in their worker."""
 
 from __future__ import annotations
 
@@ -9,17 +7,12 @@ import threading
 from collections.abc import Callable
 from itertools import count
 
-import pytest
-from fastapi import FastAPI, Response
-
-from perdure.breakers import REFUSALS
 from perdure.client import RunHandle
 from perdure.protocol.outcome import HeldUp
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, says
+from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
-from ..support.openapi_service import served
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
@@ -60,37 +53,3 @@ async def test_runs_wait_together_until_the_provider_answers(
 
 async def _result(run: RunHandle) -> object:
     return await run.result()
-
-
-async def test_calls_of_a_tool_server_that_refuses_all_wait_for_it(
-    stage: Stage, scripted: Callable[[Script], ScriptedModel], caplog: pytest.LogCaptureFixture
-) -> None:
-    asked, app = list[int](), FastAPI()
-
-    @app.get("/find", operation_id="find")
-    def find(response: Response) -> str:
-        asked.append(1)
-        response.status_code = 503 if len(asked) <= REFUSALS else 200
-        return "found"
-
-    model = scripted([asks("find"), says("done")])
-    with served(app) as url:
-        agent = scripted_agent(
-            model, [{"name": "things", "kind": "openapi", "specification": f"{url}/openapi.json"}]
-        )
-        async with stage.worker():
-            refused = [await stage.start(agent) for _ in range(REFUSALS)]
-            assert ["503" in text for text in await _tool_texts(refused)] == [True] * REFUSALS
-            waiting = [await stage.start(agent) for _ in range(RUNS)]
-            assert ["found" in text for text in await _tool_texts(waiting)] == [True] * RUNS
-    assert len(asked) == REFUSALS + RUNS, "nobody asked it while it refused but one"
-    log = [record.getMessage() for record in caplog.records if record.name == "perdure.breakers"]
-    assert len(log) == 2
-    assert all(url.removeprefix("http://") in line for line in log)
-
-
-async def _tool_texts(runs: list[RunHandle]) -> list[str]:
-    results = await asyncio.gather(*(run.result() for run in runs))
-    return [
-        message.text for result in results for message in result.messages if message.role == "tool"
-    ]
