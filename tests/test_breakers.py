@@ -47,8 +47,8 @@ async def test_calls_wait_together_and_one_probes() -> None:
     begun: list[float] = []
 
     async def wait(run: str) -> None:
-        async with breaker.call(run, 20.0, refusal_in, on_wait) as turn:
-            begun.append(turn.waited)
+        async with breaker.call(run, 20.0, refusal_in, on_wait) as waited:
+            begun.append(waited)
             await asyncio.sleep(0.3)
 
     await asyncio.gather(*(wait(f"r{number}") for number in range(10)))
