@@ -347,8 +347,8 @@ class DeletionError(Exception):
     """Something was not deleted, or only in part; the next attempt continues where this one
     stopped.
 
-    `kind` is the reason: `open`: it has not ended; `storage`: values are in a storage that this
-    process can't access; `slow`: it has not ended after its termination; `other`: it is not a run.
+    `kind` is the reason: `open`: it has not ended; `slow`: it has not ended after its termination;
+    `other`: it is not a run.
     """
 
     def __init__(self, message: str, *, kind: str) -> None:

@@ -1,14 +1,21 @@
-"""`perdure delete`: deletes runs, sessions and schedules for good."""
+"""`perdure delete`: deletes runs and sessions for good."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import replace
 
-from ..client.deletion import KINDS, WAIT_SECONDS, Deletion, Deletions, DeletionTarget, find_targets
+from ..client.deletion import (
+    KINDS,
+    WAIT_SECONDS,
+    Deletion,
+    Deletions,
+    DeletionTarget,
+    find_targets,
+    schedules_of,
+)
 from ..client.embedded.state import forget_deleted
 from ..client.family import SCHEDULED
-from ..client.own_values import schedules_of
 from ..json_types import JsonObject
 from ..private_files import data_folder
 from ..text import count_of
@@ -19,17 +26,14 @@ from .many import RunSelection, for_each, require_yes, selection_of, show_dry_ru
 from .server_connection import ServerConnection, connect_to_server
 
 UNREACHED = (
-    "Logs, traces, exports, backups, archived histories, other namespaces and the providers of "
-    "models are not reached: "
+    "perdure sweep removes stored values later. Logs, traces, exports, backups, archived "
+    "histories, other namespaces and the providers of models are not reached: "
     "perdure docs deletion"
 )
 _WORDS = {
     "caller": "has called {0}, and holds its input and its answer",
     "session": "is the session of {0}, and has its conversation",
     "fork": "is a fork of {0}, and has its conversation",
-    "shared_values": (
-        "has stored values to which another run may refer: perdure sweep removes the others"
-    ),
 }
 
 
@@ -50,9 +54,12 @@ async def delete(given: Given) -> int:
         async def remove(id: str) -> None:
             deleted.extend([await deletions.delete(target) for target in targets[id]])
 
+        async def remove_schedule(id: str) -> None:
+            deleted.append(await deletions.delete_schedule(id.removeprefix(SCHEDULED)))
+
         # Without their schedules, no further runs start.
-        schedules = [id for id in targets if id.startswith(SCHEDULED)]
-        report = await for_each(schedules, remove)
+        schedules = [id for id, found in targets.items() if not found]
+        report = await for_each(schedules, remove_schedule)
         rest = await for_each([id for id in targets if id not in schedules], remove)
         absent = _absent(deleted)
         report.done = [id for id in (*report.done, *rest.done) if id not in absent]
@@ -87,21 +94,20 @@ async def _wait(deletions: Deletions, wait: bool) -> int:
 async def _targets(
     server: ServerConnection, selection: RunSelection
 ) -> dict[str, list[DeletionTarget]]:
-    """Return the targets, by id. Raises `UsageProblem` for more than the command line accepts."""
+    """Return the targets, by id; a schedule has none. Raises `UsageProblem` for more than the
+    command line accepts.
+    """
     if selection.ids:
         return {id: [DeletionTarget(id)] for id in selection.ids}
     filters, tenant = selection.filters, selection.filters.tenant
-    found: list[DeletionTarget] = []
+    targets: dict[str, list[DeletionTarget]] = {}
     if tenant is not None and filters == Filters(tenant=tenant):
-        found += [
-            DeletionTarget(SCHEDULED + name) async for name in schedules_of(server.client, tenant)
-        ]
+        targets = {SCHEDULED + name: [] async for name in schedules_of(server.client, tenant)}
     with query_explained(filters):
-        found += await find_targets(
+        found = await find_targets(
             server.client, [replace(filters, workflow=type).query() for type in KINDS]
         )
     selection.require_few(len(found))
-    targets: dict[str, list[DeletionTarget]] = {}
     for target in found:
         targets.setdefault(target.id, []).append(target)
     return targets
@@ -110,9 +116,7 @@ async def _targets(
 def _absent(deleted: Sequence[Deletion]) -> list[str]:
     """Return the ids without anything to delete."""
     gone = {id for each in deleted for id in each.runs}
-    return [
-        each.id for each in deleted if not each.runs and each.id not in gone and not each.values
-    ]
+    return [each.id for each in deleted if not each.runs and each.id not in gone]
 
 
 def _say_what(
@@ -120,28 +124,21 @@ def _say_what(
 ) -> JsonObject:
     """Report the deleted runs and the remaining ones; return the report as JSON."""
     histories = sum(each.histories for each in deleted)
-    values = sum(each.values for each in deleted)
     gone = {id for each in deleted for id in each.runs}
     if absent:
         some = f"{', '.join(absent[:5])}{' …' if len(absent) > 5 else ''}"
         say(f"There was nothing (any more) of {some}", "strong")
-    left = [
-        (each, of.id)
-        for of in deleted
-        for each in of.left
-        if each.id not in gone or each.what == "shared_values"
-    ]
+    left = [(each, of.id) for of in deleted for each in of.left if each.id not in gone]
     for each, of in left[:20]:
         say(f"{each.id} {_WORDS[each.what].format(of)}", "strong")
     if len(left) > 20:
         say(f"and {len(left) - 20:,} more, which --json has", "strong")
-    if histories or values:
+    if histories:
         called = [id for id in gone if id not in targets]
         begun = f"; of runs that they had begun: {len(called):,}" if called else ""
-        say(f"Gone for good: histories: {histories:,}, stored values: {values:,}{begun}", "faint")
+        say(f"Gone for good: histories: {histories:,}{begun}", "faint")
     return {
         "runs": sorted(gone),
         "histories": histories,
-        "values": values,
         "left": [{"id": each.id, "what": each.what, "of": of} for each, of in left],
     }

@@ -1,13 +1,11 @@
-"""Deletes runs, sessions and schedules together with their unshared values in storage (`perdure
-docs deletion`).
-"""
+"""Deletes runs and sessions, and everything of a tenant (`perdure docs deletion`)."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from pydantic import BaseModel
@@ -15,6 +13,8 @@ from temporalio.api.common.v1 import WorkflowExecution as ExecutionKey
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import (
     Client,
+    ScheduleActionStartWorkflow,
+    WorkflowExecutionDescription,
     WorkflowExecutionStatus,
 )
 from temporalio.service import RPCError, RPCStatusCode
@@ -22,13 +22,12 @@ from temporalio.service import RPCError, RPCStatusCode
 from ..commands import command_line, shell_word
 from ..errors import DeletionError
 from ..history.link import not_a_run
-from ..history.references import OWN, HistoryReferences, read_references
-from ..payloads.converter import with_converter
+from ..history.references import OWN, events_of_link, own_child
 from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
-from ..protocol.search_attributes import ORIGIN, SESSION, TENANT, keyword, quote
-from .family import SCHEDULED, Family, description_of, first_run_id, is_fork
-from .own_values import Chain, OwnValues, schedule_of, schedules_of
+from ..protocol.search_attributes import SESSION, TENANT, quote
+from .family import SCHEDULED, Family, description_of, first_run_id, schedule_of
 
+Chain = Sequence[WorkflowExecutionDescription]
 KINDS = (SESSION_WORKFLOW, WORKFLOW)
 """The workflow types that are deleted on their own; a session takes its turns with it."""
 AT_ONCE = 20
@@ -41,39 +40,34 @@ SCHEDULER = "temporal-sys-scheduler:"
 
 
 class Left(BaseModel):
-    """A remaining place with texts of the deleted run."""
+    """A remaining run or session with texts of the deleted run."""
 
-    what: Literal["caller", "session", "fork", "shared_values"]
-    """The calling run, the session, a fork; or values to which a remaining run may refer (`perdure
-    sweep` removes them later)."""
+    what: Literal["caller", "session", "fork"]
     id: str
 
 
 class Deletion(BaseModel):
-    """The outcome of a deletion: the deleted runs and values, and the remaining places."""
+    """The outcome of a deletion: the deleted runs, and the remaining ones with their texts."""
 
     id: str
     runs: list[str] = []
-    """The deleted runs, sessions and schedules: the one of the id, and those that it started."""
+    """The deleted runs and sessions: the one of the id, and those that it started."""
     histories: int = 0
     """The number of histories that the server deletes; for a run that ended just now, a minute
     later."""
-    values: int = 0
-    """The number of values removed from storage."""
     left: list[Left] = []
 
     def add(self, other: Deletion) -> None:
         """Add the outcome of a further deletion."""
         self.runs += other.runs
         self.histories += other.histories
-        self.values += other.values
         self.left += [
             each for each in other.left if each not in self.left and each.id not in self.runs
         ]
 
 
 class DeletionTarget(NamedTuple):
-    """A run, session or schedule to delete."""
+    """A run or session to delete."""
 
     id: str
     run_id: str | None = None
@@ -81,13 +75,12 @@ class DeletionTarget(NamedTuple):
 
 
 async def delete_run(client: Client, id: str, *, force: bool = False) -> Deletion:
-    """Delete the run or session of that id, the runs that it called, and their unshared values in
-    storage.
+    """Delete the run or session of that id, and the runs that it called.
 
-    `schedule:NAME` is a schedule, with the runs that it started. If a deletion fails halfway, the
+    `sweep_storage` removes their values from the storage later. If a deletion fails halfway, the
     next call completes it; where nothing is left, `runs` is empty. `force` ends open runs first.
 
-    Raises `DeletionError`, also for an open run, and the errors of the server and the storage.
+    Raises `DeletionError`, also for an open run, and the errors of the server.
     """
     return await Deletions(client, force=force, going=[id]).delete(DeletionTarget(id))
 
@@ -99,7 +92,7 @@ async def delete_session(client: Client, id: str) -> set[str]:
     Raises as `delete_run` does.
     """
     deletions = Deletions(client, force=True, going=[id])
-    await deletions.delete_workflow(DeletionTarget(id))
+    await deletions.delete(DeletionTarget(id))
     return set(deletions.requested)
 
 
@@ -108,20 +101,23 @@ class TenantDeletion(BaseModel):
 
     deleted: list[Deletion] = []
     failed: dict[str, str] = {}
-    """Run, session or schedule → the reason why it, or a part of it, remains."""
+    """Run or session → the reason why it, or a part of it, remains."""
 
 
 async def delete_tenant(client: Client, tenant: str, *, force: bool = False) -> TenantDeletion:
-    """Delete everything of a tenant, each run, session and schedule as `delete_run` does, several
-    at a time.
+    """Delete everything of a tenant: its schedules, and each run and session as `delete_run` does.
 
     One failure does not stop the rest. Raises `RPCError` if they can't be listed.
     """
-    report, targets = TenantDeletion(), await tenant_targets(client, tenant)
-    deletions, left = (
-        Deletions(client, force=force, going=[target.id for target in targets]),
-        iter(targets),
+    report, deletions = TenantDeletion(), Deletions(client, force=force)
+    async for name in schedules_of(client, tenant):
+        report.deleted.append(await deletions.delete_schedule(name))
+    of_tenant = f"{TENANT.name} = {quote(tenant)} AND ExecutionStatus != 'ContinuedAsNew'"
+    targets = await find_targets(
+        client, [f"WorkflowType = '{type}' AND {of_tenant}" for type in KINDS]
     )
+    deletions.going |= {target.id for target in targets}
+    left = iter(targets)
 
     async def work() -> None:
         for target in left:
@@ -134,14 +130,15 @@ async def delete_tenant(client: Client, tenant: str, *, force: bool = False) -> 
     return report
 
 
-async def tenant_targets(client: Client, tenant: str) -> list[DeletionTarget]:
-    """Return everything of a tenant in the order of deletion: its schedules, its sessions, its
-    runs.
-    """
-    of_tenant = f"{TENANT.name} = {quote(tenant)} AND ExecutionStatus != 'ContinuedAsNew'"
-    queries = [f"WorkflowType = '{type}' AND {of_tenant}" for type in KINDS]
-    schedules = [DeletionTarget(SCHEDULED + name) async for name in schedules_of(client, tenant)]
-    return [*schedules, *await find_targets(client, queries)]
+async def schedules_of(client: Client, tenant: str) -> AsyncIterator[str]:
+    """Yield the names of the schedules that start runs for the tenant. Raises `RPCError`."""
+    async for entry in await client.list_schedules():
+        found = await schedule_of(client, entry.id)
+        action = found.schedule.action if found else None
+        if not isinstance(action, ScheduleActionStartWorkflow) or action.workflow != WORKFLOW:
+            continue
+        if action.typed_search_attributes.get(TENANT) == tenant:
+            yield entry.id
 
 
 async def find_targets(client: Client, queries: Iterable[str]) -> list[DeletionTarget]:
@@ -156,37 +153,26 @@ async def find_targets(client: Client, queries: Iterable[str]) -> list[DeletionT
 class Deletions:
     """Deletes many runs, each once, even where one has called another.
 
-    The runs that a run started go first, then its values, then its histories, oldest first: if this
-    is interrupted, the next attempt finds the rest.
+    The runs that a run started go first, then its histories, oldest first: if this is interrupted,
+    the next attempt finds the rest.
     """
 
     def __init__(self, client: Client, *, force: bool = False, going: Iterable[str] = ()) -> None:
-        """`going` are the ids of everything to be deleted: values that only these refer to are
-        deleted with them.
+        """`going` are the ids of everything to be deleted: the outcome does not name them as
+        remaining.
         """
-        self._client = with_converter(client)
+        self._client = client
         self._force = force
-        self._going = set(going)
+        self.going = set(going)
         self._gone: set[tuple[str, str]] = set()
         self.requested: dict[str, str] = {}
         """The links whose deletion was requested: workflow id by run id."""
-        self._values = OwnValues(
-            self._client, going=self._going, requested=self.requested, force=force
-        )
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def delete(self, target: DeletionTarget) -> Deletion:
-        """Delete one; an id without a link may be `schedule:NAME`. Raises as `delete_run` does."""
-        if target.run_id is None and target.id.startswith(SCHEDULED):
-            return await self._delete_schedule(target.id.removeprefix(SCHEDULED))
-        return await self.delete_workflow(target)
-
-    async def delete_workflow(self, target: DeletionTarget) -> Deletion:
-        """Delete a run or a session, even if its id looks like a schedule's. Raises as `delete_run`
-        does.
-        """
+        """Delete a run or a session. Raises as `delete_run` does."""
         async with self._turns[target.id]:
-            self._going.add(target.id)
+            self.going.add(target.id)
             return await self._delete(target)
 
     async def _delete(self, target: DeletionTarget) -> Deletion:
@@ -207,36 +193,23 @@ class Deletions:
         if not family.chains:
             for child in family.begun:
                 deletion.add(await self.delete(DeletionTarget(child.id, child.run_id)))
-            await self._remove_values(family.id, (), HistoryReferences(), deletion)
         return deletion
-
-    async def _remove_values(
-        self, id: str, chain: Chain, found: HistoryReferences, into: Deletion
-    ) -> None:
-        removed, are_shared = await self._values.remove(id, chain, found)
-        into.values += removed
-        left = Left(what="shared_values", id=id)
-        into.left += [left] if are_shared and left not in into.left else []
 
     async def _delete_chain(self, family: Family, chain: Chain, into: Deletion) -> None:
         if chain[-1].status == WorkflowExecutionStatus.RUNNING:
             family, chain = await self._end(family.id, chain)
-        found = HistoryReferences()
+            if not chain:
+                return
+        links = {each.run_id for each in chain}
+        begun = {child.id: child.run_id for child in family.begun if child.parent_run_id in links}
         for link in chain:
-            await read_references(self._client, link.id, link.run_id, into=found)
-        self._values.require_reachable(family.id, found)
-        begun = {
-            child.id: child.run_id
-            for child in family.begun
-            if child.parent_run_id in {each.run_id for each in chain}
-        }
-        for id, run_id in {**begun, **found.children}.items():
+            async for event in events_of_link(self._client, link.id, link.run_id):
+                if (child := own_child(event)) is not None:
+                    begun[child.workflow_id] = child.run_id
+        for id, run_id in begun.items():
             into.add(await self.delete(DeletionTarget(id, run_id)))
-        await self._remove_values(family.id, chain, found, into)
         for link in chain:
             await self._remove_history(link.id, link.run_id)
-        if self._force:  # Meanwhile, workers may have stored more values.
-            await self._remove_values(family.id, chain, found, into)
         into.histories += len(chain)
         into.runs.append(family.id)
         into.left += await self._left(family, chain)
@@ -274,12 +247,17 @@ class Deletions:
         )
 
     async def _left(self, family: Family, chain: Chain) -> list[Left]:
-        left = [
-            Left(what="fork", id=fork.id) for fork in family.forks if fork.id not in self._going
-        ]
-        if (parent := await self._values.staying_parent(chain)) is not None:
-            is_turn = chain[0].typed_search_attributes.get(SESSION) == parent.id
-            left.append(Left(what="session" if is_turn else "caller", id=parent.id))
+        left = [Left(what="fork", id=fork.id) for fork in family.forks if fork.id not in self.going]
+        parent = (
+            chain[0].raw_description.workflow_execution_info.parent_execution if chain else None
+        )
+        if parent is None or parent.run_id in self.requested or parent.workflow_id in self.going:
+            return left
+        if parent.workflow_id and await description_of(
+            self._client, parent.workflow_id, parent.run_id
+        ):
+            is_turn = chain[0].typed_search_attributes.get(SESSION) == parent.workflow_id
+            left.append(Left(what="session" if is_turn else "caller", id=parent.workflow_id))
         return left
 
     async def _remove_history(self, id: str, run_id: str) -> None:
@@ -308,27 +286,10 @@ class Deletions:
             await asyncio.sleep(pause)
             pause = min(2 * pause, 2.0)
 
-    async def _delete_schedule(self, name: str) -> Deletion:
-        deletion = Deletion(id=SCHEDULED + name)
-        self._going.add(SCHEDULED + name)
-        if await schedule_of(self._client, name) is not None:
-            await self._client.get_schedule_handle(name).delete()
-            deletion.runs.append(SCHEDULED + name)
-        query = (
-            f"{ORIGIN.name} = {quote(keyword(SCHEDULED + name))} AND ExecutionStatus != "
-            "'ContinuedAsNew'"
-        )
-        # Forks and children of a run named like the schedule have this origin, too.
-        started = [
-            run
-            async for run in self._client.list_workflows(query)
-            if not (run.parent_id or is_fork(run))
-        ]
-        targets = [DeletionTarget(run.id, run.run_id) for run in started]
-        self._going |= {target.id for target in targets}
-        for target in targets:
-            deletion.add(await self.delete(target))
-        await self._remove_values(name, (), HistoryReferences(), deletion)
+    async def delete_schedule(self, name: str) -> Deletion:
+        """Delete a schedule with its history; the runs that it started stay. Raises `RPCError`."""
+        deletion = Deletion(id=SCHEDULED + name, runs=[SCHEDULED + name])
+        await self._client.get_schedule_handle(name).delete()
         query = (
             f"WorkflowId = {quote(SCHEDULER + name)} AND TemporalNamespaceDivision = "
             "'TemporalScheduler'"

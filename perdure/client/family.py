@@ -7,7 +7,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription
+from temporalio.client import (
+    Client,
+    ScheduleDescription,
+    WorkflowExecution,
+    WorkflowExecutionDescription,
+)
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..history.link import read_start
@@ -28,15 +33,7 @@ class Family:
     """The runs that have had the id, oldest first, each as its retained links."""
     begun: list[WorkflowExecution] = field(default_factory=list)
     """Links of the runs that they called, or of turns."""
-    # An origin alone proves neither: a run may have the name of a schedule or of a gateway.
     forks: list[WorkflowExecution] = field(default_factory=list)
-    scheduled: list[WorkflowExecution] = field(default_factory=list)
-    """The runs that a schedule of this name started."""
-
-    @property
-    def executions(self) -> list[tuple[str, str]]:
-        """All links that have the id."""
-        return [(link.id, link.run_id) for chain in self.chains for link in chain]
 
     @classmethod
     async def read(cls, client: Client, id: str) -> Family:
@@ -57,15 +54,8 @@ class Family:
     def _place(self, other: WorkflowExecution) -> None:
         if other.parent_id == self.id:
             self.begun.append(other)
-        elif other.typed_search_attributes.get(ORIGIN) == keyword(SCHEDULED + self.id):
-            self.scheduled.append(other)
-        elif is_fork(other):
+        elif FORK_OF in other.raw_info.memo.fields:
             self.forks.append(other)
-
-
-def is_fork(run: WorkflowExecution) -> bool:
-    """Return whether the run is a fork."""
-    return FORK_OF in run.raw_info.memo.fields
 
 
 def first_run_id(link: WorkflowExecutionDescription) -> str:
@@ -81,6 +71,18 @@ async def description_of(
     """
     try:
         return await client.get_workflow_handle(id, run_id=run_id).describe()
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return None
+
+
+async def schedule_of(client: Client, name: str) -> ScheduleDescription | None:
+    """Return the server's description of a schedule; None without one: the server lists a deleted
+    one for a moment longer.
+    """
+    try:
+        return await client.get_schedule_handle(name).describe()
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
@@ -111,11 +113,9 @@ async def _follow_back(
 async def _list_links(client: Client, id: str) -> Sequence[WorkflowExecution]:
     """Return the links that have the id, or have it as their origin, from the server's lists."""
     same = f"WorkflowId = {quote(id)}"
-    origins = f"{quote(keyword(id))}, {quote(keyword(SCHEDULED + id))}"
+    origin = f"{ORIGIN.name} = {quote(keyword(id))}"
     try:
-        return [
-            each async for each in client.list_workflows(f"{same} OR {ORIGIN.name} IN ({origins})")
-        ]
+        return [each async for each in client.list_workflows(f"{same} OR {origin}")]
     except RPCError as error:
         if error.status is not RPCStatusCode.INVALID_ARGUMENT:
             raise

@@ -10,9 +10,10 @@ from pydantic import BaseModel
 from temporalio.client import Client
 
 from ..errors import ConfigurationError
-from ..history.references import HistoryReferences, read_references
+from ..history.references import digests_in, events_of_link
 from ..payloads.converter import with_converter
 from ..payloads.storage import StoredValue, StoredValues, values_of
+from .family import schedule_of
 
 DAY_SECONDS = 86_400.0
 HOUR_SECONDS = 3_600.0
@@ -90,15 +91,15 @@ async def _digests(
     client: Client, executions: Iterable[tuple[str, str]], schedules: Iterable[str]
 ) -> set[str]:
     """Return the digests of all values that histories and schedules refer to."""
-    found, left = HistoryReferences(), iter(executions)
+    found, left = set[str](), iter(executions)
 
     async def work() -> None:
         for id, run_id in left:
-            found.digests.update((await read_references(client, id, run_id)).digests)
+            async for event in events_of_link(client, id, run_id):
+                found.update(digests_in(event.SerializeToString()))
 
     await asyncio.gather(*(work() for _ in range(AT_ONCE)))
     for name in schedules:
-        found.read(
-            (await client.get_schedule_handle(name).describe()).raw_description.SerializeToString()
-        )
-    return found.digests
+        if (described := await schedule_of(client, name)) is not None:
+            found |= digests_in(described.raw_description.SerializeToString())
+    return found

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from ..client.callers import held_back_characters
-from ..client.deletion import Deletions, DeletionTarget
+from ..client.deletion import delete_run
 from ..errors import RunError
 from ..events import RunEvent
 from ..json_types import JsonObject
@@ -180,8 +180,7 @@ class ShownResponse:
                 f"The response {str(self.id)!r} is a turn of the conversation {session!r}: delete "
                 "that",
             )
-        deletions = Deletions(self._gateway.client, going=[self._found.id])
-        await deletions.delete_workflow(DeletionTarget(self._found.id))
+        await delete_run(self._gateway.client, self._found.id)
 
 
 def sent(each: Frame) -> bytes:

@@ -1,6 +1,4 @@
-"""Runs, sessions and schedules are deleted with what they alone have in storage, and nothing
-else.
-"""
+"""Runs, sessions and schedules are deleted, and a sweep removes what nothing refers to then."""
 
 from __future__ import annotations
 
@@ -33,7 +31,13 @@ from perdure.client import (
 )
 from perdure.client.deletion import Deletions, DeletionTarget
 from perdure.client.embedded.state import forget_deleted
-from perdure.client.schedules import create_schedule, list_schedules, run_schedule
+from perdure.client.family import Family
+from perdure.client.schedules import (
+    create_schedule,
+    delete_schedule,
+    list_schedules,
+    run_schedule,
+)
 from perdure.errors import DeletionError, RunNotFound, SessionError
 from perdure.messages import Message
 from perdure.payloads.converter import data_converter
@@ -194,7 +198,6 @@ async def test_nothing_of_a_tenant_is_left(
         await talk.close()
         assert holders(folder, mark)
         assert holders(storage, mark), "the search would find what is there"
-        assert len(files(storage)) > count
 
         async def is_deleted() -> bool:
             # Lists of the server are a little behind.
@@ -207,6 +210,7 @@ async def test_nothing_of_a_tenant_is_left(
         print(f"{count} runs are deleted after {time.monotonic() - began:.1f} s")
     ids = [talk.id, turn.id, caller.id, f"{caller.id}/1-0", *(run.id for run in runs)]
     await wait_for(lambda: are_gone(client, *ids))
+    await sweep_all(client, storage)
     assert [each.name for each in await list_schedules(client) if each.name == name] == []
 
     async def is_forgotten() -> bool:
@@ -217,8 +221,14 @@ async def test_nothing_of_a_tenant_is_left(
     assert mark not in caplog.text
     assert (await get_run(client, other.id).result()).output == "other it is"
     assert (await get_run(client, other.id).tool_result("drawn")).text == noise("other")
-    await delete_run(client, other.id)
-    assert files(storage) == []
+
+
+async def sweep_all(client: Client, storage: Path) -> None:
+    """Sweep as if all values were stored two days ago."""
+    before = time.time() - 2 * 86_400
+    for path in files(storage):
+        os.utime(path, (before, before))
+    await sweep_storage(client)
 
 
 async def _scheduled_has_ended(client: Client, name: str) -> bool:
@@ -227,7 +237,7 @@ async def _scheduled_has_ended(client: Client, name: str) -> bool:
 
 
 async def test_what_is_under_way_is_refused_unless_it_is_ended(
-    stage: Stage, scripted: Scripted, storage: Path
+    stage: Stage, scripted: Scripted
 ) -> None:
     rounds = [asks(call("draw", text=f"{number}")) for number in range(5)]
     agent = scripted_agent(scripted([*rounds, says("late", delay=60)]), ["draw"])
@@ -243,18 +253,11 @@ async def test_what_is_under_way_is_refused_unless_it_is_ended(
         ) as refused:
             await delete_run(stage.client, run.id)
         assert refused.value.kind == "open"
-        assert files(storage)
         deleted = await delete_run(stage.client, run.id, force=True)
-        assert (deleted.runs, deleted.histories > 1, deleted.values >= 5, deleted.left) == (
-            [run.id],
-            True,
-            True,
-            [],
-        )
+        assert (deleted.runs, deleted.histories > 1, deleted.left) == ([run.id], True, [])
         await wait_for(lambda: are_gone(stage.client, run.id))
-        assert files(storage) == []
         again = await delete_run(stage.client, run.id)
-        assert (again.runs, again.histories, again.values) == ([], 0, 0)
+        assert (again.runs, again.histories) == ([], 0)
 
 
 async def test_an_open_session_goes_with_its_turns(stage: Stage, scripted: Scripted) -> None:
@@ -274,7 +277,7 @@ async def test_an_open_session_goes_with_its_turns(stage: Stage, scripted: Scrip
 
 
 async def test_a_called_run_alone_leaves_its_caller_whole(
-    stage: Stage, scripted: Scripted, tmp_path: Path
+    stage: Stage, scripted: Scripted, tmp_path: Path, storage: Path
 ) -> None:
     answer = noise("answer")
     replies = {"chief": [asks(call("clerk", "clerked")), says("done")], "clerk": [says(answer)]}
@@ -286,14 +289,21 @@ async def test_a_called_run_alone_leaves_its_caller_whole(
         await run.result()
         before = [line async for line in run.export(children=False)]
         deleted = await delete_run(stage.client, f"{run.id}/1-0")
-        assert {(each.what, each.id) for each in deleted.left} == {
-            ("caller", run.id),
-            ("shared_values", f"{run.id}/1-0"),
-        }
+        assert [(each.what, each.id) for each in deleted.left] == [("caller", run.id)]
+        await sweep_all(stage.client, storage)
         reader = get_run(stage.client, run.id)
         assert [line async for line in reader.export(children=False)] == before
         assert (await reader.tool_result("clerked")).text == answer
-    assert (await delete_run(stage.client, run.id)).values
+        fork = await run.fork(1)
+        await fork.result()
+
+        async def is_left() -> bool:
+            family = await Family.read(stage.client, run.id)
+            return [each.id for each in family.forks] == [fork.id]
+
+        await wait_for(is_left)
+    left = (await delete_run(stage.client, run.id)).left
+    assert [(each.what, each.id) for each in left] == [("fork", fork.id)]
 
 
 async def test_of_an_id_that_was_used_twice_one_run_goes(
@@ -312,45 +322,9 @@ async def test_of_an_id_that_was_used_twice_one_run_goes(
 
         await wait_for(are_listed)
         deleted = await Deletions(stage.client, going=[id]).delete(DeletionTarget(id, run_id))
-        assert (deleted.histories, deleted.values) == (1, 0)
-        assert [(each.what, each.id) for each in deleted.left] == [("shared_values", id)]
+        assert (deleted.histories, deleted.left) == (1, [])
+        await sweep_all(stage.client, storage)
         assert (await get_run(stage.client, id).tool_result("drawn")).text == noise("two")
-    assert (await delete_run(stage.client, id)).values == 2
-    assert files(storage) == []
-
-
-async def test_a_storage_that_refuses_leaves_the_run_for_the_next_try(
-    stage: Stage, scripted: Scripted, storage: Path
-) -> None:
-    agent = scripted_agent(
-        scripted([asks(call("draw", text="a"), call("draw", text="b")), says("done")]), ["draw"]
-    )
-    async with stage.worker([draw]):
-        run = await stage.start(agent)
-        await run.result()
-    one, other = files(storage)
-    content = other.read_bytes()
-    other.unlink()
-    other.mkdir()
-    (other / "something").write_text("in the way")
-    with pytest.raises(OSError, match="irectory"):
-        await delete_run(stage.client, run.id)
-    assert await get_run(stage.client, run.id).status()
-    [stuck] = [path for path in one.parent.iterdir() if path.is_dir()]
-    (stuck / "something").unlink()
-    stuck.rmdir()
-    other.write_bytes(content)
-    storage.rename(storage.with_name("unmounted"))
-    with pytest.raises(FileNotFoundError):
-        await delete_run(stage.client, run.id)
-    storage.with_name("unmounted").rename(storage)
-    elsewhere = stage.client.config(active_config=True)
-    elsewhere["data_converter"] = data_converter()
-    with pytest.raises(DeletionError, match="set PERDURE_STORAGE") as refused:
-        await delete_run(Client(**elsewhere), run.id)
-    assert refused.value.kind == "storage"
-    assert (await delete_run(stage.client, run.id)).runs == [run.id]
-    assert files(storage) == []
 
 
 @pytest.mark.trial
@@ -384,7 +358,6 @@ async def test_a_command_that_is_killed_again_and_again_ends_with_nothing_left(
         patience, kills = patience + 0.2, kills + 1
     print(f"killed {kills} times")
     assert ending.result().code == 0, ending.result().stderr
-    assert files(storage) == []
     await wait_for(lambda: are_gone(stage.client, *(run.id for run in runs)))
     await commands.close()
 
@@ -420,11 +393,7 @@ async def test_runs_that_are_started_meanwhile(
 
         await wait_for(is_deleted, every=0.5)
         await wait_for(lambda: are_gone(stage.client, *(run.id for run in started)))
-    # What workers stored when their run was gone already.
-    before = time.time() - 2 * 86_400
-    for path in files(storage):
-        os.utime(path, (before, before))
-    await sweep_storage(stage.client)
+    await sweep_all(stage.client, storage)
     assert files(storage) == []
 
 
@@ -473,41 +442,15 @@ async def test_a_sweep_removes_what_no_run_refers_to(
     ]
     with pytest.raises(ValueError, match="3600 seconds at least"):
         await sweep_storage(stage.client, older_than=60)
-    await delete_run(stage.client, f"schedule:{name}")
+    await delete_schedule(stage.client, name)
     await delete_run(stage.client, run.id)
-    for path in (young, moved):
-        path.unlink()
-    assert files(storage) == []
+    await wait_for(lambda: are_gone(stage.client, run.id))
 
+    async def is_swept() -> bool:
+        await sweep_all(stage.client, storage)
+        return files(storage) == []
 
-async def test_what_goes_on_from_a_run_that_is_named_as_a_schedule_stays(
-    stage: Stage, scripted: Scripted
-) -> None:
-    name, agent = f"schedule-{uuid.uuid4()}", scripted_agent(scripted(lambda request: says("over")))
-    seed = [Message.user("Hi")]
-    await create_schedule(
-        stage.client, name, agent, messages=seed, every=3600, task_queue=stage.task_queue
-    )
-    async with stage.worker():
-        await run_schedule(stage.client, name)
-        run = await stage.start(agent, id=f"schedule:{name}")
-        await run.result()
-        fork = await run.fork(1, steer="Go on.")
-        await fork.result()
-        of_schedule = f"PerdureOrigin = 'schedule:{name}' AND ExecutionStatus = 'Completed'"
-
-        async def all_have_ended() -> bool:
-            return (await stage.client.count_workflows(of_schedule)).count == 2
-
-        await wait_for(all_have_ended)
-    deleted = await delete_run(stage.client, f"schedule:{name}")
-    assert deleted.runs[0] == f"schedule:{name}"
-    assert [id.startswith(f"{name}-") for id in deleted.runs[1:]] == [True]
-    await wait_for(lambda: are_gone(stage.client, deleted.runs[1]))
-    assert (await fork.result()).output == "over"
-    left = (await Deletions(stage.client).delete_workflow(DeletionTarget(run.id))).left
-    assert [(each.what, each.id) for each in left] == [("fork", fork.id)]
-    await delete_run(stage.client, fork.id)
+    await wait_for(is_swept)
 
 
 async def test_a_value_that_is_stored_again_while_it_is_removed_stays(

@@ -123,9 +123,9 @@ DECIDE = {
     ),
     "delete": Command(
         "delete:delete",
-        "Delete runs and sessions for good, with their child runs and their stored values.",
+        "Delete runs and sessions for good, with their child runs.",
         {
-            "id": Argument("Runs, sessions, or schedule:NAME.", "[ID]...", False, True, ids="runs"),
+            "id": Argument("Runs or sessions.", "[ID]...", False, True, ids="runs"),
             "force": Option("Terminate open runs, then delete them, too."),
             "wait": Option(
                 "Wait until the server has deleted histories: two minutes at most.",
