@@ -102,19 +102,16 @@ class ModelOptions(Node):
     prompt_cache: PromptCache | None = None
     """The lifetime in the provider's prompt cache: `5m`, `1h`, or `off` for no caching. The default
     is `5m` for a run that can make a second call."""
-    background: Literal["auto", "on", "off"] | None = None
-    """Whether to use background responses of the provider, which survive a crash of the worker:
-    `on`, `off`, or `auto`, the default, which uses them for models that think for long."""
     dialect: str | None = None
     """The server's dialect, such as `mistral` or `vllm`, if its address does not determine it."""
     additional_properties: dict[str, Any] | None = None
     """Further parameters of the provider's own request, under its own names."""
 
-    @field_validator("prompt_cache", "background", mode="before")
+    @field_validator("prompt_cache", mode="before")
     @classmethod
-    def _read_switches(cls, value: Any) -> Any:
-        """Accept `on` and `off` without quotes, which YAML reads as booleans."""
-        return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+    def _read_switch(cls, value: Any) -> Any:
+        """Accept `off` without quotes, which YAML reads as a boolean."""
+        return "off" if value is False else value
 
 
 class Model(Node):

@@ -306,12 +306,6 @@ class Heartbeat:
             # In a first attempt, an empty heartbeat would only delay the first one with text.
             self._tell_soon()
 
-    def go_on(self, said: StreamedText) -> None:
-        """Continue streaming after the output that an earlier attempt has sent."""
-        self.streamed = said
-        self._details = (said,)
-        self._listen_to_readers()
-
     def add(self, kind: str, text: str) -> None:
         """Add a piece of streamed `text` or `thinking` and send it to readers soon; only after
         `speak`.

@@ -21,7 +21,7 @@ from ..json_types import JsonObject, JsonView
 from ..messages import Message, ModelReply
 from ..options import RunOptions
 from ..payloads.failures import MAX_RESULT_BYTES, size_of
-from ..protocol.activities import CallSoFar, Offer
+from ..protocol.activities import Offer
 from ..providers.base import ALONE, CallSeries, Delta, ModelCallOptions, Provider, ignore
 from ..providers.memo import Unchanging
 from ..providers.outgoing import with_unique_ids
@@ -57,9 +57,6 @@ async def ask_model(
     attempt: ModelAttempt | None = None,
 ) -> ModelReply:
     """Return the reply of the model, or of a `stand_in`; `heart` streams it.
-
-    With an `attempt`, the provider may create its response in the background and continue that of
-    an earlier attempt.
 
     A client that the user has registered runs on `loop`, as tools do; perdure's own clients run on
     the running loop.
@@ -162,8 +159,7 @@ async def _call(
         async with breaker.call(attempt.run, how.timeout / 2, _refusal_in, on_wait) as waited:
             attempt.go_on_after_wait()
             left = replace(how, timeout=how.timeout - waited)
-            response = await provider.call_in_background(agent, request, left, attempt)
-            return await provider.call(agent, request, left) if response is None else response
+            return await provider.call(agent, request, left)
     except BreakerIsOpen as error:
         text = f"{error}; calls of {breaker.name} wait until it answers again"
         kind, after = cast(ModelErrorKind, error.kind), error.seconds
@@ -274,18 +270,6 @@ async def price_failure(error: ModelError, agent: Agent, prices: Prices) -> None
     if error.usage is not None:
         used = ModelReply(message=Message.assistant(), usage=error.usage)
         error.cost_usd = (await price_reply(used, agent, prices)).cost_usd
-
-
-async def end_response(credentials: Credentials, run: KnownRun, left: CallSoFar) -> None:
-    """End an abandoned background response at the provider. Never raises: the response ends by
-    itself later.
-    """
-    try:
-        agent = (await credentials.for_model(run)).with_fallback(left.fallback)
-        await provider_for(agent).end_response(agent, left.response)
-    except Exception as error:
-        problem = excerpt(redacted_excerpt(repr(error)), 200)
-        _log.warning("An abandoned response could not be cancelled: %s", problem)
 
 
 async def ask_with_credentials(

@@ -13,18 +13,16 @@ from typing import Any
 from pydantic import ValidationError
 from temporalio import activity
 from temporalio.client import AsyncActivityCancelledError
-from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from ..errors import ModelError
 from ..messages import Message, ModelReply, Usage
-from ..protocol.activities import CALL_MODEL, WORKER_SHUTDOWN, CallSoFar, ModelInput, StreamedText
+from ..protocol.activities import CallSoFar, ModelInput, StreamedText
 from ..protocol.outcome import HeldUp
-from ..providers.base import BackgroundRecord
 from ..redaction import get_logger
 from ..text import one_line
 from ..trimming import estimate_chars
-from .failures import PreviousAttempt, superseded
+from .failures import PreviousAttempt
 from .heartbeat import Heartbeat
 
 _log = get_logger("perdure.runs")
@@ -34,7 +32,7 @@ CHARS_PER_TOKEN = 4
 reported."""
 
 
-class ModelAttempt(BackgroundRecord):
+class ModelAttempt:
     """The state of one attempt, kept in heartbeat details, where the next attempt finds it.
 
     From the start, each heartbeat contains the state of earlier attempts, so that none can erase
@@ -52,17 +50,8 @@ class ModelAttempt(BackgroundRecord):
         self.run = activity.info().workflow_id or ""
         self.thoughts: list[str] = []
         """The pieces of the model's thinking so far."""
-        if self.so_far != CallSoFar():
-            heart.go_on(
-                self._told
-                or StreamedText(iteration=input.iteration, attempt=activity.info().attempt)
-            )
-            self._keep(self.so_far)
-
-    @property
-    def unwanted(self) -> bool:
-        """Whether the background response belongs to another model than the one now called."""
-        return bool(self.response) and self.so_far.fallback != self._input.fallback
+        if self._told:
+            heart.begin_with(self._told)
 
     @contextmanager
     def leaving(self) -> Iterator[None]:
@@ -70,52 +59,18 @@ class ModelAttempt(BackgroundRecord):
         try:
             yield
         except ModelError as error:
-            error.so_far = self._left()
+            error.so_far = self.so_far if self.so_far.lost else None
             raise
-        except asyncio.CancelledError:
-            details = activity.cancellation_details()
-            if details is not None and details.worker_shutdown and self.response:
-                raise ApplicationError(
-                    "Worker is shutting down", self._heart.streamed, type=WORKER_SHUTDOWN
-                ) from None
-            raise
-
-    def _left(self) -> CallSoFar | None:
-        return self.so_far if self.response or self.so_far.lost else None
 
     def begin(self, seen: PreviousAttempt, *, speaks: bool) -> None:
         """Begin the model call once the fate of the previous attempt is known; `speaks` if the
         output is streamed.
         """
-        attempt = activity.info().attempt
-        so_far, told = self.so_far, self._told
-        if so_far.response and not self.unwanted:
-            self._go_on(so_far, told)
-            return
-        if self.unwanted:
-            so_far = so_far.with_lost(1, told.chars if told else 0)
-        elif seen.was_lost:
+        attempt, so_far = activity.info().attempt, self.so_far
+        if seen.was_lost:
             since = attempt - so_far.attempt if self._input.offer is None else 1
-            so_far = so_far.with_lost(since, told.chars if told else 0)
-        self._begin_anew(so_far, speaks=speaks)
-
-    def _go_on(self, so_far: CallSoFar, told: StreamedText | None) -> None:
-        """Continue with the response and the text of the previous attempt."""
-        attempt = activity.info().attempt
-        told = told or StreamedText(iteration=self._input.iteration, attempt=attempt)
-        self._heart.go_on(told)
-        self._keep(so_far.model_copy(update={"attempt": attempt}))
-        self.thoughts[:] = [told.thinking]
-
-    def _begin_anew(self, so_far: CallSoFar, *, speaks: bool) -> None:
-        attempt = activity.info().attempt
-        self.so_far = CallSoFar(
-            attempt=attempt,
-            lost=so_far.lost,
-            lost_chars=so_far.lost_chars,
-            fallback=self._input.fallback,
-        )
-        self.thoughts.clear()
+            so_far = so_far.with_lost(since, self._told.chars if self._told else 0)
+        self.so_far = so_far.model_copy(update={"attempt": attempt})
         if speaks or self.so_far.lost:
             self._heart.speak(self._input.iteration, attempt)
         if self.so_far.lost:
@@ -126,38 +81,6 @@ class ModelAttempt(BackgroundRecord):
             self._heart.speak(self._input.iteration, activity.info().attempt)
         assert self._heart.streamed is not None
         self.so_far = self._heart.streamed.so_far = so_far
-
-    @property
-    def response(self) -> str:
-        return self.so_far.response
-
-    async def record(self, response: str) -> None:
-        await self._at_home(self._record, response)
-
-    async def _record(self, response: str) -> None:
-        self._keep(self.so_far.model_copy(update={"response": response}))
-        try:
-            await self._heart.record()
-        except AsyncActivityCancelledError:
-            return  # The worker learns of that, too, and ends the attempt.
-        except RPCError as error:
-            _log.warning(
-                "The id of a background response can't be recorded yet, only with a later beat: %r",
-                error,
-            )
-
-    async def forget(self) -> None:
-        await self._at_home(self._forget)
-
-    async def _forget(self) -> None:
-        said = self._heart.streamed
-        self._begin_anew(self.so_far.with_lost(1, said.chars if said else 0), speaks=True)
-
-    async def end(self) -> None:
-        await self._at_home(self._end)
-
-    async def _end(self) -> None:
-        self._keep(self.so_far.model_copy(update={"response": ""}))
 
     async def wait_for_server(self, kind: str, why: str, until: float) -> None:
         """Record and stream that the call waits, with others, until the provider answers again."""
@@ -176,9 +99,6 @@ class ModelAttempt(BackgroundRecord):
         """Record that the call no longer waits."""
         if self._heart.streamed is not None:
             self._heart.streamed.held_up = None
-
-    async def is_handed_on(self) -> bool:
-        return bool(await self._at_home(_is_handed_on))
 
     async def _at_home(self, function: Any, *arguments: Any) -> Any:
         """Return the function's value, called on this activity's event loop and in its context."""
@@ -206,24 +126,6 @@ class ModelAttempt(BackgroundRecord):
             lost_tokens=lost,
         )
         reply.lost_attempts = self.so_far.lost
-
-
-async def _is_handed_on() -> bool:
-    return activity.cancellation_details() is None or await superseded()
-
-
-async def response_under_way() -> CallSoFar | None:
-    """Return the last state of this run's current model call; None without one. Raises RPCError."""
-    info, client = activity.info(), activity.client()
-    assert info.workflow_id is not None
-    handle = client.get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
-    for pending in (await handle.describe()).raw_description.pending_activities:
-        if pending.activity_type.name == CALL_MODEL:
-            told = _last_text(
-                await client.data_converter.decode(list(pending.heartbeat_details.payloads))
-            )
-            return told.so_far if told else None
-    return None
 
 
 def _last_text(details: Sequence[Any]) -> StreamedText | None:

@@ -49,8 +49,8 @@ from .inventory import (
     lacking_hooks,
     lacking_mocks,
 )
-from .model import ask_model, ask_with_credentials, end_response, price_failure, price_reply
-from .model_attempt import ModelAttempt, response_under_way
+from .model import ask_model, ask_with_credentials, price_failure, price_reply
+from .model_attempt import ModelAttempt
 from .notices import Notifier
 from .run_cache import KnownRun, LinkKey, RunCache, current_link
 from .tool_activities import ToolActivities, call_context
@@ -138,7 +138,6 @@ class RunActivities:
         return [
             self.inventory,
             self.call_model,
-            self.end_response,
             self.judge,
             self.instruct,
             self.compact,
@@ -196,14 +195,10 @@ class RunActivities:
     ) -> ModelReply:
         seen = await inspect_previous_attempt()
         if seen.is_cancelled:
-            if attempt.response:
-                await end_response(self._credentials, await self._runs.current(), attempt.so_far)
             raise RunCancelled("The run was cancelled")
         run, messages = await self._runs.messages_at(input.conversation)
         run = run.with_model(input.model) if input.model else run
         heart.stream_seconds = run.stream_seconds
-        if attempt.unwanted:
-            await end_response(self._credentials, run, attempt.so_far)
         attempt.begin(seen, speaks=run.options.stream and input.prompted != "act")
         stand_in = mocked_model(run, input, is_honoured=self.stock.mock) if input.mock else None
         ask = partial(
@@ -234,17 +229,6 @@ class RunActivities:
             raise
         attempt.count_lost(reply, messages)
         return reply if stand_in else await price_reply(reply, named, self._prices)
-
-    @activity.defn(name=activities.END_RESPONSE)
-    async def end_response(self, input: activities.EndResponseInput) -> None:
-        """End the background response of this run's model call at the provider, if there is one.
-
-        The call itself may be between two attempts, or its worker lost.
-        """
-        with typed_failures():
-            left = await response_under_way() or input.left
-            if left and left.response:
-                await end_response(self._credentials, await self._runs.current(), left)
 
     @activity.defn(name=activities.JUDGE)
     async def judge(self, input: activities.JudgeInput) -> GuardrailResult:

@@ -19,7 +19,6 @@ from .run import RunInput
 
 INVENTORY = "perdure.inventory"
 CALL_MODEL = "perdure.call_model"
-END_RESPONSE = "perdure.end_response"
 RUN_TOOL = "perdure.run_tool"
 TOOL_PREFIX = "perdure.tool."
 """Prefix of the activity type that executes one tool; the tool's name follows."""
@@ -51,8 +50,6 @@ ASKING_SECONDS = 60.0
 """The time limit for kinds of tools to list their tools."""
 LOCAL_SECONDS = 2.0
 """The time limit of a tool that runs as a local activity: the workflow task waits for it."""
-END_SECONDS = 10.0
-"""The time that a cancelled run allows for ending the provider's response."""
 COMPACT_SECONDS = 300.0
 """A compactor that takes longer has failed."""
 _READERS = "/readers"
@@ -102,10 +99,6 @@ class CallSoFar(Exchanged):
     workers."""
     lost_chars: int = 0
     """The characters of text and thinking known to have come from the model in these attempts."""
-    fallback: int = 0
-    """The model that is called (`ModelInput.fallback`)."""
-    response: str = ""
-    """The provider's id of the background response; "" for none."""
 
     def with_lost(self, attempts: int, chars: int) -> CallSoFar:
         """Return a copy that counts further lost attempts and the characters that came in them."""
@@ -149,13 +142,6 @@ class ModelInput(ConversationInput):
             if self.model is not None and not self.fallback
             else agent.models[self.fallback]
         )
-
-
-class EndResponseInput(Exchanged):
-    """Ends the provider's background response for the run's model call, if there is one."""
-
-    left: CallSoFar | None = None
-    """The progress of the call's earlier activities; the running one reports its own."""
 
 
 class CompactInput(ConversationInput):

@@ -68,36 +68,6 @@ class ModelCallOptions:
     """For the provider's prompt cache."""
 
 
-class BackgroundRecord(ABC):
-    """The record of a background response, by which another attempt resumes it.
-
-    Called from the event loop of the provider's call.
-    """
-
-    @property
-    @abstractmethod
-    def response(self) -> str:
-        """The provider's id of the response that an earlier attempt began; "" for none."""
-
-    @abstractmethod
-    async def record(self, response: str) -> None:
-        """Record the id; returns when another attempt would find it. Never raises."""
-
-    @abstractmethod
-    async def forget(self) -> None:
-        """Record that the response is lost, because the provider does not know it: the model is
-        called anew.
-        """
-
-    @abstractmethod
-    async def end(self) -> None:
-        """Delete the record: the response has failed, or was ended."""
-
-    @abstractmethod
-    async def is_handed_on(self) -> bool:
-        """Return whether another attempt resumes the response, now that this one is cancelled."""
-
-
 class Provider(ABC):
     """One provider's API, chosen by `model.provider` and `model.apiType`.
 
@@ -159,25 +129,6 @@ class Provider(ABC):
         References in the agent's connection are already resolved. Raises ModelError for every
         failure. Cancelling the coroutine ends the HTTP request at once.
         """
-
-    async def call_in_background(
-        self, agent: Agent, request: JsonView, options: ModelCallOptions, record: BackgroundRecord
-    ) -> JsonObject | None:
-        """Make the call by a background response, which outlives its caller at the provider;
-        `record` keeps track of it.
-
-        Resumes a recorded response. Returns None if the API does not support this, or this call is
-        not worth it: then nothing was requested, and the caller must use `call`. When the coroutine
-        is cancelled, it ends the response, unless another attempt resumes it.
-        """
-        return None
-
-    async def end_response(self, agent: Agent, response: str) -> None:
-        """End a background response, so that it costs no more; one that has ended stays as it is.
-
-        References in the agent's connection are already resolved. Never raises.
-        """
-        return None
 
 
 class StreamAssembler(ABC):

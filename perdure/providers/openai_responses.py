@@ -6,29 +6,16 @@ https://platform.openai.com/docs/api-reference/responses
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
-from ..agents import Agent, Model
-from ..background import background_of, may_run_in_background
+from ..agents import Agent
 from ..declared_tools import Property
-from ..errors import ModelError
 from ..json_types import JsonObject, JsonView
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, ProviderCall, TextPart
-from ..worker_limits import is_listed, server_in
-from .background import (
-    END_SECONDS,
-    BackgroundResponse,
-    NoBackgroundError,
-    end_response,
-    is_possible,
-)
 from .base import (
     BLOCK_SIZE,
-    BackgroundRecord,
     Delta,
     FunctionDefinition,
-    ModelCallOptions,
     StreamAssembler,
     provider_call,
     weight,
@@ -38,8 +25,6 @@ from .errors import error_from_http
 from .memo import Memo
 from .openai import OpenAIFormat, audio_item, file_data, function_fields, schema_fields
 from .outgoing import private_content, same_calls
-from .sdk_call import SdkCall
-from .sdks import AZURE_KEY, OPENAI_KEY
 from .tool_call_text import (
     AcceptedMedia,
     Call,
@@ -52,8 +37,6 @@ from .tool_call_text import (
 )
 from .wire_format import INSTRUCTION_ROLES, instructions_of, read_usage
 
-_KEEP_RESPONSES = tuple(host for key in (OPENAI_KEY, AZURE_KEY) for host in key.hosts)
-"""Servers with background responses: OpenAI's own, and Azure's with its API v1."""
 _ENCRYPTED = "reasoning.encrypted_content"
 _USAGE = {
     "input_tokens": "input_tokens",
@@ -89,9 +72,7 @@ class OpenAIResponses(OpenAIFormat):
 
     def to_request(self, agent: Agent, messages: Sequence[Message], **more: Any) -> JsonObject:
         request = super().to_request(agent, messages, **more)
-        request.pop(
-            "background", None
-        )  # The option is `options.background`: a synchronous call can't have it.
+        request.pop("background", None)  # The call waits for the whole response.
         return request
 
     def conversation(self, messages: Sequence[Message]) -> JsonObject:
@@ -150,40 +131,6 @@ class OpenAIResponses(OpenAIFormat):
 
     def assembler(self) -> StreamAssembler:
         return ResponsesStream(self.key)
-
-    async def call_in_background(
-        self, agent: Agent, request: JsonView, options: ModelCallOptions, record: BackgroundRecord
-    ) -> JsonObject | None:
-        if not (record.response or may_run_in_background(agent.model)):
-            return None
-        async with self.sdk_call(agent, request, options) as call:
-            if record.response or _is_background_possible(call, agent.model):
-                response = BackgroundResponse(call, self.assembler, options.on_delta, record)
-                with suppress(NoBackgroundError):
-                    return await self.send_cached(
-                        response.answer, agent, dict(request), options.series, call.client
-                    )
-        return None
-
-    async def end_response(self, agent: Agent, response: str) -> None:
-        with suppress(ModelError):
-            async with self.sdk_call(agent, {}, ModelCallOptions(END_SECONDS)) as call:
-                await end_response(call, response)
-
-
-def _is_background_possible(call: SdkCall, model: Model | None) -> bool:
-    """Return whether the connection is known to support background responses, or the agent's
-    options ask for one.
-
-    A connection that refused one does not support them.
-    """
-    server = server_in(str(call.client.base_url))
-    own = (
-        server is not None
-        and is_listed(server, _KEEP_RESPONSES)
-        and not hasattr(call.client, "_api_version")
-    )
-    return is_possible(call.client) and (own or background_of(model) == "on")
 
 
 def _items_of(message: Message) -> Iterator[JsonObject]:

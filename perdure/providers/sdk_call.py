@@ -152,7 +152,9 @@ class StreamReader:
             else:
                 self._add_all(decoder.feed(chunk))
             self._count(len(chunk), decoder.pending_bytes + len(self._body))
-            await self.between()
+            # A few compressed bytes can unpack to many chunks in a row, which would block the event
+            # loop.
+            await asyncio.sleep(0)
 
     def _count(self, chunk: int, pending: int) -> None:
         self._size += chunk
@@ -162,7 +164,7 @@ class StreamReader:
     def _add_all(self, events: Iterator[str]) -> None:
         for data in events:
             if data == _END:
-                self.end()
+                self._assembler.is_complete = self._is_over = True
             elif not self._is_over:
                 self._add(data)
 
@@ -172,22 +174,8 @@ class StreamReader:
         if not isinstance(event, dict):
             raise UnexpectedFormatError(f"the event {json_excerpt(event)}")
         self._may_hold_halves = self._may_hold_halves or bool(_MAY_HOLD_HALVES.search(data))
-        self.take(event)
-
-    def end(self) -> None:
-        """Note that the provider closes the stream."""
-        self._assembler.is_complete = self._is_over = True
-
-    def take(self, event: JsonObject) -> None:
-        """Read one event. Raises as `read` does."""
         for delta in _read_event(lambda: self._deltas(event), event):
             self._on_delta(delta)
-
-    async def between(self) -> None:
-        """Called after each chunk of the response, before the next one is read."""
-        # A few compressed bytes can unpack to many chunks in a row, which would block the event
-        # loop.
-        await asyncio.sleep(0)
 
     def _deltas(self, event: JsonObject) -> list[Delta]:
         deltas = self._assembler.add(event)
@@ -230,7 +218,7 @@ _STREAM = "text/event-stream"
 class SdkCall:
     """A request through an `AsyncOpenAI` or `AsyncAnthropic` client.
 
-    It uses the client's own `post` and `get`, from bytes to bytes: the SDKs' own work around it
+    It uses the client's own `post`, from bytes to bytes: the SDKs' own work around it
     (walking the whole conversation, building a model of the response) costs more than the request
     itself. The size of the answer is counted while it is unpacked, so that a few compressed bytes
     can't fill the memory.
@@ -277,26 +265,18 @@ class SdkCall:
                 return self._check(await self.whole(response))
             stream = StreamReader(assembler, on_delta, self.max_bytes)
             await stream.read(response)
-            self.require_end(stream)
+            if not stream.has_ended:
+                raise self.error("The stream ended before the answer did", "connection")
             return self._check(stream.response())
-
-    def require_end(self, stream: StreamReader) -> None:
-        """Raise ModelError when the stream ended before the answer did."""
-        if not stream.has_ended:
-            raise self.error("The stream ended before the answer did", "connection")
 
     def _check(self, answer: JsonObject) -> JsonObject:
         self.check(answer)
         return answer
 
     @asynccontextmanager
-    async def response(
-        self, body: JsonView | None, *, below: str = "", query: JsonView | None = None
-    ) -> AsyncIterator[Any]:
-        """Response, unread, to a POST of the body, or to a GET without one; `below` is added to the
-        path.
-
-        Its failures are ModelErrors that name its status and request id.
+    async def response(self, body: JsonView) -> AsyncIterator[Any]:
+        """Response, unread, to a POST of the body. Its failures are ModelErrors that name its
+        status and request id.
         """
         import httpx2
 
@@ -313,7 +293,7 @@ class SdkCall:
         response = None
         try:
             async with asyncio.timeout(self.timeout):
-                response = await self._send(body, self.path + below, query)
+                response = await self._send(body)
                 async with aclosing(response):
                     yield response
         except failures as error:
@@ -364,25 +344,18 @@ class SdkCall:
                 pieces.append(piece)
         return _json_object(b"".join(pieces))
 
-    async def _send(self, body: JsonView | None, path: str, query: JsonView | None) -> Any:
+    async def _send(self, body: JsonView) -> Any:
         """Return the response, unread: the reader counts the unpacked bytes."""
         import httpx2
 
         timeout = httpx2.Timeout(self.timeout, connect=min(CONNECT_SECONDS, self.timeout))
-        options: JsonObject = {"max_retries": 0, "timeout": timeout} | (
-            {"params": query} if query else {}
-        )
-        stream_class = import_module(self.sdk.module).AsyncStream
-        send, payload = (
-            (self.client.get, {}) if body is None else (self.client.post, self._payload(body))
-        )
-        return await send(
-            path,
+        return await self.client.post(
+            self.path,
             cast_to=httpx2.Response,
-            options=options,
+            options={"max_retries": 0, "timeout": timeout},
             stream=True,
-            stream_cls=stream_class,
-            **payload,
+            stream_cls=import_module(self.sdk.module).AsyncStream,
+            **self._payload(body),
         )
 
     def _payload(self, body: JsonView) -> JsonObject:
@@ -412,7 +385,7 @@ def encode(body: JsonView) -> bytes:
         return text.encode("utf-8", "replace")
 
 
-def is_whole(response: Any, *, streams: bool = True) -> bool:
+def is_whole(response: Any, *, streams: bool) -> bool:
     """Return whether the response is one whole body; `streams` is whether a stream was
     requested.
     """

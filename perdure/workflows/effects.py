@@ -13,7 +13,6 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError
 
-from ..background import may_run_in_background
 from ..conversation import Conversation
 from ..errors import ModelError, RunError
 from ..event_data import EventType, HoldReason, LoggedData
@@ -118,8 +117,6 @@ class TemporalEffects:
         is_cancelled = await wait_until(self.cancelled, seconds, summary)
         self._state.held_up = None
         if is_cancelled:
-            if failed is not None and self._before is not None:
-                await self._end_response(self._before.fallback)
             raise Cancelled
 
     def is_held_for(self, reason: HoldReason) -> bool:
@@ -184,8 +181,7 @@ class TemporalEffects:
             summary=state.model_call + (f" · try {earlier + 1}" if earlier else ""),
         )
         try:
-            if not await wait_until_done(handle, self._state):
-                await self._end_response(calling.fallback)
+            await wait_until_done(handle, self._state)
             reply: ModelReply = await result_unless_cancelled(handle, self._state)
             self._before = None
             return reply
@@ -200,23 +196,6 @@ class TemporalEffects:
                 self._failed_call, self._before = known, known.so_far
                 raise known from error
             raise
-
-    async def _end_response(self, fallback: int) -> None:
-        """Have the provider cancel its background response after the run's cancellation: no other
-        caller may.
-        """
-        model = self._state.input.agent.with_fallback(fallback).model
-        if not may_run_in_background(model):
-            return
-        try:
-            await workflow.execute_activity(
-                activities.END_RESPONSE,
-                activities.EndResponseInput(left=self._before),
-                schedule_to_close_timeout=timedelta(seconds=activities.END_SECONDS),
-                summary=f"{self._state.label} · end the provider's response",
-            )
-        except ActivityError as error:
-            workflow.logger.info("a response in the background was not ended: %s", error.cause)
 
     def _count_try(self, iteration: int) -> int:
         """Return the number of earlier model calls in this iteration."""

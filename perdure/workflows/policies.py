@@ -156,8 +156,6 @@ def left_in(details: Sequence[Any], before: CallSoFar | None, attempts: int) -> 
         else None
     )
     left = (told and told.so_far) or (before or CallSoFar()).model_copy(update={"attempt": 1})
-    if left.response:
-        return left
     return left.with_lost(attempts - left.attempt + 1, told.chars if told else 0)
 
 

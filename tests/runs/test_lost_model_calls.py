@@ -17,7 +17,7 @@ from ..support.waiting import wait_for
 DYING = """
 from datetime import timedelta
 from temporalio.exceptions import ApplicationError
-from perdure.messages import Message, ModelReply
+from perdure.messages import Message, ModelReply, Usage
 from perdure.providers import Provider
 
 lost = 0
@@ -39,7 +39,8 @@ class Dying(Provider):
         return {}
 
     def reply(self, agent, response):
-        return ModelReply(message=Message.assistant(f"after {lost} lost workers"))
+        usage = Usage(input_tokens=4, total_tokens=4)
+        return ModelReply(message=Message.assistant(f"after {lost} lost workers"), usage=usage)
 
     def process(self, agent, response):
         return self.reply(agent, response).message.text
@@ -67,7 +68,10 @@ async def test_a_run_outlives_any_number_of_lost_workers(stage: Stage, dying: Ag
     async with stage.worker():
         run = await stage.start(dying)
         result = await run.result()
+        (complete,) = [each.data for each in await run.events() if each.type == "llm_complete"]
     assert result.output == "after 25 lost workers"
+    assert (result.usage.lost_tokens, result.usage.input_tokens) == (100, 104)
+    assert complete["lostAttempts"] == 25
 
 
 async def test_it_can_be_cancelled_and_its_time_holds(

@@ -62,13 +62,8 @@ async def _speech(chain: Chain, speaking: PendingActivityInfo) -> Speech:
 
 
 def speech_of(activity_id: str, said: StreamedText) -> Speech:
-    """Return the text with its identity: the activity and the attempt that began it.
-
-    A response in the provider's background is identified by itself, because several activities may
-    read it.
-    """
-    response = said.so_far.response if said.so_far else ""
-    return Speech(f"r-{_digest(response)}" if response else f"{activity_id}-{said.attempt}", said)
+    """Return the text with its identity: the activity and the attempt that began it."""
+    return Speech(f"{activity_id}-{said.attempt}", said)
 
 
 async def _progress(chain: Chain, working: PendingActivityInfo) -> ToolProgress | None:

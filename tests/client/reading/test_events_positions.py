@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from perdure.client import RunEvent, RunHandle, get_run
-from perdure.client.reading.events import Cursor, Speech, speech_of
+from perdure.client.reading.events import Cursor, Speech
 from perdure.events import TERMINAL_EVENTS
-from perdure.protocol.activities import CallSoFar, StreamedText
+from perdure.protocol.activities import StreamedText
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 from tests.support.agents import scripted_agent
@@ -177,22 +177,6 @@ def test_thinking_has_its_own_place() -> None:
     again = list(Cursor(more[1].position).live_news(speech("No", call="8-1")))
     assert [event.type for event in again] == ["text_reset", "token"]
     assert list(Cursor(again[0].position).live_news(speech("No", call="8-1"))) == again[1:]
-
-
-def test_a_response_in_the_background_goes_on_with_another_activity() -> None:
-    def heard(activity: str, text: str, response: str = "resp/1=") -> Speech:
-        so_far = CallSoFar(response=response)
-        return speech_of(activity, StreamedText(iteration=1, attempt=1, text=text, so_far=so_far))
-
-    cursor = Cursor("3")
-    (piece,) = cursor.live_news(heard("7", "Yes, b"))
-    for reader in (cursor, Cursor(piece.position)):
-        assert list(reader.live_news(heard("12", "Yes"))) == [], (
-            "it is read again from its beginning"
-        )
-        (rest,) = reader.live_news(heard("12", "Yes, but"))
-        assert rest.data["token"] == "ut"
-    assert [event.type for event in cursor.live_news(heard("12", "", "resp/2="))] == ["text_reset"]
 
 
 RESET = ("text_reset", None)
