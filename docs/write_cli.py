@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 
 import perdure.cli
 from perdure.cli.entry import run
-from perdure.cli.given import BY_CODE, option_name
+from perdure.cli.given import BY_CODE, SHORT_FORMS, option_name
 from perdure.cli.table import COMMANDS
 from perdure.options import CHANGED_BY_GO_ON, RunOptions
 
@@ -47,7 +47,7 @@ A run whose worker is gone, because its command was killed or its machine was sw
 `perdure resume ID`. A run that has ended is the beginning of another with `perdure fork ID --steer "…"`.
 
 With `eval "$(_PERDURE_COMPLETE=bash_source perdure)"` in `~/.bashrc` (`zsh_source` in `~/.zshrc`, or `fish_source`), the
-shell completes commands, options and the ids of runs, which it asks of a server that is running.
+shell completes commands and options.
 [Watching a run](watching.md) has pictures of what a terminal shows.
 """
 
@@ -92,9 +92,17 @@ def table() -> str:
 
 def _about(name: str, info: FieldInfo, text: str) -> dict[str, Any]:
     default = "" if info.default in (None, False) else f" [default: {info.default}]"
-    return {
-        "type": _type(info.annotation),
-        "help": text + default,
+    type = _type(info.annotation)
+    about = {"help": text + default}
+    if type == "bool":
+        about["names"] = f"{option_name(name)}/--no-{option_name(name)[2:]}"
+    elif isinstance(type, str):
+        about |= {"type": type, "metavar": {"int": "N", "float": "NUMBER", "str": "TEXT"}[type]}
+    else:
+        about["type"] = type
+    if name in SHORT_FORMS:
+        about["names"] = f"{about.get('names', option_name(name))} --{name.replace('_', '-')}"
+    return about | {
         "title": "Limits and time-outs" if LIMITS.fullmatch(name) else "How the run works",
         "may_change": name in CHANGED_BY_GO_ON,
     }

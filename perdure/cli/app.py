@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -15,19 +15,16 @@ import click
 from click.core import ParameterSource
 
 from .._version import __version__
-from .completion import complete_ids
-from .given import SHORT_FORMS, Given, option_name
+from .given import Given, option_name
 from .problems import INTERRUPTED
-from .table import GROUPS
-from .table.options import SERVER, SHARED, Argument, Command, Option, Parameters
+from .table import GROUPS, SERVER, Command, CommandParameter, parameters_of
 
 HELP = {"help_option_names": ["-h", "--help"]}
-_PLACEHOLDERS = {"int": "N", "float": "NUMBER", "str": "TEXT"}
-_TYPES = {"int": int, "float": float, "str": str, "bool": bool}
+_OF_SERVER = [each.name for each in SERVER]
 _TITLES: Mapping[str, Collection[str]] = {
     "Arguments": (),
     "Options": (),
-    "The model": ("model", "provider", "endpoint", "scripted", "mock"),
+    "The model": ("model", "provider", "endpoint", "scripted"),
     "Code": ("tools", "guardrails", "compactor", "credentials", "prompt_root"),
     "Output": ("as_json", "quiet", "yes", "log_level", "log_format"),
     "Limits and time-outs": (),
@@ -36,48 +33,36 @@ _TITLES: Mapping[str, Collection[str]] = {
 
 
 @cache
-def _options_of_runs() -> dict[str, Option]:
+def _options_of_runs() -> list[CommandParameter]:
     """Return an option for each field of `RunOptions`.
 
     They come from the file that `docs/write_cli.py` makes of the model: importing the model takes
     longer than all of the help.
     """
     fields = json.loads(Path(__file__).with_name("run_options.json").read_text(encoding="utf-8"))
-    return {name: _run_option(name, **field) for name, field in fields.items()}
+    return [CommandParameter(name, **field) for name, field in fields.items()]
 
 
-def _run_option(name: str, type: str | list[str], **about: Any) -> Option:
-    names = option_name(name)
-    if type == "bool":
-        names += f"/--no-{names[2:]}"
-    if name in SHORT_FORMS:
-        names += f" --{name.replace('_', '-')}"
-    if isinstance(type, list):
-        return Option(names=names, type=tuple(type), **about)
-    return Option(metavar=_PLACEHOLDERS.get(type), names=names, type=_TYPES[type], **about)
-
-
-def _click_type(of: Option | Argument) -> Any:
+def _click_type(of: CommandParameter) -> Any:
     if of.type == "path":
         return click.Path(path_type=Path)
-    if isinstance(of.type, tuple):
+    if isinstance(of.type, list):
         return click.Choice(of.type)
-    if isinstance(of, Option) and of.least is not None:
-        return click.IntRange(int(of.least)) if of.type is int else click.FloatRange(of.least)
-    return of.type
+    if of.least is not None:
+        return click.IntRange(int(of.least)) if of.type == "int" else click.FloatRange(of.least)
+    return {"int": int, "float": float}.get(of.type, str)
 
 
 class _Argument(click.Argument):
     """An argument with a line in the help."""
 
-    def __init__(self, name: str, of: Argument) -> None:
+    def __init__(self, of: CommandParameter) -> None:
         super().__init__(
-            [name],
+            [of.name],
             type=_click_type(of),
             metavar=of.metavar,
             required=of.required,
             nargs=-1 if of.many else 1,
-            shell_complete=complete_ids(of.ids),
         )
         self._help = of.help
 
@@ -89,10 +74,10 @@ class _Argument(click.Argument):
 class _Option(click.Option):
     """An option of the table, which may set a variable of the environment."""
 
-    def __init__(self, name: str, of: Option) -> None:
-        is_flag = of.metavar is None and not isinstance(of.type, tuple)
+    def __init__(self, of: CommandParameter) -> None:
+        is_flag = of.metavar is None and not isinstance(of.type, list)
         super().__init__(
-            [name, *(of.names or option_name(name)).split()],
+            [of.name, *(of.names or option_name(of.name)).split()],
             type=bool if is_flag else _click_type(of),
             metavar=of.metavar,
             help=of.help,
@@ -102,7 +87,6 @@ class _Option(click.Option):
             multiple=of.many,
             envvar=of.variable,
             hidden=of.hidden,
-            shell_complete=complete_ids(of.ids),
         )
         self.title = of.title
         self._sets = of.sets
@@ -115,39 +99,33 @@ class _Option(click.Option):
         return found
 
 
-def _parameters(of: Parameters) -> list[click.Parameter]:
-    return [
-        _Option(name, each) if isinstance(each, Option) else _Argument(name, each)
-        for name, each in of.items()
-    ]
+def _parameters(of: Iterable[CommandParameter]) -> list[click.Parameter]:
+    return [_Argument(each) if each.argument else _Option(each) for each in of]
 
 
 class TableCommand(click.Command):
     """A command of the table."""
 
     def __init__(self, name: str, of: Command) -> None:
-        options = {
-            field: option
-            for field, option in (_options_of_runs() if of.run_options else {}).items()
+        options = [
+            option
+            for option in (_options_of_runs() if of.run_options else ())
             if of.run_options is True or option.may_change
-        }
-        common = {
-            **SERVER,
-            **({"codec": SHARED["codec"]} if of.reads_payloads else {}),
-        }
+        ]
+        codec = parameters_of(["codec"] if of.reads_payloads else [])
         super().__init__(
             name,
             help=f"{of.help}\n\n{of.more}".rstrip(),
-            params=_parameters({**of.parameters, **common, **options}),
+            params=_parameters([*of.all_parameters(), *SERVER, *codec, *options]),
             context_settings=HELP,
         )
-        self._of, self._options = of, options
+        self._of, self._options = of, [option.name for option in options]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section for each group of parameters."""
         sections: dict[str, list[tuple[str, str]]] = {title: [] for title in _TITLES}
         for each in self.get_params(ctx):
-            record = None if each.name in SERVER else each.get_help_record(ctx)
+            record = None if each.name in _OF_SERVER else each.get_help_record(ctx)
             if record:
                 sections[self._title(each)].append(record)
         for title, records in sections.items():
@@ -206,7 +184,7 @@ class TableGroup(click.Group):
         if (found := self._all.get(cmd_name)) is None:
             return None
         if found.commands:
-            return TableGroup({"Commands": found.commands}, name=cmd_name, help=found.help)
+            return TableGroup({"Commands": found.subcommands()}, name=cmd_name, help=found.help)
         return TableCommand(cmd_name, found)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

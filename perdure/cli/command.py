@@ -21,8 +21,8 @@ from ..json_types import JsonObject
 from ..text import visible
 from . import console
 from .problems import DONE, FAILED, INTERRUPTED, UsageProblem
-from .table.options import FORMAT_VARIABLE, LEVEL_VARIABLE
 
+LEVEL_VARIABLE, FORMAT_VARIABLE = "PERDURE_LOG_LEVEL", "PERDURE_LOG_FORMAT"
 Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["text", "json"]
 ABOUT = ("run", "tool", "call", "attempt")

@@ -47,11 +47,9 @@ def mention_unread(keys: Sequence[str | None]) -> None:
 async def ls(given: Given) -> int:
     """Print the list; return the exit code."""
     filters = filters_of(given)
-    if given.totals or given.sessions or given.waiting:
+    if given.sessions or given.waiting:
         from . import ls_sessions as lists  # reads runs, for which most lists need no models
 
-        if given.totals:
-            return await lists.sum_up(filters, as_json=given.as_json)
         if given.sessions:
             return await lists.list_sessions(filters, given.limit, as_json=given.as_json)
         return await lists.list_waiting(filters, given.limit, as_json=given.as_json)

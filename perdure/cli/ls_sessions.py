@@ -1,12 +1,11 @@
-"""`perdure ls --sessions`, `--waiting` and `--totals`: lists that read each run or session."""
+"""`perdure ls --sessions` and `--waiting`: lists that read each run or session."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from temporalio.client import Client, WorkflowExecution
@@ -15,20 +14,17 @@ from temporalio.service import RPCError, RPCStatusCode
 from ..client import get_run
 from ..client import session as session_of
 from ..client.connection import server_time
-from ..client.listing import listed_status
 from ..commands import command_line
-from ..json_types import JsonObject, JsonView
-from ..messages import Usage
+from ..json_types import JsonObject
 from ..protocol.names import SESSION_WORKFLOW
 from ..protocol.outcome import RunStatus
 from ..protocol.search_attributes import AGENT, STATUS, TENANT, shown_of
 from ..protocol.session import SessionStatus
-from ..text import count_of, format_usd, one_line, visible
+from ..text import one_line, visible
 from .ask_person import local_time, waiting_lines
-from .console import answer, describe_seconds, describe_usage, in_columns, say
-from .filters import Filters, query_explained, word_of
-from .many import for_each
-from .problems import DONE, FAILED, UsageProblem, error_text
+from .console import answer, describe_seconds, in_columns, say
+from .filters import Filters, query_explained
+from .problems import DONE, UsageProblem, error_text
 from .server_connection import connect_to_server
 
 LIST_SECONDS = 4.0
@@ -165,61 +161,3 @@ async def _may_wait(client: Client, query: str, limit: int) -> list[str]:
         if error.status is not RPCStatusCode.INVALID_ARGUMENT or STATUS.name not in error.message:
             raise
         return [run.id async for run in client.list_workflows(query, limit=limit)]
-
-
-async def sum_up(filters: Filters, *, as_json: bool) -> int:
-    """Print the total consumption of the filtered runs; return the exit code, 1 if some can't be
-    read.
-
-    A called run counts with its caller if the filters find the caller too. Raises `RPCError`.
-    """
-    used: list[RunStatus] = []
-    async with connect_to_server() as server:
-
-        async def read(id: str) -> None:
-            used.append(await get_run(server.client, id).status())
-
-        with query_explained(filters):
-            found = {run.id: run async for run in server.client.list_workflows(filters.query())}
-        alone = [id for id, run in found.items() if run.parent_id not in found]
-        now = datetime.fromtimestamp(await server_time(server.client), UTC)
-        report = await for_each(alone, read)
-    begun = {id: (await shown_of(found[id])).started for id in alone}
-    seconds = [((found[id].close_time or now) - begun[id]).total_seconds() for id in alone]
-    usage = sum((each.usage for each in used), Usage())
-    sums = {
-        "runs": len(found),
-        "byStatus": dict(Counter(map(_shown_status, found.values()))),
-        "modelCalls": sum(each.model_calls for each in used),
-        "usage": usage.model_dump(mode="json"),
-        "costUsd": sum(each.cost_usd or 0.0 for each in used),
-        "unpricedCalls": sum(each.unpriced_calls for each in used),
-        "seconds": round(sum(seconds), 1),
-        "failed": report.failed,
-    }
-    if as_json:
-        answer(sums)
-    else:
-        for line in _total_lines(sums):
-            answer(line)
-    for each in report.failed:
-        why = one_line(each["error"], 200)
-        say(f"{each['id']} can't be read, and is not in the sums: {why}", "bad")
-    return FAILED if report.failed else DONE
-
-
-def _shown_status(run: WorkflowExecution) -> str:
-    """Return the run's status as the list shows it: a held or waiting run does not count as
-    running.
-    """
-    status = listed_status(run)
-    return status if status in ("held", "waiting") else word_of(run.status)
-
-
-def _total_lines(sums: JsonView) -> Iterator[str]:
-    statuses = ", ".join(f"{count:,} {word}" for word, count in sums["byStatus"].items())
-    yield f"runs     {sums['runs']:,}" + (f" ({statuses})" if statuses else "")
-    calls = count_of(sums["modelCalls"], "model call")
-    yield f"usage    {calls}, {describe_usage(sums['usage'])}"
-    yield f"cost     {format_usd(sums['costUsd'], unpriced=sums['unpricedCalls']) or 'not known'}"
-    yield f"time     {describe_seconds(sums['seconds'])}"

@@ -41,9 +41,7 @@ async def resume(given: Given) -> int:
         if memo.scripted:
             stack.enter_context(script_at(endpoint_of(agent), memo.scripted))
         queue = recorded.description.task_queue
-        await stack.enter_async_context(
-            worker_inside(server, task_queue=queue, code=code, mock=memo.mock)
-        )
+        await stack.enter_async_context(worker_inside(server, task_queue=queue, code=code))
         if not given.quiet:
             tools = ", ".join(code.tools) or "none"
             say(f"Run {run_id}: {server.place}, worker in this process, tools: {tools}", "strong")

@@ -21,7 +21,7 @@ from .given import Given
 from .problems import DONE, UsageProblem
 from .server_connection import ServerConnection, connect_to_server
 from .start import StartArguments, begin_with_file
-from .table.options import DEFAULT_QUEUE
+from .table import DEFAULT_QUEUE
 from .user_code import say_mocks
 from .worker_inside import resume_command, worker_command, worker_inside
 
@@ -34,14 +34,12 @@ def run(given: Given) -> Coroutine[Any, Any, int]:
 
     Raises `UsageProblem`, and as `begin_with_file` does.
     """
-    for option, why in {
-        "scripted": "the scripted model ends with this command",
-        "mock": "the worker honours mocks (perdure worker --mock)",
-    }.items():
-        if given.detach and getattr(given, option):
-            raise UsageProblem(f"--detach and --{option} exclude each other: {why}")
+    if given.detach and given.scripted:
+        raise UsageProblem(
+            "--detach and --scripted exclude each other: the scripted model ends with this command"
+        )
     begin = begin_with_file(given)
-    if not (given.mock or given.scripted or given.quiet):
+    if not (given.scripted or given.quiet):
         say_mocks(honoured=False)
     return perform(given, begin)
 
@@ -64,7 +62,7 @@ async def perform(given: Given, beginning: StartArguments | Begin) -> int:
         options = begin.options
         if inside:
             await stack.enter_async_context(
-                worker_inside(server, task_queue=queue, code=begin.code, mock=begin.memo.mock)
+                worker_inside(server, task_queue=queue, code=begin.code)
             )
             if begin.task_queue is None:  # Nothing else polls this queue.
                 options = options.model_copy(update={"missing_tool_grace": 0.0})
@@ -127,8 +125,6 @@ def _announce(server: ServerConnection, handle: RunHandle, model: str) -> None:
 
 
 def _describe_model(agent: Agent, begin: StartArguments) -> str:
-    if begin.memo.mock:
-        return "mock answers (DEBUG_MOCK_RESPONSES)"
     if begin.memo.scripted:
         return f"scripted model ({begin.memo.scripted})"
     return describe_model(agent)

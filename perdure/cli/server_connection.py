@@ -121,8 +121,6 @@ class CommandMemo:
     sources: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By option (`--tools` …), as they were typed."""
     scripted: str | None = None
-    mock: bool = False
-    """Whether its worker honours answers that stand for a model's."""
 
     def as_memo(self, task_queue: str) -> JsonObject:
         """Return the entry of the run's memo."""
@@ -130,7 +128,6 @@ class CommandMemo:
             "folder": self.folder,
             **{option.removeprefix("--"): each for option, each in self.sources.items()},
             "scripted": self.scripted,
-            "mock": self.mock,
             "taskQueue": task_queue,
         }
         return {MEMO: {name: value for name, value in values.items() if value}}
@@ -144,15 +141,13 @@ class CommandMemo:
         named = {
             f"--{name}": list(value) for name, value in entry.items() if isinstance(value, list)
         }
-        scripted, mock = entry.get("scripted"), bool(entry.get("mock"))
-        return cls(
-            folder=str(entry.get("folder") or ""), sources=named, scripted=scripted, mock=mock
-        )
+        folder, scripted = str(entry.get("folder") or ""), entry.get("scripted")
+        return cls(folder=folder, sources=named, scripted=scripted)
 
     @property
     def has_code(self) -> bool:
         """True when `perdure resume` finds code here that a worker of the run needs."""
-        return bool(self.sources or self.scripted or self.mock)
+        return bool(self.sources or self.scripted)
 
     def existing_folder(self) -> str:
         """Return where the command was typed. Raises `UsageProblem` if that folder is gone."""

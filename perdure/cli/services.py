@@ -22,7 +22,6 @@ from .given import Given
 from .problems import DONE, FAILED
 from .server_connection import ServerConnection, connect_to_server
 from .supervise import KILL_AFTER_SECONDS, as_words, supervise
-from .table.options import CODE
 
 
 def server(given: Given) -> None:
@@ -32,7 +31,8 @@ def server(given: Given) -> None:
 
 def dev(given: Given) -> None:
     """Run the embedded server, a worker and perhaps a gateway."""
-    same = (*CODE, "task_queue", "prompt_root", "mock", "metrics_address")
+    code = ("tools", "guardrails", "compactor", "credentials")
+    same = (*code, "task_queue", "prompt_root", "mock", "metrics_address")
     named = {name: getattr(given, name) for name in same}
     commands = [["worker", *as_words(named), "--grace", "5"]]
     if given.serve:

@@ -21,7 +21,7 @@ from .given import Given
 from .problems import UsageProblem
 from .run_options import run_options
 from .server_connection import CommandMemo, ServerConnection
-from .user_code import UserCode, load_user_code, require_mocks, sources_of
+from .user_code import UserCode, load_user_code, sources_of
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,9 @@ def begin_with_file(given: Given, read: Callable[..., JsonObject] = read_inputs)
 
     Raises `UsageProblem`, and what `load_checked` raises.
     """
-    require_mocks(given)
     code = load_user_code(sources_of(given))
     options = run_options({**given.options, **code.hooks()})
-    has_model = not (given.scripted or given.mock)
+    has_model = not given.scripted
     agent = load_checked(
         given.agent_file,
         code.tools,
@@ -78,7 +77,7 @@ def begin_with_file(given: Given, read: Callable[..., JsonObject] = read_inputs)
         quiet=given.quiet,
     )
     inputs = read(agent, given.inputs, given.inputs_json)
-    memo = CommandMemo(os.getcwd(), code.sources, given.scripted, given.mock)
+    memo = CommandMemo(os.getcwd(), code.sources, given.scripted)
     return StartArguments(
         agent, inputs, None, options, code, memo, given.task_queue, served_as(given)
     )

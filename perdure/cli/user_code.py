@@ -179,18 +179,4 @@ def say_mocks(*, honoured: bool) -> None:
     if honoured and not is_set(os.environ):
         say(f"{VARIABLE} is not set: models are asked, in spite of --mock", "strong")
     elif is_set(os.environ) and not honoured:
-        say(f"{VARIABLE} is set, and has no effect: models are asked, unless --mock is given")
-
-
-def require_mocks(given: Given) -> None:
-    """Raises `UsageProblem` when a run is to take mock answers that are missing, or that --scripted
-    excludes.
-    """
-    if given.mock and given.scripted:
-        raise UsageProblem(
-            "--mock and --scripted exclude each other: both answer in the place of the model"
-        )
-    if given.mock and not is_set(os.environ):
-        raise UsageProblem(
-            f"--mock: {VARIABLE} is not set. Expected a JSON list of answers, such as '[\"Hello\"]'"
-        )
+        say(f"{VARIABLE} is set, and has no effect here: models are asked (perdure docs kaos)")

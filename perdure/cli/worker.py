@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from datetime import timedelta
-from pathlib import Path
 
 from ..client.connection import register_search_attributes
 from ..errors import ConfigurationError
@@ -21,23 +20,23 @@ from .console import answer, say
 from .given import Given
 from .problems import UsageProblem
 from .server_connection import ServerConnection, connect_to_server
-from .supervise import KILL_AFTER_SECONDS, as_words, supervise
-from .table.serve import SIZES
 from .user_code import UserCode, load_user_code, say_mocks, sources_of
 from .worker_inside import current_version_command
 
-_OF_THE_SUPERVISOR = ("reload", "watch", "as_json", "ends_with_stdin", "options", "command")
+_SIZES = (
+    "max_concurrent_workflow_tasks",
+    "max_concurrent_activities",
+    "max_concurrent_local_activities",
+    "max_cached_workflows",
+    "max_concurrent_workflow_task_polls",
+    "max_concurrent_activity_task_polls",
+)
+"""Arguments of Temporal's `Worker`."""
 
 
 def worker(given: Given) -> None:
-    """Run a worker, in a process that is restarted with --reload."""
+    """Run a worker."""
     require_version(given)
-    if given.reload:
-        values = vars(given).items()
-        passed = {name: each for name, each in values if name not in _OF_THE_SUPERVISOR}
-        work = supervise([["worker", *as_words(passed)]], given.watch or [Path.cwd()])
-        execute(work, is_service=True, grace=KILL_AFTER_SECONDS)
-        return
     settings = _settings(given)
     code = load_user_code(sources_of(given))
     say_mocks(honoured=given.mock)
@@ -56,7 +55,7 @@ def _settings(given: Given) -> JsonObject:
         raise UsageProblem(f"--rate: {error}") from error
     same = (
         *("task_queue", "prompt_root", "mock", "on_failure"),
-        *("deployment", "build_id", *SIZES),
+        *("deployment", "build_id", *_SIZES),
     )
     return {
         **{name: value for name in same if (value := getattr(given, name)) is not None},
@@ -67,18 +66,12 @@ def _settings(given: Given) -> JsonObject:
 
 
 def require_version(given: Given) -> None:
-    """Raises `UsageProblem` for a deployment without a build, the reverse, and for one that
-    reloads.
-    """
+    """Raises `UsageProblem` for a deployment without a build, and the reverse."""
     if bool(given.deployment) != bool(given.build_id):
         raise UsageProblem(
             f"--deployment {given.deployment!r} and --build-id {given.build_id!r} (or "
             "TEMPORAL_DEPLOYMENT_NAME and TEMPORAL_WORKER_BUILD_ID) go together: give both, or "
             "neither"
-        )
-    if given.deployment and given.reload:
-        raise UsageProblem(
-            "--reload and --deployment exclude each other: a version does not change with its files"
         )
 
 

@@ -17,7 +17,7 @@ from ..commands import command_line, shell_word
 from ..worker_limits import OPEN, WorkerLimits
 from .console import say
 from .server_connection import CommandMemo, ServerConnection, read_memo
-from .table.options import DEFAULT_QUEUE
+from .table import DEFAULT_QUEUE
 from .user_code import Sources, UserCode, source_options
 
 _UNBEGUN = 2

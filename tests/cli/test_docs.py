@@ -17,8 +17,7 @@ import pytest
 
 import perdure.cli
 from perdure.cli.entry import run
-from perdure.cli.table import COMMANDS
-from perdure.cli.table.options import SERVER, SHARED, Command
+from perdure.cli.table import COMMANDS, SERVER, Command
 
 from ..support.command_line import Cli
 
@@ -64,15 +63,16 @@ async def test_an_unknown_page(cli: Cli) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_each_command_of_the_table_has_a_function(command: Command) -> None:
-    for each in command.commands.values() or [command]:
+    for each in command.subcommands().values() or [command]:
         module, _, name = each.function.partition(":")
         assert callable(getattr(import_module(f"perdure.cli.{module}"), name))
 
 
 def test_commands_read_no_value_that_the_table_lacks() -> None:
     """A `Given` answers None for an unknown name, so a misspelt one would never be noticed."""
-    commands = [sub for each in COMMANDS.values() for sub in (each, *each.commands.values())]
-    known = {"options", "command", *SERVER, *SHARED}.union(*(each.parameters for each in commands))
+    commands = [sub for each in COMMANDS.values() for sub in (each, *each.subcommands().values())]
+    parameters = [*SERVER, *(of for each in commands for of in each.all_parameters())]
+    known = {"options", "command", *(each.name for each in parameters)}
     found = {
         f"{path.name}:{read.lineno} {read.attr}"
         for path in Path(perdure.cli.__file__).parent.rglob("*.py")
@@ -101,7 +101,7 @@ def test_the_options_of_a_run_are_those_of_the_model() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_no_name_of_the_code_stands_in_the_help_of_an_option(command: Command) -> None:
-    texts = [each.help for each in command.parameters.values()]
+    texts = [each.help for each in command.all_parameters()]
     assert [
         text for text in texts if re.search(r"(?<![\w.`{/])[a-z]+_[a-z_]+(?![\w(`}]|\.\w)", text)
     ] == []

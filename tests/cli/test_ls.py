@@ -87,26 +87,6 @@ async def test_what_has_just_failed_is_above_runs_that_have_been_open_for_longer
         ]
 
 
-async def test_the_shell_completes_ids(cli: Cli, client: Client, run_id: str) -> None:
-    async def listed() -> bool:
-        return run_id in await found(client, where=f"WorkflowId = '{run_id}'")
-
-    await wait_for(listed)
-    words = {
-        "_PERDURE_COMPLETE": "bash_complete",
-        "COMP_WORDS": f"perdure show {run_id[:20]}",
-        "COMP_CWORD": "2",
-    }
-    shell = Cli({**cli.environment, **words})
-
-    async def completed() -> str:
-        finished = await shell()
-        assert (finished.code, finished.stderr) == (0, "")
-        return finished.stdout  # nothing, where the server takes too long
-
-    assert await wait_for(completed) == f"plain,{run_id}\n"
-
-
 @pytest.mark.parametrize("age", ["soon", "3", "h", "-1h", "1 fortnight"])
 def test_an_age_that_is_none(age: str) -> None:
     with pytest.raises(UsageProblem, match=re.escape(f"--since {age!r}: expected an age such as")):

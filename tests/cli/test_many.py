@@ -48,9 +48,6 @@ async def test_many_are_cancelled_after_a_question(cli: Cli, client: Client, age
         described = await client.get_workflow_handle(id).describe()
         assert described.raw_description.workflow_extended_info.cancel_requested
 
-    sums = json.loads((await cli("ls", "--agent", agent, "--totals", "--json")).stdout)
-    assert (sums["runs"], sums["byStatus"], sums["failed"]) == (MANY, {"running": MANY}, [])
-
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),

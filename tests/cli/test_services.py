@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import uuid
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
@@ -12,8 +14,8 @@ import pytest
 from temporalio.client import Client
 
 from perdure.activities.pollers import somebody_polls
-from perdure.cli.supervise import CommandProcess
-from perdure.cli.table.options import DEFAULT_QUEUE
+from perdure.cli.supervise import CommandProcess, supervise
+from perdure.cli.table import DEFAULT_QUEUE
 
 from ..support.command_line import AGENT, Cli
 from ..support.waiting import wait_for
@@ -21,10 +23,11 @@ from ..support.waiting import wait_for
 PERSON = ("--input", "person=Ann")
 
 
-def kill_child(pid: int) -> None:
-    """Kill the only child of a process: the worker that it supervises."""
-    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    os.kill(int(child), signal.SIGKILL)
+def kill_child(pid: int, argument: str) -> None:
+    """Kill the child of a process that has this argument."""
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        if argument in Path(f"/proc/{child}/cmdline").read_text():
+            os.kill(int(child), signal.SIGKILL)
 
 
 async def test_a_worker_does_the_work(cli: Cli) -> None:
@@ -97,50 +100,44 @@ async def test_dev_serves_runs_of_other_terminals(embedded: Cli) -> None:
     assert (await dev.finish(signal.SIGTERM)).code == 0
 
 
-async def test_a_reloading_worker_survives_a_broken_file_and_being_killed(
-    cli: Cli, tmp_path: Path
-) -> None:
-    tools = tmp_path / "tools.py"
-    tools.write_text((AGENT / "tools.py").read_text())
-    arguments = (
-        "--tools",
-        str(tools),
-        "--watch",
-        str(tmp_path),
-        "--task-queue",
-        f"queue-{uuid.uuid4()}",
-    )
-    worker = await cli.start("worker", "--reload", *arguments)
-    await worker.says("tools: look_up_age")
-    tools.write_text("this is not Python")
-    await worker.says(
-        "The worker ended (exit code 2). It starts again when a watched file changes."
-    )
-    tools.write_text("from perdure.tools import tool\n\n@tool\ndef another(): ...\n")
-    await worker.says("tools: another")
-    kill_child(worker.process.pid)
-    await worker.says("The worker was killed by SIGKILL. It starts again in 1 s.")
-    assert (await worker.finish(signal.SIGTERM)).code == 0
-
-
-async def test_a_process_that_dies_again_and_again_starts_after_growing_pauses(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+@pytest.fixture
+def says(capfd: pytest.CaptureFixture[str]) -> Callable[[str], Awaitable[object]]:
+    """Waits until this process, or one that it has started, has said a text."""
     said: list[str] = []
 
     async def is_said(text: str) -> bool:
         said.append(capfd.readouterr().err)
         return text in "".join(said)
 
+    return lambda text: wait_for(partial(is_said, text))
+
+
+async def test_a_reloading_worker_survives_a_broken_file_and_being_killed(
+    cli: Cli, tmp_path: Path, says: Callable[[str], Awaitable[object]]
+) -> None:
+    tools = tmp_path / "tools.py"
+    tools.write_text((AGENT / "tools.py").read_text())
+    command = ["worker", "--tools", str(tools), "--task-queue", f"queue-{uuid.uuid4()}"]
+    work = asyncio.create_task(supervise([command], [tmp_path], cli.environment))
+    await says("tools: look_up_age")
+    tools.write_text("this is not Python")
+    await says("The worker ended (exit code 2). It starts again when a watched file changes.")
+    tools.write_text("from perdure.tools import tool\n\n@tool\ndef another(): ...\n")
+    await says("tools: another")
+    kill_child(os.getpid(), str(tools))
+    await says("The worker was killed by SIGKILL. It starts again in 1 s.")
+    work.cancel()
+    await asyncio.wait([work])
+
+
+async def test_a_process_that_dies_again_and_again_starts_after_growing_pauses(
+    says: Callable[[str], Awaitable[object]],
+) -> None:
     process = CommandProcess(["worker", "--help"], {})
     await process.start()
     try:
         for pause in (1, 2):
-            await wait_for(
-                partial(
-                    is_said, f"The worker ended with exit code 0. It starts again in {pause} s."
-                )
-            )
+            await says(f"The worker ended with exit code 0. It starts again in {pause} s.")
     finally:
         await process.end()
 

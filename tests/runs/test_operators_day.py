@@ -42,8 +42,6 @@ async def key_revoked(folder: Path, scripted: Scripted, runs: int) -> None:
         await it.counts("PerdureStatus = 'held'", runs)
         await it.metric("perdure_runs_held", runs)
         assert "held (credentials) since" in await it.first_status()
-        totals = json.loads((await it.cli("ls", "--agent", NAME, "--totals", "--json")).stdout)
-        assert (totals["byStatus"], totals["failed"]) == ({"held": runs}, [])
         assert it.log.read_text().count("is held (credentials)") == runs
         await it.server.kill()
         await it.server.start()

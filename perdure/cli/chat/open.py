@@ -26,7 +26,7 @@ from ..problems import Failure, UsageProblem
 from ..run_options import run_options
 from ..server_connection import CommandMemo, ServerConnection, connect_to_server, read_memo
 from ..start import StartArguments, begin_with_file, recorded_code, served_as
-from ..table.options import DEFAULT_QUEUE
+from ..table import DEFAULT_QUEUE
 from ..user_code import UserCode, say_mocks
 from ..worker_inside import worker_inside
 
@@ -80,12 +80,10 @@ async def open_session(given: Given, *, on_terminal: bool) -> AsyncIterator[Open
         inside = bool(code) or memo.has_code or await _has_no_other_worker(server, named, private)
         queue = named or (private if inside else DEFAULT_QUEUE)
         if not (given.quiet or memo.scripted):
-            say_mocks(honoured=memo.mock)
+            say_mocks(honoured=False)
         agent = _serve_script(given, new, memo, found, stack)
         if inside:
-            await stack.enter_async_context(
-                worker_inside(server, task_queue=queue, code=code, mock=memo.mock)
-            )
+            await stack.enter_async_context(worker_inside(server, task_queue=queue, code=code))
         grace = {"missing_tool_grace": 0.0} if inside and queue == private else {}
         options = run_options({"stream": on_terminal, **grace, **code.hooks(), **given.options})
         served = served_as(given)
