@@ -13,12 +13,14 @@ from starlette.routing import BaseRoute
 from temporalio.client import WorkflowExecution
 
 from ..client import RunHandle, complete_call
+from ..client.fork import fork_origin
 from ..client.listing import listed_status, status_condition
 from ..errors import RunError
 from ..events import TERMINAL_EVENTS, RunEvent, as_changes
+from ..history.link import read_input
 from ..json_types import JsonObject
 from ..messages import Message
-from ..options import RunOptions
+from ..options import CHANGED_BY_GO_ON, RunOptions
 from ..protocol.later import read_token
 from ..protocol.names import SESSION_WORKFLOW
 from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, TENANT, quote, shown_of
@@ -36,9 +38,13 @@ from .own_types import (
     EventsQuery,
     EventView,
     ForkBody,
+    GoOnBody,
     LimitQuery,
     ListedRun,
+    PauseBody,
+    RunOrigin,
     RunOutcome,
+    RunSetup,
     RunsQuery,
     RunView,
     SayBody,
@@ -207,6 +213,33 @@ async def cancel(call: HttpCall[Nothing, CancelBody]) -> Nothing:
     return Nothing()
 
 
+async def pause(call: HttpCall[Nothing, PauseBody]) -> Nothing:
+    """Pause a run before its next model or tool call, until it is resumed."""
+    await (await find_open(call)).handle.pause(call.body.reason, by=call.identity.name)
+    return Nothing()
+
+
+async def go_on(call: HttpCall[Nothing, GoOnBody]) -> Nothing:
+    """Resume a held or paused run, with other limits or another model if any are given."""
+    handle, body = (await find_open(call)).handle, call.body
+    await handle.go_on(options=body.options, model=body.model, by=call.identity.name)
+    return Nothing()
+
+
+async def show_setup(call: HttpCall) -> RunSetup:
+    """What a run was started with."""
+    found = await find(call)
+    input = await read_input(call.gateway.client, found.id, found.described.run_id)
+    fork, model = await fork_origin(found.described), input.agent.model
+    return RunSetup(
+        model=model and model.name,
+        options=input.options.model_dump(mode="json", include=set(CHANGED_BY_GO_ON)),
+        inputs=input.inputs,
+        fork_of=fork and RunOrigin(run=fork.run, at=fork.at),
+        called_by=input.lineage and input.lineage.parent,
+    )
+
+
 async def approve(call: HttpCall[Nothing, ApproveBody]) -> Nothing:
     """Let a waiting tool call be executed."""
     body, found = call.body, await find(call)
@@ -356,6 +389,9 @@ OPERATIONS = (
     _operation("GET", f"{_RUN}/trace", show_trace),
     _operation("POST", f"{_RUN}/steer", steer),
     _operation("POST", f"{_RUN}/cancel", cancel),
+    _operation("POST", f"{_RUN}/pause", pause),
+    _operation("POST", f"{_RUN}/go-on", go_on),
+    _operation("GET", f"{_RUN}/setup", show_setup),
     _operation("POST", f"{_RUN}/approve", approve),
     _operation("POST", f"{_RUN}/deny", deny),
     _operation("POST", f"{_RUN}/answer", answer),

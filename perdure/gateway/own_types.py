@@ -123,6 +123,40 @@ class CancelBody(CamelCase):
     reason: str = ""
 
 
+class PauseBody(CamelCase):
+    """Why a run is paused."""
+
+    reason: str = ""
+
+
+class GoOnBody(CamelCase):
+    """The changes with which a held run resumes."""
+
+    options: JsonObject = {}
+    """Fields of `RunOptions`, such as the limit that was reached."""
+    model: str | None = Field(default=None, min_length=1)
+    """The model of further calls: an id, or `PROVIDER/ID`."""
+
+
+class RunOrigin(CamelCase):
+    """A run, and the iteration before which a fork of it began."""
+
+    run: str
+    at: int
+
+
+class RunSetup(CamelCase):
+    """What a run was started with; the event `went_on` reports later changes."""
+
+    model: str | None
+    options: JsonObject
+    """The fields of `RunOptions` that a resumed run may change; its limits are among them."""
+    inputs: JsonObject
+    fork_of: RunOrigin | None
+    called_by: str | None
+    """The id of the run that called this one."""
+
+
 class CallBody(CamelCase):
     """Which waiting call is meant."""
 

@@ -18,6 +18,7 @@ from ..errors import (
     CompletionError,
     ConfigurationError,
     DeletionError,
+    GoOnError,
     PayloadTooLargeError,
     RunError,
     RunNotFound,
@@ -93,6 +94,7 @@ _APPROVAL_STATUS = {
     "unconfirmed": 503,
 }
 _COMPLETION_STATUS = {"unknown": 404, "too_large": 413, "unreadable": 422}
+_GO_ON_STATUS = {"options": 422, "unconfirmed": 503}
 _TRY_AGAIN = ("early", "crowded", "unconfirmed")
 _SESSION_STATUS = {
     "busy": 409,
@@ -117,6 +119,9 @@ def problem_of(error: Exception) -> HttpProblem | None:
             return HttpProblem(
                 _APPROVAL_STATUS.get(error.kind, 409), f"approval_{error.kind}", str(error)
             )
+        case GoOnError():
+            status = _GO_ON_STATUS.get(error.kind, 409)
+            return HttpProblem(status, f"go_on_{error.kind}", str(error))
         case CompletionError(kind=kind) if kind in _TRY_AGAIN:
             return HttpProblem(503, f"call_{kind}", str(error), headers={"Retry-After": "5"})
         case CompletionError(kind=kind):

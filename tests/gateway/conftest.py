@@ -25,6 +25,8 @@ from perdure.testing.script import Script
 from ..support.agents import scripted_agent
 from ..support.approvers import POLICY, Waits, declared, tokens_of_people, waiting_run
 from ..support.chat_clients import ChatClients, chat_clients
+from ..support.pages import axe as axe
+from ..support.pages import opened as opened
 from ..support.stage import Stage
 
 TOKENS = """

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -13,107 +10,22 @@ import pytest
 
 from perdure.gateway.identity import TokenFile
 from perdure.gateway.page import content_policy
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
-from ..support.needs import node_package
-from .conftest import Serve, Served
+from ..support.pages import ASKS, Opened, start, waits
+from .conftest import Serve
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-Scripted = Callable[[Script], ScriptedModel]
-PAY = {
-    "name": "send_refund",
-    "kind": "function",
-    "description": "Sends money back.",
-    "parameters": [
-        {"name": "euros", "kind": "integer", "required": True, "description": "In euro."},
-        {"name": "note", "kind": "string"},
-    ],
-    "perdure": {"approval": "always"},
-}
-ASK = {"name": "ask_user", "kind": "builtin"}
-INPUTS = [
-    {"name": "order", "kind": "integer", "required": True},
-    {"name": "city", "kind": "string", "enumValues": ["Rome", "Bern"]},
-]
 HOSTILE = (
     "</script><img src=x onerror=\"document.title='owned'\"> **bold** "
     "[link](javascript:document.title='owned') ![i](http://127.0.0.1:9/i.png) \u202egnp"
 )
 
 
-@pytest.fixture(scope="session")
-def axe() -> str:
-    """The source of axe-core, which checks rules of accessibility."""
-    return (node_package("axe-core") / "axe.min.js").read_text(encoding="utf-8")
-
-
-def send_refund(euros: int, note: str = "") -> str:
-    return f"refunded {euros}"
-
-
-@pytest.fixture
-def opened(scripted: Scripted, serve_agents: Serve, page: Page) -> Callable[..., Any]:
-    """Opens the page of a gateway with one agent, whose model follows the script."""
-
-    @asynccontextmanager
-    async def open_page(
-        script: Script, *, path: str = "", **settings: Any
-    ) -> AsyncIterator[tuple[Page, Served]]:
-        agent = scripted_agent(
-            scripted(script),
-            [PAY, ASK],
-            **{
-                "instructions": "user:\nOrder {{order}}",
-                "inputs": INPUTS,
-                **settings.pop("agent", {}),
-            },
-        )
-        async with serve_agents(agent, tools={"send_refund": send_refund}, **settings) as served:
-            errors: list[str] = []
-            page.on("pageerror", lambda error: errors.append(str(error)))
-            page.on(
-                "console",
-                lambda said: errors.append(said.text) if "Content Security" in said.text else None,
-            )
-            await page.goto(f"{served.url}/{path}")
-            yield page, served
-            await page.goto("about:blank")
-            async with served.asking(settings.get("token", "")) as http:
-                for each in (await http.get("/approvals")).json():
-                    if "runId" in each:
-                        await http.post(f"/runs/{each['runId']}/cancel", json={})
-            assert errors == []
-
-    return open_page
-
-
-async def start(served: Served, id: str, token: str = "") -> None:
-    async with served.asking(token) as http:
-        body = {"agent": "tested", "inputs": {"order": 7}, "id": id}
-        assert (await http.post("/runs", json=body)).status_code == 201
-
-
-async def waits(served: Served, id: str) -> dict[str, Any]:
-    """The call of the run that waits."""
-    async with served.asking() as http:
-        for _ in range(300):
-            for each in (await http.get("/approvals")).json():
-                if each["runId"].endswith(id):
-                    found: dict[str, Any] = each["call"]
-                    return found
-            await asyncio.sleep(0.1)
-    raise AssertionError(f"{id} does not wait")
-
-
-ASKS = asks(call("send_refund", "c1", euros=258, note="Sorry."), text="I refund all of it.")
-
-
 async def test_a_run_is_started_followed_and_approved_with_an_edited_argument(
-    opened: Callable[..., Any], page: Page
+    opened: Opened, page: Page
 ) -> None:
     async with opened([ASKS, says("Refunded, **done**.")], path="#/start/tested") as (_, served):
         await page.get_by_label("Order").fill("seven")
@@ -138,9 +50,7 @@ async def test_a_run_is_started_followed_and_approved_with_an_edited_argument(
         assert await page.locator(".call del").inner_text() == 'euros: 258, note: "Sorry."'
 
 
-async def test_a_decision_that_comes_too_late_is_not_used(
-    opened: Callable[..., Any], page: Page
-) -> None:
+async def test_a_decision_that_comes_too_late_is_not_used(opened: Opened, page: Page) -> None:
     async with opened([ASKS, says("Done.")]) as (_, served):
         await start(served, "late")
         found = await waits(served, "late")
@@ -164,7 +74,7 @@ async def test_a_decision_that_comes_too_late_is_not_used(
 
 
 async def test_a_denial_is_told_to_the_agent_and_a_question_is_answered(
-    opened: Callable[..., Any], page: Page
+    opened: Opened, page: Page
 ) -> None:
     question = {"question": "Which one?", "choices": ["Oak", "Elm"]}
     script = [ASKS, asks(call("ask_user", "c2", **question)), says("Done.")]
@@ -181,9 +91,7 @@ async def test_a_denial_is_told_to_the_agent_and_a_question_is_answered(
         assert "Elm" in await page.locator("#call-c2").inner_text()
 
 
-async def test_a_run_is_steered_forked_and_cancelled(
-    opened: Callable[..., Any], page: Page
-) -> None:
+async def test_a_run_is_steered_forked_and_cancelled(opened: Opened, page: Page) -> None:
     async with opened(lambda request: ASKS) as (_, served):
         await start(served, "long")
         await page.goto(f"{served.url}/#/run/long")
@@ -202,7 +110,7 @@ async def test_a_run_is_steered_forked_and_cancelled(
 
 
 async def test_words_arrive_as_the_model_writes_them_and_a_session_is_a_chat(
-    opened: Callable[..., Any], page: Page
+    opened: Opened, page: Page
 ) -> None:
     async with opened(
         lambda request: says(f"Turn {request.step} has words", chunk_delay=0.3),
@@ -219,9 +127,7 @@ async def test_words_arrive_as_the_model_writes_them_and_a_session_is_a_chat(
         await page.get_by_text(re.compile("has words")).nth(1).wait_for()
 
 
-async def test_nothing_that_others_wrote_is_more_than_text(
-    opened: Callable[..., Any], page: Page
-) -> None:
+async def test_nothing_that_others_wrote_is_more_than_text(opened: Opened, page: Page) -> None:
     script = [asks(call("send_refund", "c1", euros=1, note=HOSTILE), text=HOSTILE), says(HOSTILE)]
     agent = {"description": HOSTILE}
     async with opened(script, agent=agent) as (_, served):
@@ -245,7 +151,7 @@ async def test_nothing_that_others_wrote_is_more_than_text(
 
 
 async def test_a_token_opens_the_page_and_stays_out_of_the_address(
-    opened: Callable[..., Any], page: Page, tokens: TokenFile
+    opened: Opened, page: Page, tokens: TokenFile
 ) -> None:
     async with opened([ASKS, says("Done.")], known=[tokens]) as (_, served):
         await page.get_by_label("Bearer token").fill("token-of-nobody-here-at-all")
@@ -262,9 +168,7 @@ async def test_a_token_opens_the_page_and_stays_out_of_the_address(
         assert await page.get_by_text("theirs").count() == 0
 
 
-async def test_the_page_stays_while_its_gateway_is_away(
-    opened: Callable[..., Any], page: Page
-) -> None:
+async def test_the_page_stays_while_its_gateway_is_away(opened: Opened, page: Page) -> None:
     async with opened([ASKS, says("Done.")]) as (_, served):
         await start(served, "away")
         await page.goto(f"{served.url}/#/run/away")
@@ -281,7 +185,7 @@ async def test_the_page_stays_while_its_gateway_is_away(
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_each_screen_is_accessible_also_on_a_narrow_one(
-    opened: Callable[..., Any], page: Page, scheme: Any, axe: str
+    opened: Opened, page: Page, scheme: Any, axe: str
 ) -> None:
     async with opened(lambda request: ASKS) as (_, served):
         await start(served, f"one-{scheme}")
@@ -299,7 +203,7 @@ async def test_each_screen_is_accessible_also_on_a_narrow_one(
                 assert await page.evaluate("document.documentElement.scrollWidth") <= width, place
 
 
-async def test_keys_alone_decide(opened: Callable[..., Any], page: Page) -> None:
+async def test_keys_alone_decide(opened: Opened, page: Page) -> None:
     async with opened([ASKS, says("Done.")]) as (_, served):
         await start(served, "keys")
         await page.goto(served.url)

@@ -9,12 +9,12 @@
  *   usage: any, cost: number | null, model: string, lostAttempts: number, isWriting: boolean,
  *   calls: Call[], said: {role: string, text: string, by: string}[], notes: {time: number, kind: string, text: string}[]}} Iteration
  * @typedef {{iterations: Iteration[], events: any[], messages: any[], position: string,
- *   end: any, held: any, first: number, last: number}} Run
+ *   end: any, held: any, first: number, last: number, changed: Record<string, any>, model: string}} Run
  */
 
 /** @returns {Run} */
 export function emptyRun() {
-  return { iterations: [], events: [], messages: [], position: "", end: null, held: null, first: 0, last: 0 };
+  return { iterations: [], events: [], messages: [], position: "", end: null, held: null, first: 0, last: 0, changed: {}, model: "" };
 }
 
 /** @param {any} message */
@@ -129,10 +129,16 @@ const CHANGES = {
     call.state = "working";
   },
   held: (run, iteration, data, event) => {
-    run.held = { ...data, since: event.time };
+    run.held = { ...data, why: data.message, since: event.time };
+    iteration.notes.push({ time: event.time, kind: "held", text: `Held: ${data.message}` });
   },
-  went_on: (run) => {
+  went_on: (run, iteration, data, event) => {
     run.held = null;
+    Object.assign(run.changed, data.options);
+    run.model = data.model ?? run.model;
+    const changes = Object.entries(data.options ?? {}).map(([name, value]) => `${name} ${value}`);
+    if (data.model) changes.push(`model ${data.model}`);
+    iteration.notes.push({ time: event.time, kind: "held", text: `${data.by ?? "Somebody"} let it go on${changes.length ? ` with ${changes.join(", ")}` : ""}` });
   },
   messages_updated: (run, iteration, data) => {
     const isFirst = run.messages.length === 0;

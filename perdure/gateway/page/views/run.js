@@ -3,10 +3,11 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { follow, get, post } from "../api.js";
 import { clock, counted, indented, inLine, moment, money, plain, span, tokens } from "../format.js";
 import { html } from "../html.js";
-import { colourOf, Folded, Markdown, State, Sure, Trouble } from "../parts/basics.js";
+import { Act, colourOf, Folded, Markdown, State, Sure, Trouble } from "../parts/basics.js";
 import { CallRow } from "../parts/call.js";
 import { Composer } from "../parts/composer.js";
 import { Decision } from "../parts/decision.js";
+import { Held } from "../parts/held.js";
 import { Strip, timelineOf } from "../parts/strip.js";
 import { emptyRun, take, textOf, usageOf, waiting, wordsBefore } from "../run_model.js";
 import { address, announcement, isVisible, link, now, repeat } from "../state.js";
@@ -67,12 +68,18 @@ export function Run({ id, deciding = "" }) {
   const [view, setView] = useState(/** @type {any} */ (null));
   const [picked, pick] = useState("");
   const [tab, setTab] = useState("conversation");
+  const [setup, setSetup] = useState(/** @type {any} */ (null));
+  const [isPaused, setPaused] = useState(false);
   useEffect(() => {
     const load = async () => setView(await get(`/runs/${encodeURIComponent(id)}`));
     if (!run.end) return repeat(load);
     load().catch(setProblem);
     return undefined;
   }, [id, run.end?.type]);
+  useEffect(() => {
+    get(`/runs/${encodeURIComponent(id)}/setup`).then(setSetup, () => undefined);
+  }, [id]);
+  useEffect(() => setPaused(false), [Boolean(run.held)]);
   const input = useInput(id, run, isLoaded);
   const end = run.end;
   const status = end?.type ?? view?.state.status ?? "running";
@@ -93,6 +100,9 @@ export function Run({ id, deciding = "" }) {
         : html`<${Decided} call=${asked} />`}
       <${NextWait} id=${id} run=${run} /></main>`;
   const state = view?.state;
+  const called = (state?.held ?? []).filter((/** @type {any} */ each) => each.run_id);
+  const held = end ? [] : [...(run.held ? [run.held] : []), ...called];
+  const limits = { ...setup?.options, ...run.changed };
   return html`<main>
     <header class="run-head">
       <div><p class="about"><a href=${link()}>Runs</a> › <code>${plain(id)}</code></p>
@@ -103,13 +113,14 @@ export function Run({ id, deciding = "" }) {
       <div class="actions">
         <a class="button" href=${link("run", id, "fork", String(run.iterations.at(-1)?.number ?? 1))}>Fork…</a>
         <button onClick=${() => navigator.clipboard.writeText(asMarkdown(run))}>Copy as Markdown</button>
+        ${!end && !held.length && html`<${Act} act=${() => post(`/runs/${encodeURIComponent(id)}/pause`).then(() => setPaused(true))} disabled=${isPaused}>${isPaused ? "Pausing" : "Pause"}<//>`}
         ${!end && html`<${Sure} sentence="A running tool finishes; nothing else starts." confirm="Cancel the run"
           act=${() => post(`/runs/${encodeURIComponent(id)}/cancel`, { reason: "" })}>Cancel run<//>`}
       </div>
     </header>
     <${Trouble} error=${problem} />
     ${!end && state?.queue_without_worker && html`<p class="note held">No worker on queue <code>${plain(state.queue_without_worker)}</code>. The run is safe and resumes by itself when a worker starts.</p>`}
-    ${!end && (run.held || state?.held?.length > 0) && html`<p class="note held">Held: ${plain((run.held ?? state.held[0]).message ?? (run.held ?? state.held[0]).reason)} <code>perdure go-on ${plain(id)}</code></p>`}
+    ${!end && held.map((/** @type {any} */ each) => html`<${Held} key=${`${each.run_id ?? ""} ${each.since}`} id=${id} held=${each} options=${limits} />`)}
     <${Strip} run=${run} times=${times} until=${until} onPick=${(/** @type {number} */ number, /** @type {string} */ call) => {
       pick(call);
       document.getElementById(call ? `call-${call}` : `iteration-${number}`)?.scrollIntoView({ block: "center" });
