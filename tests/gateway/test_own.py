@@ -141,6 +141,11 @@ async def test_a_held_run_is_listed_as_that(scripted: Scripted, serve_agents: Se
         waiting = (await http.get("/runs", params={"status": "waiting", "limit": 1000})).json()
         assert run not in [row["id"] for row in waiting]
         assert (await http.get(f"/runs/{run}")).json()["status"] == "held"
+        wrong = await http.post(f"/runs/{run}/go-on", json={"options": {"stream": True}})
+        assert (wrong.status_code, wrong.json()["kind"]) == (422, "go_on_options")
+        setup = (await http.get(f"/runs/{run}/setup")).json()
+        assert (setup["model"], setup["options"]["max_iterations"]) == ("openai/scripted", 10)
+        assert (setup["forkOf"], setup["calledBy"]) == (None, None)
         await http.post(f"/runs/{run}/cancel")
 
 
