@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import re
 import subprocess
 import sys
@@ -12,7 +11,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from temporalio.client import Client
 
 from perdure import RunCancelled
 from perdure.testing import ScriptedModel
@@ -20,23 +18,12 @@ from perdure.testing.script import Script
 
 from ..support.a2a_agents import Later, RemoteAgent
 from ..support.agents import scripted_agent
-from ..support.remote_weather import KilledWeather, asking, has_told, tool_texts, weather
+from ..support.remote_weather import asking, has_told, tool_texts, weather
 from ..support.stage import Stage
-from ..support.unknown_outcomes import FIND_OUT
 from ..support.waiting import wait_for
-from ..support.worker_process import WorkerJob
-from ..support.workers import Nursery
 
 Scripted = Callable[[Script], ScriptedModel]
 KEY = "a-very-secret-key-of-the-office"
-
-
-@pytest.fixture(autouse=True)
-def _under_way(request: pytest.FixtureRequest) -> None:
-    """The test of a killed worker mostly waits, so it begins with the first of these and comes
-    last.
-    """
-    request.getfixturevalue("killed_weather")
 
 
 async def test_a_run_asks_a_remote_agent(
@@ -72,35 +59,6 @@ async def test_the_agent_of_the_page(stage: Stage, scripted: Scripted) -> None:
         later.app = names["app"]
         run = await stage.start(scripted_agent(scripted(asking("hello")), [weather(later.url)]))
         assert tool_texts(await run.result()) == ["You said: hello"]
-
-
-async def test_cancelling_the_run_cancels_the_remote_task(stage: Stage, scripted: Scripted) -> None:
-    remote = RemoteAgent()
-    async with remote.served() as url, stage.worker():
-        run = await stage.start(
-            scripted_agent(scripted(asking("hold")), [weather(url)]), cancel_grace=0
-        )
-        await wait_for(lambda: has_told(stage.client, run))
-        await run.cancel()
-        with pytest.raises(RunCancelled) as caught:
-            await asyncio.wait_for(run.result(), 10)
-        await wait_for(remote.is_cancelled)
-    [message] = [each for each in caught.value.messages if each.role == "tool"]
-    assert message.metadata["status"] == "cancelled"
-
-
-async def test_a_call_whose_time_is_over_cancels_the_remote_task(
-    stage: Stage, scripted: Scripted
-) -> None:
-    remote = RemoteAgent()
-    async with remote.served() as url, stage.worker():
-        tool = weather(url, perdure={"timeout": 0.5})
-        run = await stage.start(scripted_agent(scripted(asking("hold")), [tool]))
-        result = await asyncio.wait_for(run.result(), 10)
-        await wait_for(remote.is_cancelled)
-    assert tool_texts(result) == [
-        f"Error: Tool 'weather' failed: timed out after 0.5 seconds{FIND_OUT}"
-    ]
 
 
 async def test_a_worker_that_stops_leaves_the_task_to_the_next_one(
@@ -166,30 +124,3 @@ Kinds().get("a2a")
 assert "httpx" in sys.modules and "a2a" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-async def test_a_killed_worker_s_task_is_found_again(killed_weather: KilledWeather) -> None:
-    assert tool_texts(await killed_weather.result) == ["It rained all the while."]
-    assert len(killed_weather.remote.executions) == 1
-
-
-@pytest.mark.trial
-@pytest.mark.timeout(300)
-async def test_no_message_is_worked_on_twice_whenever_workers_are_killed(
-    client: Client, task_queue: str, address: str, tmp_path: Path
-) -> None:
-    remote, stage, count = RemoteAgent(), Stage(client, task_queue), 40
-    job = WorkerJob(address=address, task_queue=task_queue, folder=str(tmp_path))
-    with ScriptedModel(lambda request: asking("work", "work")[request.step]) as model:
-        async with remote.served() as url, Nursery() as nursery:
-            agent = scripted_agent(model, [weather(url)])
-            results = [
-                asyncio.create_task((await stage.start(agent)).result()) for _ in range(count)
-            ]
-            while not all(result.done() for result in results):
-                worker = await nursery.start(job)
-                await asyncio.wait(results, timeout=random.uniform(0.7, 4.0))
-                worker.kill()
-            texts = [tool_texts(await result) for result in results]
-    assert texts == [["work", "work"]] * count
-    assert len(remote.executions) == len(set(remote.executions)) == 2 * count

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,6 @@ from ..support.peers import KAOS_CARD, Peer
 from ..support.remote_weather import tool_texts
 from ..support.stage import Stage
 from ..support.unknown_outcomes import NEEDS_APPROVAL
-from ..support.waiting import wait_for
-from ..support.worker_process import WorkerJob
-from ..support.workers import Nursery
 
 Scripted = Callable[[Script], ScriptedModel]
 KEY = "the-very-secret-key-of-the-office"
@@ -107,28 +103,6 @@ async def test_a_run_delegates_to_agents_of_kaos_and_of_a2a(
     beside_the_model = recorded.replace(f"say {KEY}", "")
     assert not any(key in beside_the_model for key in (KEY, VAULTED))
     await stage.replay()
-
-
-@pytest.mark.trial
-async def test_a_task_is_not_handed_over_again_after_its_worker_was_killed(
-    stage: Stage, scripted: Scripted, address: str, tmp_path: Path
-) -> None:
-    peer, model = Peer(), scripted(delegating(("researcher", "hold")))
-    job = WorkerJob(address=address, task_queue=stage.task_queue, folder=str(tmp_path))
-    async with served(peer) as url, Nursery() as nursery:
-        worker = await nursery.start(job)
-        run = await stage.start(
-            chief(model, {"name": "researcher", "url": url, "protocol": "openai"})
-        )
-        await wait_for(peer.asked)
-        worker.kill()
-        async with stage.another_worker():
-            result = await asyncio.wait_for(run.result(), 60)
-    [text] = tool_texts(result)
-    assert text.startswith(
-        "Error: Tool 'delegate_to_researcher' failed: its worker was lost while it ran"
-    )
-    assert len(peer.bodies) == 1
 
 
 async def test_an_agent_here_is_told_what_was_said_before(

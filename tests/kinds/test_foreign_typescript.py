@@ -15,17 +15,13 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureEr
 from temporalio.exceptions import CancelledError
 
 from perdure.client import get_run
-from perdure.errors import RunCancelled
 from perdure.testing import ScriptedReply, asks, call, says
 
+from ..support.agents import scripted_agent
 from ..support.foreign_tools import (
     Scripted,
     activity,
-    agent_with,
-    answer,
     answer_of,
-    is_at_last_link,
-    started,
     workflow,
 )
 from ..support.stage import Stage
@@ -49,115 +45,46 @@ async def home(stage: Stage) -> AsyncIterator[Stage]:
         yield stage
 
 
-async def lines(log: Path) -> list[str]:
-    return log.read_text().split() if log.exists() else []
-
-
-async def test_an_activity_gets_one_object_and_its_result_comes_back(
-    home: Stage, scripted: Scripted
-) -> None:
-    greet = activity("greet", ABROAD, "name:string! times:integer")
-    assert await answer(home, scripted, greet, name="Ada", times=2) == "Hello Ada!Hello Ada!"
-
-
-async def test_no_parameters_no_argument_and_a_key_for_each_call(
-    home: Stage, scripted: Scripted
-) -> None:
-    run = await home.start(agent_with(scripted, activity("ping", ABROAD)))
-    told = answer_of((await run.result()).messages)
-    assert json.loads(told) == {"arguments": 0, "key": f"{run.id}/1-0", "attempt": 1}
-
-
-async def test_a_workflow_gets_a_child_id_from_the_call(home: Stage, scripted: Scripted) -> None:
-    welcome = workflow("welcome", ABROAD, "name:string!")
-    run = await home.start(agent_with(scripted, welcome, name="Ada"))
-    told = answer_of((await run.result()).messages)
-    assert json.loads(told) == {"greeting": "Hello Ada!", "id": f"{run.id}/1-0"}
-
-
-async def test_failures_come_with_type_and_message(home: Stage, scripted: Scripted) -> None:
-    sell, deny = activity("sell", ABROAD, "item:string!"), workflow("deny", ABROAD, "item:string!")
-    assert (
-        await answer(home, scripted, sell, item="tea")
-        == "Error: Tool 'sell' failed: OutOfStock: no tea left"
-    )
-    assert (
-        await answer(home, scripted, deny, item="tea")
-        == "Error: Tool 'deny' failed: Denied: no tea for you"
-    )
-
-
-async def test_it_is_executed_once_unless_the_declaration_says_otherwise(
-    home: Stage, scripted: Scripted, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    once = activity("flaky", ABROAD, "log:string!")
-    assert (
-        await answer(home, scripted, once, log=str(log))
-        == "Error: Tool 'flaky' failed: Error: not yet"
-    )
-    assert len(await lines(log)) == 1
-    retried = activity(
-        "flaky",
-        ABROAD,
-        "log:string!",
-        retryPolicy={"maximumAttempts": 5, "initialInterval": "10ms"},
-    )
-    assert await answer(home, scripted, retried, log=str(log)) == "3"
-    policy = activity("flaky", ABROAD, "log:string!", perdure={"retries": 1})
-    assert "not yet" in await answer(home, scripted, policy, log=str(log))
-    assert len(await lines(log)) == 1 + 3 + 2
-
-
-async def test_unknown_types(home: Stage, scripted: Scripted) -> None:
-    told = await answer(home, scripted, activity("nowhere", ABROAD))
-    assert "NotFoundError" in told
-    assert "nowhere" in told
-
-
-async def test_slow_ones_time_out(home: Stage, scripted: Scripted, tmp_path: Path) -> None:
-    slow = activity("slow", ABROAD, "log:string! seconds:float!", startToCloseTimeout="300ms")
-    told = await answer(home, scripted, slow, log=str(tmp_path / "a"), seconds=9)
-    assert told == f"Error: Tool 'slow' failed: timed out after 0.3 seconds{NEEDS_APPROVAL}"
+async def test_their_calls(home: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    """Calls of one run: each is executed once, unless its declaration says otherwise."""
+    log, slow = tmp_path / "log", "log:string! seconds:float!"
     patient = workflow("patient", ABROAD, "links:integer!", perdure={"timeout": 0.3})
-    told = await answer(home, scripted, patient, links=0)
-    why = "timed out after 0.3 seconds; the workflow 'patient' was cancelled"
-    assert told == f"Error: Tool 'patient' failed: {why}{NEEDS_APPROVAL}"
+    again = {"maximumAttempts": 5, "initialInterval": "10ms"}
+    stubborn = activity("flaky", ABROAD, "log:string!", retryPolicy=again)
     limited = workflow("patient", ABROAD, "links:integer!", executionTimeout="500ms")
-    assert "the workflow 'patient' timed out after 0.5 seconds" in await answer(
-        home, scripted, limited, links=0
-    )
-
-
-async def test_a_cancelled_run_cancels_the_activity(
-    home: Stage, scripted: Scripted, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    slow = activity("slow", ABROAD, "log:string! seconds:float!", heartbeatTimeout="1s")
-    run = await started(home, scripted, slow, log=str(log), seconds=60)
-    await wait_for(lambda: lines(log))
-    await run.cancel()
-    with pytest.raises(RunCancelled):
-        await asyncio.wait_for(run.result(), 5)
-
-    async def has_heard() -> bool:
-        return "cancelled" in await lines(log)
-
-    await wait_for(has_heard)
-
-
-@pytest.mark.parametrize("links", [0, 1])
-async def test_a_cancelled_run_cancels_the_child(
-    home: Stage, scripted: Scripted, client: Client, links: int
-) -> None:
-    run = await started(home, scripted, workflow("patient", ABROAD, "links:integer!"), links=links)
-    child = client.get_workflow_handle(f"{run.id}/1-0")
-
-    await wait_for(lambda: is_at_last_link(child, links))
-    await run.cancel()
-    with pytest.raises(RunCancelled):
-        await asyncio.wait_for(run.result(), 5)
-    assert (await child.describe()).status == WorkflowExecutionStatus.CANCELED
+    cases: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+        (activity("greet", ABROAD, "name:string! times:integer"), {"name": "Ada", "times": 2}, ""),
+        (activity("ping", ABROAD), {}, ""),
+        (workflow("welcome", ABROAD, "name:string!"), {"name": "Ada"}, ""),
+        (activity("sell", ABROAD, "item:string!"), {"item": "tea"}, "OutOfStock: no tea left"),
+        (workflow("deny", ABROAD, "item:string!"), {"item": "tea"}, "Denied: no tea for you"),
+        (activity("flaky", ABROAD, "log:string!"), {"log": str(log)}, "Error: not yet"),
+        ({**stubborn, "name": "stubborn"}, {"log": f"{log}-2"}, ""),
+        (
+            activity("slow", ABROAD, slow, startToCloseTimeout="300ms"),
+            {"log": f"{log}-3", "seconds": 9},
+            f"timed out after 0.3 seconds{NEEDS_APPROVAL}",
+        ),
+        (
+            patient,
+            {"links": 0},
+            "timed out after 0.3 seconds; the workflow 'patient' was cancelled" + NEEDS_APPROVAL,
+        ),
+        ({**limited, "name": "limited"}, {"links": 0}, "the workflow 'patient' timed out after"),
+        (activity("nowhere", ABROAD), {}, "NotFoundError"),
+    ]
+    asked = [call(tool["name"], tool["name"], **given) for tool, given, _ in cases]
+    model = scripted([asks(*asked), says("done")])
+    agent = scripted_agent(model, [tool for tool, _, _ in cases])
+    run = await home.start(agent, parallel_tool_calls=True)
+    told = [message.text for message in (await run.result()).messages if message.role == "tool"]
+    for text, (tool, _, failure) in zip(told, cases, strict=True):
+        assert text.startswith(f"Error: Tool '{tool['name']}' failed: {failure}" if failure else "")
+    assert told[0] == "Hello Ada!Hello Ada!"
+    assert json.loads(told[1]) == {"arguments": 0, "key": f"{run.id}/1-1", "attempt": 1}
+    assert json.loads(told[2]) == {"greeting": "Hello Ada!", "id": f"{run.id}/1-2"}
+    assert told[6] == "3"
+    assert log.read_text().split() == ["tried"]
 
 
 async def test_a_workflow_in_typescript_runs_an_agent_as_its_child(

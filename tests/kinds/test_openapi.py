@@ -12,7 +12,7 @@ import pytest
 
 from perdure.cli.entry import run
 from perdure.client.run_input import run_input
-from perdure.errors import RunCancelled, RunError
+from perdure.errors import RunError
 from perdure.messages import ImagePart, Message
 from perdure.prompty.load import load
 from perdure.protocol.outcome import RunResult
@@ -23,10 +23,6 @@ from ..runs.test_secrets import everything_recorded
 from ..support.agents import scripted_agent
 from ..support.openapi_service import KEY, PIXEL, Service, served
 from ..support.stage import Stage
-from ..support.unknown_outcomes import NEEDS_APPROVAL, SAFE
-from ..support.waiting import wait_for
-from ..support.worker_process import WorkerJob
-from ..support.workers import Nursery
 
 Scripted = Callable[[Script], ScriptedModel]
 
@@ -227,75 +223,6 @@ async def test_what_can_t_be_offered_fails_the_run(
     agent = scripted_agent(scripted([]), [{**api(service), **more}])
     with pytest.raises(RunError, match=problem):
         await InProcessRun(agent, [], model=[says("never")]).run()
-
-
-async def test_a_remote_end_that_is_dead_slow_or_strange(
-    stage: Stage, scripted: Scripted, service: Service
-) -> None:
-    calls = [
-        call("nonsense"),
-        call("elsewhere", to="http://localhost:1/secret"),
-        call("slowPost"),
-        call("getPet", pet_id="1"),
-    ]
-    model = scripted([asks(*calls[:3]), asks(calls[3]), says("done")])
-    agent = scripted_agent(model, [api(service, perdure={"timeout": 0.3})])
-    async with stage.worker():
-        run = await stage.start(agent)
-        await wait_for(lambda: _is(service.aborted["POST"] == 1))
-        result = await run.result()
-    told = [message.text for message in results(result)]
-    assert told[0].startswith(
-        "Error: Tool 'nonsense' failed: GET /nonsense gave an answer that is not JSON: "
-    )
-    assert told[1] == (
-        f"Error: Tool 'elsewhere' failed: GET /elsewhere: {service.url} redirects to "
-        "http://localhost:1 (status 307), "
-        "where this tool does not go: if it should, write that server as `endpoint` of the "
-        f"connection{SAFE}"
-    )
-    assert told[2] == f"Error: Tool 'slowPost' failed: timed out after 0.3 seconds{NEEDS_APPROVAL}"
-    assert service.calls["POST /slow"] == 1
-
-
-async def test_a_cancelled_run_drops_its_request(
-    stage: Stage, scripted: Scripted, service: Service
-) -> None:
-    model = scripted([asks(call("slowPost"))])
-    async with stage.worker():
-        run = await stage.start(scripted_agent(model, [api(service)]), cancel_grace=0.1)
-        await wait_for(lambda: _is(service.calls["POST /slow"] == 1))
-        await run.cancel()
-        with pytest.raises(RunCancelled):
-            await run.result()
-        await wait_for(lambda: _is(service.aborted["POST"] == 1))
-    assert service.calls["POST /slow"] == 1
-
-
-async def test_a_worker_killed_in_mid_call(
-    stage: Stage, scripted: Scripted, service: Service, address: str, tmp_path: Path
-) -> None:
-    """What may be repeated is; what may not is told to be unknown."""
-    model = scripted([asks(call("slowGet"), call("slowPost")), says("done")])
-    async with Nursery() as nursery:
-        job = WorkerJob(address=address, task_queue=stage.task_queue, folder=str(tmp_path))
-        first = await nursery.start(job)
-        run = await stage.start(scripted_agent(model, [api(service)]), parallel_tool_calls=True)
-        await wait_for(
-            lambda: _is(service.calls["GET /slow"] + service.calls["POST /slow"] == 2), timeout=60
-        )
-        service.release.set()
-        first.kill()
-        await nursery.start(job)
-        result = await run.result()
-    told = {message.metadata["tool_call_id"]: message.text for message in results(result)}
-    assert list(told.values()) == [
-        '{"done":"GET"}',
-        f"Error: Tool 'slowPost' failed: its worker was lost while it ran{NEEDS_APPROVAL}",
-    ]
-    assert service.calls["GET /slow"] == 2
-    assert service.calls["POST /slow"] == 1
-    assert service.calls["GET /openapi.json"] == 1
 
 
 async def _is(value: bool) -> bool:

@@ -5,17 +5,13 @@ them.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from temporalio import activity, workflow
 from temporalio.client import WorkflowExecutionStatus
-from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from perdure import ApprovalError, RunCancelled, RunError, agent_to_dict, run_input
+from perdure import ApprovalError, RunCancelled, RunError
 from perdure.agents import Agent
 from perdure.client import RunHandle, RunOptions, get_run, start_run
 from perdure.events import RunEvent
@@ -27,7 +23,6 @@ from perdure.protocol.search_attributes import ORIGIN
 from perdure.testing import InProcessRun, ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 
-from ..support.agents import scripted_agent
 from ..support.families import calls, family_script, takes, write_agent
 from ..support.gates import Gate
 from ..support.stage import Stage
@@ -164,24 +159,12 @@ async def test_events_of_called_runs_are_read_through_their_caller(
     for number in range(3, len(events), 14):
         rest = await run.events(events[number].position, children=True)
         assert shown(rest, run) == told[number + 1 :], events[number].position
+    for position in ("x", "3(", "3(1-0)", "3(x=1)", "3(1-0=(2)", "3(1-0=1,)", "3)1("):
+        with pytest.raises(ValueError, match="position"):
+            await run.events(position, children=True)
     for number in (17, len(live) - 1):
         rest = [each async for each in run.stream(live[number].position, children=True)]
         assert sorted(shown(rest, run)) == sorted(shown(live, run)[number + 1 :])
-
-
-@pytest.mark.parametrize(
-    "position", ["x", "3(", "3(1-0)", "3(x=1)", "3(1-0=(2)", "3(1-0=1,)", "3)1("]
-)
-async def test_what_is_no_position_is_refused(
-    stage: Stage, scripted: Scripted, position: str
-) -> None:
-    async with stage.worker():
-        run = await stage.start(scripted_agent(scripted([says("done")])))
-        await run.result()
-    with pytest.raises(ValueError, match="position"):
-        await run.events(position, children=True)
-    with pytest.raises(ValueError, match="position"):
-        [event async for event in run.stream(position, children=True)]
 
 
 async def test_twenty_agents_share_one_budget(
@@ -274,45 +257,6 @@ async def test_what_goes_wrong_in_an_agent_is_an_error_result(
         message.metadata.get("status") for message in result.messages if message.role == "tool"
     ]
     assert statuses == ["error", "error", "timeout", None]
-
-
-async def test_bindings_pass_the_caller_s_inputs_down(
-    stage: Stage, scripted: Scripted, tmp_path: Path
-) -> None:
-    model = scripted(
-        family_script(
-            {
-                "chief": [asks(call("clerk", **{"topic": "x", "for": "wrong"})), says("done")],
-                "clerk": [asks(call("look", "l", tenant="wrong")), says("looked")],
-            }
-        )
-    )
-    look = {
-        "name": "look",
-        "kind": "function",
-        "parameters": takes("tenant"),
-        "bindings": {"tenant": {"input": "for"}},
-    }
-    bound = calls("clerk.prompty", bindings={"for": {"input": "tenant"}})
-    chief = write_agent(tmp_path, "chief.prompty", model, tools=[bound], inputs=takes("tenant"))
-    write_agent(
-        tmp_path,
-        "clerk.prompty",
-        model,
-        tools=[look],
-        inputs=takes("topic", "for"),
-        prompt="user:\n{{topic}} for {{for}}",
-    )
-    seen: list[str] = []
-    async with stage.worker({"look": lambda tenant: seen.append(tenant)}):
-        run = await start_run(stage.client, chief, {"tenant": "acme"}, task_queue=stage.task_queue)
-        await run.result()
-        clerk = await child_of(stage, run, "1-0")
-    assert seen == ["acme"]
-    assert (await clerk.messages())[0].text == "x for acme"
-    assert list(model.requests[0].body["tools"][0]["function"]["parameters"]["properties"]) == [
-        "topic"
-    ]
 
 
 async def test_delegates_take_a_task(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
@@ -428,86 +372,6 @@ async def test_a_file_that_only_the_worker_has_is_read_once(
             await lost.result()
 
 
-class FailsOnce(Interceptor, ActivityInboundInterceptor):
-    """Loses the result of the first execution of one type of activity."""
-
-    def __init__(self, type: str) -> None:
-        self.type = type
-        self.executions = 0
-
-    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
-        self.next = next
-        return self
-
-    async def execute_activity(self, input: ExecuteActivityInput) -> Any:
-        result = await self.next.execute_activity(input)
-        if activity.info().activity_type == self.type:
-            self.executions += 1
-            if self.executions == 1:
-                raise RuntimeError("the result was lost")
-        return result
-
-
-async def test_a_call_that_is_prepared_twice_starts_one_run(
-    stage: Stage, scripted: Scripted, tmp_path: Path
-) -> None:
-    model = scripted(
-        family_script({"chief": [asks(call("clerk")), says("done")], "clerk": [says("once")]})
-    )
-    chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
-    write_agent(tmp_path, "clerk.prompty", model)
-    lossy = FailsOnce("perdure.tool.clerk")
-    async with stage.worker(interceptors=[lossy]):
-        run = await stage.start(load(chief))
-        result = await run.result()
-    assert lossy.executions == 2
-    assert tool_texts(result.messages) == ["once"]
-    assert [each.body["model"] for each in model.requests] == ["chief", "clerk", "chief"]
-    history = await stage.client.get_workflow_handle(run.id).fetch_history()
-    assert (
-        len(
-            [
-                each
-                for each in history.events
-                if each.HasField("child_workflow_execution_started_event_attributes")
-            ]
-        )
-        == 1
-    )
-
-
-async def test_a_cancelled_run_cancels_the_runs_that_it_has_called(
-    stage: Stage, scripted: Scripted, tmp_path: Path
-) -> None:
-    model = scripted(
-        family_script(
-            {
-                "chief": [asks(call("clerk", "1"), call("clerk", "2"))],
-                "clerk": [asks(call("reader"))],
-                "reader": [says("late", delay=30)],
-            }
-        )
-    )
-    chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
-    write_agent(tmp_path, "clerk.prompty", model, tools=[calls("reader.prompty")])
-    write_agent(tmp_path, "reader.prompty", model)
-    async with stage.worker():
-        run = await stage.start(load(chief))
-
-        async def reads() -> bool:
-            return any(each.body["model"] == "reader" for each in model.requests)
-
-        await wait_for(reads)
-        await run.cancel()
-        with pytest.raises(RunCancelled) as cancelled:
-            await run.result()
-        for place in ("", "/1-0", "/1-0/1-0"):
-            described = await stage.client.get_workflow_handle(f"{run.id}{place}").describe()
-            assert described.status == WorkflowExecutionStatus.CANCELED
-    assert tool_texts(cancelled.value.messages) == [f"[cancelled]{FIND_OUT}", "[cancelled]"]
-    assert model.requests[-1].aborted
-
-
 async def test_a_called_agent_has_the_settings_of_its_own_file_and_ends_with_its_caller(
     stage: Stage, scripted: Scripted, tmp_path: Path
 ) -> None:
@@ -541,30 +405,45 @@ async def test_a_called_agent_has_the_settings_of_its_own_file_and_ends_with_its
 
 
 async def test_in_this_process_too(tmp_path: Path) -> None:
-    chief = write_agent(tmp_path, "chief.prompty", tools=[calls("clerk.prompty")])
+    bound = calls("clerk.prompty", bindings={"for": {"input": "tenant"}})
+    chief = write_agent(tmp_path, "chief.prompty", tools=[bound], inputs=takes("tenant"))
     reader = {**calls("reader.prompty"), "mode": "single"}
     write_agent(
-        tmp_path, "clerk.prompty", tools=[reader], inputs=takes("topic"), prompt="user:\n{{topic}}"
+        tmp_path,
+        "clerk.prompty",
+        tools=[reader],
+        inputs=takes("topic", "for"),
+        prompt="user:\n{{topic}} for {{for}}",
     )
     write_agent(tmp_path, "reader.prompty")
     scripts = {
-        "chief": [asks(call("clerk", topic="x"), input_tokens=1, output_tokens=0), says("done")],
+        "chief": [
+            asks(call("clerk", **{"topic": "x", "for": "wrong"}), input_tokens=1, output_tokens=0),
+            says("done"),
+        ],
         "clerk": [asks(call("reader"), input_tokens=2, output_tokens=0), says("read")],
         "reader": [says("a page", input_tokens=4, output_tokens=0)],
     }
 
     def model(agent: Agent, messages: list[Message]) -> ScriptedReply:
+        asked.setdefault(agent.name, messages[-1].text)
         return scripts[agent.name][sum(message.role == "assistant" for message in messages)]
 
-    events: list[str] = []
+    events, asked = list[str](), dict[str, str]()
     result = await InProcessRun(
-        chief, model=model, on_event=lambda type, data: events.append(type)
+        chief,
+        inputs={"tenant": "acme"},
+        model=model,
+        on_event=lambda type, data: events.append(type),
     ).run()
     assert result.output == "done"
+    assert asked["clerk"] == "x for acme"
     assert tool_texts(result.messages) == ["read"]
     assert result.usage.total_tokens == 7
     assert "child_started" in events
-    refused = await InProcessRun(chief, model=model, options=RunOptions(max_depth=0)).run()
+    refused = await InProcessRun(
+        chief, inputs={"tenant": "acme"}, model=model, options=RunOptions(max_depth=0)
+    ).run()
     assert "0 levels deep" in tool_texts(refused.messages)[0]
 
 
@@ -615,38 +494,6 @@ async def test_a_terminated_run_leaves_no_called_one_behind(
             await run.called(f"{run.id}/1-0").result()
         told = [event async for event in run.stream(children=True)]
     assert (told[-1].type, told[-1].run_id) == ("failed", None)
-
-
-@workflow.defn(sandboxed=False)
-class Starter:
-    """A workflow of somebody's that runs an agent as its child."""
-
-    @workflow.run
-    async def run(self, path: str) -> Any:
-        agent = Agent.model_validate(json.loads(path))
-        messages = [Message.user("Go.")]
-        input = run_input(agent, messages=messages)
-        output = await workflow.execute_child_workflow(
-            "perdure.AgentRun", input, id=f"{workflow.info().workflow_id}-a"
-        )
-        return output["output"]
-
-
-async def test_from_a_workflow_that_reads_no_files(
-    stage: Stage, scripted: Scripted, tmp_path: Path
-) -> None:
-    model = scripted(
-        family_script({"chief": [asks(call("clerk")), says("done")], "clerk": [says("here")]})
-    )
-    chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
-    write_agent(tmp_path, "clerk.prompty", model)
-    agent = json.dumps(agent_to_dict(load(chief)))
-    async with stage.worker(prompt_root=tmp_path, workflows=[Starter]):
-        id = f"starter-{stage.task_queue}"
-        output = await stage.client.execute_workflow(
-            Starter.run, agent, id=id, task_queue=stage.task_queue
-        )
-    assert output == "done"
 
 
 async def test_in_this_process_what_goes_wrong(tmp_path: Path) -> None:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from temporalio.client import WorkflowHandle
-from temporalio.service import RPCError
-
 from perdure.agents import Agent
 from perdure.client import RunHandle
 from perdure.messages import Message
@@ -78,15 +75,3 @@ async def started(
 ) -> RunHandle:
     """A run whose model calls the tool."""
     return await stage.start(agent_with(scripted, tool, **arguments), cancel_grace=0.0)
-
-
-async def is_at_last_link(child: WorkflowHandle[Any, Any], links: int) -> bool:
-    """Whether the child is there and, where it was told to continue as new, has done so."""
-    try:
-        description = await child.describe()
-    except RPCError:  # It is not there yet.
-        return False
-    return (
-        not links
-        or description.raw_description.workflow_execution_info.first_run_id != description.run_id
-    )

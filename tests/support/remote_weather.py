@@ -4,23 +4,13 @@ works.
 
 from __future__ import annotations
 
-import asyncio
-import uuid
 from typing import Any
 
 from temporalio.client import Client
-from temporalio.testing import WorkflowEnvironment
 
 from perdure.client import RunHandle
 from perdure.protocol.outcome import RunResult
-from perdure.testing import ScriptedModel, asks, call, says
-
-from .a2a_agents import RemoteAgent
-from .agents import scripted_agent
-from .stage import Stage
-from .waiting import wait_for
-from .worker_process import WorkerJob
-from .workers import Nursery
+from perdure.testing import asks, call, says
 
 
 def weather(url: str, **more: Any) -> dict[str, Any]:
@@ -49,30 +39,3 @@ async def has_told(client: Client, run: RunHandle) -> bool:
 
 def tool_texts(result: RunResult[Any]) -> list[str]:
     return [message.text for message in result.messages if message.role == "tool"]
-
-
-class KilledWeather:
-    """A run whose worker was killed while the remote agent worked; another worker goes on."""
-
-    def __init__(self, server: WorkflowEnvironment, folder: str) -> None:
-        self._server = server
-        self._folder = folder
-        self.remote = RemoteAgent()
-        self.result: asyncio.Task[RunResult[Any]] = asyncio.create_task(self._play())
-        """What the run gives, in the end."""
-
-    async def _play(self) -> RunResult[Any]:
-        stage = Stage(self._server.client, f"test-{uuid.uuid4()}")
-        address = self._server.client.service_client.config.target_host
-        job = WorkerJob(address=address, task_queue=stage.task_queue, folder=self._folder)
-        with ScriptedModel(asking("hold")) as model:
-            async with self.remote.served() as url, Nursery() as nursery:
-                worker = await nursery.start(job)
-                run = await stage.start(scripted_agent(model, [weather(url)]))
-                await wait_for(lambda: has_told(stage.client, run))
-                worker.kill()
-                self.remote.released.set()
-                await nursery.start(job)
-                result = await asyncio.wait_for(run.result(), 60)
-        await stage.replay()
-        return result

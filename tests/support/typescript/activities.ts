@@ -6,17 +6,9 @@ export async function greet(input: { name: string; times?: number }): Promise<st
   return `Hello ${input.name}!`.repeat(input.times ?? 1);
 }
 
-export async function add(a: number, b: number, c?: number | null): Promise<string> {
-  return JSON.stringify([a, b, c === undefined ? 'undefined' : c, a + b]);
-}
-
 export async function ping(...given: unknown[]): Promise<{ arguments: number; key: string; attempt: number }> {
   const { activityId, attempt, workflowExecution } = Context.current().info;
   return { arguments: given.length, key: `${workflowExecution.workflowId}/${activityId}`, attempt };
-}
-
-export async function measure(input: { text: string }): Promise<{ length: number; text: string }> {
-  return { length: input.text.length, text: input.text };
 }
 
 export async function sell(input: { item: string }): Promise<never> {

@@ -2,14 +2,10 @@
 import { ApplicationFailure, continueAsNew, executeChild, proxyActivities, sleep, workflowInfo } from '@temporalio/workflow';
 import type * as activities from './activities';
 
-const { greet, slow } = proxyActivities<typeof activities>({ startToCloseTimeout: '20s', heartbeatTimeout: '1s' });
+const { greet } = proxyActivities<typeof activities>({ startToCloseTimeout: '20s', heartbeatTimeout: '1s' });
 
 export async function welcome(input: { name: string }): Promise<{ greeting: string; id: string }> {
   return { greeting: await greet(input), id: workflowInfo().workflowId };
-}
-
-export async function power(base: number, exponent: number): Promise<number> {
-  return base ** exponent;
 }
 
 export async function deny(input: { item: string }): Promise<never> {
@@ -20,10 +16,6 @@ export async function patient(input: { links: number }): Promise<string> {
   if (input.links > 0) await continueAsNew<typeof patient>({ links: input.links - 1 });
   await sleep('1 hour');
   return 'slept';
-}
-
-export async function guarded(input: { log: string; seconds: number }): Promise<string> {
-  return await slow(input);
 }
 
 export async function editor(input: unknown, taskQueue: string): Promise<unknown> {
