@@ -18,7 +18,7 @@ from typing import Annotated, Literal, Protocol
 from pydantic import FailFast, Field, TypeAdapter
 from pydantic_core import PydanticSerializationError, to_json
 
-from .messages import Exchanged, Message, TextPart, unless_empty
+from .messages import Exchanged, Message, TextPart
 
 _RECORDED_FRAME = 64
 """The size of a recorded message or part besides its content, in bytes."""
@@ -128,8 +128,6 @@ class Rewrite(Exchanged):
 
     op: Literal["rewrite"] = "rewrite"
     messages: _Messages
-    is_view: bool = unless_empty(False)
-    """Whether this only condenses several changes: it does not take back earlier messages."""
 
 
 class Instruct(Exchanged):
@@ -259,12 +257,10 @@ class Conversation:
         """
         self.apply(Trim(head=head, drop=drop, summary=summary))
 
-    def rewrite(self, messages: Sequence[Message], *, is_view: bool = False) -> None:
-        """Replace all messages, in operations of at most `BATCH_BYTES`; `is_view` as in
-        `Rewrite`.
-        """
+    def rewrite(self, messages: Sequence[Message]) -> None:
+        """Replace all messages, in operations of at most `BATCH_BYTES`."""
         first, *more = batches(messages, BATCH_BYTES) or [[]]
-        self.apply(Rewrite(messages=first, is_view=is_view))
+        self.apply(Rewrite(messages=first))
         for batch in more:
             self.apply(Append(messages=batch))
 

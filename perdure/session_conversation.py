@@ -149,7 +149,7 @@ def handed_over(
     """
     told = Conversation.recorded(version=beginning.version, digest=beginning.digest)
     if operations is None or _takes_more(operations, view):
-        told.rewrite(view.messages, is_view=True)
+        told.rewrite(view.messages)
     else:
         for operation in operations:
             told.apply(operation)

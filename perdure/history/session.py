@@ -15,25 +15,24 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
-from ..conversation import Conversation, ConversationRef, DigestMismatchError, messages_of
+from ..conversation import Conversation, ConversationRef, DigestMismatchError
 from ..errors import ConfigurationError
 from ..messages import Message
 from ..protocol import names
 from ..protocol.names import dropped_signal
 from ..protocol.outcome import RunFailure, RunOutput
 from ..protocol.run import RunInput, SteeringMessage
-from ..protocol.session import HandedOver, SessionInput, SessionMessage, SessionNote, Taken
+from ..protocol.session import HandedOver, SessionInput, SessionNote
 from ..session_conversation import SessionConversation
 from .events import (
     HistoryLink,
     RecordedChild,
     RecordedSignal,
-    RecordedUpdate,
     RecordedWork,
     decode,
     seconds,
 )
-from .transcript import Transcript, loaded_pieces, unknown_messages
+from .transcript import loaded_pieces
 
 Ended = Literal["done", "failed", "cancelled", "terminated", "timed_out"]
 
@@ -45,30 +44,9 @@ class RecordedTurn:
     number: int
     run_id: str
     """The id of its run."""
-    messages: list[Message]
-    """Messages that opened it, after those that an earlier turn left unread."""
-    since: float
-    """Its start, in seconds since the epoch."""
     first_run_id: str = ""
     """Temporal's id of the run's first link; "" before its start."""
     ended: Ended | None = None
-    until: float | None = None
-    output: RunOutput | None = None
-    """Output of a completed turn."""
-    failure: RunFailure | None = None
-    """Failure of a failed turn, with its recorded reason."""
-    said_before: int = 0
-    """Number of messages in the transcript at its start."""
-
-
-@dataclass
-class RecordedMessage:
-    """Message accepted by the session."""
-
-    message: SessionMessage
-    taken: Taken | None
-    """Its outcome; None while that is open, and for a message that was dropped after all."""
-    time: float
 
 
 @dataclass
@@ -84,18 +62,10 @@ class SessionLink(HistoryLink):
     """Link of a session, from its history."""
 
     input: SessionInput
-    seed: list[Message]
-    """The conversation at the start of the link."""
     conversation: Conversation
     """The conversation of the next turn, without messages not yet handed over."""
     turns: list[RecordedTurn] = field(default_factory=list)
-    messages: list[RecordedMessage] = field(default_factory=list)
     notes: list[RecordedNote] = field(default_factory=list)
-    transcript: list[Message] = field(default_factory=list)
-    """All messages up to the end of this link, trimmed ones included.
-
-    From the first of the links that were read one after the other.
-    """
 
 
 Value = TypeVar("Value", HandedOver, SessionNote)
@@ -109,46 +79,23 @@ _ENDS: dict[str, Ended] = {
 }
 
 
-async def fold_session(
-    client: Client, link: SessionLink, transcript: Transcript, until: int | None = None
-) -> None:
-    """Complete the link, and the transcript of those before it, from its events, up to that
-    version.
-
-    Raises as `read_session_link` does.
-    """
-    fold = _Fold(client, link, transcript)
-    for event in link.history:
-        if until is not None and link.conversation.version == until:
-            break
-        await fold.look_at(event)
-    if until is None or link.conversation.version < until:
-        fold.settle()
-
-
 class _Fold:
-    """Processes the events in order.
+    """Completes a link from its events, in order.
 
     A turn's end counts at the beginning of the next turn, or at the end of the history: the session
     may be steering the turn at its end.
     """
 
-    def __init__(self, client: Client, link: SessionLink, transcript: Transcript) -> None:
+    def __init__(self, client: Client, link: SessionLink) -> None:
         self._client = client
         self._link = link
         self._work = RecordedWork()
         self._session = SessionConversation(link.conversation)
-        self._transcript = transcript
-        transcript.begin_link(link.seed)
-        link.transcript = transcript.messages
         self._turns: dict[int, RecordedTurn] = {}
-        """By the id of the beginning event, as for updates."""
-        self._updates: dict[int, RecordedMessage] = {}
+        """By the id of the beginning event."""
         self._patches = _patches_in(link.history)
         self._signals = 0
         self._ended = False
-        self._refusal: str | None = None
-        """The input guardrail's reason for refusing the turn's messages; None without a refusal."""
         self._under_way = 0
         self.is_open = False
         """Whether a turn has begun whose result is not taken over yet."""
@@ -164,29 +111,12 @@ class _Fold:
             case RecordedSignal(state="signaled", type=names.STEER) as signal:
                 if text := (await decode(self._client, signal.input, SteeringMessage)).text:
                     self._session.steer(Message.user(text))
-            case RecordedUpdate(type=names.SEND) as update:
-                await self._follow_update(update)
 
     def settle(self) -> None:
         """Take over the last turn's result, if it has ended."""
         if self.is_open and self._ended:
-            version, sent = self._link.conversation.version, self._session.sent
             self._session.end()
-            if self._refusal is None:
-                self._follow(version, sent)
-            else:
-                self._follow(version)
-                handed = [
-                    said
-                    for each in self._link.conversation.since(version)
-                    for said in messages_of(each)
-                ]
-                self._transcript.add_refused(unknown_messages(handed, sent), self._refusal)
-            self.is_open, self._ended, self._refusal = False, False, None
-
-    def _follow(self, version: int, sent: Sequence[Message] = ()) -> None:
-        self._transcript.follow(self._link.conversation.since(version), sent)
-        self._link.transcript = self._transcript.messages
+            self.is_open, self._ended = False, False
 
     async def _begin_turn(self, child: RecordedChild) -> None:
         input = await decode(self._client, child.input, RunInput)
@@ -196,7 +126,6 @@ class _Fold:
         version, reference = self._link.conversation.version, input.beginning.reference
         for operation in reference.operations[max(0, version - reference.base) :]:
             self._link.conversation.apply(operation)
-        self._follow(version)
         if self._link.conversation.digest != reference.digest:
             raise DigestMismatchError(
                 f"the conversation of the session at turn {input.session.turn} has the digest "
@@ -204,13 +133,7 @@ class _Fold:
             )
         self._session.begin(input.messages)
         self.is_open, self._ended, self._under_way = True, False, input.session.turn
-        self._turns[child.event_id] = RecordedTurn(
-            input.session.turn,
-            child.id,
-            list(input.messages),
-            seconds(child.scheduled) or 0.0,
-            said_before=len(self._transcript.messages),
-        )
+        self._turns[child.event_id] = RecordedTurn(input.session.turn, child.id)
 
     async def _follow_turn(self, child: RecordedChild) -> None:
         turn = self._turns.get(child.event_id)
@@ -224,18 +147,16 @@ class _Fold:
             self._session.begin([])
             self.is_open = False
         else:
-            turn.ended, turn.until = _ENDS[child.state], seconds(child.ended)
-            await self._take_end(child, turn)
+            turn.ended = _ENDS[child.state]
+            await self._take_end(child)
             self._ended = True
 
-    async def _take_end(self, child: RecordedChild, turn: RecordedTurn) -> None:
+    async def _take_end(self, child: RecordedChild) -> None:
         end: RunOutput | RunFailure | None = None
         if child.result is not None:
-            end = turn.output = await decode(self._client, child.result, RunOutput)
+            end = await decode(self._client, child.result, RunOutput)
         elif child.failure is not None:
-            end = turn.failure = await self._failure(child.failure)
-            if end and end.refused:
-                self._refusal = end.reason or ""
+            end = await self._failure(child.failure)
         if end and end.handed_over:
             self._session.hand_over(end.handed_over, is_last=True, unread=end.unread_steering)
 
@@ -286,30 +207,15 @@ class _Fold:
                 part.reference, is_last=part.is_last, unread=part.unread_steering
             )
 
-    async def _follow_update(self, update: RecordedUpdate) -> None:
-        if update.state == "begun":
-            message = await decode(self._client, update.input, SessionMessage)
-            recorded = RecordedMessage(message, None, seconds(update.scheduled) or 0.0)
-            self._updates[update.event_id] = recorded
-            self._link.messages.append(recorded)
-        elif update.result is not None:
-            self._updates[update.event_id].taken = await decode(self._client, update.result, Taken)
-
 
 async def read_session_link(
-    client: Client,
-    session: str,
-    run_id: str,
-    *,
-    until: int | None = None,
-    transcript: Transcript | None = None,
+    client: Client, session: str, run_id: str, *, until: int | None = None
 ) -> SessionLink:
     """Read one link of a session; a conversation that it has not loaded yet is read from the link
     before it.
 
-    With `until`, stop at that version of the conversation; `transcript` is that of the links before
-    it, which this one continues. Raises `RPCError` for an unknown link, `DigestMismatchError` if
-    its recorded parts do not fit together, and the errors of `decode`.
+    With `until`, stop at that version of the conversation. Raises `RPCError` for an unknown link,
+    `DigestMismatchError` if its recorded parts do not fit together, and the errors of `decode`.
     """
     handle = client.get_workflow_handle(session, run_id=run_id)
     history = [event async for event in handle.fetch_history_events()]
@@ -321,8 +227,14 @@ async def read_session_link(
     started = history[0].workflow_execution_started_event_attributes
     input = await decode(client, started.input.payloads, SessionInput)
     seed = await _seed(client, session, input, history)
-    link = SessionLink(run_id, history, input, seed, _initial_conversation(input, seed))
-    await fold_session(client, link, transcript or Transcript(()), until)
+    link = SessionLink(run_id, history, input, _initial_conversation(input, seed))
+    fold = _Fold(client, link)
+    for event in history:
+        if until is not None and link.conversation.version == until:
+            break
+        await fold.look_at(event)
+    if until is None or link.conversation.version < until:
+        fold.settle()
     return link
 
 

@@ -18,7 +18,6 @@ from ..conversation import (
 )
 from ..messages import Message
 from ..protocol import activities
-from ..trimming import is_summary
 from .events import RecordedWork, decode
 
 
@@ -31,16 +30,8 @@ class Transcript:
         self.messages = list(seed)
         self._seen = Conversation(seed)
 
-    def follow(self, operations: Iterable[Operation], sent: Sequence[Message] = ()) -> None:
-        """Apply the next operations.
-
-        The operations that lead to a view come together, with the messages `sent` before it, which
-        may have been trimmed.
-        """
-        operations = list(operations)
-        if operations and isinstance(operations[0], Rewrite) and operations[0].is_view:
-            self._follow_view(operations, sent)
-            return
+    def follow(self, operations: Iterable[Operation]) -> None:
+        """Apply the next operations."""
         for operation in operations:
             match operation:
                 case Append(messages=messages):
@@ -53,28 +44,6 @@ class Transcript:
                 case Trim():
                     pass
             self._seen.apply(operation)
-
-    def _follow_view(self, operations: Sequence[Operation], sent: Sequence[Message]) -> None:
-        known = list(self._seen.messages)
-        for operation in operations:
-            self._seen.apply(operation)
-        view = self._seen.messages
-        instructions = count_of_instructions(view)
-        if view[:instructions] != known[: count_of_instructions(known)]:
-            self.messages[: count_of_instructions(self.messages)] = view[:instructions]
-        new = [
-            message
-            for message in unknown_messages(known, view[instructions:])
-            if not is_summary(message)
-        ]
-        self.messages += [*unknown_messages(new, sent), *new]
-
-    def add_refused(self, messages: Iterable[Message], reason: str) -> None:
-        """Keep messages refused by an input guardrail: the conversation continues without them."""
-        self.messages += [
-            message.model_copy(update={"metadata": {**message.metadata, "refused": reason}})
-            for message in messages
-        ]
 
     def begin_link(self, seed: Sequence[Message]) -> None:
         """Continue with the next link of the run, which starts from `seed`.

@@ -95,13 +95,13 @@ async def test_a_turn_of_many_links(session: SessionStage) -> None:
         *("u: three", "a: re: three"),
     ]
     links = await session.links()
-    assert shown(links[-1].conversation.messages) == shown(links[-1].transcript) == complete
+    assert shown(links[-1].conversation.messages) == shown(await session.messages()) == complete
     turns = [turn for link in links for turn in link.turns]
     described = await session.client.get_workflow_handle(f"{session.id}/2").describe()
     assert described.run_id != turns[1].first_run_id
 
 
-async def test_what_turns_have_trimmed_is_in_the_transcript(session: SessionStage) -> None:
+async def test_what_turns_have_trimmed_is_in_the_messages(session: SessionStage) -> None:
     async with session.worker():
         await session.start(setup_of(session.agent, max_iterations=30, context_budget=700))
         await session.said("long 300")
@@ -109,7 +109,7 @@ async def test_what_turns_have_trimmed_is_in_the_transcript(session: SessionStag
         assert await session.said("long 301") == "x" * 301
     last = (await session.links())[-1]
     assert len(last.conversation.messages) < 12
-    told = shown(last.transcript)
+    told = shown(await session.messages())
     assert told[:4] == ["s: You are helpful.", "u: long 300", f"a: {'x' * 40}", "u: work hard"]
     assert told[-2:] == ["u: long 301", f"a: {'x' * 40}"]
 

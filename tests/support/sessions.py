@@ -14,8 +14,8 @@ from temporalio.exceptions import ApplicationError
 from perdure.agents import Agent
 from perdure.client import RunHandle, get_run
 from perdure.client.run_input import new_run
+from perdure.client.sessions.reading import Reader
 from perdure.history.session import SessionLink, read_session_link
-from perdure.history.transcript import Transcript
 from perdure.messages import Message
 from perdure.options import RunOptions
 from perdure.protocol import names
@@ -147,11 +147,9 @@ class SessionStage:
         carried = (await read_session_link(self.client, self.id, latest)).input.carried
         first = carried.first_run_id if carried else latest
         run_id: str | None = first
-        transcript, found = Transcript([]), []
+        found = list[SessionLink]()
         while run_id:
-            found.append(
-                await read_session_link(self.client, self.id, run_id, transcript=transcript)
-            )
+            found.append(await read_session_link(self.client, self.id, run_id))
             run_id = found[-1].next_run_id
         return found
 
@@ -164,6 +162,10 @@ class SessionStage:
         told.
         """
         return shown((await self.link()).conversation.messages)
+
+    async def messages(self) -> list[Message]:
+        """The complete conversation, as callers read it."""
+        return await Reader(self.client, self.id).messages()
 
     async def replay(self) -> None:
         """Replay what the session and its turns have recorded; raises when the code would not have

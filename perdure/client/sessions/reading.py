@@ -19,18 +19,19 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from ...conversation import Append, Operation, Rewrite
+from ...conversation import Append, Operation, Rewrite, count_of_instructions
 from ...errors import RunNotFound, SessionError
 from ...events import CONVERSATION_EVENTS, RunEvent
 from ...history.chain import Chain
 from ...history.events import decode
 from ...history.link import read_start
 from ...history.session import SessionLink, read_session_link
-from ...history.transcript import Transcript, unknown_messages
+from ...history.transcript import unknown_messages
 from ...json_types import JsonObject
 from ...messages import Message
 from ...protocol.names import SESSION_WORKFLOW, STATUS
-from ...protocol.session import SessionInput, SessionStatus, used_before
+from ...protocol.session import SessionInput, SessionStatus
+from ...trimming import is_summary
 from ..handle import RunHandle
 from ..listing import listed_status
 from ..reading.events import Cursor
@@ -285,22 +286,32 @@ class Reader:
 
     async def links(self) -> AsyncIterator[SessionLink]:
         """Yield the links of the session from its histories. Raises as `read_session_link` does."""
-        transcript, following = Transcript(()), await self._first_kept(await self.describe())
+        following = await self._first_kept(await self.describe())
         while following:
-            link = await read_session_link(self._client, self._id, following, transcript=transcript)
+            link = await read_session_link(self._client, self._id, following)
             yield link
             following = link.next_run_id or ""
 
     async def messages(self) -> list[Message]:
-        """Return the complete conversation that the histories have. Raises as `links` does."""
-        if await self._find() is None:
+        """Return the complete conversation; trimmed messages as far as the histories of the runs
+        go. Raises as `read_session_link` does.
+        """
+        if (described := await self._find()) is None:
             return []
-        last = [link async for link in self.links()][-1]
-        turn = last.turns[-1] if last.turns else None
-        if turn is None or turn.ended is not None:
-            return last.transcript
-        of_run = await RunHandle(self._client, turn.run_id, origin=turn.first_run_id).messages()
-        return [*last.transcript, *unknown_messages(last.conversation.messages, of_run)]
+        link = await read_session_link(self._client, self._id, described.run_id)
+        found = link.conversation.messages
+        turns = await self.turns() if any(map(is_summary, found)) else []
+        is_open = link.turns and link.turns[-1].ended is None
+        for turn in reversed(turns or (link.turns[-1:] if is_open else [])):
+            try:
+                run = RunHandle(self._client, turn.run_id, origin=turn.first_run_id)
+                earlier = await run.messages()
+            except RunNotFound:
+                break
+            found = _joined(earlier, found)
+            if not any(map(is_summary, earlier)):
+                break
+        return found
 
     async def status(self) -> SessionStatus:
         """Return the status from the workflow or, when no worker answers, from the histories."""
@@ -373,30 +384,34 @@ class Reader:
                 logger.warning("a run of session %s is left out: %s", self._id, error)
 
 
+def _joined(earlier: list[Message], later: list[Message]) -> list[Message]:
+    """Return the messages of a run, and those of the later conversation that are new; the
+    instructions are the later ones.
+    """
+    begun = count_of_instructions(earlier)
+    new = [each for each in unknown_messages(earlier, later) if not is_summary(each)]
+    return [
+        *later[: count_of_instructions(later)],
+        *earlier[begun:],
+        *new[count_of_instructions(new) :],
+    ]
+
+
 def recorded_status(link: SessionLink, *, ended: str = "") -> SessionStatus:
-    """Return the session's status at the end of this link's history.
+    """Return the session's status at the end of this link's history, without queued messages and
+    usage, which only the session itself has.
 
     `ended` is the reason of the session's end; "" for an open one.
     """
     carried = link.input.carried
     last = link.turns[-1] if link.turns else None
-    number = last.number if last else carried.turn if carried else 0
-    waiting = [carried.turn + place for place, _ in enumerate(carried.queued, 1)] if carried else []
-    waiting += [
-        each.taken.turn for each in link.messages if each.taken and each.taken.became == "queued"
-    ]
     running = last if not ended and last and last.ended is None else None
-    used = used_before(carried)
-    for end in (turn.output or turn.failure for turn in link.turns):
-        used = used.with_turn(end) if end else used
     return SessionStatus(
         status="ended" if ended else "running" if running else "waiting",
         reason=ended or ("" if running else "message"),
-        turn=number,
+        turn=last.number if last else carried.turn if carried else 0,
         run_id=running.run_id if running else None,
         first_run_id=running.first_run_id if running else None,
-        queued=sum(turn > number for turn in waiting),
-        **dict(used),
     )
 
 

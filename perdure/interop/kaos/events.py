@@ -1,9 +1,9 @@
-"""What was said in a run, as the events that KAOS's memory would have of it, in its order."""
+"""A run as the events that KAOS's memory would have of it, in their order."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any
 
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import Client
 
 from ...client import RunHandle
 from ...client.reading.results import run_not_found
@@ -20,7 +20,7 @@ from ...events import RunEvent
 from ...history.chain import Chain
 from ...history.link import read_input
 from ...json_types import JsonObject, JsonView
-from ...messages import Message, ToolCall
+from ...messages import Message
 from ...protocol.run import RunInput
 from ...settings.child_agents import DELEGATE, TASK
 from ...trace_ids import TraceIds
@@ -51,8 +51,7 @@ class MemoryEvent:
     event_type: str
     content: Any
     metadata: JsonObject = field(default_factory=dict)
-    """`run_id`, and `trace_id` and `span_id` where they are known: those of the run's OpenTelemetry
-    trace."""
+    """`run_id`, and `trace_id` and `span_id` of the run's OpenTelemetry trace."""
 
     def to_dict(self) -> JsonObject:
         """Return the event as JSON, its time as ISO 8601."""
@@ -79,50 +78,18 @@ class MemoryEvent:
 
 
 @dataclass(frozen=True)
-class TimedMessage:
-    """One message, when it came into the conversation, and in which iteration; 0 where that is not
-    known.
-    """
+class _Happened:
+    """An event that has no id yet."""
 
-    message: Message
+    type: str
+    content: Any
     time: float
-    iteration: int = 0
-
-
-@dataclass(frozen=True)
-class RunMemory:
-    """What is known of one run."""
-
-    run_id: str
-    said: Sequence[TimedMessage]
-    """The messages that it was opened with, and those that it has added."""
-    seen: Sequence[RunEvent] = ()
-    """Its events; none for a run whose history is not kept any more."""
-    ids: TraceIds | None = None
-    failure: str = ""
-    """How it has ended, unless it is done or under way."""
-    until: float = 0.0
-    """When it has ended, in seconds since the epoch."""
-
-
-def said_in(input: RunInput, events: Sequence[RunEvent], since: float) -> list[TimedMessage]:
-    """Return the messages that the run was opened with, at `since`, and those that it has added, by
-    its events.
-    """
-    appended = [
-        TimedMessage(message, event.time, event.iteration)
-        for event in events
-        for operation in event.operations
-        if isinstance(operation, Append)
-        for message in operation.messages
-    ]
-    opened = [] if input.carried else [TimedMessage(message, since) for message in input.messages]
-    return opened + appended[_before(input) + len(opened) :]
+    span: int
 
 
 def _before(input: RunInput) -> int:
     """Return how many messages there were before this link of the run: those of other runs, or of
-    links that are gone.
+    removed links.
     """
     found = input.carried.conversation if input.carried else input.beginning
     if found is None:
@@ -130,140 +97,93 @@ def _before(input: RunInput) -> int:
     return found.ends[-1] if found.ends else len(found.messages)
 
 
-@dataclass(frozen=True)
-class _Happened:
-    """An event that has no id yet."""
-
-    type: str
-    content: Any
-    time: float
-    span: int | None = None
-
-
-Times = Mapping[tuple[str, int, str | None], float]
-"""When calls of tools began and ended, by event type, iteration and call."""
-
-
-def _times(run: RunMemory) -> Times:
-    return {
-        (event.type, event.iteration, event.call_id): event.time
-        for event in run.seen
-        if event.type in ("tool_call_start", "tool_result")
-    }
-
-
-def events_of(run: RunMemory) -> list[MemoryEvent]:
-    """Run's events, in order: what it was told, its calls each with its result, its answer, and its
-    failure.
-    """
-    happened = [*_of_messages(run, _times(run)), *_under_way(run), *_failure(run)]
-    numbers: Counter[str] = Counter()
-    return [_with_id(run, each, numbers) for each in happened]
-
-
-def _of_messages(run: RunMemory, times: Times) -> Iterator[_Happened]:
-    said = deque(run.said)
-    while said:
-        each = said.popleft()
-        message, agent = each.message, run.ids.agent if run.ids else None
-        if message.role == "user":
-            type = "task_delegation_received" if message.is_delegated else "user_message"
-            yield _Happened(type, message.text, each.time, agent)
-        elif message.role == "assistant" and message.tool_calls:
-            results = [
-                said.popleft()
-                for _ in message.tool_calls
-                if said and said[0].message.role == "tool"
-            ]
-            yield from _round(run, each, results, times)
-        elif message.role == "assistant":
-            yield _Happened(
-                "agent_response" if message.text else "format_warning",
-                message.text,
-                each.time,
-                agent,
-            )
+def _happened(seen: Sequence[RunEvent], input: RunInput, ids: TraceIds) -> Iterator[_Happened]:
+    """Yield the events of a run, in order."""
+    opened = [] if input.carried else input.messages
+    for message in opened if seen else ():
+        if type := _type_of(message):
+            yield _Happened(type, message.text, seen[0].time, ids.agent)
+    appended, before = 0, _before(input) + len(opened)
+    calls: dict[tuple[int, str | None], tuple[str, int]] = {}
+    indices: Counter[int] = Counter()
+    failed: set[tuple[int, str | None]] = set()
+    for event in seen:
+        for message in _appended(event):
+            appended += 1
+            if appended > before and (type := _type_of(message)):
+                yield _Happened(type, message.text, event.time, ids.agent)
+        call = (event.iteration, event.call_id)
+        match event.type:
+            case "tool_call_start":
+                span = ids.tool(event.iteration, indices[event.iteration])
+                indices[event.iteration] += 1
+                calls[call] = event.data["name"], span
+                yield _call(event, span)
+            case "error":
+                failed.add(call)
+            case "tool_result" if call in calls:
+                is_failure = call in failed or "isCancelled" in event.data
+                yield _result(event, *calls[call], is_failure=is_failure)
+            case "failed" | "cancelled":
+                reason = event.data.get("message", "the run was cancelled")
+                text = f"Error processing message: {reason}"
+                yield _Happened("error", text, event.time, ids.agent)
 
 
-def _round(
-    run: RunMemory, asked: TimedMessage, results: list[TimedMessage], times: Times
-) -> Iterator[_Happened]:
-    """Each call with its result."""
-    for index, call in enumerate(asked.message.tool_calls):
-        span = run.ids.tool(asked.iteration, index) if run.ids and asked.iteration else None
-        began = times.get(("tool_call_start", asked.iteration, call.id), asked.time)
-        yield _call_event(call, began, span)
-        if index < len(results):
-            answered = results[index]
-            ended = times.get(("tool_result", asked.iteration, call.id), answered.time)
-            yield _result_event(call, answered.message, ended, span)
+def _appended(event: RunEvent) -> list[Message]:
+    return [
+        message
+        for operation in event.operations
+        if isinstance(operation, Append)
+        for message in operation.messages
+    ]
 
 
-def _call_event(call: ToolCall, time: float, span: int | None) -> _Happened:
-    arguments = _read_arguments(call.arguments)
-    if call.name.startswith(DELEGATE):
+def _type_of(message: Message) -> str:
+    """Return the type of the message's event; "" for instructions, calls and results."""
+    if message.role == "user":
+        return "task_delegation_received" if message.is_delegated else "user_message"
+    if message.role == "assistant" and not message.tool_calls:
+        return "agent_response" if message.text else "format_warning"
+    return ""
+
+
+def _call(event: RunEvent, span: int) -> _Happened:
+    name, arguments = event.data["name"], _read_arguments(event.data["arguments"])
+    if name.startswith(DELEGATE):
         task = arguments.get(TASK) if isinstance(arguments, Mapping) else arguments
-        return _Happened(
-            "delegation_request",
-            {"agent": call.name.removeprefix(DELEGATE), "task": task},
-            time,
-            span,
-        )
-    return _Happened("tool_call", {"tool": call.name, "arguments": arguments}, time, span)
+        content = {"agent": name.removeprefix(DELEGATE), "task": task}
+        return _Happened("delegation_request", content, event.time, span)
+    return _Happened("tool_call", {"tool": name, "arguments": arguments}, event.time, span)
 
 
-def _result_event(call: ToolCall, message: Message, time: float, span: int | None) -> _Happened:
-    is_failure = message.metadata.get("status", "success") != "success"
-    if call.name.startswith(DELEGATE):
+def _result(event: RunEvent, name: str, span: int, *, is_failure: bool) -> _Happened:
+    text = event.data["result"]
+    if name.startswith(DELEGATE):
         type, key = (
             ("delegation_error", "error") if is_failure else ("delegation_response", "response")
         )
-        return _Happened(
-            type, {"agent": call.name.removeprefix(DELEGATE), key: message.text}, time, span
-        )
-    type, key = ("tool_error", "error") if is_failure else ("tool_result", "result")
-    return _Happened(type, {"tool": call.name, key: message.text}, time, span)
+        content = {"agent": name.removeprefix(DELEGATE), key: text}
+    else:
+        type, key = ("tool_error", "error") if is_failure else ("tool_result", "result")
+        content = {"tool": name, key: text}
+    return _Happened(type, content, event.time, span)
 
 
-def _under_way(run: RunMemory) -> Iterator[_Happened]:
-    """The calls of a round that is not over: its messages come at its end."""
-    last = max((each.iteration for each in run.said), default=0)
-    calls: dict[str, ToolCall] = {}
-    for event in run.seen:
-        if event.iteration <= last or event.call_id is None:
-            continue
-        if event.type == "tool_call_start":
-            call = calls[event.call_id] = ToolCall(id=event.call_id, **event.data)
-            yield _call_event(call, event.time, None)
-        elif event.type == "tool_result" and event.call_id in calls:
-            yield _result_event(
-                calls[event.call_id],
-                Message(role="tool", parts=event.data["result"]),
-                event.time,
-                None,
-            )
-
-
-def _failure(run: RunMemory) -> Iterator[_Happened]:
-    if run.failure:
-        text = f"Error processing message: {run.failure}"
-        yield _Happened("error", text, run.until, run.ids.agent if run.ids else None)
-
-
-def _with_id(run: RunMemory, happened: _Happened, numbers: Counter[str]) -> MemoryEvent:
-    """Event with its id, which follows from what it says, and from how often that was said in this
-    run before.
+def _with_id(run_id: str, happened: _Happened, numbers: Counter[str], ids: TraceIds) -> MemoryEvent:
+    """Return the event with its id, a digest of its content and of how often the run had the same
+    content before.
     """
-    what = json.dumps([run.run_id, happened.type, happened.content], sort_keys=True, default=str)
+    what = json.dumps([run_id, happened.type, happened.content], sort_keys=True, default=str)
     numbers[what] += 1
     digest = blake2b(
         f"{what}{numbers[what]}".encode(errors="surrogatepass"), digest_size=4
     ).hexdigest()
-    metadata: JsonObject = {"run_id": run.run_id}
-    if run.ids is not None:
-        metadata["trace_id"] = f"{run.ids.trace_id:032x}"
-        if happened.span is not None:
-            metadata["span_id"] = f"{happened.span:016x}"
+    metadata: JsonObject = {
+        "run_id": run_id,
+        "trace_id": f"{ids.trace_id:032x}",
+        "span_id": f"{happened.span:016x}",
+    }
     time = datetime.fromtimestamp(happened.time, UTC)
     return MemoryEvent(f"event_{digest}", time, happened.type, happened.content, metadata)
 
@@ -276,48 +196,20 @@ def _read_arguments(arguments: str) -> Any:
         return arguments
 
 
-_CUT_OFF = {
-    WorkflowExecutionStatus.TERMINATED: "the run was terminated",
-    WorkflowExecutionStatus.TIMED_OUT: "the run timed out",
-}
-
-
 async def run_events(
     client: Client, run_id: str, first_run_id: str | None = None
 ) -> list[MemoryEvent]:
-    """Events of one run, open or closed, by KAOS's names; `first_run_id` tells it from a later one
-    of that id.
+    """Return the events of one run, open or closed, by KAOS's names; `first_run_id` distinguishes
+    it from a later one of that id.
 
     Raises `RunNotFound` when there is no such run, or its history is not kept any more.
     """
-    return events_of(await read_run(client, run_id, first_run_id))
-
-
-async def read_run(client: Client, run_id: str, first_run_id: str | None = None) -> RunMemory:
-    """Return what is kept of the run. Raises as `run_events` does."""
     seen = await RunHandle(client, run_id, origin=first_run_id).events()
     chain = Chain(client, run_id, first_run_id)
     with run_not_found(chain):  # also where the retention period removes it between two questions
-        described = await chain.describe()
         input = await chain.at_first_kept(partial(read_input, client, run_id))
         origin = await chain.origin()
-    since = seen[0].time if seen else described.start_time.timestamp()
     caller = input.lineage.trace if input.lineage else ""
-    return RunMemory(
-        run_id,
-        said_in(input, seen, since),
-        seen,
-        TraceIds.of(client.namespace, run_id, origin, caller),
-        _failure_of_run(seen)
-        or _CUT_OFF.get(described.status or WorkflowExecutionStatus.RUNNING, ""),
-        described.close_time.timestamp() if described.close_time else since,
-    )
-
-
-def _failure_of_run(seen: Sequence[RunEvent]) -> str:
-    match seen[-1:]:
-        case [RunEvent(type="failed", data=data)]:
-            return str(data["message"])
-        case [RunEvent(type="cancelled")]:
-            return "the run was cancelled"
-    return ""
+    ids = TraceIds.of(client.namespace, run_id, origin, caller)
+    numbers: Counter[str] = Counter()
+    return [_with_id(run_id, each, numbers, ids) for each in _happened(seen, input, ids)]

@@ -8,7 +8,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Container, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import NamedTuple
@@ -21,37 +20,14 @@ from temporalio.client import Client
 from ...client.sessions.reading import Reader
 from ...errors import RunNotFound
 from ...history.session import RecordedNote, RecordedTurn
-from ...messages import Message
 from ...protocol.names import SESSION_WORKFLOW
 from ...protocol.search_attributes import shown_of
-from ...trace_ids import TraceIds
-from .events import MemoryEvent, RunMemory, TimedMessage, events_of, read_run
+from .events import MemoryEvent, run_events
 
 AT_ONCE = 8
 """So many runs are read at the same time."""
 MAX_BYTES = 32 * 1024 * 1024
 """About how much memory the events of runs that have ended may take."""
-
-
-@dataclass
-class SessionTurns:
-    """What the session itself has of its turns, and the notes."""
-
-    turns: list[RecordedTurn] = field(default_factory=list)
-    notes: list[RecordedNote] = field(default_factory=list)
-    transcript: Sequence[Message] = ()
-
-    def said_in(self, place: int) -> list[TimedMessage]:
-        """Messages of the turn at that place, with the times of the turn: when it has begun, when
-        it has ended.
-        """
-        turn, later = self.turns[place], self.turns[place + 1 :]
-        end = later[0].said_before if later else len(self.transcript)
-        messages = self.transcript[turn.said_before : end]
-        return [
-            TimedMessage(each, turn.since if each.role == "user" else turn.until or turn.since)
-            for each in messages
-        ]
 
 
 class SessionEvents:
@@ -66,59 +42,30 @@ class SessionEvents:
     async def newest(self, session: str, limit: int) -> list[MemoryEvent]:
         """Return the newest events of the session, at most `limit`, the oldest first.
 
-        A run that is not kept any more has those of the session's own conversation. Raises
-        `RunNotFound` when there is no such session, and what `RunHandle.events` raises otherwise.
+        A run that is not kept any more has none. Raises `RunNotFound` when there is no such
+        session, and the errors of `RunHandle.events`.
         """
-        recorded = await read_recorded(self._client, session)
+        links = [link async for link in Reader(self._client, session).links()]
+        turns = [turn for link in links for turn in link.turns]
         events: list[MemoryEvent] = []
-        place = len(recorded.turns)
-        while place and len(events) < limit:
-            first = max(place - AT_ONCE, 0)
-            runs = await asyncio.gather(
-                *(self._events(recorded, each) for each in range(first, place))
-            )
+        while turns and len(events) < limit:
+            runs = await asyncio.gather(*map(self._events, turns[-AT_ONCE:]))
             events = [event for run in runs for event in run] + events
-            place = first
-        return _with_notes(session, events, recorded.notes)[-limit:]
+            del turns[-AT_ONCE:]
+        notes = [note for link in links for note in link.notes]
+        return _with_notes(session, events, notes)[-limit:]
 
-    async def _events(self, recorded: SessionTurns, place: int) -> list[MemoryEvent]:
-        turn = recorded.turns[place]
+    async def _events(self, turn: RecordedTurn) -> list[MemoryEvent]:
         if (known := self._ended.get(turn.first_run_id)) is not None:
             return known
         try:
-            events = events_of(await read_run(self._client, turn.run_id, turn.first_run_id))
+            events = await run_events(self._client, turn.run_id, turn.first_run_id)
         except RunNotFound:
-            return events_of(_lost_run(self._client, recorded, place))
+            return []
         if turn.ended is not None:
             with suppress(ValueError):  # cachetools: "value too large"
                 self._ended[turn.first_run_id] = events
         return events
-
-
-async def read_recorded(client: Client, session: str) -> SessionTurns:
-    """Return what the histories of the session have. Raises `RunNotFound` when there is no such
-    session.
-    """
-    recorded = SessionTurns()
-    async for link in Reader(client, session).links():
-        recorded.turns += link.turns
-        recorded.notes += link.notes
-        recorded.transcript = link.transcript
-    return recorded
-
-
-def _lost_run(client: Client, recorded: SessionTurns, place: int) -> RunMemory:
-    turn = recorded.turns[place]
-    has_failed = turn.ended not in (None, "done")
-    return RunMemory(
-        turn.run_id,
-        recorded.said_in(place),
-        ids=TraceIds.of(client.namespace, turn.run_id, turn.first_run_id),
-        failure=f"the run {str(turn.ended).replace('_', ' ')}; its history is not kept any more"
-        if has_failed
-        else "",
-        until=turn.until or turn.since,
-    )
 
 
 def _memory_bytes(events: list[MemoryEvent]) -> int:

@@ -63,7 +63,7 @@ async def test_turns_go_on_from_one_another(talk: Talk) -> None:
     )
     used = [(await run.result()).usage for run in runs]
     assert status.usage == used[0] + used[1] != Usage()
-    assert await recorded(session) == status.model_copy(update={"setup_digest": ""})
+    assert (await recorded(session)).turn == 2
 
 
 async def test_a_message_that_is_sent_again_counts_once(talk: Talk) -> None:
@@ -142,7 +142,12 @@ async def test_while_a_run_is_under_way(talk: Talk) -> None:
         assert (queued.id, steered.id, refused.value.kind) == (f"{session.id}/2", first.id, "busy")
         status = await session.status()
         assert (status.status, status.run_id, status.queued) == ("running", first.id, 1)
-        assert await recorded(session) == status.model_copy(update={"setup_digest": ""})
+        alone = await recorded(session)
+        assert (alone.status, alone.run_id, alone.first_run_id) == (
+            "running",
+            first.id,
+            status.first_run_id,
+        )
         assert texts(await session.messages())[:2] == ["Repeat it.", HOLD]
         waiting = asyncio.create_task(queued.result())
         events = asyncio.create_task(_events_of(queued))

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from perdure.client.deletion import delete_session
-from perdure.errors import ConfigurationError, ExecuteError, RunNotFound
+from perdure.errors import ConfigurationError, ExecuteError
 from perdure.interop.kaos import (
     KaosMemory,
     MemoryEvent,
@@ -17,11 +17,8 @@ from perdure.interop.kaos import (
     memory_from_environment,
     run_events,
 )
-from perdure.interop.kaos.events import RunMemory, events_of
-from perdure.interop.kaos.sessions import read_recorded
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from tests.support.agents import scripted_agent
-from tests.support.retention import remove_link
 from tests.support.stage import Stage
 from tests.support.waiting import wait_for
 
@@ -124,30 +121,6 @@ async def test_events_of_others_are_added_to_an_open_session(
     assert not await memory.add_event("nobody", "reviewed")
     assert not await memory.add_event(f"{session_id}/1", "reviewed"), "a run is no session"
     assert "session nobody: there is none that is open" in caplog.text
-
-
-async def test_a_session_tells_what_its_runs_would(memory: KaosMemory) -> None:
-    session_id = await said(memory, f"kaos-{uuid4()}", "1", "22")
-    recorded = await read_recorded(memory._client, session_id)
-    told = [
-        RunMemory(turn.run_id, recorded.said_in(place)) for place, turn in enumerate(recorded.turns)
-    ]
-    from_session = [(event.event_id, event.content) for run in told for event in events_of(run)]
-    assert from_session == [
-        (each.event_id, each.content) for each in await memory.get_session_events(session_id)
-    ]
-
-
-@pytest.mark.trial
-async def test_runs_that_are_not_kept_any_more(memory: KaosMemory) -> None:
-    session_id = await said(memory, f"kaos-{uuid4()}", "1", "22")
-    before = await memory.get_session_events(session_id)
-    await remove_link(memory._client, f"{session_id}/1")
-    with pytest.raises(RunNotFound):
-        await run_events(memory._client, f"{session_id}/1")
-    after = await KaosMemory(memory._client).get_session_events(session_id)
-    assert [event.event_id for event in after] == [event.event_id for event in before]
-    assert types(after) == PAGE * 2
 
 
 async def test_sessions_are_listed_counted_and_removed(memory: KaosMemory) -> None:

@@ -85,18 +85,10 @@ async def test_turns_queued_messages_and_steering(session: SessionStage) -> None
             *("a: re: listen", "u: three", "a: re: three"),
         ]
     link = await session.link()
-    assert [(turn.number, turn.ended, shown(turn.messages)) for turn in link.turns] == [
-        (1, "done", ["u: one"]),
-        (2, "done", ["u: hold on"]),
-        (3, "done", ["u: three"]),
-    ]
-    taken = [(each.message.text, each.taken.became) for each in link.messages if each.taken]
-    assert taken == [
-        ("one", "turn"),
-        ("hold on", "turn"),
-        ("three", "queued"),
-        ("listen", "steering"),
-        ("three", "queued"),
+    assert [(turn.number, turn.ended) for turn in link.turns] == [
+        (1, "done"),
+        (2, "done"),
+        (3, "done"),
     ]
 
 
@@ -223,12 +215,6 @@ async def test_what_the_input_guardrail_refuses_is_no_part_of_the_conversation(
             "u: three",
             "a: re: three",
         ]
-    told = (await session.link()).transcript
-    assert [(each.text, each.metadata.get("refused")) for each in told[3:]] == [
-        ("my secret", "a secret"),
-        ("three", None),
-        ("re: three", None),
-    ]
     assert [message.text for message in await session.run(2).messages()][-1] == "my secret"
 
 
@@ -253,10 +239,6 @@ async def test_what_the_input_guardrail_refuses_later_in_a_turn(session: Session
                 "a: re: two",
             ),
         ]
-    refused = [
-        each.text for each in (await session.link()).transcript if "refused" in each.metadata
-    ]
-    assert refused == ["my secret"]
 
 
 @pytest.mark.parametrize("size", [9_000, 300_000])
@@ -306,11 +288,6 @@ async def test_an_image_opens_a_turn_and_stays_in_the_conversation(session: Sess
     assert [each.body["messages"][1]["content"] for each in session.model.requests] == [seen] * 5
     assert session.model.requests[-1].body["messages"][-1]["content"] == seen[1:]
     link = await session.link()
-    assert [turn.messages[0].parts for turn in link.turns][::3] == [
-        [TextPart(value="one"), image],
-        [image],
-    ]
-    assert [each.message.parts for each in link.messages] == [[image], [], [], [image]]
     assert [message.parts[-1] for message in link.conversation.messages if message.role == "user"][
         ::3
     ] == [
@@ -528,9 +505,8 @@ async def check_moments(session: SessionStage, senders: int, each: int) -> None:
     assert sorted(said) == sorted(
         f"from {name}: {number}" for name in range(senders) for number in range(each)
     )
-    taken = [found.taken for link in await session.links() for found in link.messages]
-    begun = {one.turn for one in taken if one and one.became != "steering"}
-    assert begun <= set(range(1, last.turn + 1))
+    begun = {turn.number for link in await session.links() for turn in link.turns}
+    assert begun == set(range(1, last.turn + 1))
 
 
 async def test_a_terminated_session_cancels_its_run(session: SessionStage) -> None:
