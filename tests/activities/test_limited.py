@@ -192,20 +192,6 @@ REFUSED: dict[str, tuple[dict[str, Any], Iterable[str], dict[str, Any]]] = {
         {},
     ),
     "… of the model": (model(EVIL, "${credential:7}"), ["model.connection.endpoint hosts"], {}),
-    "… to a token server": (
-        tool(
-            "openapi",
-            connection={
-                "kind": "oauth",
-                "endpoint": "https://crm.example",
-                "tokenUrl": EVIL,
-                "clientId": "a",
-                "clientSecret": "${credential:7}",
-            },
-        ),
-        ["tools[0].connection.tokenUrl hosts"],
-        {"hosts": ["crm.example"]},
-    ),
     "… to a further host": (
         at("https://crm.example", "${credential:7}", allowedHosts=["evil.example"]),
         ["tools[0].options.allowedHosts[0] hosts"],

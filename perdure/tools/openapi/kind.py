@@ -27,7 +27,7 @@ from .document import SpecificationError
 from .operation import Operation
 from .operations import option_problems
 from .request import Unfit, request_of
-from .security import Keys, RequestCredentials, Tokens, base_url, credentials_for, require_trusted
+from .security import Keys, RequestCredentials, base_url, credentials_for, require_trusted
 from .sources import as_text, from_text, is_url, offerings_at, offerings_in_file, recorded_file
 
 DISCOVERY_SECONDS = 20.0
@@ -39,7 +39,7 @@ MAX_EXCERPT = 4000
 """Characters of an error's body."""
 _SHORTEST_SECRET = 4
 _TEXT = ("json", "xml", "yaml", "javascript", "x-www-form-urlencoded", "graphql", "csv")
-_CONNECTIONS = ("key", "anonymous", "remote", "oauth", "reference")
+_CONNECTIONS = ("key", "anonymous", "remote", "reference")
 
 
 class OpenApiKind(ToolKind):
@@ -56,7 +56,6 @@ class OpenApiKind(ToolKind):
         for name, connection in self._connections.items():
             know_client(name, connection)
         self._http = Http()
-        self._tokens = Tokens(self._http)
 
     def problems(self, tool: Tool) -> Sequence[str]:
         """Return the faults of the declaration, a sentence each."""
@@ -72,7 +71,10 @@ class OpenApiKind(ToolKind):
             found.append(str(error))
         kind = tool.connection.kind if tool.connection else "anonymous"
         if kind not in _CONNECTIONS:
-            found.append(f"connection.kind is {kind!r}. Expected one of {', '.join(_CONNECTIONS)}")
+            found.append(
+                f"connection.kind is {kind!r}. Expected one of {', '.join(_CONNECTIONS)}; a token "
+                "that ends may be a credential: apiKey: ${credential:ID}"
+            )
         return found
 
     def file_problems(self, tool: Tool, folder: Path) -> Sequence[str]:
@@ -115,7 +117,7 @@ class OpenApiKind(ToolKind):
         try:
             connection = self._connection(call.tool)
             base = _checked_base(operation, connection, call.limits)
-            credentials = credentials_for(operation, await self._keys(connection))
+            credentials = credentials_for(operation, Keys.of(connection))
             request = request_of(
                 operation, base, call.arguments, credentials, call.context.idempotency_key
             )
@@ -128,8 +130,6 @@ class OpenApiKind(ToolKind):
         except HttpFailure as error:
             text = f"{operation.title}: {error}"
             return _failure(call.name, text, kind=error.kind, outcome_unknown=error.outcome_unknown)
-        if answer.status == 401 and connection is not None and connection.kind == "oauth":
-            self._tokens.forget(connection)
         return _without_secrets(_result_of(answer, operation, call.name), credentials)
 
     async def close(self) -> None:
@@ -143,7 +143,7 @@ class OpenApiKind(ToolKind):
         if tool.recorded:
             return from_text(tool.recorded)
         if is_url(specification):
-            credentials = await self._credentials_for(specification, connection)
+            credentials = self._credentials_for(specification, connection)
             return await offerings_at(specification, options, self._http, credentials)
         folder = loaded_from(asking.agent).base_dir or asking.prompt_root
         if folder is None:
@@ -167,12 +167,7 @@ class OpenApiKind(ToolKind):
             )
         return found
 
-    async def _keys(self, connection: Connection | None) -> Keys:
-        if connection is not None and connection.kind == "oauth":
-            return Keys.of(connection, await self._tokens.token(connection))
-        return Keys.of(connection)
-
-    async def _credentials_for(
+    def _credentials_for(
         self, specification: str, connection: Connection | None
     ) -> RequestCredentials:
         """Return the tool's key for the specification itself, if that is on the server named by the
@@ -182,7 +177,7 @@ class OpenApiKind(ToolKind):
         if not endpoint or origin_of(endpoint) != origin_of(specification):
             return RequestCredentials()
         asked = Operation(method="GET", path="", server=specification)
-        return credentials_for(asked, await self._keys(connection))
+        return credentials_for(asked, Keys.of(connection))
 
 
 def _check_servers(
@@ -198,7 +193,7 @@ def _checked_base(operation: Operation, connection: Connection | None, limits: W
     """
     endpoint = connection.endpoint if connection else None
     base = base_url(endpoint, operation.server, operation.source)
-    has_key = connection is not None and bool(Keys.of(connection) or connection.kind == "oauth")
+    has_key = bool(Keys.of(connection))
     if has_key and operation.security != []:
         require_trusted(base, endpoint, operation.source)
     if not endpoint and (refused := limits.refusal_of_url(base, with_secret=has_key)):

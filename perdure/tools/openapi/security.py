@@ -1,18 +1,16 @@
-"""Allowed servers, their keys, and access tokens by client credentials (RFC 6749 §4.4)."""
+"""Allowed servers, and their keys."""
 
 from __future__ import annotations
 
 import base64
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import quote_plus, urlencode, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from ...declared_tools import Connection
 from ...json_types import JsonObject
-from ...redaction import REDACTED, redacted_excerpt
-from ..http import Content, Http, HttpAnswer, HttpFailure, HttpRequest, origin_of
+from ..http import origin_of
 from .document import SpecificationError
 from .operation import Operation, Scheme
 
@@ -42,10 +40,8 @@ class Keys:
     """For `basic`, unless the key is `user:password` itself."""
 
     @classmethod
-    def of(cls, connection: Connection | None, token: str | None = None) -> Keys:
-        """Return those of a connection; `token` is the one obtained with its client id and
-        secret.
-        """
+    def of(cls, connection: Connection | None) -> Keys:
+        """Return those of a connection."""
         if connection is None or connection.kind == "anonymous":
             return cls()
         more: JsonObject = connection.model_extra or {}
@@ -55,7 +51,7 @@ class Keys:
             if isinstance(named, dict)
             else {}
         )
-        key = token or connection.api_key or more.get("password")
+        key = connection.api_key or more.get("password")
         return cls(str(key) if key else None, by_scheme, str(user) if user else None)
 
     def __bool__(self) -> bool:
@@ -119,81 +115,6 @@ def _credentials_of_keys(keys: Keys, chosen: list[tuple[Scheme, str | None]]) ->
             ("Authorization", f"{'Basic' if scheme.kind == 'basic' else 'Bearer'} {key}")
         )
     return sent
-
-
-MAX_TOKEN_BYTES = 256 * 1024
-EARLY_SECONDS = 30.0
-"""Seconds before its end at which a token is no longer used."""
-_USUAL_SECONDS = 300.0
-"""For a token without a lifetime."""
-_Key = tuple[str, ...]
-
-
-class Tokens:
-    """Tokens of one worker, by the connection used to obtain them."""
-
-    def __init__(self, http: Http) -> None:
-        self._http = http
-        self._known: dict[_Key, tuple[str, float]] = {}
-
-    async def token(self, connection: Connection) -> str:
-        """Return a token for a connection of `kind: oauth`. Raises SpecificationError and
-        HttpFailure.
-        """
-        key = _key(connection)
-        token, expires = self._known.get(key, ("", 0.0))
-        if not token or time.monotonic() > expires:
-            token, seconds = await self._ask(*key)
-            self._known[key] = token, time.monotonic() + max(0.0, seconds - EARLY_SECONDS)
-        return token
-
-    def forget(self, connection: Connection) -> None:
-        """Request a new token the next time: a server has refused this one."""
-        self._known.pop(_key(connection), None)
-
-    async def _ask(self, url: str, id: str, secret: str, scopes: str) -> tuple[str, float]:
-        form = {"grant_type": "client_credentials", **({"scope": scopes} if scopes else {})}
-        pair = base64.b64encode(f"{quote_plus(id)}:{quote_plus(secret)}".encode())
-        headers = [("Authorization", b"Basic " + pair), ("Accept", b"application/json")]
-        media = "application/x-www-form-urlencoded"
-        headers.append(("Content-Type", media.encode()))
-        request = HttpRequest("POST", url, headers, Content(urlencode(form).encode(), media))
-        try:
-            answer = await self._http.send(request, limit=MAX_TOKEN_BYTES)
-        except HttpFailure as error:  # The request that needs the token was not sent.
-            raise HttpFailure(str(error), kind=error.kind, outcome_unknown=False) from None
-        said = _fields_of(answer)
-        token, seconds = said.get("access_token"), str(said.get("expires_in"))
-        if answer.status != 200 or not isinstance(token, str) or not token:
-            why = str(said.get("error_description") or said.get("error") or "no access_token in it")
-            for sent in (pair.decode(), secret, quote_plus(secret)):
-                why = why.replace(sent, REDACTED)
-            why = redacted_excerpt(why)[:300]
-            text = f"the token server {origin_of(url)} answered {answer.status}: {why}"
-            raise HttpFailure(text, kind="token", outcome_unknown=False)
-        return token, float(seconds) if seconds.isdecimal() else _USUAL_SECONDS
-
-
-def _key(connection: Connection) -> _Key:
-    url, id, secret = connection.token_url, connection.client_id, connection.client_secret
-    if not (url and id and secret):
-        raise SpecificationError(
-            "the tool's connection of kind oauth needs `tokenUrl`, `clientId` and `clientSecret`"
-        )
-    try:
-        origin_of(url)
-    except ValueError as error:
-        raise SpecificationError(f"connection.tokenUrl can't be called: {error}") from None
-    scopes = connection.scopes or ""
-    return url, id, secret, scopes if isinstance(scopes, str) else " ".join(scopes)
-
-
-def _fields_of(answer: HttpAnswer) -> JsonObject:
-    try:
-        said = answer.json()
-    except ValueError:
-        return {}
-    return said if isinstance(said, dict) else {}
 
 
 def base_url(endpoint: str | None, server: str, source: str | None) -> str:
