@@ -12,6 +12,7 @@ import pytest
 
 from perdure import RunCancelled
 from perdure.errors import ApprovalError
+from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.prompty.load import load
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
@@ -88,3 +89,30 @@ async def test_a_decision_and_a_cancellation_at_once(stage: Stage, scripted: Scr
             [result] = [message.text for message in messages if message.role == "tool"]
             assert paid.count(str(number)) <= 1
             assert result != f"paid {number}" or str(number) in paid
+
+
+async def test_a_guardrail_that_allows_an_edit_after_the_deadline_changes_nothing(
+    stage: Stage, scripted: Scripted
+) -> None:
+    is_denied, is_refused = asyncio.Event(), asyncio.Event()
+
+    async def judge(name: str, arguments: dict[str, str]) -> GuardrailResult:
+        if arguments.get("text") == "edited":
+            await is_denied.wait()
+        return GuardrailResult(allowed=True)
+
+    async def after_it(text: str = "") -> None:
+        is_denied.set()
+        await is_refused.wait()
+
+    pays = tool(name="pay", needs_approval=True, approval_timeout=3.0)(lambda text: pay(text))
+    async with stage.worker([pays, after_it], guardrails={"slow": Guardrails(tool=judge)}):
+        model = scripted([asks(call("pay", text="1")), asks(call("after_it")), says("done")])
+        run = await stage.start(scripted_agent(model, ["pay", "after_it"]), guardrails="slow")
+        await asked(run)
+        with pytest.raises(ApprovalError) as refused:
+            await run.approve("call_pay", arguments={"text": "edited"})
+        is_refused.set()
+        results = [each.text for each in (await run.result()).messages if each.role == "tool"]
+    assert (paid, refused.value.kind, len(results)) == ([], "ended", 2)
+    assert results[0].startswith("Tool denied")
