@@ -13,7 +13,6 @@ from temporalio.client import Client
 from perdure.testing import ScriptedModel
 
 from ..support.effects_once import Crowd, check, conversation, ledger, results
-from ..support.kinds_once import KINDS, play
 from ..support.workers import Nursery
 
 RUNS, AT_ONCE = 200, 25
@@ -44,17 +43,3 @@ async def test_200_runs(client: Client, nursery: Nursery, tmp_path: Path) -> Non
             "twice"
         )
         assert len(kills) > 20
-
-
-KILLS = 200
-
-
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("kind", KINDS)
-async def test_200_kills_of_workers_that_call(
-    kind: str, client: Client, nursery: Nursery, tmp_path: Path
-) -> None:
-    address = client.service_client.config.target_host
-    crowd = Crowd(client, nursery, tmp_path, address, f"once-{uuid.uuid4()}")
-    effects = await play(crowd, [kind], kills=KILLS, at_once=10, rounds=8, pauses=(1.0, 3.0))
-    print(f"{kind}: {KILLS} workers killed, {effects} effects, none twice")

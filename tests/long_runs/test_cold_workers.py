@@ -4,19 +4,55 @@ remembers.
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
-from temporalio.testing import WorkflowEnvironment
+from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
+from perdure.testing.script import Script, ScriptedRequest
 
-from ..support.cold_workers import check_cold_runs
+from ..support.agents import QUESTION, scripted_agent
+from ..support.comparison import fingerprints, portable, run_in_process
+from ..support.stage import Stage
+
+MEMORYLESS = {"conversation_cache_bytes": 0, "max_cached_workflows": 2}
+"""No conversation is ever at hand, and three runs displace each other from the cache of
+decisions."""
+ROUNDS = 8
+KINDS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "trimmed": {"context_budget": 12_000},
+    "parallel": {"parallel_tool_calls": True},
+}
 
 
-async def test_twenty_rounds_over_workers_that_forget_and_die(
-    short_histories: WorkflowEnvironment, tmp_path: Path, task_queue: str
+def step(text: str = "") -> str:
+    return f"step {text} done"
+
+
+def reply(request: ScriptedRequest) -> ScriptedReply:
+    """Asks for three tools of a kilobyte each until it has seen so many rounds."""
+    last = request.messages[-1]
+    number = int(last.text.split()[1]) + 1 if last.role == "tool" else 1
+    calls = [call("step", f"call_{number}_{i}", text=f"{number} {i} " + "x" * 1000) for i in "abc"]
+    return asks(*calls, text=f"Round {number}.") if number <= ROUNDS else says("done")
+
+
+async def test_over_two_workers_that_forget(
+    stage: Stage, scripted: Callable[[Script], ScriptedModel]
 ) -> None:
-    client = short_histories.client
-    address = client.service_client.config.target_host
-    massacre = await check_cold_runs(
-        client, address, tmp_path, task_queue, rounds=20, seconds=(0.5, 1.5), seed=1, most_kills=5
-    )
-    assert massacre.kills >= 3
+    tools = {"step": step}
+    async with stage.worker(tools, **MEMORYLESS), stage.another_worker(tools, **MEMORYLESS):
+        models = {kind: scripted(reply) for kind in KINDS}
+        runs = {
+            kind: await stage.start(
+                scripted_agent(model, ["step"]), max_iterations=ROUNDS + 1, **KINDS[kind]
+            )
+            for kind, model in models.items()
+        }
+        results = {kind: await run.result() for kind, run in runs.items()}
+    for kind, result in results.items():
+        twin = scripted(reply)
+        agent, options = scripted_agent(twin, ["step"]), {"max_iterations": ROUNDS + 1}
+        expected = await run_in_process(agent, tools, QUESTION, **options, **KINDS[kind])
+        assert list(dict.fromkeys(fingerprints(models[kind]))) == fingerprints(twin), kind
+        assert portable(result.messages) == portable(expected.messages), kind

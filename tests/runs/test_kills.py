@@ -11,9 +11,8 @@ import asyncio
 import pytest
 
 from ..support.comparison import portable
-from ..support.kill_scenarios import KILLED_VECTORS, KillScenarios
+from ..support.kill_scenarios import KillScenarios
 from ..support.kills import POINTS, ROUNDS, Point
-from ..support.run_vectors import VectorCase, check
 from ..support.unknown_outcomes import NEEDS_APPROVAL
 
 RESUME_SECONDS = 10.0
@@ -65,15 +64,3 @@ async def test_a_tool_that_kills_its_workers_ends(kills: KillScenarios) -> None:
     assert outcome.started == {"call_1": 2}
     assert "its worker was lost" in outcome.result.messages[-2].text
     assert outcome.result.output == "That did not go well."
-
-
-@pytest.mark.parametrize("case", KILLED_VECTORS, ids=str)
-async def test_a_vector_whose_worker_is_killed_after_each_activity(
-    kills: KillScenarios, case: VectorCase
-) -> None:
-    killed = await asyncio.wait_for(asyncio.shield(kills.vectors[case.name]), 100)
-    check(case, killed.outcome)
-    assert killed.kills >= 2
-    assert set(killed.answered.values()) == {1}
-    assert set(killed.ended.values()) <= {1}
-    assert max(killed.resumed_after) < RESUME_SECONDS, (killed.resumed_after, killed.delays)

@@ -26,16 +26,10 @@ from .kills import (
     undisturbed,
     worker_killed_at,
 )
-from .run_vectors import load_run_vectors
 from .server_kill import ServerKill, server_killed
-from .vector_kills import KilledVector, vector_killed
 from .workers import Nursery
 
 T = TypeVar("T")
-
-SHORT = ("single_tool_call", "parallel_tools_basic", "steering_inject_message")
-KILLED_VECTORS = [case for case in load_run_vectors() if case.name in SHORT]
-"""All of them take minutes: see tests/chaos."""
 
 AT_ONCE = 4
 """Scenarios at once: more would only slow each other down."""
@@ -47,7 +41,6 @@ class KillScenarios:
     def __init__(self) -> None:
         self._tasks: dict[str, asyncio.Task[Outcome]] = {}
         self.server_kill: asyncio.Task[ServerKill]
-        self.vectors: dict[str, asyncio.Task[KilledVector]] = {}
 
     async def outcome(self, name: str) -> Outcome:
         return await asyncio.wait_for(asyncio.shield(self._tasks[name]), 100)
@@ -90,13 +83,9 @@ class KillScenarios:
             stage("paid", paid, partial(worker_killed_at, point=Point("tool", 1), tool="pay"))
             victim = await stack.enter_async_context(DevServer(folder / "server.db"))
             scenarios.server_kill = begin(server_killed(victim, nursery, folder))
-            for case in KILLED_VECTORS:
-                scenarios.vectors[case.name] = begin(
-                    vector_killed(client, nursery, folder, case, "openai-chat")
-                )
             for point in POINTS:
                 stage(str(point), HeldConversation(point), partial(worker_killed_at, point=point))
-            tasks = [*scenarios._tasks.values(), scenarios.server_kill, *scenarios.vectors.values()]
+            tasks = [*scenarios._tasks.values(), scenarios.server_kill]
             yield scenarios
             for task in tasks:
                 task.cancel()

@@ -72,7 +72,6 @@ class Scene:
     address: str
     id: str = field(default_factory=lambda: f"kill-{uuid.uuid4()}")
     """Of the run, and the name of its task queue."""
-    vector: str | None = None
     held: HeldConversation | None = None
     run: RunHandle | None = None
 
@@ -103,9 +102,7 @@ class Scene:
 
     async def worker(self) -> ForkedProcess:
         return await self.nursery.start(
-            WorkerJob(
-                address=self.address, task_queue=self.id, folder=str(self.root), vector=self.vector
-            )
+            WorkerJob(address=self.address, task_queue=self.id, folder=str(self.root))
         )
 
     def hold(self, point: Point) -> None:

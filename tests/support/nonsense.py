@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -160,281 +159,30 @@ def events(api: str, *, calls: bool = False) -> list[Any]:
 
 DEEP: Any = json.loads("[" * 210 + "]" * 210)
 LONG = "x" * 10_000
-EMPTY: Json = {}
-_LISTS = {
-    "null": None,
-    "an object": EMPTY,
-    "empty": [],
-    "a text": "x",
-    "a number": 7,
-    "nothing": [None],
-    "texts": ["x"],
-}
-_ODD: Mapping[str, Mapping[str, Any]] = {
-    "the list": {**_LISTS, "lists": [[]], "true": True},
-    "its first item": {
-        "empty": EMPTY,
-        "a list": [],
-        "true": True,
-        "of no type": {"content": []},
-        "deep": DEEP,
-    },
-    "the message": {"null": None, "a text": "It is fine.", "a list": [[]], "a number": 1.5},
-    "the text": {
-        **{
-            "null": None,
-            "empty": "",
-            "blank": " \n\t",
-            "a number": 42,
-            "false": False,
-            "an object": {"text": "x"},
-        },
-        **{
-            "a list": ["x"],
-            "deep": DEEP,
-            "half a character": "\ud83d",
-            "zero bytes": "\0\0",
-            "without width": "\u200b\ufeff",
-            "NaN": math.nan,
-        },
-    },
-    "the parts": {
-        "texts": ["x", "y"],
-        "of unknown types": [{"type": "novel", "novel": 1}],
-        "without a text": [{"type": "text"}],
-        "null": [{"type": "text", "text": None}],
-    },
-    "the role": {"null": None, "user": "user", "a number": 7, "a list": ["assistant"]},
-    "the word": {
-        **{
-            "null": None,
-            "empty": "",
-            "a number": 7,
-            "a list": ["stop"],
-            "unknown": "because",
-            "an error": "error",
-        },
-        **{
-            "in capitals": "STOP",
-            "a refusal": "content_filter",
-            "cut short": "length",
-            "not ended": "in_progress",
-        },
-        **{"failed": "failed", "cancelled": "cancelled", "an object": {"reason": "stop"}},
-    },
-    "the usage": {
-        **{
-            "null": None,
-            "a list": [1, 2],
-            "a text": "many",
-            "negative": {"total_tokens": -5},
-            "true": True,
-        },
-        **{
-            "NaN": {"total_tokens": math.nan},
-            "infinite": {"total_tokens": math.inf},
-            "texts": {"total_tokens": "5"},
-        },
-        **{
-            "huge": {"total_tokens": 10**30},
-            "nested": {"prompt_tokens_details": {"cached_tokens": [1]}},
-        },
-    },
-    "the id": {
-        "null": None,
-        "a number": 7,
-        "an object": {"id": 1},
-        "long": LONG,
-        "half a character": "\ud83d",
-    },
-    "the model": {"null": None, "a list": ["m"], "long": LONG, "deep": DEEP},
-    "the calls": {
-        "an object": {"id": "c"},
-        "a text": "look",
-        "nothing": [None],
-        "lists": [[]],
-        "true": True,
-    },
-    "the call": {
-        "null": None,
-        "empty": EMPTY,
-        "a text": "look",
-        "of an unknown type": {"type": "novel_call"},
-    },
-    "the function": {"null": None, "a text": "look", "a list": ["look"], "empty": EMPTY},
-    "the name": {
-        **{
-            "null": None,
-            "empty": "",
-            "blank": " ",
-            "a number": 7,
-            "a list": ["look"],
-            "unknown": "loook",
-        },
-        **{
-            "long": LONG,
-            "with a line end": "look\nlook",
-            "half a character": "look\ud83d",
-            "dotted": "functions.look",
-        },
-    },
-    "the arguments": {
-        **{
-            "null": None,
-            "a number": 42,
-            "true": True,
-            "a list": [1],
-            "a text": "all of it",
-            "an object": {"text": "a"},
-        },
-        **{
-            "a JSON text": '"{}"',
-            "a JSON list": "[1]",
-            "a JSON null": "null",
-            "twice JSON": json.dumps(ARGUMENTS),
-        },
-        **{
-            "cut off": '{"text": "a',
-            "cut off inside": '{"text": {"text": "a"}',
-            "NaN": '{"text": NaN}',
-        },
-        **{
-            "half a character": '{"text": "\\ud83d"}',
-            "fenced": '```json\n{"text": "a"}\n```',
-            "blank": " ",
-        },
-        **{"deep": '{"text": ' + "[" * 300 + "]" * 300 + "}", "a large number": '{"text": 1e999}'},
-        **{"after a BOM": '\ufeff{"text": "a"}'},
-        **{
-            "twice the same name": '{"text": "a", "text": "b"}',
-            "two objects": '{"text": "a"}{"text": "b"}',
-        },
-    },
-    "the call's id": {
-        "null": None,
-        "empty": "",
-        "a number": 7,
-        "long": LONG,
-        "odd": "\n\0{}",
-        "a list": ["c"],
-    },
-}
-_BODIES: Mapping[str, bytes] = {
-    **{
-        "nothing": b"",
-        "blanks": b" \r\n",
-        "a page": b"<!doctype html><h1>Welcome</h1>",
-        "null": b"null",
-        "true": b"true",
-    },
-    **{
-        "a number": b"42",
-        "a text": b'"ok"',
-        "a list": b"[]",
-        "a list of objects": b"[{}]",
-        "an empty object": b"{}",
-    },
-    **{
-        "a brace": b"{",
-        "two objects": b"{}{}",
-        "[DONE]": b"[DONE]",
-        "an event of a stream": b"data: {}\n\n",
-    },
-    **{
-        "plain text": b"upstream connect error or disconnect/reset before headers",
-        "XML": b"<?xml version='1.0'?><ok/>",
-    },
-    **{
-        "with a comment": b'{"choices": [] /* none */}',
-        "in single quotes": b"{'choices': []}",
-        "a zero byte": b"\0",
-    },
-    **{
-        "a comma too many": b'{"choices": [],}',
-        "deep": b"[" * 100_000,
-        "a number of 5,000 digits": b"1" * 5000,
-    },
-    **{
-        "bytes": bytes(range(128, 256)),
-        "a wrong escape": b'{"choices": "\\x"}',
-        "lines": b'{"a": 1}\n{"b": 2}\n',
-    },
-}
-_ERRORS: Mapping[str, Any] = {
-    "an error": {"error": {"message": "It broke", "type": "server_error"}},
-    "an error as a text": {"error": "It broke"},
-    "an error as a list": {"error": [{"message": "It broke"}]},
-    "an error as a number": {"error": 500},
-    "an error that is true": {"error": True},
-    "an empty error": {"error": {}},
-    "errors": {"errors": [{"message": "It broke"}]},
-    "a message": {"message": "It broke", "code": 500},
-    "a detail": {"detail": "It broke"},
-    "an object of errors": {"object": "error", "message": "It broke", "code": 50001},
-    "a type of errors": {
-        "type": "error",
-        "error": {"type": "overloaded_error", "message": "Overloaded"},
-    },
-    "no success": {"success": False, "msg": "It broke"},
-    "a status of errors": {"status": "error", "reason": "It broke"},
-    "JSON in a text": {"error": {"message": '{"error": {"message": "It broke", "code": 503}}'}},
-    "an error of Google's": {
-        "error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}
-    },
-    "a code of 429": {"error": {"code": 429, "message": "Slow down"}},
-    "a code of 401": {"error": {"code": "401", "message": "Who are you?"}},
-    "an overflow": {
-        "error": {
-            "code": "context_length_exceeded",
-            "message": "maximum context length is 100 tokens",
-        }
-    },
-    "a filter": {"error": {"code": "content_filter", "message": "It was filtered"}},
-    "no money": {
-        "error": {"code": "insufficient_quota", "message": "You exceeded your current quota"}
-    },
-    "no model": {"error": {"code": "model_not_found", "message": "There is no such model"}},
-    "an error without words": {"error": {"code": None, "message": None}},
-    "an overflow, as its server likes": {
-        "object": "error",
-        "message": "prompt is too long: 9000 tokens > 8000",
-    },
-    "an error beside the answer": {"error": {"message": "It broke"}, "answer": True},
-}
-_STATUSES: Mapping[str, tuple[int, bytes, dict[str, str]]] = {
-    "206 with half": (206, b'{"choices": [{"mess', {}),
-    "302 to nowhere": (302, b"", {"location": "/round"}),
-    "302 without an address": (302, b"", {}),
-    "307 elsewhere": (307, b"", {"location": "http://192.0.2.1/v1"}),
-    "400 with a list": (400, b'[{"error": {"message": "Bad"}}]', {}),
-    "400 with a page": (400, b"<html><title>400 Bad Request</title></html>", {}),
-    "400 with nothing": (400, b"", {}),
-    "401": (401, b"null", {}),
-    "402": (402, b"{}", {}),
-    "403 with a page": (403, b"<html><h1>Forbidden</h1></html>", {}),
-    "404 with a page": (404, b"<html><h1>nginx</h1></html>", {}),
-    "405": (405, b"", {}),
-    "408": (408, b"", {}),
-    "409": (409, b"[]", {}),
-    "413": (413, b"<html>413 Request Entity Too Large</html>", {}),
-    "418": (418, b'"teapot"', {}),
-    "422 of FastAPI": (422, b'{"detail": [{"loc": ["body", 0], "msg": "bad", "type": "x"}]}', {}),
-    "429 for a word": (429, b"", {"retry-after": "soon"}),
-    "429 for less than nothing": (429, b"", {"retry-after": "-5"}),
-    "429 for ever": (429, b"", {"retry-after": "inf"}),
-    "429 for a long time": (429, b"{}", {"retry-after": "1e15"}),
-    "451": (451, b"", {}),
-    "499": (499, b"", {}),
-    "500 with nothing": (500, b"", {}),
-    "500 with bytes": (500, bytes(range(256)), {}),
-    "502 with a page": (502, b"<html><h1>502 Bad Gateway</h1></html>", {}),
-    "503": (503, b"{", {"retry-after": "Thu, 99 Foo 2026"}),
-    "504": (504, b"[[[", {}),
-    "520": (520, b"error code: 520", {}),
-    "529": (529, b'{"type": "error", "error": null}', {}),
-    "599": (599, b"", {}),
-    "777": (777, b"", {}),
-}
+OF_CODE = {"$LONG": LONG, "$DEEP": DEEP, "$OPEN": "[" * 100_000, "$DIGITS": "1" * 5000}
+"""Values of `nonsense.json` that are too long to write down."""
+
+
+def _replaced(value: Any, old: Any, new: Any) -> Any:
+    """The value with another one wherever there is the old one."""
+    if type(value) is type(old) and value == old:
+        return new
+    if isinstance(value, dict):
+        return {key: _replaced(each, old, new) for key, each in value.items()}
+    return [_replaced(each, old, new) for each in value] if isinstance(value, list) else value
+
+
+def _read() -> Json:
+    """What stands in an answer's places, bodies (bytes as Latin-1), errors in a 200, and statuses
+    with their bodies and headers.
+    """
+    values = json.loads(Path(__file__).with_name("nonsense.json").read_text(encoding="utf-8"))
+    for word, value in OF_CODE.items():
+        values = _replaced(values, word, value)
+    return dict(values)
+
+
+_VALUES = _read()
 _SENT: Mapping[str, Callable[[str], Recorded]] = {
     "gzip that is none": lambda api: Recorded.of_json(
         whole(api), headers={"content-encoding": "gzip"}
@@ -608,17 +356,8 @@ def _twice(api: str, *ids: Any) -> Json:
     return response
 
 
-def _replaced(value: Any, old: Any, new: Any) -> Any:
-    """The value with another one wherever there is the old one."""
-    if type(value) is type(old) and value == old:
-        return new
-    if isinstance(value, dict):
-        return {key: _replaced(each, old, new) for key, each in value.items()}
-    return [_replaced(each, old, new) for each in value] if isinstance(value, list) else value
-
-
-def _with_status(status: int, body: bytes, headers: dict[str, str]) -> Callable[[str], Recorded]:
-    return lambda api: Recorded(body, status=status, headers=headers)
+def _with_status(status: int, body: str, headers: dict[str, str]) -> Callable[[str], Recorded]:
+    return lambda api: Recorded(body.encode("latin-1"), status=status, headers=headers)
 
 
 def _with_error(error: Json) -> Callable[[str], Recorded]:
@@ -636,13 +375,14 @@ def _streamed(kind: Callable[[str, list[Any]], Recorded], calls: bool) -> Callab
 
 
 def _kinds() -> Iterator[tuple[str, Callable[[str], Recorded]]]:
-    for place, odd in _ODD.items():
+    for place, odd in _VALUES["odd"].items():
         yield from ((f"{place} is {name}", _in_place(place, value)) for name, value in odd.items())
+    bodies, statuses = _VALUES["bodies"], _VALUES["statuses"]
+    yield from ((f"a body: {name}", _with_status(200, body, {})) for name, body in bodies.items())
     yield from (
-        (f"a body: {name}", lambda api, body=body: Recorded(body)) for name, body in _BODIES.items()
+        (f"in a 200: {name}", _with_error(error)) for name, error in _VALUES["errors"].items()
     )
-    yield from ((f"in a 200: {name}", _with_error(error)) for name, error in _ERRORS.items())
-    yield from ((f"a status: {name}", _with_status(*sent)) for name, sent in _STATUSES.items())
+    yield from ((f"a status: {name}", _with_status(*sent)) for name, sent in statuses.items())
     yield from ((f"sent: {name}", sent) for name, sent in _SENT.items())
     yield from ((f"streamed: {name}", _streamed(kind, False)) for name, kind in _STREAMS.items())
     yield from (
