@@ -119,9 +119,6 @@ class Taken(Exchanged):
     first_run_id: str = ""
     """The run id of that run's first link; "" while the run has not begun."""
     turn: int
-    place: int = unless_empty(0)
-    """For a queued message, how many turns after the current one its own turn comes; later if
-    another workflow has the id `run_id`."""
     text_digest: str = unless_empty("")
     """The digest of the message's text and parts, which reveals another message under the same
     id."""

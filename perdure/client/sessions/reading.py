@@ -23,15 +23,14 @@ from ...conversation import Append, Operation, Rewrite, count_of_instructions
 from ...errors import RunNotFound, SessionError
 from ...events import CONVERSATION_EVENTS, RunEvent
 from ...history.chain import Chain
-from ...history.events import decode
-from ...history.link import read_start
 from ...history.session import SessionLink, read_session_link
 from ...history.transcript import unknown_messages
 from ...json_types import JsonObject
 from ...messages import Message
 from ...protocol.names import SESSION_WORKFLOW, STATUS
-from ...protocol.session import SessionInput, SessionStatus
+from ...protocol.session import SessionStatus
 from ...trimming import is_summary
+from ..family import description_of, first_run_id
 from ..handle import RunHandle
 from ..listing import listed_status
 from ..reading.events import Cursor
@@ -106,16 +105,14 @@ async def _new_events(
 class PromisedChain(Chain):
     """The links of a run that a session has promised: every request waits until the run has begun.
 
-    Raises `SessionError` when the session ends before, and when the run has begun under another id.
+    Raises `SessionError` when the session ends before, and while another workflow has the run's id.
     """
 
-    def __init__(self, client: Client, run_id: str, session: str, link: str, place: int) -> None:
-        """`place` is that of `Taken`."""
+    def __init__(self, client: Client, run_id: str, session: str, link: str) -> None:
+        """`link` is the link of the session that has promised the run."""
         super().__init__(client, run_id)
         self._session = session
-        self._place = max(1, place)
         self._link = link
-        """The link of the session that has promised the run."""
         self._has_begun = False
         self._waiting = asyncio.Lock()
 
@@ -133,48 +130,33 @@ class PromisedChain(Chain):
                 self._origin = self._known = await self._first_run_id()
                 self._has_begun = True
 
-    async def _first_run_id(self) -> str | None:
-        """Return None for a run that began in a removed link of the session: then it is the
-        latest.
-        """
-        gone = ""
+    async def _first_run_id(self) -> str:
+        promised = await description_of(self.client, self._session, self._link)
+        session = Chain(self.client, self._session, promised and first_run_id(promised))
         while True:
-            first = await Chain(self.client, self._session).oldest_before(self._link)
-            try:
-                return await self._first_run_id_since(first)
-            except RPCError as error:
-                # The retention period may remove the oldest link while it is read: try the next.
-                if error.status is not RPCStatusCode.NOT_FOUND or first == gone:
-                    raise
-                gone = first
+            is_open = (await session.describe()).status == WorkflowExecutionStatus.RUNNING
+            run = await description_of(self.client, self.workflow_id, None)
+            if run is not None:
+                # A session that has begun anew uses the ids of its earlier turns again.
+                is_new = promised is None or run.start_time >= promised.start_time
+                if is_new and run.parent_id == self._session:
+                    return first_run_id(run)
+                if run.status == WorkflowExecutionStatus.RUNNING:
+                    raise self._error(
+                        f"another workflow has the id {self.workflow_id!r} of this message's run: "
+                        "Session.runs() has the run under its own id",
+                        "renumbered",
+                    )
+            if not is_open:
+                raise self._error(
+                    f"it has ended before its run {self.workflow_id!r} began, so nothing has read "
+                    "the message. Send it again, to a new session of that id",
+                    "ended",
+                )
+            await asyncio.sleep(RETRY_SECONDS)
 
-    async def _first_run_id_since(self, first: str) -> str | None:
-        """Search from this link of the session on. Raises `RPCError` when it is removed."""
-        last = SessionRun(self.workflow_id, "").number - self._place
-        started = await read_start(self.client, self._session, first)
-        carried = (await decode(self.client, started.input.payloads, SessionInput)).carried
-        begun = max(0, carried.turn - last) if carried else 0
-        if begun >= self._place:
-            return None
-        async for turn in turns(self.client, self._session, first, wait=True):
-            begun += turn.number > last
-            if begun == self._place:
-                return self._require_promised(turn).first_run_id
-        raise SessionError(
-            f"session {self._session!r} has ended before its run {self.workflow_id!r} began, so "
-            "nothing has read the message. Send it again, to a new session of that id",
-            kind="ended",
-        )
-
-    def _require_promised(self, turn: SessionRun) -> SessionRun:
-        if turn.run_id != self.workflow_id:
-            raise SessionError(
-                f"session {self._session!r}: the run of this message is {turn.run_id!r}, because "
-                "there is another "
-                f"workflow {self.workflow_id!r}: get_run(client, {turn.run_id!r})",
-                kind="renumbered",
-            )
-        return turn
+    def _error(self, text: str, kind: str) -> SessionError:
+        return SessionError(f"session {self._session!r}: {text}", kind=kind)
 
 
 class News:

@@ -14,8 +14,6 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from temporalio.client import (
     Client,
     WithStartWorkflowOperation,
-    WorkflowExecutionStatus,
-    WorkflowHistoryEventFilterType,
     WorkflowUpdateHandle,
     WorkflowUpdateStage,
 )
@@ -170,8 +168,6 @@ def _ui_arguments(input: SessionInput, memo: JsonView) -> JsonView:
 
 assert MAX_ID_CHARS <= MAX_KEYWORD_CHARS
 
-TOO_LARGE = "GrpcMessageTooLarge"
-"""The server's reason for terminating a workflow."""
 CLOSING_SECONDS = 1.0
 """A closing session may end within this time: then the message begins a new one."""
 PASSING_KINDS = ("busy", "closing", "too_large", "setup")
@@ -306,7 +302,6 @@ class Delivery:
 
     def __post_init__(self) -> None:
         self._update_id = self.message.id
-        self._since = time.time()
 
     async def deliver(self, patience: float) -> SessionAnswer:
         """Send the message until it is answered; the answer's value is a `Taken`.
@@ -373,7 +368,6 @@ class Delivery:
                 raise
             if self.request is None:
                 raise no_session(self.client, self.session) from error
-            await self._require_not_flooded(link)
             if self.voucher is None:
                 return await self._start_session(self.request)
             await start_session(self.client, self.request)
@@ -392,33 +386,6 @@ class Delivery:
             result_type=Taken,
             wait_for_stage=WorkflowUpdateStage.ACCEPTED,
         )
-
-    async def _require_not_flooded(self, link: Link) -> None:
-        """Raises `SessionError` if the server has just ended the session for the size of its
-        messages: another session would lack its conversation.
-        """
-        try:
-            described = await link.describe()
-        except RPCError:
-            return  # There was none.
-        is_terminated = described.status == WorkflowExecutionStatus.TERMINATED
-        if (
-            not is_terminated
-            or not described.close_time
-            or described.close_time.timestamp() < self._since
-        ):
-            return
-        async for event in link.fetch_history_events(
-            event_filter_type=WorkflowHistoryEventFilterType.CLOSE_EVENT
-        ):
-            if event.workflow_execution_terminated_event_attributes.reason == TOO_LARGE:
-                raise self._error(
-                    "Temporal has ended it, because it got more messages at once than the server "
-                    "takes as one answer (4 MiB). Its messages can be read; sending this one again "
-                    "begins another session. Send large messages one by one, or set "
-                    "history.maxInFlightUpdatePayloads (`perdure docs sessions`)",
-                    "ended",
-                )
 
     async def _start_session(self, request: SessionRequest) -> WorkflowUpdateHandle[Any]:
         async def start(

@@ -291,7 +291,7 @@ class Session(Generic[T]):
             return self._handle(taken.run_id, origin=taken.first_run_id)
         return self._handle(
             taken.run_id,
-            chain=PromisedChain(self._client, taken.run_id, self.id, answer.link, taken.place),
+            chain=PromisedChain(self._client, taken.run_id, self.id, answer.link),
         )
 
     def _handle(

@@ -253,9 +253,8 @@ class MessageQueue:
                 "busy", f"{len(self.queued)} messages wait already: wait for the end of a run"
             )
         self.queued.append(waiting)
-        place = len(self.queued)
-        number = self._turns.last + place
-        return Taken(became="queued", run_id=self._turns.id_of(number), turn=number, place=place)
+        number = self._turns.last + len(self.queued)
+        return Taken(became="queued", run_id=self._turns.id_of(number), turn=number)
 
     def _adopt(self, message: SessionMessage) -> None:
         """Start later turns with the sender's setup."""
