@@ -5,9 +5,8 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator, Mapping
-from itertools import islice
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ..json_types import JsonView
 from ..text import one_line
@@ -36,7 +35,7 @@ _TEXT_KEYS = (
 _INNER_KEYS = ("error", "errors", "message", "detail", "details", "innererror", "metadata", "raw")
 _CODE_KEYS = ("code", "type", "status", "reason", "__type", "error_type")
 WAIT_KEYS = ("retryDelay", "retry_after", "retry_after_seconds")
-_READ_KEYS = tuple(dict.fromkeys((*_TEXT_KEYS, *_INNER_KEYS, *_CODE_KEYS, *WAIT_KEYS, "loc")))
+_READ_KEYS = tuple(dict.fromkeys((*_TEXT_KEYS, *_INNER_KEYS)))
 _JSON = json.JSONDecoder()
 _JSON_BEGINS = re.compile(r"""\{\s*"|\[\s*\{""")
 _MARKUP = re.compile(r"\s*<(?:!doctype|html|head|body|\?xml|error)\b", re.IGNORECASE)
@@ -44,100 +43,89 @@ _HEADLINE = re.compile(r"<(title|message|h1)\b[^<>]{0,200}>([^<>]{1,500})</\1", 
 _TAG = re.compile(r"<[^<>]*>")
 
 
-def readable_part(body: Any) -> Any:
-    """Return a copy with the values that the other functions read, as many as take little time.
-    Never raises.
-    """
-    return _Reading().part(body, _LEVELS)
+class ErrorBody(NamedTuple):
+    """The readable content of a body, or of a part of it."""
+
+    message: str = ""
+    """"" without a message."""
+    layers: Sequence[JsonView] = ()
+    """The objects that may describe the error, each before those within it."""
+
+    @property
+    def codes(self) -> list[str]:
+        """The codes and types in lower case, the most specific first."""
+        found = [layer.get(key) for layer in reversed(self.layers) for key in _CODE_KEYS]
+        return [
+            str(code).rpartition("#")[2].lower()
+            for code in found
+            if code and isinstance(code, str | int)
+        ]
 
 
-class _Reading:
+def read_body(body: Any) -> ErrorBody:
+    """Read as much of the body as takes little time. Never raises."""
+    return _Reader().read(body, _LEVELS)
+
+
+class _Reader:
     """Counts the values of one body that are read."""
 
     def __init__(self) -> None:
         self._values = _MOST_VALUES
         self._json_chars = _MOST_JSON_CHARS
 
-    def part(self, value: Any, levels: int) -> Any:
+    def read(self, value: Any, levels: int) -> ErrorBody:
         self._values -= 1
         if self._values < 0:
-            return None
+            return ErrorBody()
         if isinstance(value, str):
-            return self._text(value)
-        if isinstance(value, list):
-            return [self.part(each, levels - 1) for each in value[:_MOST]] if levels else []
-        if isinstance(value, Mapping):
-            return self._object(value, levels - 1) if levels else {}
-        return value
+            return self._text(value, levels)
+        if levels and isinstance(value, list):
+            read = [self.read(each, levels - 1) for each in value[:_MOST]]
+            said = dict.fromkeys(each.message for each in read if each.message)
+            return ErrorBody("; ".join(said), [layer for each in read for layer in each.layers])
+        return self._object(value, levels - 1) if levels and isinstance(value, Mapping) else _NONE
 
-    def _text(self, text: str) -> str:
-        """Return the text; "" for one too many that may contain JSON."""
-        if len(text) <= _MOST_CHARS and _JSON_BEGINS.search(text):
+    def _text(self, text: str, levels: int) -> ErrorBody:
+        """Read the JSON in a text, between the text before and after it, or a page's headline."""
+        parts = _parts(text) if levels else []
+        if len(parts) > 1:
             self._json_chars -= len(text)
-            return text if self._json_chars >= 0 else ""
-        return text
+            if self._json_chars < 0:
+                return _NONE
+        read = [self.read(each, levels - 1) for each in parts]
+        said = [each.message for each in read]
+        # Without a message in the JSON, the text itself is one.
+        is_read = any(said[-2:-1] or said)
+        layers = [layer for each in read for layer in each.layers]
+        return ErrorBody(" ".join(filter(None, said)) if is_read else text.strip(), layers)
 
-    def _object(self, value: JsonView, levels: int) -> JsonView:
-        part = {key: self.part(value[key], levels) for key in _READ_KEYS if key in value}
-        if isinstance(headers := value.get("headers"), Mapping):
-            part["headers"] = dict(islice(headers.items(), _MOST))
-        return part
-
-
-def error_layers(body: Any, levels: int = _LEVELS) -> list[JsonView]:
-    """Return the objects that may describe the error, innermost first. Never raises."""
-    return list(_layers(body, levels))[::-1]
-
-
-def _layers(value: Any, levels: int) -> Iterator[JsonView]:
-    if isinstance(value, str):
-        value = _parts(value)
-    if levels and isinstance(value, list):
-        for each in value[:_MOST]:
-            yield from _layers(each, levels - 1)
-    elif levels and isinstance(value, Mapping):
-        yield value
-        for key in _INNER_KEYS:
-            yield from _layers(value.get(key), levels - 1)
-
-
-def error_codes(layers: list[JsonView]) -> list[str]:
-    """Return the codes and types in lower case, the most specific first."""
-    found = [layer.get(key) for layer in layers for key in _CODE_KEYS]
-    return [
-        str(code).rpartition("#")[2].lower()
-        for code in found
-        if code and isinstance(code, str | int)
-    ]
-
-
-def error_message(body: Any, levels: int = _LEVELS) -> str:
-    """Return the message of an error body; "" for one without a message. Never raises."""
-    if isinstance(body, str):
-        said = [error_message(each, levels - 1) for each in _parts(body)] if levels else []
-        return " ".join(filter(None, said)) if any(said[-2:-1] or said) else body.strip()
-    if levels and isinstance(body, list):
-        return "; ".join(
-            dict.fromkeys(filter(None, [error_message(each, levels - 1) for each in body[:_MOST]]))
+    def _object(self, value: JsonView, levels: int) -> ErrorBody:
+        """Read an object: a nested object's or list's message before a plain word, and the text
+        that it quotes.
+        """
+        read = {key: self.read(value[key], levels) for key in _READ_KEYS if value.get(key)}
+        said = sorted(
+            (key for key in _TEXT_KEYS if key in read), key=lambda key: _is_word(value[key])
         )
-    if levels and isinstance(body, Mapping):
-        return _object_message(body, levels - 1)
-    return ""
+        text = next((read[key].message for key in said if read[key].message), "")
+        place = value.get("loc")
+        if text and place and isinstance(place, list):  # The validation errors of FastAPI servers.
+            text = f"{'.'.join(map(str, place[:_MOST]))}: {text}"
+        quoted = value.get("metadata")
+        raw = quoted.get("raw") if isinstance(quoted, Mapping) else None
+        more = self.read(raw, levels).message if raw else ""
+        inner = [layer for key in _INNER_KEYS if key in read for layer in read[key].layers]
+        return ErrorBody(
+            ": ".join(filter(None, [text, "" if more in text else more])), [value, *inner]
+        )
 
 
-def _object_message(body: JsonView, levels: int) -> str:
-    """Return the object's message: that of a nested object or list before a plain word; and the
-    text that it quotes.
-    """
-    said = [body[key] for key in _TEXT_KEYS if body.get(key)]
-    said.sort(key=lambda each: isinstance(each, str))
-    text = next(filter(None, (error_message(each, levels) for each in said)), "")
-    place = body.get("loc")
-    if text and place and isinstance(place, list):  # The validation errors of FastAPI servers.
-        text = f"{'.'.join(map(str, place[:_MOST]))}: {text}"
-    quoted = body.get("metadata")
-    raw = error_message(quoted.get("raw"), levels) if isinstance(quoted, Mapping) else ""
-    return ": ".join(filter(None, [text, "" if raw in text else raw]))
+_NONE = ErrorBody()
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def _parts(text: str) -> list[Any]:

@@ -8,16 +8,17 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from itertools import islice
 from typing import Any
 
 from ..errors import ModelError
 from ..json_types import JsonView
 from ..text import bounded_text, one_line, valid_text
 from ..worker_limits import server_in
-from .error_bodies import WAIT_KEYS, error_codes, error_layers, error_message, readable_part
+from .error_bodies import WAIT_KEYS, read_body
 from .error_words import error_kind, overflow_figures
 
 UNEXPECTED_FORMAT = "Unexpected response format"
@@ -36,6 +37,8 @@ _AGAIN = re.compile(
     re.I,
 )
 _DURATION_CHARS = 100
+MAX_HEADERS = 100
+"""The most headers that are read."""
 _READ_CHARS = 32 * 1024
 """The characters at the beginning and at the end of a text that are searched: between them, servers
 quote the request."""
@@ -53,8 +56,8 @@ def error_from_http(
     beginning and the end of the text decide the kind; the error holds as much of it as
     `bounded_text` leaves.
     """
-    read = readable_part(body)
-    layers, whole = error_layers(read), error_message(read) or fallback
+    read = read_body(body)
+    whole = read.message or fallback
     text = (
         whole
         if len(whole) <= 2 * _READ_CHARS
@@ -65,10 +68,10 @@ def error_from_http(
             _redirect_text(headers), kind="configuration", provider=provider, status=status
         )
     codes = [
-        *error_codes(layers),
+        *read.codes,
         (headers.get("x-amzn-errortype") or "").partition(":")[0].lower(),
     ]
-    wait = asked_wait(headers, layers, text)
+    wait = asked_wait(headers, read.layers[::-1], text)
     error = ModelError(
         bounded_text(whole or _unknown_text(status, body)),
         kind=error_kind(status, codes, text, has_wait=wait is not None),
@@ -111,7 +114,11 @@ def error_from_exception(error: Exception, *, provider: str) -> ModelError:
 
 
 def asked_wait(
-    headers: Mapping[str, str], layers: list[JsonView], message: str, *, now: float | None = None
+    headers: Mapping[str, str],
+    layers: Sequence[JsonView],
+    message: str,
+    *,
+    now: float | None = None,
 ) -> float | None:
     """Return the seconds that the server asks to wait, from any of the usual places; None if it
     does not. Never raises.
@@ -119,7 +126,8 @@ def asked_wait(
     now = time.time() if now is None else now
     told = [layer["headers"] for layer in layers if isinstance(layer.get("headers"), Mapping)]
     all_headers = [
-        {str(key).lower(): value for key, value in each.items()} for each in (headers, *told)
+        {str(key).lower(): value for key, value in islice(each.items(), MAX_HEADERS)}
+        for each in (headers, *told)
     ]
     in_body = [layer.get(key) for layer in layers for key in WAIT_KEYS]
     in_text = _AGAIN.search(message)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdure.providers.error_bodies import error_message
+from perdure.providers.error_bodies import read_body
 from perdure.providers.errors import asked_wait, error_from_http
 
 
@@ -593,7 +593,7 @@ MESSAGES = {
 
 @pytest.mark.parametrize(("body", "text"), MESSAGES.values(), ids=MESSAGES)
 def test_messages(body: Any, text: str | None) -> None:
-    assert error_message(body) == (text or "litellm.BadRequestError: OpenAIException - No")
+    assert read_body(body).message == (text or "litellm.BadRequestError: OpenAIException - No")
 
 
 def test_an_unknown_body_is_shown() -> None:
