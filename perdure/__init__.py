@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from .errors import ModelError as ModelError
     from .errors import OutputError as OutputError
     from .errors import PayloadTooLargeError as PayloadTooLargeError
-    from .errors import PromptyWarning as PromptyWarning
     from .errors import RenderError as RenderError
     from .errors import RunCancelled as RunCancelled
     from .errors import RunError as RunError
@@ -108,7 +107,7 @@ else:
             ".errors": "ApprovalError CompletionError ConfigurationError ExecuteError GoOnError "
             "GuardrailError"
             " InvokerError LimitExceededError LoadError MaxIterationsError ModelError OutputError"
-            " PayloadTooLargeError PromptyWarning RenderError RunCancelled RunError RunNotFound"
+            " PayloadTooLargeError RenderError RunCancelled RunError RunNotFound"
             " SessionError ToolArgumentError ToolNotRegisteredError UnknownCallError"
             " UnsupportedMediaError",
             ".events": "RunEvent",

@@ -51,12 +51,6 @@ def warn_caller(text: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(text, category, stacklevel=level)
 
 
-class PromptyWarning(UserWarning):
-    """A `.prompty` file has a property without effect, or a variable that is not an input: probably
-    a mistake.
-    """
-
-
 class LoadError(ValueError):
     """A `.prompty` file can't be loaded."""
 

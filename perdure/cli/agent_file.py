@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 from ..agents import Agent
 from ..commands import command_line, shell_word
-from ..errors import PromptyWarning
 from ..json_types import JsonObject
 from ..media import described_content
 from ..model_choice import AS_WRITTEN, ModelChoice
@@ -43,7 +42,6 @@ def load_agent(path: Path, choice: ModelChoice = AS_WRITTEN) -> Agent:
     with warnings.catch_warnings():
         # `check` lists the errors, with their lines.
         warnings.simplefilter("ignore", DeprecationWarning)
-        warnings.simplefilter("ignore", PromptyWarning)
         return load(path, defer_environment=True, choice=choice)
 
 

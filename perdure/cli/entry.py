@@ -6,11 +6,9 @@ import contextlib
 import os
 import sys
 import traceback
-import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
-from ..errors import PromptyWarning
 from .app import app
 from .console import give_stdout_back, say
 from .problems import FAILED, INTERRUPTED, explain
@@ -23,8 +21,6 @@ def run_and_exit() -> NoReturn:
     done. Skipping the shutdown loses nothing: commands close what they opened, and this function
     flushes their output.
     """
-    # Commands report findings in a file in their own words, or `validate` does.
-    warnings.simplefilter("ignore", PromptyWarning)
     code = run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

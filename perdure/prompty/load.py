@@ -14,14 +14,14 @@ from pydantic.alias_generators import to_camel
 
 from ..agents import Agent, LoadedAgent
 from ..arguments import Place, json_value
-from ..errors import LoadError, PromptyWarning, warn_caller
+from ..errors import LoadError, warn_caller
 from ..model_choice import AS_WRITTEN, ModelChoice
 from ..options import MAX_SECONDS, MIN_SECONDS
 from .asset_file import WrittenAsset, read_asset
 from .migration import Migration, Note
 from .portable import is_resolved_late
 from .references import References, is_unset, not_set
-from .shorthands import Fail, Shorthands, is_ignored, maps_in, strings
+from .shorthands import Fail, Shorthands, maps_in, strings
 from .validation import InvalidAssetError, explained, to_agent
 
 CREDENTIAL_ID = "credentialId"
@@ -135,7 +135,6 @@ def load(
     *,
     allowed_file_roots: Roots = (),
     defer_environment: bool = False,
-    strict: bool = False,
     choice: ModelChoice = AS_WRITTEN,
 ) -> Agent:
     """Return the agent of a `.prompty` file, with `choice` instead of its model.
@@ -143,29 +142,15 @@ def load(
     A file of the first format is converted to the present one, with a DeprecationWarning for each
     change. `${file:…}` may read files in the file's own folder and in `allowed_file_roots`. With
     `defer_environment`, references to unset variables in connections stay as written, for
-    `resolve_environment`. A property without effect, and a variable that is not a declared input,
-    is a `PromptyWarning`; with `strict`, it is a LoadError. Raises FileNotFoundError for a missing
-    file, and LoadError for any error in its content.
+    `resolve_environment`. Raises FileNotFoundError for a missing file, and LoadError for any error
+    in its content.
     """
     file = Path(path).absolute()
     if not os.path.exists(file):
         raise FileNotFoundError(f"Prompty file not found: {file}")
     written = read_asset(file)
-    agent, found = _agent(written, file.parent, allowed_file_roots, defer_environment, choice)
-    for doubt in _doubts(written, found):
-        if strict:
-            raise doubt
-        warn_caller(str(doubt), PromptyWarning)
+    agent = _agent(written, file.parent, allowed_file_roots, defer_environment, choice)
     return LoadedAgent.of(agent, path=file.name)
-
-
-def _doubts(written: WrittenAsset, found: Canonical) -> Iterator[LoadError]:
-    from .check.template import doubts
-
-    for finding in doubts(found.asset, found.data, written.body_line):
-        yield written.locate(
-            LoadError(finding.message, line=finding.line), found.written(finding.place)
-        )
 
 
 def load_dict(
@@ -178,17 +163,15 @@ def load_dict(
     """Agent of a map: a frontmatter's keys, and the body as `instructions`, in which no reference
     is resolved.
 
-    Relative paths start at `base_dir`; the other arguments are those of `load`. It gives no
-    warnings. Raises LoadError for any error in the data.
+    Relative paths start at `base_dir`; the other arguments are those of `load`. Raises LoadError
+    for any error in the data.
     """
     if not isinstance(data, Mapping):
         raise LoadError(f"Invalid frontmatter: expected a map of properties, got {data!r:.60}")
     frontmatter = json_value(data)
     written = WrittenAsset(data=frontmatter, body=frontmatter.pop("instructions", ""))
     folder = None if base_dir is None else Path(base_dir).absolute()
-    # Without warnings: a user's own workflow may call this, and its sandbox does not allow a
-    # template to be inspected.
-    return _agent(written, folder, allowed_file_roots, defer_environment)[0]
+    return _agent(written, folder, allowed_file_roots, defer_environment)
 
 
 class Canonical(NamedTuple):
@@ -234,36 +217,23 @@ def _agent(
     roots: Roots,
     defer_environment: bool,
     choice: ModelChoice = AS_WRITTEN,
-) -> tuple[Agent, Canonical]:
+) -> Agent:
     def fail(error: LoadError, place: Place) -> None:
         raise written.locate(error, place) from None
 
     found = canonical(written, References(folder, root_paths(roots), fail=fail), choice)
     for note in found.notes:
-        text = written.locate(LoadError(note.text), note.place)
-        warn_caller(str(text), DeprecationWarning)
-    for place, reference in _unset(found, defer_environment):
-        fail(LoadError(not_set(reference)), found.written(place))
+        warn_caller(str(written.locate(LoadError(note.text), note.place)), DeprecationWarning)
+    for place, text in strings(found.asset):
+        if is_unset(text) and not (defer_environment and is_resolved_late(place)):
+            fail(LoadError(not_set(text)), found.written(place))
     try:
         agent = to_agent(found.asset)
     except InvalidAssetError as error:
         place, reason = error.problems[0]
         raise written.locate(LoadError(reason), found.written(place)) from None
     further = tuple(str(root.absolute()) for root in root_paths(roots))
-    return LoadedAgent.of(
-        agent, base_dir=None if folder is None else str(folder), roots=further
-    ), found
-
-
-def _unset(found: Canonical, defer_environment: bool) -> Iterator[tuple[Place, str]]:
-    """Yield the references to unset variables, except those that are resolved later or have no
-    effect.
-    """
-    for place, text in strings(found.asset):
-        if not is_unset(text) or (defer_environment and is_resolved_late(place)):
-            continue
-        if not is_ignored(found.asset, place, found.data.get("metadata")):
-            yield place, text
+    return LoadedAgent.of(agent, base_dir=None if folder is None else str(folder), roots=further)
 
 
 def root_paths(roots: Roots) -> list[Path]:

@@ -15,7 +15,7 @@ from ..arguments import Place, dotted_path
 from ..errors import ConfigurationError
 from ..json_types import JsonObject
 from ..redaction import REDACTED, is_secret_name, know_agent, looks_secret, redact, redactor
-from .shorthands import is_ignored, last_name, map_strings, pointer, strings
+from .shorthands import last_name, map_strings, pointer, strings
 
 LITERAL_SECRET = (
     "is a secret itself, which every run would record: write `${env:NAME}` there and set NAME "
@@ -270,8 +270,6 @@ def resolve_environment(agent: Agent, credentials: Mapping[str, str] | None = No
         if not is_env_reference(text):
             return text
         value = env_value(text)
-        if value is None and is_ignored(document_of(agent), place, None):
-            return text
         if value is None:
             raise ConfigurationError(
                 f"Environment variable '{env_name(text)}' is not set on the worker "

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from ..agents import DEFAULT_PROVIDER, Agent, split_model
 from ..arguments import Place
-from ..declared_tools import Binding, Connection, CustomTool, Node, PropertyKind
+from ..declared_tools import PropertyKind
 from ..errors import LoadError
 from ..json_types import JsonObject, JsonView
 from ..toolsets import with_filter, with_prefix
@@ -352,77 +352,3 @@ def _metadata(data: JsonView) -> Any:
     if not unknown or not isinstance(metadata, Mapping | None):
         return metadata
     return {**unknown, **(metadata or {})}
-
-
-FREE = (Connection, CustomTool)
-"""These may have other fields, for other code."""
-
-
-def unknown_fields(asset: JsonView) -> Iterator[tuple[Place, type[Node]]]:
-    """Yield the place of each field that its type does not have, and that type. `asset` is in
-    canonical form.
-    """
-    return _in_node(asset, Agent, ())
-
-
-def is_ignored(asset: JsonView, place: Place, own_metadata: Any) -> bool:
-    """Return whether the value at that place of an asset in canonical form has no effect.
-
-    `own_metadata` is the metadata without the top-level keys that were moved there.
-    """
-    if place[0] == "metadata":
-        return not isinstance(own_metadata, Mapping) or place[1] not in own_metadata
-    ignored = {unknown for unknown, model in unknown_fields(asset) if model not in FREE}
-    return any(place[:end] in ignored for end in range(1, len(place) + 1))
-
-
-def _in_node(
-    value: JsonView, model: type[Node], place: Place
-) -> Iterator[tuple[Place, type[Node]]]:
-    known = model.file_keys()
-    for key, child in value.items():
-        if key in known:
-            yield from _in_field(child, _node_types(model, key), (*place, key))
-        else:
-            yield (*place, key), model
-
-
-def _in_field(
-    value: Any, types: list[type[Node]], place: Place
-) -> Iterator[tuple[Place, type[Node]]]:
-    """Yield those of the nodes in a field's value: one node, a list of them, or bindings by
-    name.
-    """
-    if isinstance(value, list):
-        children: list[tuple[Place, Any]] = [
-            ((*place, index), child) for index, child in enumerate(value)
-        ]
-    elif types == [Binding] and isinstance(value, Mapping):
-        children = [((*place, name), child) for name, child in value.items()]
-    else:
-        children = [(place, value)]
-    for where, child in children:
-        if types and isinstance(child, Mapping):
-            yield from _in_node(child, _type_of(child, types), where)
-
-
-def _type_of(value: JsonView, types: list[type[Node]]) -> type[Node]:
-    """Return the type that has the value's `kind`; the last type takes every other kind."""
-    if len(types) == 1:
-        return types[0]
-    kind = value.get("kind", "function")
-    return next((each for each in types if each.model_fields["kind"].default == kind), types[-1])
-
-
-def _node_types(model: type[Node], key: str) -> list[type[Node]]:
-    annotation = next(
-        f.annotation for name, f in model.model_fields.items() if (f.alias or name) == key
-    )
-    return list(dict.fromkeys(_nodes_in(annotation)))
-
-
-def _nodes_in(annotation: Any) -> Iterator[type[Node]]:
-    if isinstance(annotation, type) and issubclass(annotation, Node):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _nodes_in(argument)

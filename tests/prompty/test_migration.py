@@ -15,12 +15,8 @@ from perdure.agents import Agent
 from perdure.errors import ConfigurationError, LoadError, RenderError
 from perdure.prompty.check.check import check
 from perdure.prompty.load import load, load_dict
-from perdure.prompty.portable import agent_to_dict, portable, resolve_environment
+from perdure.prompty.portable import agent_to_dict, portable
 from perdure.prompty.prepare import prepare, validate_inputs
-from perdure.testing import ScriptedModel, says
-from perdure.testing.script import Script
-
-from ..support.stage import Stage
 
 FIRST_FORMAT = """---
 name: Basic Prompt
@@ -287,41 +283,6 @@ def test_kind_number(write: Callable[[str], Path]) -> None:
     assert [document["inputs"][0]["kind"], document["outputs"][0]["kind"]] == ["float", "float"]
     assert document["tools"][0]["parameters"][0]["kind"] == "float"
     assert check(file) == []
-
-
-IGNORED = """---
-name: a
-notes: ${env:TRIAL_KEY}
-api_key: ${env:TRIAL_KEY}
-model:
-  id: m
-  extra: ${env:TRIAL_KEY}
-  secretExtra: {token: "${env:TRIAL_KEY}"}
-template: {format: {kind: jinja2, other: "${env:TRIAL_KEY}"}}
----
-user:
-hi
-"""
-
-
-async def test_references_that_nothing_reads_are_ignored(
-    write: Callable[[str], Path], stage: Stage, scripted: Callable[[Script], ScriptedModel]
-) -> None:
-    """In the file, and on the worker, where the variable is not set either."""
-    file = write(IGNORED)
-    assert not [problem for problem in check(file) if "not set" in problem.message]
-    agent = load(file)
-    assert resolve_environment(portable(agent)).model is not None
-    endpoint = scripted([says("hello")]).openai_endpoint
-    agent = load(
-        write(
-            IGNORED.replace(
-                "  id: m", f"  id: m\n  connection: {{kind: anonymous, endpoint: '{endpoint}'}}"
-            )
-        )
-    )
-    async with stage.worker():
-        assert (await (await stage.start(agent)).result()).output == "hello"
 
 
 @pytest.mark.parametrize("place", ["name: ${env:TRIAL_KEY}", "metadata: {a: '${env:TRIAL_KEY}'}"])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from perdure import Agent, LoadError, PromptyWarning, prepare
+from perdure import Agent, LoadError, prepare
 from perdure.model_choice import model_choice
 from perdure.prompty.check.check import check
 from perdure.prompty.load import load
@@ -103,7 +103,6 @@ def test_another_model_replaces_a_connection_of_promptflow(write: Callable[[str]
         quietly(file)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        warnings.simplefilter("ignore", PromptyWarning)
         model = load(file, choice=model_choice("openai:gpt-5")).model
     assert model is not None
     assert (model.name, model.connection) == ("openai/gpt-5", None)

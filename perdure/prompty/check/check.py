@@ -6,15 +6,16 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from ...agents import Agent
 from ...arguments import Place, dotted_path
 from ...errors import LoadError
 from ...json_types import JsonView
 from ...model_choice import AS_WRITTEN, ModelChoice
 from ..asset_file import WrittenAsset, read_asset
 from ..load import Roots, canonical, root_paths
-from ..references import References, is_unset
+from ..references import References
 from ..shorthands import nearest
 from ..validation import InvalidAssetError, to_agent
 from .findings import Finding, field_findings, warning
@@ -96,7 +97,8 @@ def _problems(
     for finding in unresolved:
         yield _problem(written, finding.place, finding)
     further = (finding for find in also for finding in find(asset, folder))
-    for finding in (*_type_findings(asset), *field_findings(asset, found.data), *further):
+    agent, faults = _validated(asset)
+    for finding in (*faults, *field_findings(asset, found.data, agent), *further):
         yield _problem(written, found.written(finding.place), finding)
     for finding in template_findings(asset, written.body_line):
         yield _problem(written, found.written(finding.place), finding)
@@ -109,25 +111,13 @@ def _problem(written: WrittenAsset, place: Place, finding: Finding) -> Problem:
     )
 
 
-def _type_findings(asset: JsonView) -> Iterable[Finding]:
-    """Yield the errors of validation, except those about values that depend on an environment
-    variable.
+def _validated(asset: JsonView) -> tuple[Agent | None, list[Finding]]:
+    """Return the agent, or the errors of validation, except those about values that depend on an
+    environment variable.
     """
     try:
-        to_agent(asset)
+        return to_agent(asset), []
     except InvalidAssetError as error:
-        return [
-            Finding(place, reason)
-            for place, reason in error.problems
-            if not _is_unset(asset, place)
+        return None, [
+            Finding(place, reason) for place, reason in error.problems if "'${env:" not in reason
         ]
-    return []
-
-
-def _is_unset(asset: Any, place: Place) -> bool:
-    for step in place:
-        try:
-            asset = asset[step]
-        except (LookupError, TypeError):
-            return False
-    return is_unset(asset)

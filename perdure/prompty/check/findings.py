@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from ...agents import Agent, ModelOptions
 from ...arguments import Place
-from ...declared_tools import Property, ToolPolicy
+from ...declared_tools import Connection, CustomTool, Node, Property, ToolPolicy
 from ...json_types import JsonView
 from ...redaction import is_secret_name
 from ...settings.agent_file import setting_problems
@@ -29,8 +29,7 @@ from ..portable import (
     takes_credential,
 )
 from ..references import FromEnvironment, is_unset
-from ..shorthands import FREE, is_ignored, last_name, maps_in, strings, unknown_fields
-from ..validation import misplaced_policies
+from ..shorthands import last_name, maps_in, strings
 
 
 @dataclass(frozen=True)
@@ -55,11 +54,12 @@ def warning(place: Place, message: str, line: int | None = None) -> Finding:
 _REFERENCE = re.compile(r"\$\{(?:env|file|credential):[^}]*\}")
 
 
-def field_findings(asset: JsonView, written: JsonView) -> Iterator[Finding]:
-    """Yield likely mistakes in the canonical form of an asset, and in its written form, brought to
-    the present format.
+def field_findings(asset: JsonView, written: JsonView, agent: Agent | None) -> Iterator[Finding]:
+    """Yield likely mistakes in the canonical form of an asset, in its written form, brought to the
+    present format, and in its agent, if it is valid.
     """
-    yield from unknown_properties(asset, written)
+    yield from _unknown_top_level(written)
+    yield from _unknown_keys(agent) if agent else ()
     yield from _maps_without_kind(written.get("inputs"))
     yield from _bindings(asset)
     yield from _policies(asset)
@@ -70,16 +70,8 @@ def field_findings(asset: JsonView, written: JsonView) -> Iterator[Finding]:
     ):
         if not isinstance(text, FromEnvironment):
             yield from _literal(place, text, named)
-        elif not (is_unset(text) and is_ignored(asset, place, written.get("metadata"))):
+        else:
             yield from _environment(place, text, named)
-
-
-def unknown_properties(asset: JsonView, written: JsonView) -> Iterator[Finding]:
-    """Yield the keys that the format does not have; the parameters are those of
-    `field_findings`.
-    """
-    yield from _unknown_top_level(written)
-    yield from _unknown_keys(asset)
 
 
 def names_of(items: Any) -> list[str]:
@@ -109,23 +101,34 @@ def _unknown_top_level(written: JsonView) -> Iterator[Finding]:
             )
 
 
-def _unknown_keys(asset: JsonView) -> Iterator[Finding]:
-    refused = dict(misplaced_policies(asset))
-    yield from (Finding(place, text) for place, text in refused.items())
-    for place, model in unknown_fields(asset):
-        if model is ToolPolicy or place in refused:
-            continue  # Validation reports it.
+def _unknown_keys(agent: Agent) -> Iterator[Finding]:
+    for place, model in _unknown_fields(agent, ()):
         known, key = model.file_keys(), str(place[-1])
         hint = did_you_mean(key, known)
         if key in ToolPolicy.file_keys() and place[0] == "tools":
             hint = ": write it under the tool's key `perdure`"
         if model is ModelOptions and not hint:
             hint = ": write it under `additionalProperties` to send it"
-        if hint or model not in FREE:
+        if hint or model not in _FREE:
             yield warning(
                 place,
                 f"unknown property {key!r} has no effect{hint or '. Expected ' + ', '.join(known)}",
             )
+
+
+_FREE = (Connection, CustomTool)
+"""These may have other fields, for other code."""
+
+
+def _unknown_fields(value: Any, place: Place) -> Iterator[tuple[Place, type[Node]]]:
+    """Yield the place of each field that its type does not have, and that type."""
+    if isinstance(value, Node):
+        yield from (((*place, key), type(value)) for key in value.model_extra or ())
+        for name, field in type(value).model_fields.items():
+            yield from _unknown_fields(getattr(value, name), (*place, field.alias or name))
+    elif isinstance(value, list | dict) and place[-1] != "metadata":
+        for step, child in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _unknown_fields(child, (*place, step))
 
 
 def _maps_without_kind(inputs: Any) -> Iterator[Finding]:

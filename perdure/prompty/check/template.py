@@ -12,7 +12,7 @@ from ...text import did_you_mean
 from ..jinja import parse_jinja, used_variables
 from ..render import FORMATS, ROLES, find_markers
 from ..shorthands import maps_in
-from .findings import Finding, bindings_of, names_of, unknown_properties, warning
+from .findings import Finding, bindings_of, names_of, warning
 
 _NUNJUCKS = (
     "Jinja2 renders this template: it prints lists and maps as JSON, treats empty ones as false, "
@@ -73,11 +73,11 @@ def _variables(asset: JsonView, text: str, first_line: int) -> Iterator[Finding]
         message = re.sub(r" \(line \d+\)$", "", str(error)) + hint
         yield Finding((), message, line=first_line + (error.line or 1) - 1)
         return
-    yield from undeclared_variables(asset, used, first_line)
+    yield from _undeclared_variables(asset, used, first_line)
     yield from _unused_inputs(asset, used)
 
 
-def undeclared_variables(
+def _undeclared_variables(
     asset: JsonView, used: Mapping[str, int], first_line: int
 ) -> Iterator[Finding]:
     """Yield the used variables that are not declared inputs, each with its line."""
@@ -123,17 +123,3 @@ def _roles(asset: JsonView, text: str, first_line: int) -> Iterator[Finding]:
         if word not in ROLES and (hint or word == "tool"):
             line = first_line + text.count("\n", 0, match.start())
             yield warning((), f"{match[0].strip()!r} is not a role marker{hint}", line)
-
-
-def doubts(asset: JsonView, written: JsonView, first_line: int) -> Iterator[Finding]:
-    """Yield the properties without effect, and the template's variables that are not inputs.
-
-    `asset` is in canonical form, `written` in the author's; the instructions begin on line
-    `first_line`.
-    """
-    yield from unknown_properties(asset, written)
-    try:
-        used = used_variables(parse_jinja(str(asset.get("instructions") or "")))
-    except RenderError:
-        return  # Rendering reports it.
-    yield from undeclared_variables(asset, used, first_line)

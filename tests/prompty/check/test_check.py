@@ -38,20 +38,20 @@ def test_a_problem_says_where_and_how_bad(write: WriteFile) -> None:
 def test_all_problems_are_told(write: WriteFile) -> None:
     file = write(
         """---
-name: 5
+name: a
 modle: m
 model:
   apiType: chat
   connection:
-    kind: keyy
+    kind: key
     apiKey: literal
   options:
     temprature: 0.5
     reasoning: high
-    topP: high
+    topP: 1
 inputs:
   - name: city
-  - name: city
+  - name: town
   - name: unused
 tools:
   weather:
@@ -67,22 +67,16 @@ tool:
 """
     )
     assert told(file) == [
-        "2 error name: expected a string, got 5",
         "3 warning modle: unknown property 'modle' has no effect and is kept as metadata (did you "
         "mean 'model'?)",
-        "7 error model.connection.kind: expected 'key', 'reference', 'remote', 'anonymous', "
-        "'foundry' or 'oauth', "
-        "got 'keyy' (did you mean 'key'?)",
         "8 error model.connection.apiKey: is a secret itself, which every run would record: "
         "write `${env:NAME}` there and set NAME where the worker runs",
         "10 warning model.options.temprature: unknown property 'temprature' has no effect "
         "(did you mean 'temperature'?)",
         "11 warning model.options.reasoning: unknown property 'reasoning' has no effect: "
         "write it under `additionalProperties` to send it",
-        "12 error model.options.topP: expected a number, got 'high'",
         "14 warning inputs[0]: the input 'city' is not used in the template: it has no effect",
-        "15 error inputs[1].name: the name 'city' is used twice",
-        "15 warning inputs[1]: the input 'city' is not used in the template: it has no effect",
+        "15 warning inputs[1]: the input 'town' is not used in the template: it has no effect",
         "16 warning inputs[2]: the input 'unused' is not used in the template: it has no effect",
         "21 error tools.weather.bindings.place: the input 'citty' is not declared (did you mean "
         "'city'?)",
@@ -93,6 +87,20 @@ tool:
         "24 warning -: 'sytem:' is not a role marker (did you mean 'system'?)",
         "25 warning -: the variable 'cty' is not a declared input (did you mean 'city'?)",
         "27 warning -: 'tool:' is not a role marker",
+    ]
+
+
+def test_all_errors_of_types_are_told(write: WriteFile) -> None:
+    file = write(
+        "---\nname: 5\nmodel:\n  connection: {kind: keyy}\n  options: {topP: high}\n"
+        "inputs:\n  - name: city\n  - name: city\n---\nuser:\n{{ city }}\n"
+    )
+    assert told(file) == [
+        "2 error name: expected a string, got 5",
+        "4 error model.connection.kind: expected 'key', 'reference', 'remote', 'anonymous', "
+        "'foundry' or 'oauth', got 'keyy' (did you mean 'key'?)",
+        "5 error model.options.topP: expected a number, got 'high'",
+        "8 error inputs[1].name: the name 'city' is used twice",
     ]
 
 
