@@ -9,38 +9,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic.alias_generators import to_camel
-
 from ..agents import Agent, LoadedAgent
 from ..arguments import Place, json_value
 from ..errors import LoadError, warn_caller
 from ..model_choice import AS_WRITTEN, ModelChoice
-from ..options import MAX_SECONDS, MIN_SECONDS
 from .asset_file import WrittenAsset, read_asset
 from .migration import Migration, Note
 from .portable import is_resolved_late
 from .references import References, is_unset, not_set
 from .shorthands import Fail, Shorthands, maps_in, strings
-from .validation import InvalidAssetError, explained, to_agent
+from .validation import InvalidAssetError, to_agent
 
 CREDENTIAL_ID = "credentialId"
 SERVERS: Place = ("metadata", "octopus", "mcpServers")
 MAX_DISCOVERY_SECONDS = 50.0
-
-
-class _Server(BaseModel):
-    """One entry of that list."""
-
-    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True)
-
-    name: str = Field(min_length=1)
-    base_url: str = Field(min_length=1)
-    credential_id: int | str | None = None
-    timeout_ms: float | None = Field(default=None, ge=MIN_SECONDS * 1000, le=MAX_SECONDS * 1000)
-    enabled: bool = True
-    tool_filter: list[str] | str | None = None
-    """Names of tools, or a text of them with commas; empty for all."""
+_SERVER_OPTIONS: Mapping[str, Any] = {
+    "timeoutMs": int | float,
+    "enabled": bool,
+    "toolFilter": list | str | None,
+}
 
 
 def with_octopus_names(asset: Mapping[str, Any], fail: Fail) -> dict[str, Any]:
@@ -92,36 +79,37 @@ def _servers(asset: Mapping[str, Any], fail: Fail) -> Iterator[dict[str, Any]]:
     if settings is not None and not isinstance(settings, list):
         fail(LoadError(f"expected a list of servers, got {settings!r:.60}"), SERVERS)
         return
-    declared = {
+    declared = [
         (tool.get("name"), (tool.get("connection") or {}).get("endpoint"))
         for _, tool in maps_in(asset.get("tools"))
         if isinstance(tool.get("connection"), Mapping | None)
-    }
-    for index, written in enumerate(settings or ()):
+    ]
+    for index, server in enumerate(settings or ()):
         place = (*SERVERS, index)
-        try:
-            server = _Server.model_validate(written)
-        except ValidationError as error:
-            for detail in error.errors(include_url=False):
-                where = (*place, *detail["loc"][:1])
-                fail(LoadError(explained(detail, where)), where)
-            continue
-        if server.enabled and (server.name, server.base_url) not in declared:
-            secret = _key(server.credential_id, (*place, CREDENTIAL_ID), fail)
-            yield _tool(server, written["baseUrl"], secret)
+        if not _is_server(server):
+            expected = "a map of name, baseUrl, credentialId, timeoutMs, enabled and toolFilter"
+            fail(LoadError(f"expected {expected}, got {server!r:.80}"), place)
+        elif server.get("enabled", True) and (server["name"], server["baseUrl"]) not in declared:
+            yield _tool(server, _key(server.get("credentialId"), (*place, CREDENTIAL_ID), fail))
 
 
-def _tool(server: _Server, endpoint: str, key: dict[str, str]) -> dict[str, Any]:
-    """Return the tool of a server. `endpoint` is its address, perhaps from the environment."""
-    kind = "key" if key else "anonymous"
-    tool: dict[str, Any] = {"name": server.name, "kind": "mcp"}
-    tool["connection"] = {"kind": kind, "endpoint": endpoint, **key}
-    names = server.tool_filter or []
-    if names:
+def _is_server(server: Any) -> bool:
+    return (
+        isinstance(server, Mapping)
+        and server.keys() <= {"name", "baseUrl", CREDENTIAL_ID, *_SERVER_OPTIONS}
+        and all(isinstance(server.get(key), str) for key in ("name", "baseUrl"))
+        and all(isinstance(server[key], _SERVER_OPTIONS.get(key, object)) for key in server)
+    )
+
+
+def _tool(server: Mapping[str, Any], key: dict[str, str]) -> dict[str, Any]:
+    connection = {"kind": "key" if key else "anonymous", "endpoint": server["baseUrl"], **key}
+    tool: dict[str, Any] = {"name": server["name"], "kind": "mcp", "connection": connection}
+    if names := server.get("toolFilter"):
         listed = names.split(",") if isinstance(names, str) else names
-        tool["allowedTools"] = [name.strip() for name in listed]
-    if server.timeout_ms:
-        seconds = server.timeout_ms / 1000
+        tool["allowedTools"] = [str(name).strip() for name in listed]
+    if "timeoutMs" in server:
+        seconds = server["timeoutMs"] / 1000
         tool["options"] = {"discoveryTimeout": min(seconds, MAX_DISCOVERY_SECONDS)}
         tool["perdure"] = {"timeout": seconds}
     return tool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -28,16 +28,9 @@ _EXPECTED = {
     "dict": "a map",
     "model": "a map",
 }
-
-
-_LOST_POLICY = {
-    "approval": "it would never ask",
-    "approvalTimeout": "a call would wait as long as those of other tools",
-    "idempotent": "a call that was lost with its worker could be executed again",
-}
-"""The effect on a tool if this part of its policy is in the wrong place."""
-_ELSEWHERE = {"needsApproval": ("approval", "always"), "approvers": ("approval", "{by: [ROLE]}")}
-"""Names for a part of the policy in Python code → the file's key, and its value."""
+_ELSEWHERE = ("needs_approval", "approvers", "approval", "approval_timeout", "idempotent")
+"""Parts of the policy of a tool, in Python or in files, without which its calls would run
+unchecked."""
 
 
 class InvalidAssetError(Exception):
@@ -78,7 +71,7 @@ def _type_problems(error: ValidationError, asset: JsonView) -> Iterator[tuple[Pl
         place = _place_of(detail, asset)
         if place not in seen:
             seen.add(place)
-            yield place, explained(detail, place)
+            yield place, _explained(detail, place)
 
 
 def _is_map(detail: ErrorDetails) -> bool:
@@ -105,7 +98,7 @@ def _leads_on(value: Any, step: str | int) -> bool:
     )
 
 
-def explained(detail: ErrorDetails, place: Place) -> str:
+def _explained(detail: ErrorDetails, place: Place) -> str:
     """Return the message about one error at that place."""
     if place == ("template",):
         return (
@@ -114,19 +107,13 @@ def explained(detail: ErrorDetails, place: Place) -> str:
         )
     if detail["type"] == "missing":
         return "is missing"
-    if detail["type"] == "extra_forbidden":
-        return "is unknown"
     found = "" if is_secret_name(last_name(place)) else f", got {detail['input']!r:.60}"
     if detail["type"] == "literal_error":
-        known = [
-            word.strip("'") for word in detail["ctx"]["expected"].replace(" or ", ", ").split(", ")
-        ]
-        return (
-            "expected "
-            f"{detail['ctx']['expected']}{found}{did_you_mean(str(detail['input']), known)}"
-        )
+        expected = detail["ctx"]["expected"]
+        known = re.findall("'([^']*)'", expected)
+        return f"expected {expected}{found}{did_you_mean(str(detail['input']), known)}"
     expected = _EXPECTED.get(detail["type"].partition("_")[0])
-    return f"expected {expected}{found}" if expected else f"{fault_text(detail)}{found}"
+    return f"{f'expected {expected}' if expected else fault_text(detail)}{found}"
 
 
 def _name_problems(asset: JsonView) -> Iterator[tuple[Place, str]]:
@@ -144,7 +131,7 @@ def _policy_problems(asset: JsonView) -> Iterator[tuple[Place, str]]:
     """Yield the unknown keys of a tool's policy: a misspelt approval would let calls run without
     one.
     """
-    yield from misplaced_policies(asset)
+    yield from _misplaced_policies(asset)
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         policy = tool.get("perdure")
         for key in policy if isinstance(policy, Mapping) else ():
@@ -156,45 +143,23 @@ def _policy_problems(asset: JsonView) -> Iterator[tuple[Place, str]]:
                 yield (*place, "perdure", "approval", key), unknown(key, ApprovalPolicy.file_keys())
 
 
-def misplaced_policies(asset: JsonView) -> Iterator[tuple[Place, str]]:
+def _misplaced_policies(asset: JsonView) -> Iterator[tuple[Place, str]]:
     """Yield the keys of tools that belong in the policy but are outside of it: calls would run
     without them.
     """
+    parts = list(map(_spelling, _ELSEWHERE))
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
-        for key, value in tool.items():
-            if text := _misplaced_text(str(key), value):
+        for key in map(str, tool):
+            is_misspelt = key != "perdure" and did_you_mean(key.lower(), ["perdure"])
+            if _spelling(key) in parts or (is_misspelt and isinstance(tool[key], Mapping)):
+                text = (
+                    f"{key!r:.80} has no effect here: write a tool's policy under its key `perdure`"
+                )
                 yield (*place, key), text
-
-
-def _misplaced_text(key: str, value: Any) -> str:
-    if key != "perdure" and isinstance(value, Mapping) and did_you_mean(key.lower(), ["perdure"]):
-        return (
-            f"unknown key {key!r:.80} (did you mean 'perdure'?). As it stands, the policy in it "
-            "would have no effect"
-        )
-    spelling = _spelling(key)
-    for name, (meant, written) in _ELSEWHERE.items():
-        if spelling == _spelling(name):
-            return _belongs(meant, written)
-    for name in _LOST_POLICY:
-        if spelling == _spelling(name):
-            return _belongs(name, _as_yaml(value))
-    return ""
 
 
 def _spelling(key: str) -> str:
     return key.lower().replace("_", "").replace("-", "")
-
-
-def _belongs(key: str, written: str) -> str:
-    right = f"perdure: {{{key}: {written}}}"
-    return f"belongs under the tool's key 'perdure': {right}. As it stands, {_LOST_POLICY[key]}"
-
-
-def _as_yaml(value: Any) -> str:
-    if isinstance(value, str):
-        return f"{value:.60}"
-    return json.dumps(value) if isinstance(value, bool | int | float) else "{…}"
 
 
 def _list_problems(items: Any, place: Place) -> Iterator[tuple[Place, str]]:
