@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from itertools import pairwise
 from typing import Any, NoReturn
 
 from ..agents import Agent, EnvReference, LoadedAgent, loaded_from
@@ -97,33 +96,24 @@ def places_named_secret(document: Any) -> frozenset[Place]:
 
 
 def _named_in(value: Any, place: Place) -> Iterator[Place]:
-    if isinstance(value, Mapping):
-        named = next(
-            (value[key] for key in ("name", "key", "header") if isinstance(value.get(key), str)), ""
-        )
-        if is_secret_name(named) or _KEY.fullmatch(named):
-            yield from (
-                (*place, key)
-                for key in ("value", "values", "default")
-                if key in value and "kind" not in value
-            )
-        for key, child in value.items():
-            yield from _named_in(child, (*place, key))
-    elif isinstance(value, list | tuple):
-        for index, child in enumerate(value):
-            yield from _named_in(child, (*place, index))
-        for index, (option, argument) in enumerate(pairwise(value), 1):
-            if (
-                isinstance(option, str)
-                and option.startswith("-")
-                and "=" not in option
-                and is_secret_name(option)
-            ):
-                yield from (
-                    [(*place, index)]
-                    if isinstance(argument, str) and not argument.startswith("-")
-                    else []
-                )
+    named = isinstance(value, Mapping) and "kind" not in value and _names_secret(value)
+    children = value.items() if isinstance(value, Mapping) else ()
+    before = ""
+    for step, child in enumerate(value) if isinstance(value, list) else children:
+        is_option = before.startswith("-") and "=" not in before and is_secret_name(before)
+        if (named and step in ("value", "values", "default")) or (
+            is_option and isinstance(child, str) and not child.startswith("-")
+        ):
+            yield (*place, step)
+        yield from _named_in(child, (*place, step))
+        before = child if isinstance(value, list) and isinstance(child, str) else ""
+
+
+def _names_secret(value: Mapping[str, Any]) -> bool:
+    named = next(
+        (value[key] for key in ("name", "key", "header") if isinstance(value.get(key), str)), ""
+    )
+    return is_secret_name(named) or _KEY.fullmatch(named) is not None
 
 
 def _is_secret(place: Place, text: str, named: frozenset[Place]) -> bool:

@@ -9,17 +9,15 @@ import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from ..agents import Agent, loaded_from
-from ..errors import LoadError, RenderError
+from ..agents import Agent
+from ..errors import RenderError
 from ..json_types import JsonObject, JsonView
-from ..media import is_base64, source_problem
+from ..media import source_problem
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, Role, TextPart
-from .references import contained_path
 
 Media = ImagePart | AudioPart | FilePart
 MEDIA: Mapping[str, type[Media]] = {
@@ -164,24 +162,19 @@ def _message(name: str, index: int, item: Message | JsonView) -> Message:
         raise RenderError(f"input {name!r}: message {index}: {place}: {detail['msg']}") from None
 
 
-MAX_PATH_CHARS = 4096
-
-
 def with_media_read(agent: Agent, inputs: JsonView | str) -> JsonObject:
     """Return the inputs, with those of kind image, file and audio as JSON; a text is the value of
     the only input.
 
-    A `Path` and a file opened in binary mode are read, wherever they are. A text is a URL, a
-    `data:` URI, base64, or the path of a file that the agent's own file could name as `${file:…}`:
-    in its folder or in the `allowed_file_roots` of `load`. Raises RenderError for anything else,
-    and for a file that can't be read; TypeError for a text alone if the agent has several such
-    inputs.
+    A `Path` and a file opened in binary mode are read. A text is a URL, a `data:` URI or base64.
+    Raises RenderError for anything else, and for a file that can't be read; TypeError for a text
+    alone if the agent has several such inputs.
     """
     if isinstance(inputs, str):
         inputs = {_only_input(agent): inputs}
     kinds = {prop.name: prop.kind for prop in agent.inputs or []}
     return {
-        name: _given(agent, name, kinds[name], value) if kinds.get(name) in MEDIA else value
+        name: _given(name, kinds[name], value) if kinds.get(name) in MEDIA else value
         for name, value in inputs.items()
     }
 
@@ -198,10 +191,10 @@ def _only_input(agent: Agent) -> str:
     )
 
 
-def _given(agent: Agent, name: str, kind: str, value: Any) -> Any:
+def _given(name: str, kind: str, value: Any) -> Any:
     """Return the value of an input as JSON. Raises RenderError."""
     try:
-        return _read(agent, MEDIA[kind], value)
+        return _read(MEDIA[kind], value)
     except OSError as error:
         text = f"input {name!r}: the file can't be read ({error.strerror or error})"
         raise RenderError(text) from error
@@ -209,51 +202,30 @@ def _given(agent: Agent, name: str, kind: str, value: Any) -> Any:
         raise RenderError(f"input {name!r}: {error}") from error
 
 
-def _read(agent: Agent, kind: type[Media], value: Any) -> Any:
+def _read(kind: type[Media], value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return [_read(agent, kind, item) for item in value]
+        return [_read(kind, item) for item in value]
     if isinstance(value, Mapping):
-        return _read_map(agent, kind, value)
-    path = _allowed_file(agent, value) if isinstance(value, str) else None
+        return _read_map(kind, value)
     if isinstance(value, kind):
         part = value
     elif isinstance(value, bytes | bytearray | memoryview):
         part = kind.from_bytes(bytes(value))
-    elif path or isinstance(value, PathLike) or hasattr(value, "read"):
-        part = kind.from_file(path or value)
+    elif isinstance(value, PathLike) or hasattr(value, "read"):
+        part = kind.from_file(value)
     else:
         if isinstance(value, str) and (problem := source_problem(value, is_given=True)):
-            hint = f", nor a file that may be read: give pathlib.Path({value!r}) for one of yours"
-            raise ValueError(problem + (hint if len(value) < 200 else ""))
+            hint = f": give pathlib.Path({value!r}) for a file" if len(value) < 200 else ""
+            raise ValueError(problem + hint)
         return value
     return part.model_dump(by_alias=True, exclude_none=True)
 
 
-def _read_map(agent: Agent, kind: type[Media], value: JsonView) -> JsonObject:
+def _read_map(kind: type[Media], value: JsonView) -> JsonObject:
     """Return a map of `source` and the given attributes, which override those of the content."""
     source = next((key for key in SOURCES if key in value), None)
     if source is None:
         return dict(value)
-    read = _read(agent, kind, value[source])
+    read = _read(kind, value[source])
     attributes = {key: each for key, each in value.items() if key != source}
     return {**(read if isinstance(read, dict) else {"source": read}), **attributes}
-
-
-def _allowed_file(agent: Agent, text: str) -> Path | None:
-    """Return the file at that path, if the agent's own file could name it, and it is not hidden."""
-    is_path = len(text) <= MAX_PATH_CHARS and "\n" not in text and "://" not in text
-    if not is_path or (len(text) > 255 and is_base64(text)):
-        return None
-    known = loaded_from(agent)
-    folder = None if known.base_dir is None else Path(known.base_dir)
-    roots = [Path(root).resolve() for root in (folder, *known.roots) if root is not None]
-    try:
-        path = contained_path(text, folder, roots)
-        is_hidden = any(step.startswith(".") for root in roots for step in _steps(path, root))
-        return path if path.is_file() and not is_hidden else None
-    except (LoadError, OSError, ValueError):
-        return None
-
-
-def _steps(path: Path, root: Path) -> tuple[str, ...]:
-    return path.relative_to(root).parts if path.is_relative_to(root) else ()

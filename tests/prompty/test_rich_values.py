@@ -32,7 +32,6 @@ def folder(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "a.prompty").write_text(AGENT)
     (folder / "photo.png").write_bytes(PNG)
-    (folder / ".env").write_text("KEY=secret")
     (tmp_path / "outside.png").write_bytes(PNG)
     return folder
 
@@ -42,8 +41,6 @@ GIVEN: dict[str, Callable[[Path], Any]] = {
     "bytes": lambda folder: PNG,
     "bytearray": lambda folder: bytearray(PNG),
     "an open file": lambda folder: (folder / "photo.png").open("rb"),
-    "a path in the agent's folder": lambda folder: "photo.png",
-    "the same, absolute": lambda folder: str(folder / "photo.png"),
     "base64": lambda folder: CONTENT,
     "a map of base64": lambda folder: {"source": CONTENT, "mediaType": "image/png"},
     "a map of a Path": lambda folder: {"source": folder / "photo.png", "detail": "low"},
@@ -65,19 +62,14 @@ def test_what_is_taken(given: Callable[[Path], Any], folder: Path) -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "a path outside": (
-        lambda folder: str(folder.parent / "outside.png"),
-        "neither a URL nor base64, nor a file that may",
+    "a path as text": (
+        lambda folder: "photo.png",
+        r"'photo.png' is neither .*give pathlib.Path\('photo.png'\)",
     ),
-    "a way out": (
-        lambda folder: "../outside.png",
-        "is neither a URL nor base64, nor a file that may be read: give ",
+    "another kind of file": (
+        lambda folder: folder / "a.prompty",
+        "'a.prompty' has an unknown type",
     ),
-    "no file": (
-        lambda folder: "none.png",
-        r"'none.png' is neither .*give pathlib.Path\('none.png'\)",
-    ),
-    "another kind of file": (lambda folder: "a.prompty", "'a.prompty' has an unknown type"),
     "a missing Path": (
         lambda folder: folder / "none.png",
         r"the file can't be read \(No such file",
@@ -98,17 +90,6 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
 def test_what_is_refused(given: Callable[[Path], Any], text: str, folder: Path) -> None:
     with pytest.raises(RenderError, match=f"^input 'photo': .*{text}"):
         perdure.prepare(perdure.load(folder / "a.prompty"), {"photo": given(folder)})
-
-
-def test_a_text_names_no_hidden_file(folder: Path) -> None:
-    with pytest.raises(RenderError, match=r"'.env' is neither"):
-        perdure.prepare(perdure.load(folder / "a.prompty"), {"paper": ".env"})
-
-
-def test_a_text_may_name_files_in_folders_that_load_was_given(folder: Path) -> None:
-    agent = perdure.load(folder / "a.prompty", allowed_file_roots=[folder.parent])
-    [message] = perdure.prepare(agent, {"photo": str(folder.parent / "outside.png")})
-    assert message.parts[0].source == CONTENT  # type: ignore[union-attr]
 
 
 def test_the_input_of_a_run_holds_the_content_not_the_path(folder: Path) -> None:

@@ -9,9 +9,8 @@ from typing import Any, Literal
 
 from ...agents import Agent, ModelOptions
 from ...arguments import Place
-from ...declared_tools import Connection, CustomTool, Node, Property, ToolPolicy
+from ...declared_tools import Connection, CustomTool, Node, ToolPolicy
 from ...json_types import JsonView
-from ...redaction import is_secret_name
 from ...settings.agent_file import setting_problems
 from ...text import did_you_mean
 from ..portable import (
@@ -19,7 +18,6 @@ from ..portable import (
     DELEGATES,
     LITERAL_SECRET,
     credential_id,
-    env_default,
     env_name,
     env_value,
     has_secret_default,
@@ -29,7 +27,7 @@ from ..portable import (
     takes_credential,
 )
 from ..references import FromEnvironment, is_unset
-from ..shorthands import last_name, maps_in, strings
+from ..shorthands import maps_in, strings
 
 
 @dataclass(frozen=True)
@@ -60,9 +58,7 @@ def field_findings(asset: JsonView, written: JsonView, agent: Agent | None) -> I
     """
     yield from _unknown_top_level(written)
     yield from _unknown_keys(agent) if agent else ()
-    yield from _maps_without_kind(written.get("inputs"))
     yield from _bindings(asset)
-    yield from _policies(asset)
     yield from _own_metadata(asset)
     named = places_named_secret(asset)
     for place, text in strings(
@@ -131,16 +127,6 @@ def _unknown_fields(value: Any, place: Place) -> Iterator[tuple[Place, type[Node
             yield from _unknown_fields(child, (*place, step))
 
 
-def _maps_without_kind(inputs: Any) -> Iterator[Finding]:
-    known = {*Property.file_keys()} - {"name"}
-    for name, spec in inputs.items() if isinstance(inputs, Mapping) else ():
-        if isinstance(spec, Mapping) and "kind" not in spec and known & spec.keys():
-            yield warning(
-                ("inputs", name),
-                "has no `kind`, so the whole map is the default value of an object",
-            )
-
-
 def _bindings(asset: JsonView) -> Iterator[Finding]:
     inputs = names_of(asset.get("inputs"))
     for place, tool, source in bindings_of(asset):
@@ -153,21 +139,6 @@ def _bindings(asset: JsonView) -> Iterator[Finding]:
         if parameters and parameter not in parameters:
             hint = did_you_mean(parameter, parameters)
             yield warning(place, f"the tool has no parameter {parameter!r}{hint}")
-
-
-def _policies(asset: JsonView) -> Iterator[Finding]:
-    for place, tool in maps_in(asset.get("tools"), ("tools",)):
-        policy = tool.get("perdure")
-        if (
-            isinstance(policy, Mapping)
-            and policy.get("local") is True
-            and policy.get("idempotent") is False
-        ):
-            text = (
-                "a local tool can't be `idempotent: false`: it may be executed again after its "
-                "worker was lost"
-            )
-            yield Finding((*place, "perdure", "local"), text)
 
 
 def _own_metadata(asset: JsonView) -> Iterator[Finding]:
@@ -187,11 +158,6 @@ def _environment(place: Place, text: str, named: frozenset[Place]) -> Iterator[F
         yield warning(place, f"Environment variable '{env_name(reference)}' not set")
     if has_secret_default(place, reference, named):
         yield Finding(place, DEFAULT_SECRET)
-    elif env_default(reference) and is_secret_name(last_name(place)):
-        yield warning(
-            place,
-            "the default of a secret is not secret: it is in the file and recorded with every run",
-        )
 
 
 def _literal(place: Place, text: str, named: frozenset[Place]) -> Iterator[Finding]:

@@ -18,8 +18,6 @@ _NUNJUCKS = (
     "Jinja2 renders this template: it prints lists and maps as JSON, treats empty ones as false, "
     "and has no JavaScript methods (perdure docs prompty-files)"
 )
-_MUSTACHE = re.compile(r"\{\{[#^/]")
-_MUSTACHE_HINT = ". It looks like Mustache, which is not rendered here: write it in Jinja2"
 _HISTORY_ROLE = r"-?\s*+\w++(?:\.role|\[['\"]role['\"]\])\s*+-?\}\}"
 _ROLE_OF_A_VALUE = re.compile(
     rf"^[^\S\n]*+#?+[^\S\n]*+\{{\{{(?!{_HISTORY_ROLE})[^{{}}\n]*+\}}\}}[^\S\n]*+:[^\S\n]*+$",
@@ -69,8 +67,7 @@ def _variables(asset: JsonView, text: str, first_line: int) -> Iterator[Finding]
     try:
         used = used_variables(parse_jinja(text))
     except RenderError as error:
-        hint = _MUSTACHE_HINT if _MUSTACHE.search(text) else ""
-        message = re.sub(r" \(line \d+\)$", "", str(error)) + hint
+        message = re.sub(r" \(line \d+\)$", "", str(error))
         yield Finding((), message, line=first_line + (error.line or 1) - 1)
         return
     yield from _undeclared_variables(asset, used, first_line)
@@ -102,9 +99,6 @@ def _unused_inputs(asset: JsonView, used: Mapping[str, int]) -> Iterator[Finding
 
 
 def _roles(asset: JsonView, text: str, first_line: int) -> Iterator[Finding]:
-    model = asset.get("model")
-    if isinstance(model, Mapping) and model.get("apiType") in ("embedding", "image"):
-        return
     if not any(find_markers(text)):
         yield warning((), "no role marker: the whole text becomes one system message", first_line)
     if _setting(asset, "format", "strict", True) is True:

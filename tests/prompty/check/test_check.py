@@ -165,20 +165,10 @@ def test_all_errors_of_types_are_told(write: WriteFile) -> None:
             id="unset variable",
         ),
         pytest.param(
-            "---\nmodel:\n  connection: {apiKey: '${env:PERDURE_SET:sk-1}'}\n---\nuser:\n",
-            "3 warning model.connection.apiKey: the default of a secret is not secret",
-            id="a default for a secret",
-        ),
-        pytest.param(
             "---\nmodel:\n  connection: {endpoint: 'https://${env:PERDURE_SET}/v1'}\n---\nuser:\n",
             "3 warning model.connection.endpoint: ${env:PERDURE_SET} stays as it is: "
             "only a whole string is a reference",
             id="a reference in a string",
-        ),
-        pytest.param(
-            "---\nmodel: m\ninputs:\n  city:\n    description: d\n---\nuser:\n{{ city }}",
-            "4 warning inputs.city: has no `kind`, so the whole map is the default value",
-            id="an input without kind",
         ),
         pytest.param(
             "---\nmodel: m\ninputs: {t: {kind: thread}}\n---\nuser:\n",
@@ -219,10 +209,6 @@ def test_single_problems(write: WriteFile, text: str, problem: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param(
-            "---\nmodel: {id: e, apiType: embedding}\ninputs: {t: x}\n---\n{{ t }}",
-            id="embeddings have no roles",
-        ),
         pytest.param(
             "---\nmodel: m\ninputs: {u: x}\ntools: {f: {parameters: {p: {kind: float}}, bindings: "
             "{p: u}}}\n---\nuser:",
