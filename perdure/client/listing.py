@@ -34,6 +34,11 @@ def listed_status(run: WorkflowExecution) -> ListedStatus:
     return cast("ListedStatus", shown) if shown in ("waiting", "held") else "running"
 
 
+def status_named(name: str) -> ListedStatus:
+    """Return the status that the server counts under this name."""
+    return next((status for status, known in _NAMES.items() if known == name), "running")
+
+
 def status_condition(status: ListedStatus) -> str:
     """Return the condition of the server's query language for runs of that status."""
     if status in _NAMES:

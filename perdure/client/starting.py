@@ -28,7 +28,7 @@ from ..errors import ConfigurationError
 from ..messages import Message
 from ..options import RunOptions
 from ..payloads.failures import require_sendable
-from ..protocol.descriptions import details_of, shown_name, summary_of
+from ..protocol.descriptions import details_of, memo_of, shown_name, summary_of
 from ..protocol.names import WORKFLOW
 from ..protocol.run import CarriedConversation, RunInput
 from ..protocol.search_attributes import AGENT, COST, DIRECT, ORIGIN, STATUS, TENANT, keyword
@@ -313,5 +313,5 @@ def _ui_arguments(input: RunInput) -> dict[str, Any]:
         "task_timeout": WORKFLOW_TASK_TIMEOUT,
         "static_summary": summary_of(input),
         "static_details": details_of(input),
-        "memo": {"agent": shown_name(input.agent)},
+        "memo": memo_of(input),
     }

@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from starlette.requests import Request
-from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription
+from temporalio.client import (
+    Client,
+    WorkflowExecution,
+    WorkflowExecutionCount,
+    WorkflowExecutionDescription,
+)
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
@@ -332,9 +337,22 @@ class Gateway:
         """Return the newest runs that the client may access; `conditions` are parts of Temporal's
         list filters.
         """
+        query = self._filter(identity, conditions, workflow)
+        return [each async for each in self.client.list_workflows(query, limit=limit)]
+
+    async def count(
+        self, identity: Identity, conditions: Sequence[str], group: str = ""
+    ) -> WorkflowExecutionCount:
+        """Return the number of runs that the client may access, by the attribute `group` if
+        given.
+        """
+        by = f" GROUP BY {group}" if group else ""
+        return await self.client.count_workflows(self._filter(identity, conditions, WORKFLOW) + by)
+
+    def _filter(self, identity: Identity, conditions: Sequence[str], workflow: str) -> str:
         own = [f"{TENANT.name} = {quote(identity.tenant)}"] if identity.tenant is not None else []
         require_plain("".join(conditions))
-        query = " AND ".join(
+        return " AND ".join(
             [
                 f"WorkflowType = '{workflow}'",
                 "ExecutionStatus != 'ContinuedAsNew'",
@@ -342,7 +360,6 @@ class Gateway:
                 *conditions,
             ]
         )
-        return [each async for each in self.client.list_workflows(query, limit=limit)]
 
     async def require_tenants(self) -> None:
         """Raise `ConfigurationError` if the server cannot separate tenants."""

@@ -25,6 +25,7 @@ from ..redaction import get_logger
 from .gateway import Gateway
 from .identity import ANYBODY, Identity
 from .problems import HttpProblem, ProblemBody, faults_in, problem_of, too_large
+from .recent import RecentAnswers, accepted_age
 
 logger = get_logger("perdure.gateway")
 
@@ -84,6 +85,9 @@ class Endpoint:
     is_open: bool = False
     """Whether the value in the path suffices as a credential; `HttpCall.identity` is `ANYBODY`
     then."""
+    is_shared: bool = False
+    """Whether clients of one tenant get the same answer, so that one of the last seconds is given
+    to those that accept it (`Cache-Control: max-age=N`)."""
     streams: bool = False
     """Whether it answers with server-sent events to clients that accept them."""
 
@@ -104,6 +108,7 @@ class Endpoint:
 def route_of(operation: Endpoint, gateway: Gateway) -> Route:
     """Return the route of an operation."""
     query_type, body_type, _ = operation.types
+    recent = RecentAnswers()
 
     async def answer(request: Request) -> Response:
         try:
@@ -115,7 +120,13 @@ def route_of(operation: Endpoint, gateway: Gateway) -> Route:
                 _require_small(request)
             sent = {} if body_type is Nothing else await json_body(request)
             body = body_type.model_validate(sent)
-            done = await operation.handle(HttpCall(gateway, identity, request, path, query, body))
+            call = HttpCall(gateway, identity, request, path, query, body)
+            age = accepted_age(request.headers.get("cache-control", ""))
+            if operation.is_shared and age:
+                asked = (identity.tenant, request.url.path, request.url.query)
+                done = await recent.get(asked, age, lambda: operation.handle(call))
+            else:
+                done = await operation.handle(call)
         except Exception as error:
             return problem_json(problem_of_request(error, request))
         if isinstance(done, Response):

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, cast
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
-from temporalio.client import WorkflowExecution
+from temporalio.client import WorkflowExecution, WorkflowExecutionCount
 
 from ..client import RunHandle, complete_call
 from ..client.fork import fork_origin
-from ..client.listing import listed_status, status_condition
+from ..client.listing import listed_status, status_condition, status_named
 from ..errors import RunError
 from ..events import TERMINAL_EVENTS, RunEvent, as_changes
 from ..history.link import read_input
@@ -34,6 +35,8 @@ from .own_types import (
     ApproveBody,
     CancelBody,
     CompleteBody,
+    Counts,
+    CountsQuery,
     DenyBody,
     EventsQuery,
     EventView,
@@ -103,12 +106,13 @@ async def start(call: HttpCall[Nothing, StartRun]) -> Response:
 
 async def summary_of(run: WorkflowExecution) -> JsonObject:
     """Return the fields of a `ListedRun`."""
-    attributes = run.typed_search_attributes
+    attributes, shown = run.typed_search_attributes, await shown_of(run)
     return {
         "id": run.id,
         "agent": attributes.get(AGENT),
+        "title": shown.title,
         "status": listed_status(run),
-        "started": moment((await shown_of(run)).started),
+        "started": moment(shown.started),
         "closed": moment(run.close_time),
         "tenant": attributes.get(TENANT),
         "session": attributes.get(SESSION),
@@ -122,9 +126,31 @@ async def list_runs(call: HttpCall[RunsQuery]) -> list[ListedRun]:
     query = call.query
     conditions = [status_condition(query.status)] if query.status else []
     equal = ((AGENT, query.agent), (SESSION, query.session))
+    conditions += since(query.since)
     conditions += [f"{key.name} = {quote(value)}" for key, value in equal if value is not None]
     found = await call.gateway.list(call.identity, conditions, limit=query.limit)
     return [ListedRun(**await summary_of(each)) for each in found]
+
+
+def since(time: datetime | None) -> list[str]:
+    """Return the condition for runs that began at the time or later."""
+    return [f"StartTime >= {quote(time.isoformat())}"] if time else []
+
+
+async def count_runs(call: HttpCall[CountsQuery]) -> Counts:
+    """The number of runs of each status."""
+    begun = since(call.query.since)
+
+    async def of(*conditions: str, group: str = "") -> WorkflowExecutionCount:
+        return await call.gateway.count(call.identity, [*begun, *conditions], group)
+
+    ended, waiting, held = await asyncio.gather(
+        of(group="ExecutionStatus"), *(of(status_condition(each)) for each in ("waiting", "held"))
+    )
+    counts = {status_named(str(each.group_values[0])): each.count for each in ended.groups}
+    counts["running"] = counts.get("running", 0) - waiting.count - held.count
+    named = {name: counts.get(name, 0) for name in Counts.model_fields}
+    return Counts(**named | {"waiting": waiting.count, "held": held.count})
 
 
 async def find(call: HttpCall[Any, Any]) -> FoundRun:
@@ -154,6 +180,7 @@ async def show_result(call: HttpCall[WaitQuery]) -> RunOutcome:
         id=found.id,
         has_ended=True,
         output=result.output,
+        iterations=result.iterations,
         usage=result.usage,
         cost_usd=result.cost_usd,
         is_incomplete=result.is_incomplete,
@@ -382,8 +409,9 @@ def _operation(method: str, path: str, handle: Any, **more: Any) -> Endpoint:
 OPERATIONS = (
     _operation("GET", "/agents", list_agents),
     _operation("POST", "/runs", start, answer=StartedRun, status=201),
-    _operation("GET", "/runs", list_runs),
-    _operation("GET", f"{_RUN}/result", show_result),
+    _operation("GET", "/runs", list_runs, is_shared=True),
+    _operation("GET", "/counts", count_runs, is_shared=True),
+    _operation("GET", f"{_RUN}/result", show_result, is_shared=True),
     _operation("GET", f"{_RUN}/events", show_events, answer=list[EventView], streams=True),
     _operation("GET", f"{_RUN}/messages", show_messages),
     _operation("GET", f"{_RUN}/trace", show_trace),
@@ -391,17 +419,17 @@ OPERATIONS = (
     _operation("POST", f"{_RUN}/cancel", cancel),
     _operation("POST", f"{_RUN}/pause", pause),
     _operation("POST", f"{_RUN}/go-on", go_on),
-    _operation("GET", f"{_RUN}/setup", show_setup),
+    _operation("GET", f"{_RUN}/setup", show_setup, is_shared=True),
     _operation("POST", f"{_RUN}/approve", approve),
     _operation("POST", f"{_RUN}/deny", deny),
     _operation("POST", f"{_RUN}/answer", answer),
     _operation("POST", f"{_RUN}/fork", fork, status=201),
-    _operation("GET", _RUN, show_run),
-    _operation("GET", "/approvals", list_approvals),
+    _operation("GET", _RUN, show_run, is_shared=True),
+    _operation("GET", "/approvals", list_approvals, is_shared=True),
     _operation("POST", "/calls/{token}", complete, is_open=True),
     _operation("GET", "/sign-in", show_sign_in, is_open=True),
     _operation("POST", "/sign-in", sign_in, is_open=True),
-    _operation("GET", "/sessions", list_sessions),
+    _operation("GET", "/sessions", list_sessions, is_shared=True),
     _operation("POST", f"{_SESSION}/messages", say),
     _operation("GET", f"{_SESSION}/messages", show_session_messages),
     _operation("GET", f"{_SESSION}/events", show_session_events, streams=True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from ..client.listing import ListedStatus
 from ..json_types import JsonObject
@@ -69,6 +69,8 @@ class ListedRun(CamelCase):
 
     id: str
     agent: str | None
+    title: str
+    """The question with which it began, in one line of at most 120 characters."""
     status: ListedStatus
     started: str | None
     closed: str | None
@@ -90,6 +92,7 @@ class RunOutcome(CamelCase):
     id: str
     has_ended: bool
     output: Any = None
+    iterations: int | None = None
     usage: Usage | None = None
     cost_usd: float | None = None
     is_incomplete: bool = False
@@ -243,6 +246,27 @@ class RunsQuery(LimitQuery):
     agent: str | None = Field(default=None, pattern=WITHOUT_CONTROLS)
     status: ListedStatus | None = None
     session: str | None = Field(default=None, pattern=WITHOUT_CONTROLS)
+    since: AwareDatetime | None = None
+    """Only runs that began at this time or later."""
+
+
+class CountsQuery(_Query):
+    """Which runs are counted."""
+
+    since: AwareDatetime | None = None
+
+
+class Counts(CamelCase):
+    """The number of runs of each status; `running` has neither those that wait nor those held."""
+
+    running: int
+    waiting: int
+    held: int
+    done: int
+    failed: int
+    cancelled: int
+    terminated: int
+    timed_out: int
 
 
 class CompleteBody(CamelCase):

@@ -10,6 +10,7 @@ from ..messages import Message
 from ..text import count_of, excerpt, one_line
 from .markdown import code, inert
 from .run import RunInput
+from .search_attributes import TITLE
 
 
 def shown_name(agent: Agent) -> str:
@@ -27,6 +28,11 @@ def summary_of(input: RunInput) -> str:
     name, turn = shown_name(input.agent), input.options.turn
     title = name if turn is None else f"{name}, turn {turn}"
     return f"{title}: {_first_words(input.messages)}"
+
+
+def memo_of(input: RunInput) -> dict[str, str]:
+    """Return the memo by which lists show the run: its agent and its title."""
+    return {"agent": shown_name(input.agent), TITLE: _question(input.messages)}
 
 
 def details_of(input: RunInput) -> str:
@@ -49,5 +55,9 @@ def details_of(input: RunInput) -> str:
 
 
 def _first_words(messages: Sequence[Message]) -> str:
+    return inert(_question(messages))
+
+
+def _question(messages: Sequence[Message]) -> str:
     text = next((message.text for message in reversed(messages) if message.role == "user"), "")
-    return inert(one_line(text, 120))
+    return one_line(text, 120)

@@ -56,6 +56,8 @@ def quote(text: str) -> str:
     return f"'{escaped}'"
 
 
+TITLE = "title"
+"""Memo key of the question with which the run began, in one line."""
 STARTED, HANDED_BY = "perdureStarted", "perdureHandedBy"
 """Memo keys of later links: when the first link began, and the agent that handed the run over."""
 
@@ -69,6 +71,8 @@ class ShownRun(NamedTuple):
     """When the run began; when its last link began, if that can't be decoded."""
     handed_by: str = ""
     """The agent that handed over to this one."""
+    title: str = ""
+    """The question with which the run began; "" for runs of older clients and workers."""
 
 
 async def shown_of(run: WorkflowExecution) -> ShownRun:
@@ -76,7 +80,8 @@ async def shown_of(run: WorkflowExecution) -> ShownRun:
     try:
         memo = await run.memo()
         started = datetime.fromisoformat(memo[STARTED]) if STARTED in memo else run.start_time
-        return ShownRun(str(memo.get("agent", "")), started, str(memo.get(HANDED_BY, "")))
+        agent, by, title = (str(memo.get(name, "")) for name in ("agent", HANDED_BY, TITLE))
+        return ShownRun(agent, started, by, title)
     except Exception:
         # A converter may raise any exception, and one unreadable run must not hide the others.
         return ShownRun(None, run.start_time)

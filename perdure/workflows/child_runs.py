@@ -28,7 +28,7 @@ from ..loop.effects import Cancelled
 from ..loop.limits import Allowance, ChildEnd
 from ..messages import ToolResult
 from ..protocol import activities, names
-from ..protocol.descriptions import details_of, shown_name, summary_of
+from ..protocol.descriptions import details_of, memo_of, shown_name, summary_of
 from ..protocol.outcome import RunFailure, RunOutput
 from ..protocol.run import Lineage, RunInput
 from ..protocol.search_attributes import AGENT, ORIGIN, SESSION, STATUS, TENANT, keyword
@@ -169,7 +169,7 @@ class ChildRuns:
             # A terminated caller leaves no orphaned run behind.
             parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
             task_timeout=WORKFLOW_TASK_TIMEOUT,
-            memo={"agent": shown_name(input.agent)},
+            memo=memo_of(input),
             search_attributes=attributes_for(input),
             static_summary=summary_of(input),
             static_details=details_of(input),

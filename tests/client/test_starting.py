@@ -117,7 +117,7 @@ async def test_all_that_temporal_offers_for_a_start(
     description = await client.get_workflow_handle(id).describe()
     info = description.raw_description.workflow_execution_info
     assert (info.priority.priority_key, info.priority.fairness_key) == (1, "acme")
-    assert await description.memo() == {"agent": "tested", "ticket": 7}
+    assert await description.memo() == {"agent": "tested", "title": "What is it?", "ticket": 7}
     again = {"messages": QUESTION, "task_queue": task_queue, "id": id}
     joined = await start_run(
         client, agent, id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING, **again

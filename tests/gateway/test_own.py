@@ -93,6 +93,18 @@ async def test_a_run_is_started_followed_and_read(scripted: Scripted, serve_agen
             "gateway",
         )
         assert (await http.get(f"/runs/{run}/messages")).json()[-1]["role"] == "assistant"
+        before = "2001-01-01T00:00:00Z"
+        [row] = [
+            each
+            for each in (await http.get("/runs", params={"since": before, "limit": 1000})).json()
+            if each["id"] == run
+        ]
+        assert row["title"] == "Hi"
+        assert (await http.get("/counts", params={"since": before})).json()["done"] > 0
+        assert (await http.get("/counts", params={"since": "2999-01-01T00:00:00Z"})).json() == {
+            **dict.fromkeys(("running", "waiting", "held", "done", "failed", "cancelled"), 0),
+            **dict.fromkeys(("terminated", "timedOut"), 0),
+        }
         assert "resourceSpans" in (await http.get(f"/runs/{run}/trace")).json()
         assert (await http.get(f"/runs/{run}/events")).json()[-1]["type"] == "done"
     assert len(model.requests) == 1

@@ -48,6 +48,18 @@ async def test_a_run_is_started_followed_and_approved_with_an_edited_argument(
         assert "approved" in row
         assert "refunded 129" in row
         assert await page.locator(".call del").inner_text() == 'euros: 258, note: "Sorry."'
+        id = page.url.split("/")[-1]
+        await page.goto(f"{served.url}/#/?q=order+7")
+        row = page.locator("a.run", has_text=id)
+        await row.get_by_text("Refunded, done.").wait_for()
+        assert "Order 7" in await row.inner_text()
+        await page.get_by_label("Search runs").fill("order nobody")
+        await row.wait_for(state="detached")
+        await page.get_by_label("Search runs").fill(id)
+        await page.get_by_label("Period").select_option("1")
+        await row.wait_for()
+        await page.get_by_role("button", name=re.compile("[0-9] done")).click()
+        assert "status=done" in page.url
 
 
 async def test_a_decision_that_comes_too_late_is_not_used(opened: Opened, page: Page) -> None:

@@ -66,12 +66,18 @@ async function problemOf(response) {
   }
 }
 
-/** @param {string} path @param {Record<string, unknown>} [query] */
-export function get(path, query = {}) {
+/** Seconds by which an answer may be older: pages that show the same then share the gateway's work. */
+const SHARED_SECONDS = 3;
+
+/** @param {string} path @param {Record<string, unknown>} [query] @param {Record<string, string>} [more] */
+export function get(path, query = {}, more = {}) {
   const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
   const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
-  return call("GET", text ? `${path}?${text}` : path);
+  return call("GET", text ? `${path}?${text}` : path, undefined, more);
 }
+
+/** As `get`; the answer may be some seconds old. @param {string} path @param {Record<string, unknown>} [query] */
+export const glance = (path, query = {}) => get(path, query, { "Cache-Control": `max-age=${SHARED_SECONDS}` });
 
 /** @param {string} path @param {unknown} [body] @param {Record<string, string>} [more] */
 export const post = (path, body = {}, more = {}) => call("POST", path, body, more);

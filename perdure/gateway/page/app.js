@@ -26,7 +26,7 @@ function View() {
 function Bar() {
   const room = address.value.path[0] ?? "";
   const waits = approvals.value;
-  useEffect(() => repeat(loadApprovals), []);
+  useEffect(() => repeat(() => loadApprovals()), []);
   const place = (/** @type {string} */ name, /** @type {string} */ href, /** @type {string[]} */ rooms) =>
     html`<a href=${href} aria-current=${rooms.includes(room) ? "page" : undefined}>${name}</a>`;
   return html`<header class="bar"><a class="brand" href=${link()}><img src="page/icon.svg" alt="" width="18" height="18" /> perdure</a>

@@ -1,6 +1,6 @@
 /** What several views share: the address, the time, what waits, and what is announced. */
 import { computed, effect, signal } from "@preact/signals";
-import { get, needsToken, offlineSince, token } from "./api.js";
+import { get, glance, needsToken, offlineSince, token } from "./api.js";
 
 /** The part of the address after `#`, as path segments and query. */
 export const address = signal(parsed());
@@ -38,8 +38,9 @@ export const approvals = signal(/** @type {any[]} */ ([]));
 /** A sentence for screen readers, when something changed. */
 export const announcement = signal("");
 
-export async function loadApprovals() {
-  const found = await get("/approvals", { limit: 200 });
+/** @param {boolean} [isFresh] whether the last seconds count, such as after a decision */
+export async function loadApprovals(isFresh = false) {
+  const found = await (isFresh ? get : glance)("/approvals", { limit: 200 });
   found.sort((/** @type {any} */ a, /** @type {any} */ b) => a.call.since - b.call.since);
   approvals.value = found;
 }
@@ -48,9 +49,9 @@ const EVERY_MS = 4000;
 
 /**
  * Repeat a request while the tab is visible, and at once when it becomes visible again.
- * @param {() => Promise<unknown>} load @returns {() => void} ends it
+ * @param {() => Promise<unknown>} load @param {number} [every] in ms @returns {() => void} ends it
  */
-export function repeat(load) {
+export function repeat(load, every = EVERY_MS) {
   let timer = 0;
   let ended = false;
   const run = async () => {
@@ -61,7 +62,7 @@ export function repeat(load) {
     } catch {
       // The bar shows that the gateway is away or wants a token.
     }
-    if (!ended) timer = setTimeout(run, EVERY_MS);
+    if (!ended) timer = setTimeout(run, every);
   };
   const dispose = effect(() => {
     if (isVisible.value && !needsToken.value && token.value !== undefined) run();

@@ -16,7 +16,7 @@ from ...conversation import ConversationRef, batches, count_of_instructions
 from ...messages import Message, TextPart
 from ...payloads.failures import MAX_PAYLOAD_BYTES
 from ...protocol import names
-from ...protocol.descriptions import details_of, shown_name, summary_of
+from ...protocol.descriptions import details_of, memo_of, summary_of
 from ...protocol.names import NOT_TAKEN
 from ...protocol.outcome import RunFailure, RunOutput
 from ...protocol.run import CarriedConversation, RunInput, SteeringMessage, TurnOf
@@ -202,7 +202,7 @@ class Turns:
             # A session that is terminated leaves no run behind that nobody waits for.
             parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
             task_timeout=WORKFLOW_TASK_TIMEOUT,
-            memo={"agent": shown_name(input.agent)},
+            memo=memo_of(shown),
             search_attributes=attributes_for(input, session=self._session),
             static_summary=summary_of(shown),
             static_details=details_of(input),

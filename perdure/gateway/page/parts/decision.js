@@ -48,7 +48,7 @@ export function Decision({ runId, request, words = "", place = "", onDone }) {
     }
     drafts.delete(key);
     announcement.value = "Your decision was sent.";
-    await loadApprovals().catch(() => undefined);
+    await loadApprovals(true).catch(() => undefined);
     onDone?.();
   };
 

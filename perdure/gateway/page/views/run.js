@@ -1,6 +1,6 @@
 /** A run as it happens: strip of time, conversation, inspector, composer, events. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { follow, get, post } from "../api.js";
+import { follow, get, glance, post } from "../api.js";
 import { clock, counted, indented, inLine, moment, money, plain, span, tokens } from "../format.js";
 import { html } from "../html.js";
 import { Act, colourOf, Folded, Markdown, State, Sure, Trouble } from "../parts/basics.js";
@@ -71,7 +71,7 @@ export function Run({ id, deciding = "" }) {
   const [setup, setSetup] = useState(/** @type {any} */ (null));
   const [isPaused, setPaused] = useState(false);
   useEffect(() => {
-    const load = async () => setView(await get(`/runs/${encodeURIComponent(id)}`));
+    const load = async () => setView(await glance(`/runs/${encodeURIComponent(id)}`));
     if (!run.end) return repeat(load);
     load().catch(setProblem);
     return undefined;

@@ -1,6 +1,6 @@
 /** Sessions: a list, and each as a conversation of its turns. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { follow, get, post } from "../api.js";
+import { follow, get, glance, post } from "../api.js";
 import { moment, plain } from "../format.js";
 import { html } from "../html.js";
 import { Act, Folded, Markdown, Sure, Trouble } from "../parts/basics.js";
@@ -12,7 +12,7 @@ export function Sessions() {
   const [sessions, setSessions] = useState(/** @type {any[] | null} */ (null));
   const [problem, setProblem] = useState(/** @type {any} */ (null));
   const [agents, setAgents] = useState(/** @type {any[]} */ ([]));
-  useEffect(() => repeat(() => get("/sessions", { limit: 200 }).then(setSessions, setProblem)), []);
+  useEffect(() => repeat(() => glance("/sessions", { limit: 200 }).then(setSessions, setProblem)), []);
   useEffect(() => {
     get("/agents").then(setAgents, () => undefined);
   }, []);

@@ -1,0 +1,44 @@
+"""Answers of the last seconds, for readers that ask alike and accept them
+(`Cache-Control: max-age=N`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Any
+
+MAX_SECONDS = 10.0
+"""An older answer is never given again."""
+
+
+def accepted_age(cache_control: str) -> float:
+    """Return the age in seconds of the answers that a request accepts; 0 for none but its own."""
+    found = re.search(r"\bmax-age=(\d{1,6})\b", cache_control)
+    return min(float(found[1]), MAX_SECONDS) if found else 0.0
+
+
+class RecentAnswers:
+    """Answers by what was asked; requests that come together share one."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, tuple[float, asyncio.Task[Any]]] = {}
+
+    async def get(
+        self, asked: Hashable, max_age: float, answer: Callable[[], Awaitable[Any]]
+    ) -> Any:
+        """Return an answer that was begun at most `max_age` seconds ago, or a new one. Raises as
+        `answer` does.
+        """
+        now = asyncio.get_running_loop().time()
+        self._known = {
+            key: each
+            for key, each in self._known.items()
+            if now - each[0] <= MAX_SECONDS or not each[1].done()
+        }
+        began, task = self._known.get(asked, (0.0, None))
+        if task is None or now - began > max_age or (task.done() and task.exception()):
+            task = asyncio.ensure_future(answer())
+            self._known[asked] = (now, task)
+        return await asyncio.shield(task)
