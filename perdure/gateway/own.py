@@ -147,7 +147,9 @@ async def count_runs(call: HttpCall[CountsQuery]) -> Counts:
     ended, waiting, held = await asyncio.gather(
         of(group="ExecutionStatus"), *(of(status_condition(each)) for each in ("waiting", "held"))
     )
-    counts = {status_named(str(each.group_values[0])): each.count for each in ended.groups}
+    counts: dict[str, int] = {
+        status_named(str(each.group_values[0])): each.count for each in ended.groups
+    }
     counts["running"] = counts.get("running", 0) - waiting.count - held.count
     named = {name: counts.get(name, 0) for name in Counts.model_fields}
     return Counts(**named | {"waiting": waiting.count, "held": held.count})
