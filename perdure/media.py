@@ -67,11 +67,10 @@ def source_problem(source: str, *, is_given: bool = False) -> str | None:
     """
     shown = f"{source[:60]!r}{'…' if len(source) > 60 else ''}"
     if source[:5].lower() == "data:":
-        return (
-            None
-            if _DATA_URI.match(source)
-            else f"the data: URI {shown} has no base64: expected data:TYPE;base64,…"
-        )
+        found = _DATA_URI.match(source)
+        if found and _BASE64.fullmatch(source, found.end()):
+            return None
+        return f"the data: URI {shown} has no base64: expected data:TYPE;base64,…"
     if source[:7].lower() == "file://":
         return f"{shown} is on one machine: give the file itself, from Python as pathlib.Path"
     if _is_url(source) or (is_base64(source) if is_given else _BASE64.fullmatch(source)):

@@ -26,7 +26,6 @@ from .held import unless_held, until_held
 from .identity import Identity
 from .openai_start import ORIGIN_NAME, AgentRequest
 from .openai_wire import (
-    BadParameter,
     ChatMessage,
     CompletionRequest,
     error_body,
@@ -37,7 +36,7 @@ from .openai_wire import (
     usage_body,
 )
 from .operations import json_body, known_route, problem_of_request
-from .problems import HttpProblem, run_headers
+from .problems import BadParameter, HttpProblem, run_headers
 from .sse import event_stream, frame, with_keepalives
 from .words import FINISHES, output_text
 

@@ -17,9 +17,9 @@ from ..protocol.search_attributes import shown_of
 from .gateway import MEMO, Gateway, digest_of
 from .identity import Identity
 from .openai_start import AgentRequest
-from .openai_wire import BadParameter, read_request, refusal_response
+from .openai_wire import read_request, refusal_response
 from .operations import json_body, known_route
-from .problems import Lenient
+from .problems import BadParameter, Lenient
 from .responses_wire import Metadata, input_item, page_of
 
 

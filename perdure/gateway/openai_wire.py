@@ -13,7 +13,8 @@ from ..events import RunEvent
 from ..json_types import JsonObject
 from ..messages import DELEGATED, ImagePart, Message, Part, TextPart, Usage
 from ..text import one_line
-from .problems import HttpProblem, Lenient, Listed
+from .problems import BadParameter, HttpProblem, Lenient, Listed
+from .words import checked_source
 
 
 class _Content(Lenient):
@@ -74,14 +75,6 @@ def request_in(body: Any) -> CompletionRequest:
     return asked
 
 
-class BadParameter(HttpProblem):
-    """A request has an invalid parameter."""
-
-    def __init__(self, parameter: str, message: str) -> None:
-        super().__init__(400, "invalid_request", message)
-        self.parameter = parameter
-
-
 def refusal_response(problem: HttpProblem) -> JSONResponse:
     """Return a problem in OpenAI's form. It tells clients not to retry a request that would fail
     again.
@@ -121,9 +114,8 @@ def message_of(given: ChatMessage) -> Message:
             and each.image_url
             and isinstance(each.image_url.get("url"), str)
         ):
-            parts.append(
-                ImagePart(source=each.image_url["url"], detail=each.image_url.get("detail"))
-            )
+            source = checked_source(each.image_url["url"], "messages")
+            parts.append(ImagePart(source=source, detail=each.image_url.get("detail")))
         else:
             raise BadParameter(
                 "messages", f"messages: content of the type {each.type!r} is not taken here"

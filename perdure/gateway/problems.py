@@ -71,6 +71,14 @@ class HttpProblem(Exception):
         return ProblemBody(status=self.status, kind=self.kind, detail=str(self))
 
 
+class BadParameter(HttpProblem):
+    """A request has an invalid parameter."""
+
+    def __init__(self, parameter: str, message: str) -> None:
+        super().__init__(400, "invalid_request", message)
+        self.parameter = parameter
+
+
 class ProblemBody(BaseModel):
     """The body of an answer that reports an error (RFC 9457)."""
 

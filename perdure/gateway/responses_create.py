@@ -20,7 +20,7 @@ from .gateway import FoundRun, Gateway, digest_of, session_of
 from .ghosts import NEEDS_A_MODEL, empty_answer, task_of
 from .identity import Identity
 from .openai_start import AgentRequest
-from .openai_wire import BadParameter
+from .problems import BadParameter
 from .responses_events import ResponseEvents
 from .responses_shown import ABOUT, ShownResponse, sent
 from .responses_wire import ResponseId, ResponseRequest, response_body, said_in

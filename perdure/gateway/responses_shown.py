@@ -22,9 +22,8 @@ from ..protocol.search_attributes import AGENT, shown_of
 from .gateway import MEMO, FoundRun, Gateway, session_of
 from .held import KIND, WHILE_HELD, held_text, until_held
 from .identity import Identity
-from .openai_wire import BadParameter
 from .operations import problem_of_request
-from .problems import HttpProblem, run_headers
+from .problems import BadParameter, HttpProblem, run_headers
 from .responses_events import ResponseEvents
 from .responses_text import Frame
 from .responses_wire import ResponseId, response_body

@@ -15,9 +15,9 @@ from pydantic import BaseModel, Field
 
 from ..json_types import JsonObject, JsonView
 from ..messages import FilePart, ImagePart, Message, Part, TextPart, Usage
-from .openai_wire import BadParameter, read_request
-from .problems import HttpProblem, Lenient, Listed
-from .words import text_and_parts
+from .openai_wire import read_request
+from .problems import BadParameter, HttpProblem, Lenient, Listed
+from .words import checked_source, text_and_parts
 
 _RESPONSE_ID = re.compile(r"resp_(\d{1,6})(b?)_(.{1,400})", re.DOTALL)
 
@@ -123,9 +123,9 @@ class _Content(Lenient):
             case "refusal":
                 return TextPart(value=self.refusal or "")
             case "input_image" if self.image_url:
-                return ImagePart(source=self.image_url, detail=self.detail)
+                return ImagePart(source=checked_source(self.image_url, "input"), detail=self.detail)
             case "input_file" if source := self.file_data or self.file_url:
-                return FilePart(source=source, filename=self.filename)
+                return FilePart(source=checked_source(source, "input"), filename=self.filename)
         raise BadParameter(
             "input",
             f"input: content of the type {self.type!r:.80} is not taken here, nor are files by "

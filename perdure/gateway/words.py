@@ -10,9 +10,11 @@ from itertools import takewhile
 from typing import Any
 
 from ..json_types import JsonObject
+from ..media import source_problem
 from ..messages import AudioPart, FilePart, ImagePart, Part, TextPart
 from ..text import one_line
 from ..tool_calls import PendingApproval, Vote
+from .problems import BadParameter
 
 FINISHES: Mapping[str | None, str] = {
     None: "stop",
@@ -46,8 +48,20 @@ def text_and_parts(parts: Sequence[Part]) -> tuple[str, list[Part]]:
     return "".join(texts), list(parts[len(texts) :])
 
 
+def checked_source(source: str, field: str) -> str:
+    """Return the source of a request's image or file. Raises `BadParameter`, with the name of the
+    field, if it is neither a URL nor base64.
+    """
+    if problem := source_problem(source):
+        raise BadParameter(field, f"{field}: {problem}")
+    return source
+
+
 def media_part(source: str, media_type: str, filename: str | None = None) -> Part:
-    """Return the part for content of this type, which may be as little as `image/*`."""
+    """Return the part for content of this type, which may be as little as `image/*`. Raises as
+    `checked_source` does.
+    """
+    checked_source(source, "messages")
     told = None if media_type.endswith("/*") else media_type or None
     match media_type.partition("/")[0].lower():
         case "image":

@@ -5,6 +5,7 @@ when too large.
 from __future__ import annotations
 
 import logging
+from asyncio import to_thread
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property, lru_cache
 from types import NoneType
@@ -45,6 +46,7 @@ from .failures import (
 )
 from .storage import open_storage, storage_from_environment
 from .unpacking import (
+    AT_ONCE_BYTES,
     BUDGET,
     MAX_SENT_BYTES,
     MAX_UNPACKED_BYTES,
@@ -194,7 +196,7 @@ class ZstdCodec(PayloadCodec, WithSerializationContext):
             return list(payloads)
         if sum(map(weight_of, payloads)) > MAX_UNPACKED_BYTES:
             return list(payloads)
-        return [self._compress(payload) for payload in payloads]
+        return [await self._compress(payload) for payload in payloads]
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Raises `EncryptionError` for an encrypted payload."""
@@ -209,15 +211,10 @@ class ZstdCodec(PayloadCodec, WithSerializationContext):
         unpacking.end()
         return unpacked
 
-    def _compress(self, payload: Payload) -> Payload:
-        if payload.ByteSize() < self._from_bytes:
+    async def _compress(self, payload: Payload) -> Payload:
+        if (size := payload.ByteSize()) < self._from_bytes:
             return payload
-        data = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL).compress(
-            payload.SerializeToString()
-        )
-        if len(data) >= payload.ByteSize():
-            return payload
-        return Payload(metadata={"encoding": ENCODING}, data=data)
+        return _packed(payload) if size <= AT_ONCE_BYTES else await to_thread(_packed, payload)
 
     async def _decompress(self, payload: Payload, unpacking: Unpacking) -> Payload:
         if payload.metadata.get("encoding") != ENCODING:
@@ -227,6 +224,15 @@ class ZstdCodec(PayloadCodec, WithSerializationContext):
         except (zstandard.ZstdError, DecodeError) as error:
             logger.warning("a payload that can't be unpacked is passed on as it is: %s", error)
             return payload
+
+
+def _packed(payload: Payload) -> Payload:
+    """Return the payload compressed, unless that makes it larger."""
+    whole = payload.SerializeToString()
+    data = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL).compress(whole)
+    return (
+        payload if len(data) >= len(whole) else Payload(metadata={"encoding": ENCODING}, data=data)
+    )
 
 
 @lru_cache

@@ -37,7 +37,7 @@ CHECKED_BYTES = 256
 """Additional weight of a part, if the value becomes a model of many parts: pydantic takes 15 to 40
 us for each."""
 AT_ONCE_BYTES = 256 * 1024
-"""Up to this size data is decompressed directly; more is decompressed in a thread."""
+"""Up to this size data is compressed and decompressed directly; more, in a thread."""
 BRACKET_BYTES = 64
 """Weight of a JSON list or object of any length: reading a megabyte of them takes half a second."""
 

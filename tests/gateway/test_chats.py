@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,10 @@ import pytest
 from perdure.gateway.chats import Chat
 from perdure.gateway.gateway import Gateway, OfferedAgent
 from perdure.gateway.identity import ANYBODY
+from perdure.gateway.openai_wire import ChatMessage, message_of
+from perdure.gateway.problems import BadParameter
+from perdure.gateway.responses_wire import ResponseRequest, said_in
+from perdure.json_types import JsonObject
 from perdure.messages import Message
 from perdure.testing import ScriptedModel, says
 from perdure.testing.script import Script
@@ -40,31 +45,51 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("face", ["ai", "ag-ui"])
+BROKEN = URL.replace("Rw0K", "!?!?")
+FACES: dict[str, tuple[str, JsonObject]] = {
+    "/ai/tested": ("parts", {"id": "chat"}),
+    "/ag-ui/tested": ("content", {"threadId": "thread", "runId": "r", "protocolVersion": "1.0"}),
+}
+
+
 async def test_an_image_is_a_turn_of_its_chat(
-    face: str, scripted: Callable[[Script], ScriptedModel], serve_agents: Serve
+    scripted: Callable[[Script], ScriptedModel], serve_agents: Serve
 ) -> None:
-    model = scripted([says("A pixel."), says("Red.")])
+    model = scripted([says("A pixel."), says("Red.")] * 2)
     async with (
         serve_agents(scripted_agent(model)) as served,
         httpx2.AsyncClient(base_url=served.url, timeout=60) as http,
     ):
-        id = served.gateway.task_queue
-        about = (
-            {"id": id} if face == "ai" else {"threadId": id, "runId": "r", "protocolVersion": "1.0"}
-        )
-        field = "parts" if face == "ai" else "content"
-        said = [{"id": "m1", "role": "user", field: SAID[face]}]
-        for text, answer in (("Colour?", "A pixel."), ("", "Red.")):
-            told = await http.post(f"/{face}/tested", json={**about, "messages": said})
-            assert (told.status_code, answer in told.text) == (200, True), told.text
-            again = await http.post(f"/{face}/tested", json={**about, "messages": said})
-            assert answer in again.text
-            said += [
-                {"id": f"m{len(said) + 1}", "role": "user", field: [{"type": "text", "text": text}]}
-            ]
+        for path, (field, about) in FACES.items():
+            parts = SAID[path.split("/")[1]]
+            said: list[JsonObject] = [{"id": "m1", "role": "user", field: parts}]
+            for text, answer in (("Colour?", "A pixel."), ("", "Red.")):
+                for _ in range(2):
+                    told = await http.post(path, json={**about, "messages": said})
+                    assert (told.status_code, answer in told.text) == (200, True), told.text
+                more = [{"type": "text", "text": text}]
+                said.append({"id": f"m{len(said) + 1}", "role": "user", field: more})
+            broken = json.loads(json.dumps(said[:1]).replace("Rw0K", "!?!?"))
+            refused = await http.post(path, json={**about, "messages": broken})
+            assert (refused.status_code, "messages: " in refused.text) == (400, True)
     seen = [{"type": "text", "text": "See"}, {"type": "image_url", "image_url": {"url": URL}}]
-    assert [each.body["messages"][0]["content"] for each in model.requests] == [seen] * 2
+    assert [each.body["messages"][0]["content"] for each in model.requests] == [seen] * 4
+
+
+def test_an_image_or_a_file_that_is_not_base64_is_refused_by_the_name_of_its_field() -> None:
+    chat = ChatMessage.model_validate(
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": BROKEN}}]}
+    )
+    with pytest.raises(BadParameter, match="^messages: the data: URI .* has no base64"):
+        message_of(chat)
+    for part in (
+        {"type": "input_image", "image_url": BROKEN},
+        {"type": "input_file", "file_data": "a b!"},
+    ):
+        items = [{"role": "user", "content": [part]}]
+        asked = ResponseRequest.model_validate({"model": "tested", "input": items})
+        with pytest.raises(BadParameter, match="^input: "):
+            said_in(asked)
 
 
 async def test_a_message_is_known_to_be_sent_before_a_worker_has_it(
