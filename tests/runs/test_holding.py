@@ -5,6 +5,7 @@ repeating nothing.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import pytest
@@ -51,6 +52,19 @@ async def held(run: RunHandle) -> list[Held]:
 
 async def shown(client: Client, run: RunHandle) -> str | None:
     return (await client.get_workflow_handle(run.id).describe()).typed_search_attributes.get(STATUS)
+
+
+async def test_the_time_for_which_a_run_is_held_does_not_count(
+    stage: Stage, scripted: Scripted
+) -> None:
+    model = scripted([[REVOKED, asks("look")], says("done")])
+    async with stage.worker({"look": Diary().look}):
+        agent = scripted_agent(model, ["look"])
+        run = await stage.start(agent, on_failure="hold", max_seconds=4.0)
+        [why] = await held(run)
+        await asyncio.sleep(why.since + 4.5 - time.time())
+        await run.go_on()
+        assert (await run.result()).output == "done"
 
 
 @pytest.mark.parametrize(("reply", "reason"), [(LIMITED, "rate_limit"), (REVOKED, "credentials")])
