@@ -333,26 +333,6 @@ def _problems(
             and name not in bound
         ):
             yield f"the function requires '{name}', which is neither declared nor bound"
-        if name in declared and name not in bound and not _kinds(declared[name]) & _kinds(prop):
-            yield (
-                f"'{name}' is declared as {declared[name].kind}, and the function takes {prop.kind}"
-            )
-
-
-_ALIKE = {
-    "integer": "number",
-    "float": "number",
-    "image": "string",
-    "file": "string",
-    "audio": "string",
-}
-"""Kinds with the same JSON form, where a function may take one for the other."""
-
-
-def _kinds(prop: Property) -> set[str]:
-    if prop.kind == "union":
-        return {kind for option in (prop.one_of or prop.any_of or []) for kind in _kinds(option)}
-    return {"array" if prop.kind == "thread" else _ALIKE.get(prop.kind, prop.kind)}
 
 
 def declaration_line(name: str, parameters: Sequence[Property]) -> str:

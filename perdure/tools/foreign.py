@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from ..declared_tools import CustomTool, Node, Property, Tool
 from ..json_types import JsonObject, JsonView
@@ -70,19 +70,10 @@ Name = Annotated[str, AfterValidator(_name)]
 
 
 class RetryOptions(Node):
-    """Temporal's retry policy, with the names of its SDKs."""
+    """A part of Temporal's retry policy, with the names of its SDKs."""
 
     maximum_attempts: int | None = Field(default=None, ge=1, le=1000)
     initial_interval: Duration = 1.0
-    backoff_coefficient: float = Field(default=2.0, ge=1, le=100)
-    maximum_interval: Duration | None = None
-    non_retryable_error_types: list[str] = []
-
-    @model_validator(mode="after")
-    def _check_intervals(self) -> RetryOptions:
-        if self.maximum_interval is not None and self.maximum_interval < self.initial_interval:
-            raise ValueError("expected a maximumInterval that is not shorter than initialInterval")
-        return self
 
 
 class CallOptions(Node):
@@ -128,8 +119,6 @@ class WorkflowOptions(CallOptions):
     )
     parent_close_policy: Literal["requestCancel", "terminate", "abandon"] = "requestCancel"
     execution_timeout: Duration | None = None
-    run_timeout: Duration | None = None
-    task_timeout: Annotated[float, BeforeValidator(seconds), Field(le=120)] | None = None
 
     def filled_id(self, arguments: JsonView) -> str | None:
         """Return the id with arguments filled in; None to derive it.

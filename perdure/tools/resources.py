@@ -1,8 +1,8 @@
 """Resources shared by a worker's tools, such as a database: opened at first use, closed with the
 worker.
 
-A resource made from a run's deps serves only runs with equal deps, and is closed after some idle
-time, or earlier when too many others are open.
+A resource made from a run's deps serves only runs with equal deps, and is closed when too many
+others are open.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ closes it.
 
 A function with a parameter gets the run's deps, as the parameter's annotated type.
 """
-IDLE_SECONDS = 60.0
-"""A resource made from deps is closed after this idle time, or up to twice as much."""
 OPENING_SECONDS = 300.0
 """The most time that the opening of a resource takes: then it fails, and the next call tries
 again."""
@@ -54,13 +52,11 @@ class Resources:
         factories: Mapping[type, Factory] | None,
         loop: UserLoop,
         *,
-        idle_seconds: float = IDLE_SECONDS,
         max_idle: int = MAX_IDLE,
         opening_seconds: float = OPENING_SECONDS,
     ) -> None:
         self._factories = dict(factories or {})
         self._loop = loop
-        self._idle_seconds = idle_seconds
         self._max_idle = max_idle
         self._opening_seconds = opening_seconds
         self._kept: dict[Key, _Kept] = {}
@@ -129,16 +125,15 @@ class Resources:
     async def _value(self, kind: type, deps: Any, opened: _Opened) -> Any:
         factory = self._factories[kind]
         if (parameter := _parameter_for_deps(factory)) is None:
-            kept = self._keep((kind, ""), factory, None)
+            kept = self._keep((kind, ""), factory)
         elif deps is None:
             return ResourceError(
                 f"the resource {kind.__name__} is made of the run's deps: start the run with deps=…"
             )
         else:
             made = partial(_made_of, factory, parameter, deps)
-            kept = self._keep((kind, json.dumps(deps, sort_keys=True)), made, self._idle_seconds)
+            kept = self._keep((kind, json.dumps(deps, sort_keys=True)), made)
         kept.users.add(opened)
-        kept.was_used = True
         await asyncio.wait([kept.value])
         if kept.value.cancelled():
             return ResourceError(f"the resource {kind.__name__} can't be opened: it was cancelled")
@@ -146,15 +141,15 @@ class Resources:
             return ResourceError(f"the resource {kind.__name__} can't be opened: {describe(error)}")
         return kept.value.result()
 
-    def _keep(self, key: Key, factory: Factory, idle_seconds: float | None) -> _Kept:
+    def _keep(self, key: Key, factory: Factory) -> _Kept:
         kept = self._kept.get(key)
         if kept is None or not kept.is_usable:
             self._kept = {other: each for other, each in self._kept.items() if not each.has_ended}
-            kept = _Kept(key[0], factory, idle_seconds, self._opening_seconds)
+            kept = _Kept(key[0], factory, self._opening_seconds)
             self._kept[key] = kept
-        if idle_seconds is not None:
+        if key[1]:
             self._kept[key] = self._kept.pop(key)  # The last one is the one that was needed last.
-            of_deps = [each for each in self._kept.values() if each.is_of_deps]
+            of_deps = [each for (_, deps), each in self._kept.items() if deps and not each.is_over]
             idle = [each for each in of_deps if each is not kept and not each.users]
             for other in idle[: max(0, len(of_deps) - self._max_idle)]:
                 other.let_go()
@@ -188,17 +183,11 @@ class _Kept:
     task.
     """
 
-    def __init__(
-        self, kind: type, factory: Factory, idle_seconds: float | None, opening_seconds: float
-    ) -> None:
-        """`idle_seconds` is None for a resource that is kept as long as the worker."""
+    def __init__(self, kind: type, factory: Factory, opening_seconds: float) -> None:
         self._kind = kind
         self._factory = factory
-        self._idle_seconds = idle_seconds
         self._opening_seconds = opening_seconds
         self.users: WeakSet[_Opened] = WeakSet()
-        self.was_used = False
-        """Whether a call has needed it since the last look."""
         self.is_over = False
         """Whether it is closed, or about to be."""
         self._loop = asyncio.get_running_loop()
@@ -222,10 +211,6 @@ class _Kept:
     def has_ended(self) -> bool:
         return self._task.done()
 
-    @property
-    def is_of_deps(self) -> bool:
-        return self._idle_seconds is not None and not self.is_over
-
     def let_go(self) -> None:
         """Have the resource closed, which no call uses, or abandon its opening."""
         self.is_over = True
@@ -248,7 +233,8 @@ class _Kept:
                 async with deadline:
                     value = await stack.enter_async_context(_enter(self._factory))
                 self.value.set_result(value)
-                await self._until_unneeded()
+                await self._closing.wait()
+                self.is_over = True
         except asyncio.CancelledError:
             self.value.cancel()
             raise
@@ -267,13 +253,6 @@ class _Kept:
                 self.value.exception()
         finally:
             self.is_over = True
-
-    async def _until_unneeded(self) -> None:
-        while not self._closing.is_set() and (self.users or self.was_used):
-            self.was_used = False
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), self._idle_seconds)
-        self.is_over = True
 
 
 @contextlib.asynccontextmanager

@@ -125,7 +125,7 @@ def child_failure(
     if isinstance(cause, CancelledError) and cancelled:
         return ToolResult.cancellation(outcome_unknown=True)
     if isinstance(cause, TemporalTimeoutError):
-        limit = called.execution_timeout or called.run_timeout
+        limit = called.execution_timeout
         text = f"{what} timed out{f' after {limit:g} seconds' if limit else ''}"
         return failure(name, text, kind="timeout", status="timeout", outcome_unknown=True)
     if isinstance(cause, TerminatedError):
@@ -269,8 +269,6 @@ class ForeignCall:
                 id_reuse_policy=_REUSE[called.id_reuse_policy],
                 parent_close_policy=_CLOSE[called.parent_close_policy],
                 execution_timeout=_duration(called.execution_timeout),
-                run_timeout=_duration(called.run_timeout),
-                task_timeout=_duration(called.task_timeout),
                 retry_policy=self._retry_policy(called),
                 static_summary=call_summary(self.request),
             )
@@ -358,10 +356,7 @@ class ForeignCall:
             return default
         return RetryPolicy(
             initial_interval=timedelta(seconds=retries.initial_interval),
-            backoff_coefficient=retries.backoff_coefficient,
-            maximum_interval=_duration(retries.maximum_interval),
             maximum_attempts=retries.maximum_attempts or default.maximum_attempts,
-            non_retryable_error_types=retries.non_retryable_error_types,
         )
 
 

@@ -102,14 +102,6 @@ def test_a_right_file_is_right_with_strict_too(
     )
 
 
-def test_a_spoiled_lock_is_an_error(folder: Path) -> None:
-    assert validate(folder, "")[0] == 0
-    (folder / "agent.prompty.lock").write_text('{"version": 2}')
-    code, *said = validate(folder, "")
-    assert code == 1
-    assert "agent.prompty.lock is not a lock file: " in "".join(said)
-
-
 def test_a_function_that_no_tool_declares_is_named_with_the_nearest(folder: Path) -> None:
     (folder / "tools.py").write_text(TOOLS.replace("find_books", "find_book"))
     assert (

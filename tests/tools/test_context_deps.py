@@ -289,33 +289,6 @@ async def test_equal_deps_share_one_and_others_never_do(own_loop: bool) -> None:
         assert [shop.is_open for shop in shops] == [False] * 4
 
 
-async def test_one_that_nothing_uses_is_closed_and_made_anew() -> None:
-    made: list[Shop] = []
-
-    def open_shop(deps: Any) -> Iterator[Shop]:
-        made.append(shop := Shop(deps.tenant))
-        yield shop
-        shop.close()
-
-    resources = Resources({Shop: open_shop, Deps: lambda: DEPS}, ThisLoop(), idle_seconds=0.02)
-    used = await resources.values([Shop, Deps], {"tenant": "north"})
-    idle = await resources.values([Shop], {"tenant": "south"})
-    del idle
-
-    async def is_closed(number: int) -> bool:
-        return not made[number].is_open
-
-    await wait_for(lambda: is_closed(1))
-    assert made[0].is_open
-    del used
-    await wait_for(lambda: is_closed(0))
-    again = await resources.values([Shop, Deps], {"tenant": "north"})
-    assert (again[Shop].is_open, again[Shop] is made[2], again[Deps] is DEPS) == (True, True, True)
-    assert resources.open_ones == ["Deps", "Shop"]
-    await resources.close()
-    assert not made[2].is_open
-
-
 async def test_too_many_are_closed_those_first_that_were_not_needed_for_longest() -> None:
     made: list[Shop] = []
 

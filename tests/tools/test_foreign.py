@@ -100,16 +100,6 @@ def test_what_is_no_duration(written: Any) -> None:
         ),
         (
             declared(
-                options={
-                    "activity": "x",
-                    "taskQueue": "q",
-                    "retryPolicy": {"initialInterval": 9, "maximumInterval": 1},
-                }
-            ),
-            "maximumInterval that is not shorter",
-        ),
-        (
-            declared(
                 "workflow", options={"workflow": "x", "id": "a-{{ b }}"}, parameters=[{"name": "c"}]
             ),
             "options.id has {{b}}: expected one of the parameters (c)",

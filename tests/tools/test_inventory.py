@@ -137,10 +137,6 @@ CONTRADICTIONS = {
         [{"name": "limit", "kind": "integer"}],
         "the function requires 'topic', which is neither declared nor bound",
     ),
-    "another kind": (
-        [{"name": "topic"}, {"name": "limit", "kind": "array"}],
-        "'limit' is declared as array, and the function takes integer",
-    ),
 }
 
 

@@ -271,28 +271,30 @@ async def test_a_function_that_outlives_its_time_keeps_what_was_opened_for_it() 
     loop, ended, found = UserLoop(), threading.Event(), list[str]()
 
     def of_deps(deps: Any) -> Iterator[Database]:
-        yield from yielded()
+        yield Database()
+        events.append(deps.tenant)
 
     def find_late(name: str, database: Database) -> None:
         ended.wait(20)
         found.extend(events)
 
     async def is_closed() -> bool:
-        return "closed" in events
+        await box._resources.values([Database], {"tenant": "west"})
+        return "north" in events
 
     async with loop.hold():
         box = ToolBox([find_late], loop=loop)
-        box._resources = Resources({Database: of_deps}, loop, idle_seconds=0.02)
+        box._resources = Resources({Database: of_deps}, loop, max_idle=0)
         context = ToolContext(deps={"tenant": "north"})
         late = await box.execute(
             agent("find_late"), "find_late", {"name": "a"}, {}, context, timeout=0.1
         )
         assert late.status == "timeout"
-        with pytest.raises(AssertionError):
-            await wait_for(is_closed, timeout=0.2)
+        await box._resources.values([Database], {"tenant": "south"})
+        assert not await is_closed()
         ended.set()
         await wait_for(is_closed)
-    assert found == ["opened"]
+    assert "north" not in found
 
 
 async def test_an_opening_that_blocks_the_loop_delays_others_until_its_call_ends() -> None:

@@ -5,7 +5,7 @@ runs share.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -37,15 +37,10 @@ def register_mcp_server(name: str, server: JsonView) -> None:
     `server` has `endpoint`, `apiKey` and `headers`, or `command`, `args`, `env` and `cwd`, as in
     files. Raises ConfigurationError for an invalid server.
     """
-    _servers[name] = named_server(name, server)
+    _servers[name] = _named_server(name, server)
 
 
-def registered_server(name: str) -> Server | None:
-    """Return the server that this process has registered under the name, or None."""
-    return _servers.get(name)
-
-
-def named_server(name: str, fields: JsonView) -> Server:
+def _named_server(name: str, fields: JsonView) -> Server:
     """Return the server described by an owner. Raises ConfigurationError for an invalid one."""
     connection = {key: value for key, value in fields.items() if key in _OF_CONNECTION}
     options = {key: value for key, value in fields.items() if key not in _OF_CONNECTION}
@@ -64,25 +59,13 @@ class McpKind(ToolKind):
     """`kind: mcp`.
 
     Args:
-        connections: Servers that files refer to by `connection: {kind: reference, name: …}`, each
-            in the form of `register_mcp_server`; they take precedence over those registered in the
-            process.
         idle_seconds: Seconds after which an idle connection is closed.
     """
 
     asks_others: ClassVar[bool] = True
     closes_schemas: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        *,
-        connections: Mapping[str, JsonView] | None = None,
-        idle_seconds: float = IDLE_SECONDS,
-    ) -> None:
-        """Raises ConfigurationError for a connection that does not describe a server."""
-        self._servers_by_name = {
-            name: named_server(name, server) for name, server in (connections or {}).items()
-        }
+    def __init__(self, *, idle_seconds: float = IDLE_SECONDS) -> None:
         self._idle_seconds = idle_seconds
         self._pool: Pool | None = None
 
@@ -114,22 +97,20 @@ class McpKind(ToolKind):
 
     async def _target_and_pool(self, tool: Tool) -> tuple[Target, Pool, Any]:
         name = reference_of(tool)
-        server = self._registered_server(tool, name) if name else server_of(tool)
+        server = _registered_server(tool, name) if name else server_of(tool)
         calls = await _import_calls()
         if self._pool is None:  # There is no await from here on, so only one pool is created.
             self._pool = calls.Pool(self._idle_seconds)
         return calls.Target(server, title_of(tool), discovery_seconds(tool)), self._pool, calls
 
-    def _registered_server(self, tool: Tool, name: str) -> Server:
-        server = self._servers_by_name.get(name) or registered_server(name)
-        if server is None:
-            raise ToolOfferError(
-                f"Tool {tool.name!r}: this worker has no MCP server {name!r}. Its owner gives it "
-                "one: perdure.tools."
-                f"register_mcp_server({name!r}, {{'endpoint': …}}) in a module of --tools, or "
-                f"create_worker(tool_kinds={{'mcp': McpKind(connections={{{name!r}: …}})}})"
-            )
-        return server
+
+def _registered_server(tool: Tool, name: str) -> Server:
+    if name not in _servers:
+        raise ToolOfferError(
+            f"Tool {tool.name!r}: this worker has no MCP server {name!r}. Its owner gives it one: "
+            f"perdure.tools.register_mcp_server({name!r}, {{'endpoint': …}}) in a module of --tools"
+        )
+    return _servers[name]
 
 
 async def _import_calls() -> ModuleType:

@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from perdure.errors import ConfigurationError
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
 from perdure.tools import ToolOfferError, register_mcp_server
-from perdure.tools.mcp.kind import McpKind
-from perdure.worker_limits import WorkerLimits
-from tests.support.agents import scripted_agent
 from tests.support.hosts import serving
 from tests.support.mcp_server import make_server
-from tests.support.mcp_stage import Tools, on_stdio
-from tests.support.stage import Stage
+from tests.support.mcp_stage import Tools
 
 REFERENCE = {
     "name": "filesystem",
     "kind": "mcp",
     "connection": {"kind": "reference", "name": "fs-server"},
 }
-
-
-async def test_a_name_stands_for_a_server_of_the_owners(
-    stage: Stage, scripted: Callable[[Script], ScriptedModel]
-) -> None:
-    model = scripted([asks(call("echo", text="3")), says("done")])
-    agent = scripted_agent(model, [{**REFERENCE, "serverName": "files", "allowedTools": ["echo"]}])
-    kind = McpKind(connections={"fs-server": on_stdio()["options"]})
-    async with stage.worker(limits=WorkerLimits(), tool_kinds={"mcp": kind}):
-        result = await (await stage.start(agent)).result()
-    [told] = [message.text for message in result.messages if message.role == "tool"]
-    assert told == "3"
 
 
 async def test_a_server_that_the_process_has_registered() -> None:
@@ -60,4 +41,4 @@ async def test_a_name_that_nobody_has_registered() -> None:
 )
 def test_what_is_no_server(server: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="The MCP server 'wrong'"):
-        McpKind(connections={"wrong": server})
+        register_mcp_server("wrong", server)

@@ -17,6 +17,7 @@ from mcp.shared.auth import AuthorizationCodeResult
 
 from perdure.errors import ConfigurationError
 from perdure.redaction import redact
+from perdure.tools import register_mcp_server
 from perdure.tools.kind import ToolOfferError
 from perdure.tools.mcp.declaration import OAuth
 from perdure.tools.mcp.granting import grant
@@ -277,4 +278,4 @@ PROBLEMS = {
 @pytest.mark.parametrize(("message", "fields"), PROBLEMS.items())
 def test_declarations(message: str, fields: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        McpKind(connections={"s": {"kind": "oauth", "endpoint": "https://h/mcp", **fields}})
+        register_mcp_server("s", {"kind": "oauth", "endpoint": "https://h/mcp", **fields})
