@@ -14,7 +14,6 @@ from temporalio.service import GrpcCompression
 from perdure.client.connection import (
     connect,
     connect_locally,
-    environment_names_a_server,
     is_on_this_machine,
 )
 from perdure.errors import ConfigurationError
@@ -131,15 +130,6 @@ async def test_a_broken_configuration_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "temporal.toml").write_text("this is not TOML")
     with pytest.raises(ConfigurationError, match="environment configuration"):
         await connect()
-
-
-def test_no_configuration_names_no_server() -> None:
-    assert not environment_names_a_server()
-
-
-def test_the_environment_names_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TEMPORAL_ADDRESS", "temporal.example:7233")
-    assert environment_names_a_server()
 
 
 async def test_connecting_leaves_the_runtime_of_the_process(address: str) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import contextlib
 import logging
 import os
 import random
@@ -17,7 +15,6 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
-from temporalio.service import RPCError
 
 from perdure.agents import Agent
 from perdure.client import (
@@ -38,7 +35,7 @@ from perdure.client.schedules import (
     list_schedules,
     run_schedule,
 )
-from perdure.errors import DeletionError, RunNotFound, SessionError
+from perdure.errors import DeletionError, RunNotFound
 from perdure.messages import Message
 from perdure.payloads.converter import data_converter
 from perdure.prompty.load import load
@@ -47,7 +44,6 @@ from perdure.testing.script import Script, ScriptedRequest
 from perdure.tools import tool
 
 from ..support.agents import scripted_agent
-from ..support.command_line import Cli, clean_environment
 from ..support.dev_server import DevServer
 from ..support.families import calls, family_script, write_agent
 from ..support.stage import Stage
@@ -325,76 +321,6 @@ async def test_of_an_id_that_was_used_twice_one_run_goes(
         assert (deleted.histories, deleted.left) == (1, [])
         await sweep_all(stage.client, storage)
         assert (await get_run(stage.client, id).tool_result("drawn")).text == noise("two")
-
-
-@pytest.mark.trial
-@pytest.mark.timeout(900)
-async def test_a_command_that_is_killed_again_and_again_ends_with_nothing_left(
-    stage: Stage, scripted: Scripted, storage: Path, tmp_path: Path
-) -> None:
-    agent, tenant = scripted_agent(scripted(one_tool), ["draw"]), f"tenant-{uuid.uuid4()}"
-    async with stage.worker([draw]):
-        runs = [
-            await drawing(stage, agent, f"killed{number}", tenant=tenant) for number in range(40)
-        ]
-        for run in runs:
-            await run.result()
-    address = stage.client.service_client.config.target_host
-    environment = {
-        **clean_environment(tmp_path),
-        "TEMPORAL_ADDRESS": address,
-        "PERDURE_STORAGE": storage.as_uri(),
-    }
-    commands, patience, kills = Cli(environment), 2.0, 0
-    while True:
-        command = await commands.start(
-            "delete", "--tenant", tenant, "--yes", "--no-wait", anew=True
-        )
-        ending = asyncio.ensure_future(command.finish())
-        if (await asyncio.wait([ending], timeout=patience))[0]:
-            break
-        command.process.kill()
-        await ending
-        patience, kills = patience + 0.2, kills + 1
-    print(f"killed {kills} times")
-    assert ending.result().code == 0, ending.result().stderr
-    await wait_for(lambda: are_gone(stage.client, *(run.id for run in runs)))
-    await commands.close()
-
-
-@pytest.mark.trial
-@pytest.mark.timeout(900)
-async def test_runs_that_are_started_meanwhile(
-    stage: Stage, scripted: Scripted, storage: Path
-) -> None:
-    agent, tenant = scripted_agent(scripted(one_tool), ["draw"]), f"tenant-{uuid.uuid4()}"
-    talk = session(
-        stage.client, agent, f"session-{uuid.uuid4()}", task_queue=stage.task_queue, tenant=tenant
-    )
-    started: list[RunHandle] = []
-
-    async def start() -> None:
-        for number in range(60):
-            started.append(await drawing(stage, agent, f"meanwhile{number}", tenant=tenant))
-            with contextlib.suppress(SessionError, RPCError, RunNotFound):
-                await talk.send(f"again{number} please")
-
-    async with stage.worker([draw]):
-        starting = asyncio.ensure_future(start())
-        while not starting.done():
-            report = await delete_tenant(stage.client, tenant, force=True)
-            assert not report.failed, report.failed
-        await starting
-
-        async def is_deleted() -> bool:
-            report = await delete_tenant(stage.client, tenant, force=True)
-            assert not report.failed, report.failed
-            return not report.deleted
-
-        await wait_for(is_deleted, every=0.5)
-        await wait_for(lambda: are_gone(stage.client, *(run.id for run in started)))
-    await sweep_all(stage.client, storage)
-    assert files(storage) == []
 
 
 async def test_a_workflow_of_others_is_left_alone(stage: Stage) -> None:

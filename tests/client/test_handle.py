@@ -176,19 +176,3 @@ async def test_many_watchers_of_one_run(stage: Stage, scripted: Scripted, gate: 
         seen = await asyncio.wait_for(asyncio.gather(*watching), 10)
     assert all(without_time(events) == without_time(seen[0]) for events in seen)
     assert kinds(seen[0]) == WHOLE
-
-
-async def test_a_slow_watcher_misses_nothing_that_another_of_the_same_handle_has_read(
-    stage: Stage, scripted: Scripted, gate: Gate
-) -> None:
-    async with stage.worker({"gate": gate}):
-        run = await stage.start(
-            scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"])
-        )
-        await gate.reached.wait()
-        slow = run.stream()
-        events = [await anext(slow)]
-        gate.open.set()
-        assert kinds([event async for event in run.stream()]) == WHOLE
-        events += [event async for event in slow]
-    assert kinds(events) == WHOLE

@@ -7,23 +7,19 @@ from collections.abc import Callable
 import pytest
 from temporalio.testing import WorkflowEnvironment
 
-from perdure import RunNotFound, tool
+from perdure import RunNotFound
 from perdure.client import RunHandle, get_run, start_run
 from perdure.events import as_changes
 from perdure.history.chain import Chain
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
-from ..long_runs.conftest import short_histories
 from ..support.agents import QUESTION, scripted_agent
-from ..support.command_line import Cli
 from ..support.gates import Gate
 from ..support.stage import Stage
-from ..support.waiting import wait_for
 from ..test_events_changes import rebuilt
 
 Scripted = Callable[[Script], ScriptedModel]
-__all__ = ["short_histories"]
 
 
 async def test_an_id_used_again_leaves_the_first_handle_alone(
@@ -97,30 +93,3 @@ async def test_a_run_that_does_not_exist(stage: Stage) -> None:
             await each()
     with pytest.raises(RunNotFound):
         await anext(run.stream())
-
-
-async def test_an_approval_that_was_decided_is_not_asked_for_again(
-    stage: Stage, scripted: Scripted, cli: Cli
-) -> None:
-    @tool(needs_approval=True)
-    def refund(text: str = "") -> str:
-        return "refunded"
-
-    async with stage.worker([refund]):
-        model = scripted([asks(call("refund")), says("done")])
-        run = await stage.start(scripted_agent(model, ["refund"]))
-        await wait_for(lambda: waits(run))
-        watched = await cli.start("result", "--follow", run.id)
-        await watched.says("waits for approval")
-        await run.approve("call_refund")
-        await run.result()
-        assert (await watched.finish()).code == 0
-    finished = await cli("result", "--follow", run.id)
-    assert finished.stdout == "done\n"
-    assert "refund approved" in finished.stderr
-    assert "waits for approval" not in finished.stderr
-    assert "perdure approve" not in finished.stderr
-
-
-async def waits(run: RunHandle) -> bool:
-    return bool((await run.status()).pending_approvals)

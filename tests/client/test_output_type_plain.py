@@ -27,7 +27,7 @@ from perdure.client.output_type import outputs_of
 from perdure.schema import STRICT_ANSWER, answer_schema
 from perdure.testing import ScriptedModel, run_in_process, says
 
-from ..support.agents import WIRES, scripted_agent
+from ..support.agents import scripted_agent
 from ..support.stage import Stage
 
 
@@ -152,13 +152,10 @@ OUTPUT = {
 }
 
 
-@pytest.mark.parametrize("wire", WIRES)
-async def test_from_a_file(
-    stage: Stage, scripted: Callable[[Any], ScriptedModel], wire: Any
-) -> None:
+async def test_from_a_file(stage: Stage, scripted: Callable[[Any], ScriptedModel]) -> None:
     model = scripted([says('{"answer": [{"town": 1}]}'), says('{"answer": [{"city": "Oslo"}]}')])
     metadata = {"perdure": {"output": OUTPUT}}
-    agent = load_dict(agent_to_dict(scripted_agent(model, wire=wire)) | {"metadata": metadata})
+    agent = load_dict(agent_to_dict(scripted_agent(model)) | {"metadata": metadata})
     assert load_dict(agent_to_dict(agent)) == agent
     async with stage.worker():
         run = await stage.start(agent)

@@ -163,18 +163,6 @@ def step(number: int, text: str = "x") -> ScriptedReply:
 
 
 @scenario
-async def plain(scene: Scene) -> RunHandle:
-    async with scene.running([says("hello")]) as run:
-        return run
-
-
-@scenario
-async def streamed(scene: Scene) -> RunHandle:
-    async with scene.running([step(1), says("hello")], [echo], stream=True) as run:
-        return run
-
-
-@scenario
 async def tools(scene: Scene) -> RunHandle:
     two = asks(
         call("echo", "call_1", text="a"), call("echo", "call_2", text="b"), text="Two at once."
@@ -211,14 +199,6 @@ async def retries(scene: Scene) -> RunHandle:
 
 
 @scenario
-async def model_fails(scene: Scene) -> RunHandle:
-    async with scene.running(
-        [step(1), ScriptedReply(status=500)], [echo], max_llm_retries=2
-    ) as run:
-        return run
-
-
-@scenario
 async def plain_guardrails(scene: Scene) -> RunHandle:
     async with scene.running([step(1), says("done")], [echo], guardrails="plain") as run:
         return run
@@ -227,12 +207,6 @@ async def plain_guardrails(scene: Scene) -> RunHandle:
 @scenario
 async def async_guardrails(scene: Scene) -> RunHandle:
     async with scene.running([step(1), says("done")], [echo], guardrails="async") as run:
-        return run
-
-
-@scenario
-async def denied(scene: Scene) -> RunHandle:
-    async with scene.running([says("never asked")], guardrails="denying") as run:
         return run
 
 
@@ -259,37 +233,10 @@ async def cancelled_in_a_tool(scene: Scene) -> RunHandle:
 
 
 @scenario
-async def cancelled_in_parallel_tools(scene: Scene) -> RunHandle:
-    two = asks(call("gate", "call_1"), call("echo", "call_2"))
-    async with scene.running(
-        [two], [scene.gate, echo], parallel_tool_calls=True, cancel_grace=0.1
-    ) as run:
-        await scene.gate.reached.wait()
-        await run.cancel()
-        return run
-
-
-@scenario
 async def cancelled_in_a_model_call(scene: Scene) -> RunHandle:
     async with scene.running([says("too late", delay=30)]) as run:
         await wait_for(lambda: _has_event(run, "llm_start"))
         await run.cancel()
-        return run
-
-
-@scenario
-async def cancelled_while_it_waits_to_retry(scene: Scene) -> RunHandle:
-    async with scene.running([ScriptedReply(status=500)], retry_base_seconds=30.0) as run:
-        await wait_for(lambda: _has_event(run, "status"))
-        await run.cancel()
-        return run
-
-
-@scenario
-async def trimming(scene: Scene) -> RunHandle:
-    async with scene.running(
-        [step(1, "y" * 400), says("done")], [echo], messages=LONG, context_budget=1500
-    ) as run:
         return run
 
 
@@ -309,15 +256,6 @@ async def approval(scene: Scene) -> RunHandle:
         await run.approve("call_1", arguments={"text": "changed"})
         await wait_for(lambda: _is_asked(run, "call_2"))
         await run.deny("call_2", "no")
-        return run
-
-
-@scenario
-async def approval_by_function(scene: Scene) -> RunHandle:
-    both = asks(call("large", "call_1", text="a" * 9), call("large", "call_2", text="b"))
-    async with scene.running([both, says("done")], [large]) as run:
-        await wait_for(lambda: _is_asked(run, "call_1"))
-        await run.approve("call_1")
         return run
 
 
@@ -425,12 +363,6 @@ async def called_agents_within_a_limit(scene: Scene) -> RunHandle:
 
 
 @scenario
-async def too_many_iterations(scene: Scene) -> RunHandle:
-    async with scene.running([step(1), step(2)], [echo], max_iterations=2) as run:
-        return run
-
-
-@scenario
 async def partial_result(scene: Scene) -> RunHandle:
     async with scene.running(
         [step(1), step(2)], [echo], max_tool_calls=2, on_limit="partial"
@@ -447,30 +379,10 @@ async def final_answer(scene: Scene) -> RunHandle:
 
 
 @scenario
-async def missing_tool(scene: Scene) -> RunHandle:
-    with ScriptedModel([]) as model:
-        async with scene.stage.worker():
-            run = await scene.stage.start(
-                scripted_agent(model, ["unheard_of"]),
-                id=scene.stage.task_queue,
-                missing_tool_grace=0,
-            )
-            await end_of(run)
-            return run
-
-
-@scenario
 async def large_results(scene: Scene) -> RunHandle:
     """More than one activity input can carry: parts of the conversation go ahead."""
     many = asks(*(call("echo", f"call_{number}", text="x" * 60_000) for number in range(14)))
     async with scene.running([many, says("done")], [echo], parallel_tool_calls=True) as run:
-        return run
-
-
-@scenario
-async def continued_as_new(scene: Scene) -> RunHandle:
-    steps = [step(number) for number in range(12)]
-    async with scene.running([*steps, says("done")], [echo], max_iterations=50) as run:
         return run
 
 
@@ -538,28 +450,6 @@ async def prompted_tools(scene: Scene) -> RunHandle:
         return says(actions[request.step])
 
     async with scene.running(reply, [echo], tool_protocol="auto", stream=True) as run:
-        return run
-
-
-@scenario
-async def limits_of_an_octopus_agent(scene: Scene) -> RunHandle:
-    """Shortened results, a trimmed conversation of which much is kept, calls side by side, its text
-    at the limit.
-    """
-    limits = {
-        "max_result": 300,
-        "keep_messages": 6,
-        "max_iterations": 2,
-        "parallel_tool_calls": True,
-    }
-    words = {"on_limit": "partial", "limit_message": "No more than {max_iterations}."}
-    two = asks(
-        call("echo", "call_1", text="y" * 900), call("echo", "call_2", text="z"), text="Both."
-    )
-    steps = [two, step(2, "y" * 900)]
-    async with scene.running(
-        steps, [echo], messages=LONG, context_budget=1500, **limits, **words
-    ) as run:
         return run
 
 

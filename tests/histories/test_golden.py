@@ -21,7 +21,7 @@ from .scenarios import SCENARIOS
 from .session_scenarios import SESSION_SCENARIOS
 
 RECORDED = sorted(FOLDER.glob("*.json"))
-SANDBOXED = ("continued_as_new-2", "session_turns-1")
+SANDBOXED = ("tools-1", "session_turns-1")
 """Enough to see that the workflow's modules do nothing that Temporal's sandbox forbids; each takes
 its time."""
 

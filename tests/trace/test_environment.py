@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -17,20 +16,13 @@ from pathlib import Path
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
-from opentelemetry.sdk.trace import ReadableSpan
-from temporalio.client import Client
-from temporalio.testing import WorkflowEnvironment
 
-from perdure.client import start_run
-from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing import ScriptedModel, says
 from perdure.trace.environment import ENDPOINTS, provider_of_process, wants_traces
 
-from ..support.agents import QUESTION, scripted_agent
-from ..support.command_line import Cli, clean_environment
+from ..support.agents import scripted_agent
 from ..support.stage import Stage
-from ..support.tracing import REBUILT_ONLY, names, span_id
-from ..support.waiting import wait_for
+from ..support.tracing import names
 
 
 class Collector(ThreadingHTTPServer):
@@ -83,19 +75,6 @@ def collector(status: int = 200) -> Iterator[Collector]:
         finally:
             server.shutdown()
             thread.join()
-
-
-TOOLS = """
-import time
-from pathlib import Path
-
-def slow(text: str = "") -> str:
-    here = Path(__file__).parent
-    (here / "reached").touch()
-    while not (here / "open").exists():
-        time.sleep(0.02)
-    return text
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -195,67 +174,6 @@ print(provider_of_process(print))
         "pip install 'perdure[otlp]'",
         "None",
     ]
-
-
-@pytest.mark.trial
-async def test_a_killed_worker_leaves_its_number(
-    server: WorkflowEnvironment, client: Client, task_queue: str, tmp_path: Path
-) -> None:
-    (tmp_path / "slow_tools.py").write_text(TOOLS)
-    script = [asks(call("slow", "call_1", text="a")), says("done")]
-    with collector() as received, ScriptedModel(script) as model:
-        environment = {
-            **clean_environment(tmp_path / "home"),
-            "TEMPORAL_ADDRESS": client.service_client.config.target_host,
-            "OTEL_EXPORTER_OTLP_ENDPOINT": received.url,
-        }
-        commands = Cli(environment, tmp_path)
-        try:
-            worker = ("worker", "--tools", "slow_tools.py:slow", "--task-queue", task_queue)
-            first = await commands.start(*worker)
-            run = await start_run(
-                client, scripted_agent(model, ["slow"]), messages=QUESTION, task_queue=task_queue
-            )
-            await wait_for(lambda: exists(tmp_path / "reached"), timeout=60)
-            await first.finish(signal.SIGKILL)
-            (tmp_path / "open").touch()
-            second = await commands.start(*worker)
-            await run.result()
-            await second.finish(signal.SIGTERM)
-        finally:
-            await commands.close()
-    spans = await run.trace()
-    known = {span_id(span): span for span in spans}
-    live = exported(received)
-    assert sorted({span.name for span in live}) == [
-        "chat scripted",
-        "execute_tool slow",
-        "invoke_agent tested",
-    ]
-    for span in live:
-        require_same(span, known[int.from_bytes(span.span_id, "big")])
-    tool = next(span for span in spans if span.name == "execute_tool slow")
-    assert (tool.attributes or {})["perdure.attempt"] == 2
-    assert [(event.attributes or {})["error.type"] for event in tool.events] == ["worker_lost"]
-
-
-def exported(received: Collector) -> list[Span]:
-    return [
-        span
-        for request in received.requests
-        for by_resource in request.resource_spans
-        for by_scope in by_resource.scope_spans
-        for span in by_scope.spans
-    ]
-
-
-def require_same(span: Span, rebuilt: ReadableSpan) -> None:
-    assert rebuilt.context is not None
-    assert int.from_bytes(span.trace_id, "big") == rebuilt.context.trace_id
-    parent = int.from_bytes(span.parent_span_id, "big") or None
-    assert parent == (rebuilt.parent.span_id if rebuilt.parent else None)
-    assert (span.name, span.kind) == (rebuilt.name, rebuilt.kind.value + 1)
-    assert {pair.key for pair in span.attributes} == set(rebuilt.attributes or {}) - REBUILT_ONLY
 
 
 async def exists(path: Path) -> bool:

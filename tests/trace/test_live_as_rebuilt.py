@@ -8,7 +8,6 @@ import pytest
 from temporalio.client import Client
 
 from perdure.client import get_run
-from perdure.trace.content import CAPTURE
 from perdure.trace.describe import COST
 
 from ..histories.scenarios import SCENARIOS
@@ -19,11 +18,9 @@ FEW = (
     "retries",
     "plain_guardrails",
     "approval",
-    "cancelled_in_parallel_tools",
+    "cancelled_in_a_tool",
     "local_and_repeated",
 )
-SLOW = {"missing_tool"}
-"""Waits for a minute."""
 
 
 @pytest.mark.parametrize("name", FEW)
@@ -31,15 +28,6 @@ async def test_what_was_exported_is_in_the_rebuilt_trace(
     client: Client, task_queue: str, name: str
 ) -> None:
     await compare(client, task_queue, name)
-
-
-@pytest.mark.trial
-@pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in SLOW])
-async def test_every_kind_of_run(
-    short_links: Client, task_queue: str, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(CAPTURE, "true")
-    await compare(short_links, task_queue, name)
 
 
 async def compare(client: Client, task_queue: str, name: str) -> None:

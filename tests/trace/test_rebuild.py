@@ -26,9 +26,8 @@ from perdure.trace_ids import TraceIds
 from ..histories.scenarios import SCENARIOS, Scene
 from ..support.agents import scripted_agent
 from ..support.gates import Gate
-from ..support.retention import remove_link
 from ..support.stage import Stage
-from ..support.tracing import names, outline, require_tree, span_id
+from ..support.tracing import names, require_tree, span_id
 from ..support.waiting import wait_for
 
 
@@ -169,31 +168,6 @@ async def test_called_runs_are_below_their_calls_and_can_be_left_out(
     called = str(said(spans[2], "perdure.called.run.id"))
     assert ids(await get_run(client, called).trace()) <= ids(spans)
     assert len(await run.trace(children=False)) == 4
-
-
-@pytest.mark.trial
-async def test_a_called_run_that_is_gone_is_named(client: Client, task_queue: str) -> None:
-    run = await SCENARIOS["called_agent"](Scene(client, task_queue))
-    called = str(said((await run.trace())[2], "perdure.called.run.id"))
-    await remove_link(client, called)
-    left = await run.trace()
-    assert len(left) == 4
-    assert said(left[2], "perdure.trace.missing") == f"the run {called} is not kept any more"
-
-
-@pytest.mark.trial
-async def test_links_that_are_gone_are_counted(short_links: Client, task_queue: str) -> None:
-    run = await SCENARIOS["continued_as_new"](Scene(short_links, task_queue))
-    whole = await run.trace()
-    links = [link.run_id async for link in read_links(short_links, run.id)]
-    assert said(whole[0], "perdure.links") == len(links) >= 3
-    await remove_link(short_links, run.id, links[0])
-    left = await run.trace()
-    require_tree(left)
-    assert said(left[0], "perdure.trace.missing_links") == 1
-    assert ids(left) < ids(whole)
-    assert outline(left[0])[:5] == outline(whole[0])[:5]
-    assert left[0].start_time == pytest.approx(whole[0].start_time, abs=1_000_000_000)
 
 
 async def test_an_encrypted_run(client: Client, task_queue: str) -> None:

@@ -132,7 +132,8 @@ class PromisedChain(Chain):
 
     async def _first_run_id(self) -> str:
         promised = await description_of(self.client, self._session, self._link)
-        session = Chain(self.client, self._session, promised and first_run_id(promised))
+        origin = first_run_id(promised) if promised else None
+        session = Chain(self.client, self._session, origin)
         while True:
             is_open = (await session.describe()).status == WorkflowExecutionStatus.RUNNING
             run = await description_of(self.client, self.workflow_id, None)
@@ -282,9 +283,10 @@ class Reader:
             return []
         link = await read_session_link(self._client, self._id, described.run_id)
         found = link.conversation.messages
-        turns = await self.turns() if any(map(is_summary, found)) else []
+        is_trimmed = any(map(is_summary, found))
         is_open = link.turns and link.turns[-1].ended is None
-        for turn in reversed(turns or (link.turns[-1:] if is_open else [])):
+        turns = await self.turns() if is_trimmed or is_open else []
+        for turn in reversed(turns if is_trimmed else turns[-1:]):
             try:
                 run = RunHandle(self._client, turn.run_id, origin=turn.first_run_id)
                 earlier = await run.messages()

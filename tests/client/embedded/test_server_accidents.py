@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from perdure.client.embedded.server import LocalServer
-from perdure.client.embedded.state import FileLock, is_locked
-from perdure.errors import ConfigurationError
+from perdure.client.embedded.state import is_locked
 from tests.support.waiting import wait_for
 
 HOLDER = """
@@ -69,23 +68,3 @@ async def test_a_blocked_start_lock_is_in_nobodys_way_while_a_server_runs(
 ) -> None:
     async with LocalServer(tmp_path, patience=0) as other:
         assert other.address == server.address
-
-
-async def test_a_blocked_start_lock_is_explained(
-    tmp_path: Path, holder: subprocess.Popen[str]
-) -> None:
-    with pytest.raises(ConfigurationError, match="Another process has held '.*start.lock'.*fuser"):
-        await LocalServer(tmp_path, patience=0.1).start()
-    assert FileLock(tmp_path / "users.lock").try_acquire("exclusive"), "left behind"
-
-
-@pytest.mark.trial
-async def test_a_server_that_hangs_is_named(server: LocalServer, tmp_path: Path) -> None:
-    os.kill(server.state.pid, signal.SIGSTOP)
-    try:
-        with pytest.raises(
-            ConfigurationError, match=rf"\(process {server.state.pid}\) does not answer at"
-        ):
-            await LocalServer(tmp_path).start()
-    finally:
-        os.kill(server.state.pid, signal.SIGCONT)

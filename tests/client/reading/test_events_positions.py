@@ -64,12 +64,6 @@ async def test_five_clients_with_bad_connections_get_every_character_once(
     await five_clients(stage, scripted, 0)
 
 
-@pytest.mark.trial
-@pytest.mark.parametrize("seed", range(100, 300, 10))
-async def test_five_clients_twenty_times(stage: Stage, scripted: Scripted, seed: int) -> None:
-    await five_clients(stage, scripted, seed)
-
-
 async def five_clients(stage: Stage, scripted: Scripted, seed: int) -> None:
     model = scripted([asks(call("echo", text="x")), says(TEXT, chunk_delay=0.03)])
     async with stage.worker({"echo": echo}):

@@ -150,19 +150,6 @@ async def test_tools_tries_and_what_persons_decide(stage: Stage, scripted: Scrip
     assert lines[-1] == third
 
 
-async def test_trimmed_messages_are_counted(stage: Stage, scripted: Scripted) -> None:
-    replies = iter(
-        [asks("note", "a", text="x" * 3000), asks("note", "b", text="y" * 3000), says("done")]
-    )
-    async with stage.worker([note]):
-        run = await stage.start(
-            scripted_agent(scripted(lambda _: next(replies)), ["note"]), context_budget=8000
-        )
-        await run.result()
-    found = await survey(Chain(stage.client, run.id))
-    assert [each.trimmed for each in found.iterations] == [0, 0, 3]
-
-
 async def test_called_agents(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
     replies = {
         "chief": [asks(call("clerk", "c1", topic="bees")), says("so be it")],

@@ -101,27 +101,6 @@ async def test_who_waits_for_a_run_goes_on_when_the_server_is_back(
     assert "answers again" in said[-1]
 
 
-@pytest.mark.trial
-async def test_a_server_that_hangs_is_waited_for_too(
-    frail: DevServer, scripted: Scripted, caplog: pytest.LogCaptureFixture
-) -> None:
-    gate, stage = Gate(), Stage(frail.client, "frail")
-
-    with caplog.at_level(logging.WARNING, "perdure.waiting"):
-        async with stage.worker({"gate": gate}):
-            run = await stage.start(
-                scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"])
-            )
-            await gate.reached.wait()
-            result = asyncio.create_task(run.result())
-            frail.freeze()
-            await wait_for(lambda: noted(caplog, away(frail)))
-            frail.thaw()
-            await wait_for(lambda: noted(caplog, f"the server at {frail.address} answers again"))
-            gate.open.set()
-            assert (await result).output == "done"
-
-
 async def test_one_lost_answer_is_no_server_that_is_away(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from temporalio.api.namespace.v1 import NamespaceConfig
-from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest, UpdateNamespaceRequest
+from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -25,18 +23,13 @@ from perdure.protocol.session import WhileBusy
 from perdure.testing import ScriptedModel, says
 from perdure.testing.script import Script
 from perdure.worker import create_worker
-from tests.conftest import SHORT_RETENTION
 from tests.support.agents import scripted_agent
-from tests.support.commands import ForkedProcess
 from tests.support.dev_server import DevServer
 from tests.support.waiting import wait_for
-from tests.support.worker_process import WorkerJob
-from tests.support.workers import Nursery
 
-from .conftest import Talk, repeats
+from .conftest import Talk
 
 SENDERS = 5
-SHORT_LINKS = "limit.historyCount.suggestContinueAsNew=400"
 
 Disturb = Callable[[int], Coroutine[None, None, None]]
 
@@ -142,97 +135,6 @@ async def _is_gone(client: Client, id: str) -> bool:
     except RPCError as error:
         return error.status is RPCStatusCode.NOT_FOUND
     return False
-
-
-@pytest.mark.trial
-@pytest.mark.timeout(900)
-async def test_two_hundred_turns_over_restarts_of_everything_with_a_retention_of_a_minute(
-    tmp_path: Path,
-) -> None:
-    id, each = f"talk-{uuid4()}", 40
-    async with _scene(tmp_path) as scene:
-        await talk_at_once(lambda: scene.session(id), each, lambda turn: scene.disturb(id, turn))
-        talk = scene.session(id)
-        check(await talk.messages(), each)
-        assert (await talk.status()).turn == SENDERS * each
-        with pytest.raises(RunNotFound):
-            await get_run(scene.server.client, f"{id}/1").result()
-        kept = await talk.runs()
-        assert kept[-1].id == f"{id}/{SENDERS * each}"
-        assert len(kept) < SENDERS * each
-        last = (await talk.messages())[-2].text
-        assert (await (await _sent(talk, last, "queue")).result()).output == f"You said {last}."
-        with pytest.raises(RunNotFound):
-            await (await _sent(talk, "sender-0.0", "queue")).result()
-        await talk.close()
-        await wait_for(lambda: _is(talk, "ended"), timeout=60)
-        check(await talk.messages(), each)
-
-
-async def _is(session: Session, status: str) -> bool:
-    return (await session.status()).status == status
-
-
-class _Scene:
-    """A server on a database, two worker processes and a model."""
-
-    def __init__(
-        self, server: DevServer, nursery: Nursery, model: ScriptedModel, folder: Path
-    ) -> None:
-        self.server = server
-        self._nursery = nursery
-        self._agent = scripted_agent(model, ["step"], instructions="system:\nRepeat it.")
-        self._folder = folder
-        self._workers: list[ForkedProcess] = []
-        self._task_queue = f"test-{uuid4()}"
-
-    def session(self, id: str) -> Session:
-        return session(self.server.client, self._agent, id, task_queue=self._task_queue)
-
-    async def start_worker(self) -> None:
-        job = WorkerJob(
-            address=self.server.address, task_queue=self._task_queue, folder=str(self._folder)
-        )
-        self._workers.append(await self._nursery.start(job))
-
-    async def disturb(self, id: str, turn: int) -> None:
-        """Every 10th turn a worker is killed, every 50th all of them and the server; then the first
-        run goes.
-        """
-        if turn % 10 == 0:
-            self._workers.pop(0).kill()
-            await self.start_worker()
-        if turn % 50 == 0:
-            for worker in self._workers:
-                worker.kill()
-            await self.server.kill()
-            self.server.client = await self.server.start()
-            self._workers = []
-            for _ in range(2):
-                await self.start_worker()
-        if turn == 100:
-            await wait_for(lambda: _is_gone(self.server.client, f"{id}/1"), timeout=180, every=1.0)
-
-
-@asynccontextmanager
-async def _scene(folder: Path) -> AsyncIterator[_Scene]:
-    async with (
-        Nursery() as nursery,
-        DevServer(folder / "temporal.db", *SHORT_RETENTION, SHORT_LINKS) as server,
-    ):
-        config = NamespaceConfig()
-        config.workflow_execution_retention_ttl.FromTimedelta(timedelta(minutes=1))
-        request = UpdateNamespaceRequest(namespace="default", config=config)
-        await server.client.workflow_service.update_namespace(request, retry=True)
-        # A run that closes before the server has read this again is kept for as long as the
-        # namespace said before.
-        await server.kill()
-        server.client = await server.start()
-        with ScriptedModel(repeats) as model:
-            scene = _Scene(server, nursery, model, folder)
-            for _ in range(2):
-                await scene.start_worker()
-            yield scene
 
 
 async def test_large_messages_at_once(

@@ -25,7 +25,6 @@ from perdure.protocol.activities import LOAD_PIECE
 from perdure.protocol.session import SessionInput, SessionStatus
 from perdure.testing import ScriptedModel
 from perdure.worker import create_worker
-from tests.runs.test_secrets import everything_recorded
 from tests.support.agents import scripted_agent
 from tests.support.waiting import wait_for
 
@@ -483,17 +482,6 @@ async def test_what_is_no_message_begins_no_session(talk: Talk) -> None:
     with pytest.raises(ValueError, match="while_busy='que': expected 'steer', 'queue', 'reject'"):
         await session.send("one", while_busy="que")  # type: ignore[arg-type]
     assert (await session.status()).status == "new"
-
-
-async def test_no_secret_is_recorded(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SHOP_API_KEY", "very-secret-value-123")
-    session = talk.session()
-    run = await session.send("the key is very-secret-value-123")
-    assert (await run.result()).output == "You said the key is ${env:SHOP_API_KEY}."
-    for id in (session.id, run.id):
-        recorded = b"".join(await everything_recorded(talk.client, id))
-        assert b"the key is ${env:SHOP_API_KEY}" in recorded
-        assert b"very-secret" not in recorded
 
 
 async def test_sessions_are_found_by_their_attributes(talk: Talk) -> None:

@@ -162,21 +162,6 @@ async def test_a_session_s_id_is_no_query(memory: KaosMemory, id: str) -> None:
     assert len(await memory.get_session_events(other)) == 4
 
 
-@pytest.mark.trial
-async def test_old_sessions_are_removed(memory: KaosMemory) -> None:
-    session_id = await memory.create_session()
-
-    removed = 0
-
-    async def is_removed() -> bool:
-        nonlocal removed
-        removed += await memory.cleanup_old_sessions(-1)  # those that are listed by now
-        return await memory.get_session(session_id) is None
-
-    await wait_for(is_removed)
-    assert removed > 0
-
-
 async def test_the_environment_says_which_memory_and_how_much(memory: KaosMemory) -> None:
     client = memory._client
     assert isinstance(
