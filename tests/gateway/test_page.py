@@ -125,7 +125,9 @@ async def test_words_arrive_as_the_model_writes_them_and_a_session_is_a_chat(
     opened: Opened, page: Page
 ) -> None:
     async with opened(
-        lambda request: says(f"Turn {request.step} has words", chunk_delay=0.3),
+        lambda request: (
+            ASKS if request.step == 2 else says(f"Turn {request.step} has words", chunk_delay=0.3)
+        ),
         path="#/sessions",
         agent={"instructions": "system:\nTalk.", "inputs": []},
     ) as _:
@@ -137,6 +139,10 @@ async def test_words_arrive_as_the_model_writes_them_and_a_session_is_a_chat(
         await page.keyboard.press("Control+Enter")
         await page.get_by_text("And again").wait_for()
         await page.get_by_text(re.compile("has words")).nth(1).wait_for()
+        await page.get_by_label("Say something").fill("Refund it")
+        await page.keyboard.press("Control+Enter")
+        await page.get_by_role("button", name="Approve", exact=True).click()
+        await page.get_by_text("Turn 3 has words").wait_for()
 
 
 async def test_nothing_that_others_wrote_is_more_than_text(opened: Opened, page: Page) -> None:

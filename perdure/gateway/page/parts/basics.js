@@ -101,9 +101,9 @@ export function Act({ act, children, kind = "", disabled = false, busy = "Sendin
 }
 
 /** Asks once before it acts. @param {any} props */
-export function Sure({ act, children, sentence, confirm }) {
+export function Sure({ act, children, sentence, confirm, kind = "danger" }) {
   const [isAsked, ask] = useState(false);
-  if (!isAsked) return html`<button class="danger" onClick=${() => ask(true)}>${children}</button>`;
+  if (!isAsked) return html`<button class=${kind} onClick=${() => ask(true)}>${children}</button>`;
   return html`<span class="sure" role="group" aria-label=${confirm}>
     <span>${sentence}</span>
     <${Act} kind="danger" act=${async () => { await act(); ask(false); }}>${confirm}<//>

@@ -1,15 +1,16 @@
 /** A tool call in the conversation: name, arguments, result, decision. */
 import { inLine, moment, plain, span } from "../format.js";
 import { html } from "../html.js";
-import { link, now } from "../state.js";
+import { now } from "../state.js";
+import { Called } from "./called.js";
 
 const GLYPHS = /** @type {Record<string, [string, string, string]>} */ ({
   done: ["✓", "done", "done"], working: ["◔", "working", "runs"], waiting: ["●", "person", "waits for a person"],
   denied: ["✕", "failed", "denied"], failed: ["?", "failed", "outcome unknown"], cancelled: ["–", "cancelled", "cancelled"],
 });
 
-/** @param {{call: import("../run_model.js").Call, isPicked: boolean, onPick: () => void}} props */
-export function CallRow({ call, isPicked, onPick }) {
+/** @param {{call: import("../run_model.js").Call, isPicked: boolean, onPick: () => void, hasTray?: boolean}} props */
+export function CallRow({ call, isPicked, onPick, hasTray = false }) {
   const [glyph, colour, words] = GLYPHS[call.state];
   const { decision, progress } = call;
   const changed = decision?.arguments ? inLine(decision.arguments) : "";
@@ -25,7 +26,7 @@ export function CallRow({ call, isPicked, onPick }) {
     ${decision && html`<div class="line">${decision.answer !== null && decision.answer !== undefined ? "answered" : decision.approved ? "approved" : "denied"}
       ${decision.by ? ` by ${decision.vouched?.length ? plain(decision.by) : `somebody who says: ${plain(decision.by)}`}` : ""} at ${moment(decision.at)}
       ${call.request ? ` after ${span(decision.at - call.request.since)}` : ""}${decision.reason ? `: “${plain(decision.reason)}”` : ""}</div>`}
-    ${call.children.map((id) => html`<div class="line">sub-agent <a href=${link("run", id)}>${plain(id)}</a></div>`)}
+    ${!hasTray && call.children.length > 0 && html`<${Called} ids=${call.children} />`}
     ${call.result !== null && html`<div class="line result">${plain(call.result).slice(0, 200)}</div>`}
   </div>`;
 }

@@ -143,7 +143,7 @@ function Approval({ request, words, draft, change, send, heading, isInert, runId
 
 /** @param {{request: any}} props */
 function Approvers({ request }) {
-  const { approvers, votes } = request;
+  const { approvers, votes = [] } = request;
   if (!approvers && !votes.length) return null;
   const by = approvers?.by?.length ? `Needs the role ${approvers.by.map(plain).join(" or ")}. ` : "";
   const others = approvers?.notRequester ? "Whoever started this run may not approve it. " : "";

@@ -32,6 +32,9 @@ async function load(run) {
   lasts.value = new Map(lasts.value).set(keyOf(run), last);
 }
 
+/** The last line of a run that was read. @param {any} view @param {any} result of one that has ended */
+export const lineOf = (view, result) => (result ? ended(result) : open(view));
+
 /** @param {any} found @returns {Last} */
 function ended({ output, error, usage, iterations, costUsd }) {
   const text = error ? error.message : typeof output === "string" ? output : JSON.stringify(output);

@@ -4,7 +4,9 @@ import { follow, get, glance, post } from "../api.js";
 import { clock, counted, indented, inLine, moment, money, plain, span, tokens } from "../format.js";
 import { html } from "../html.js";
 import { Act, colourOf, Folded, Markdown, State, Sure, Trouble } from "../parts/basics.js";
+import { Bill } from "../parts/bill.js";
 import { CallRow } from "../parts/call.js";
+import { Called, FEW } from "../parts/called.js";
 import { Composer } from "../parts/composer.js";
 import { Decision } from "../parts/decision.js";
 import { Held } from "../parts/held.js";
@@ -134,7 +136,7 @@ export function Run({ id, deciding = "" }) {
       ${!end && html`<${Composer} label="Tell the agent something. It reads it before its next model call." send=${(/** @type {string} */ text) => post(`/runs/${encodeURIComponent(id)}/steer`, { text })} />`}
       ${!end && state?.pending_steering > 0 && html`<p class="about">${counted(state.pending_steering, "message")} queued: the agent reads them before its next model call.</p>`}
     </div><aside>
-      ${chosen ? html`<${Inspector} call=${chosen} close=${() => pick("")} />` : html`<${Usage} run=${run} usage=${usage} />`}
+      ${chosen ? html`<${Inspector} call=${chosen} close=${() => pick("")} />` : html`<${Bill} run=${run} setup=${setup} limits=${limits} state=${state} seconds=${run.first ? until - run.first : 0} />`}
     </aside></div>
   </main>`;
 }
@@ -155,6 +157,7 @@ function IterationPart({ id, run, iteration, folded, said, picked, pick }) {
   const [isOpen, open] = useState(false);
   const { usage } = iteration;
   const isLast = run.iterations.at(-1) === iteration;
+  const called = iteration.calls.flatMap((/** @type {any} */ each) => each.children);
   const isAnswer = run.end?.type === "done" && isLast;
   return html`<section class="iteration" id=${`iteration-${iteration.number}`}>
     ${said.map((/** @type {any} */ each) => html`<div class=${`said ${each.role}`}><span class="about">${each.role === "input" ? "Input" : `${plain(each.by) || "Somebody"}, steering · read before this iteration`}</span><${Folded} text=${each.text} mono=${false} /></div>`)}
@@ -167,8 +170,9 @@ function IterationPart({ id, run, iteration, folded, said, picked, pick }) {
       ${iteration.thinking && html`<details><summary class="about">Thinking</summary><${Folded} text=${iteration.thinking} mono=${false} /></details>`}
       ${iteration.text && !isAnswer && html`<${Markdown} text=${iteration.text} />`}
       ${iteration.notes.map((/** @type {any} */ note) => html`<p class=${`line ${note.kind === "error" ? "failed" : "held"}`}>${clock(note.time)} ${plain(note.text)}</p>`)}
-      ${iteration.calls.map((/** @type {any} */ call) => html`<${CallRow} key=${call.id} call=${call} isPicked=${picked === call.id} onPick=${() => pick(picked === call.id ? "" : call.id)} />
-        ${call.state === "waiting" && !run.end && html`<${Decision} key=${`${call.id}-card`} runId=${id} request=${{ ...call.request, call_id: call.id, votes: call.votes }} words=${iteration.text} />`}`)}`}
+      ${iteration.calls.map((/** @type {any} */ call) => html`<${CallRow} key=${call.id} call=${call} hasTray=${called.length > FEW} isPicked=${picked === call.id} onPick=${() => pick(picked === call.id ? "" : call.id)} />
+        ${call.state === "waiting" && !run.end && html`<${Decision} key=${`${call.id}-card`} runId=${id} request=${{ ...call.request, call_id: call.id, votes: call.votes }} words=${iteration.text} />`}`)}
+      ${called.length > FEW && html`<${Called} ids=${called} />`}`}
   </section>`;
 }
 
@@ -209,14 +213,6 @@ function Inspector({ call, close }) {
       ${call.decision?.arguments && html`<h3>Arguments that were approved</h3><${Folded} text=${JSON.stringify(call.decision.arguments, null, 1)} />`}
       ${call.result !== null && html`<h3>Result</h3><${Folded} text=${indented(call.result)} />`}
     </div></section>`;
-}
-
-/** @param {any} props */
-function Usage({ run, usage }) {
-  if (!usage.calls) return null;
-  return html`<section class="card"><div class="card-head"><strong>Usage and cost</strong> <span class="about">${run.end ? "" : "so far"}</span></div>
-    <div class="card-body"><table><thead><tr><td></td><th>in</th><th>from cache</th><th>out</th><th>cost</th></tr></thead>
-    <tbody><tr><td>${counted(usage.calls, "model call")}</td><td>${usage.input.toLocaleString()}</td><td>${usage.cached.toLocaleString()}</td><td>${usage.output.toLocaleString()}</td><td>${money(usage.cost) || "unknown"}</td></tr></tbody></table></div></section>`;
 }
 
 const ROW = 28;

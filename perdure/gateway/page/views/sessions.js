@@ -5,6 +5,7 @@ import { moment, plain } from "../format.js";
 import { html } from "../html.js";
 import { Act, Folded, Markdown, Sure, Trouble } from "../parts/basics.js";
 import { Composer } from "../parts/composer.js";
+import { Decision } from "../parts/decision.js";
 import { textOf } from "../run_model.js";
 import { isVisible, link, repeat } from "../state.js";
 
@@ -72,6 +73,7 @@ export function Session({ id }) {
     <div class="chat">${messages.filter((each) => each.role !== "system").map((each) => html`<${Spoken} message=${each} />`)}
       ${sent.map((text) => html`<div class="said user"><span class="about">queued</span><${Folded} text=${text} mono=${false} /></div>`)}
       ${live && !messages.some((each) => each.role === "assistant" && textOf(each) === live) && html`<div class="said assistant"><${Markdown} text=${live} /></div>`}</div>
+    ${status?.pending_approvals?.map((/** @type {any} */ each) => html`<${Decision} key=${each.run_id + each.call_id + each.digest} runId=${each.run_id} request=${each} onDone=${load} />`)}
     ${status?.run_id && html`<p class="about">This turn: <a href=${link("run", status.run_id)}>${plain(status.run_id)}</a></p>`}
     ${isOpen && html`<${Composer} label="Say something" send=${send} /><p><${Sure} sentence="The session takes no further message." confirm="Close the session" act=${() => post(`${path}/close`)}>Close<//>
       <${Act} act=${() => post(`${path}/cancel`, {})}>Stop this turn<//></p>`}
