@@ -1,13 +1,11 @@
-"""Lists what a recorded run would use of this machine, and asks first if another person may have
-written it.
-"""
+"""Asks before a recorded run that another person may have written uses more of this machine."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -15,11 +13,9 @@ import click
 from ..activities.limited import refusals
 from ..agents import Agent, others_of
 from ..arguments import dotted_path
-from ..json_types import JsonView
-from ..prompty.portable import credential_id, document_of, env_name
-from ..prompty.shorthands import strings
+from ..prompty.portable import document_of
 from ..text import one_line, visible
-from ..worker_limits import WorkerLimits, server_in
+from ..worker_limits import WorkerLimits
 from .console import say
 from .problems import Failure, UsageProblem
 from .server_connection import CommandMemo
@@ -32,36 +28,30 @@ async def require_consent(
     *,
     is_own: bool,
     yes: bool,
-    quiet: bool = False,
 ) -> None:
-    """List everything that a memo's agent and code use, and continue if no consent is needed or a
-    person says yes.
+    """Ask a person about everything that a memo's agent and code may not use unasked.
 
     Code below the current folder needs no consent; on the user's own server (`is_own`), nor does
     any file of the user's. An agent, and those that it records, may do as much as with a worker
     whose owner allowed nothing; on the user's own server, anything. Raises `UsageProblem` without a
     person to ask, and `Failure` for a no.
     """
-    sources = list(dict.fromkeys(_sources(memo))) if memo else []
-    agents = [agent, *others_of(agent).values()] if agent else []
-    uses = [
-        *(f"code: {path}" for path in sources),
-        *dict.fromkeys(use for each in agents for use in _uses(each)),
-    ]
+    sources = dict.fromkeys(_sources(memo)) if memo else ()
     doubts = [f"the code {path}" for path in sources if not _may_be_loaded(path, is_own=is_own)]
-    doubts += [] if is_own else dict.fromkeys(doubt for each in agents for doubt in _beyond(each))
-    shown = visible(one_line("; ".join(uses), 2000))
-    if uses and (doubts or not quiet):
-        say(f"{title} uses {shown}", "strong" if doubts and not yes else "faint")
-    if not doubts or yes:
+    agents = [agent, *others_of(agent).values()] if agent and not is_own else []
+    doubts += dict.fromkeys(doubt for each in agents for doubt in _beyond(each))
+    if not doubts:
         return
-    told = "\n".join(f"  {visible(one_line(doubt, 500))}" for doubt in doubts)
+    shown = "\n".join(f"  {visible(one_line(doubt, 500))}" for doubt in doubts)
+    if yes:
+        say(f"{title} uses:\n{shown}", "faint")
+        return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageProblem(
-            f"{title} may not be yours, and would use:\n{told}\nadd --yes to go on without being "
+            f"{title} may not be yours, and would use:\n{shown}\nadd --yes to go on without being "
             "asked"
         )
-    say(f"It may not be yours. Look at this first:\n{told}")
+    say(f"{title} may not be yours. Look at this first:\n{shown}")
     if not await asyncio.to_thread(click.confirm, "Go on?", err=True):
         raise Failure("nothing was started")
 
@@ -96,38 +86,3 @@ def _beyond(agent: Agent) -> list[str]:
         f"{dotted_path(place)}: a worker {refused.does} unless its owner allows it"
         for place, refused in found
     ]
-
-
-def _uses(agent: Agent) -> Iterator[str]:
-    """Yield the hosts, variables, credentials and commands that an agent names, each kind in one
-    text.
-    """
-    document = document_of(agent)
-    reached = {key: value for key, value in document.items() if key in ("model", "tools")}
-    texts = [
-        text
-        for place, text in strings(reached)
-        if {"connection", "options", "specification"} & {*place}
-    ]
-    named: JsonView = {
-        "hosts": [_host(text) for text in texts],
-        "variables": map(env_name, texts),
-        "credentials": map(credential_id, texts),
-        "commands": [_command(tool) for tool in document.get("tools") or []],
-    }
-    for what, names in named.items():
-        if found := ", ".join(dict.fromkeys(filter(None, names))):
-            yield f"{what}: {found}"
-
-
-def _host(text: str) -> str:
-    server = server_in(text)
-    return server.address if server else ""
-
-
-def _command(tool: JsonView) -> str:
-    options = tool.get("options")
-    command = options.get("command") if isinstance(options, Mapping) else None
-    return (
-        " ".join(map(str, [command, *(options.get("args") or [])])) if command and options else ""
-    )

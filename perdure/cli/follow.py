@@ -66,7 +66,6 @@ async def follow(
     *,
     quiet: bool,
     as_json: bool,
-    helps: bool = False,
     tells_busy: bool = False,
     after: int = 0,
 ) -> int:
@@ -75,8 +74,7 @@ async def follow(
 
     When `quiet`, busy workers are mentioned only with `tells_busy`: being busy is not an error.
 
-    With `helps`, this process then executes the run, as `mention_missing_worker` explains. Events
-    up to number `after` are not shown.
+    Events up to number `after` are not shown.
 
     Raises `Detached` when the person at the terminal detaches.
     """
@@ -90,9 +88,8 @@ async def follow(
             )
             shown = Progress(handle.id, screen)
             stack.callback(shown.end_line)
-            mention = mention_missing_worker(
-                server, handle.id, helps=helps, only_missing=quiet and not tells_busy
-            )
+            only_missing = quiet and not tells_busy
+            mention = mention_missing_worker(server, handle.id, only_missing=only_missing)
             await stack.enter_async_context(alongside(mention))
             if screen:
                 await stack.enter_async_context(alongside(_do_what_is_typed(handle, screen)))
@@ -273,7 +270,6 @@ async def follow_to_the_end(
     *,
     quiet: bool,
     as_json: bool,
-    helps: bool = False,
     after: int = 0,
 ) -> int:
     """Show the run until it ends; if interrupted, print the next command. `follow` explains the
@@ -282,7 +278,7 @@ async def follow_to_the_end(
     Returns the exit code; detaching prints the same as an interrupt.
     """
     try:
-        code = await follow(server, handle, quiet=quiet, as_json=as_json, helps=helps, after=after)
+        code = await follow(server, handle, quiet=quiet, as_json=as_json, after=after)
     except asyncio.CancelledError:
         _say_how_to_go_on(handle, inside=server.works)
         raise

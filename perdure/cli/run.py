@@ -83,9 +83,7 @@ async def perform(given: Given, beginning: StartArguments | Begin) -> int:
             return await _report_detached(server, handle, queue, begin, given)
         if not given.quiet:
             _announce(server, handle, _describe_model(agent, begin))
-        return await follow_to_the_end(
-            server, handle, quiet=given.quiet, as_json=given.as_json, helps=True
-        )
+        return await follow_to_the_end(server, handle, quiet=given.quiet, as_json=given.as_json)
 
 
 def _scripted(begin: StartArguments, stack: AsyncExitStack) -> Agent:

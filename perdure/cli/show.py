@@ -1,27 +1,23 @@
-"""`perdure show`: what a run did, a line for each iteration, and why it has failed."""
+"""`perdure show`: the status of a run, and what it did, a line for each iteration."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from datetime import UTC, datetime
 
-from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.client import WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..client import RunHandle
 from ..client.connection import server_time
 from ..client.fork import fork_origin, forks_of
 from ..client.reading.survey import IterationSurvey, Survey, survey
-from ..commands import command_line
 from ..history.chain import Chain
 from ..history.link import read_input
 from ..json_types import JsonObject, JsonView
-from ..payloads.failures import text_of
-from ..protocol.outcome import Held, RunStatus
-from ..protocol.search_attributes import DIRECT, ORIGIN
+from ..protocol.outcome import RunStatus
+from ..protocol.search_attributes import ORIGIN
 from ..text import count_of, format_usd, one_line, visible
-from ..tool_calls import PendingApproval
-from .ask_person import local_time, waiting_lines
 from .console import (
     answer,
     decision_text,
@@ -31,93 +27,28 @@ from .console import (
     short_call,
 )
 from .given import Given
-from .go_on import raised_limits
 from .recorded_run import open_run, waiting_shown
 from .server_connection import ServerConnection
+from .status import failure_of, read_state
 
 _MARKS = {"success": "✓", "open": "…"}
 _WORDS = {"error": "failed", "timeout": "timed out", "cancelled": "cancelled", "denied": "denied"}
-_SHOWN_CALL, _SHOWN_FAILURE, _SHOWN_ERROR = 50, 80, 200
+_SHOWN_CALL, _SHOWN_FAILURE = 50, 80
 """Characters."""
 
 
 def in_lines(run: JsonView) -> Iterator[str]:
-    """Yield the head, a blank line, and a line for each iteration."""
-    yield from _head(run)
-    yield ""
+    """Yield a line for each iteration."""
     if run["first_kept"] > 1:
         yield f"The iterations before {run['first_kept']} are not kept any more."
+    if run["unreplayed"]:
+        yield "Another version of perdure made this run: when persons decided can't be read."
     waiting = {
         (each.get("iteration"), each["call_id"])
         for each in run["pending_approvals"]
         if not each.get("run_id")
     }
     yield from _table(run["iterations"], waiting, has_ended=bool(run["ended"]))
-
-
-def _head(run: JsonView) -> Iterator[str]:
-    status = run["status"].replace("_", " ")
-    whole, short = "", ""
-    if failure := run.get("failure"):
-        whole, short = failure["message"], one_line(failure["message"], _SHOWN_ERROR)
-        status += f" ({failure['kind']}): {short}"
-    model = f", model {run['model']} of {run['provider']}" if run["model"] else ""
-    yield f"run      {run['id']}"
-    yield f"status   {visible(status)}"
-    if whole != short:
-        yield "error    " + "\n         ".join(visible(line) for line in whole.splitlines())
-    yield f"agent    {visible(run['agent'] or 'without a name')}{model}"
-    yield f"time     {_time(run)}"
-    cost = format_usd(run["cost_usd"], unpriced=run["unpriced_calls"])
-    used = [count_of(run["model_calls"], "model call"), describe_usage(run["usage"]), cost]
-    yield f"usage    {', '.join(filter(None, used))}"
-    yield from _relations(run)
-    pending = map(PendingApproval.model_validate, run["pending_approvals"])
-    for line in waiting_lines(run["id"], pending):
-        yield f"{'         ' if line.startswith('  or') else 'waits    '}{visible(line.strip())}"
-    holds = [Held.model_validate(each) for each in run["held"]]
-    for hold in holds:
-        yield f"held     {visible(describe_hold(hold))}"
-    if holds:
-        yield f"         let it go on: {visible(command_to_go_on(holds, run['id']))}"
-    if run["queue_without_worker"]:
-        yield f"waits    for a worker on the task queue {run['queue_without_worker']!r}"
-
-
-def describe_hold(held: Held) -> str:
-    """Return the held run or call, the time since then, and the reason."""
-    run = "" if held.run_id is None else f"run {held.run_id} is held "
-    return f"{run}({held.reason}) since {local_time(held.since)}: {one_line(held.why, 500)}"
-
-
-def command_to_go_on(holds: Sequence[Held], id: str) -> str:
-    """Return the command that lets the run go on, with the limits that it has to raise."""
-    return command_line("go-on", id, more=raised_limits(holds))
-
-
-def _time(run: JsonView) -> str:
-    started = datetime.fromisoformat(run["started"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    total, active = describe_seconds(run["seconds"]), describe_seconds(run["active_seconds"])
-    waited = run["seconds"] - run["active_seconds"]
-    took = f"{active} active of {total}" if waited > 0.05 else total
-    return f"{started}, {took}{'' if run['ended'] else ' so far'}"
-
-
-def _relations(run: JsonView) -> Iterator[str]:
-    if caller := run["called_by"]:
-        yield f"called   by run {caller['run']}, tool call {visible(caller['call_id'])}"
-    if fork := run["fork_of"]:
-        yield f"fork     of run {fork['run']}, before its iteration {fork['at']}"
-    if run["origin"] not in (None, DIRECT) and not (caller or fork):
-        yield f"origin   {visible(run['origin'])}"
-    if run["forks"]:
-        yield f"forks    {', '.join(run['forks'])}"
-    if run["links"] > 1:
-        yield f"links    {run['links']} histories, one after the other"
-    if run["unreplayed"]:
-        yield (
-            "note     another version of perdure made this run: when persons decided can't be read"
-        )
 
 
 def _table(
@@ -224,31 +155,16 @@ def _children(tool: JsonView) -> str:
     return f"run {run['id']} ({', '.join(filter(None, used))})"
 
 
-async def failure_of(
-    chain: Chain, described: WorkflowExecutionDescription | None = None
-) -> dict[str, str]:
-    """Return the kind and the whole text of the error; empty for a run that has not failed.
-
-    Raises `RPCError` when there is no such run, and `EncryptionError`.
-    """
-    described = described or await chain.describe()
-    if described.status is not WorkflowExecutionStatus.FAILED:
-        return {}
-    closing = await chain.closing_event(described.run_id)
-    failure = closing.workflow_execution_failed_event_attributes.failure
-    text = await text_of(chain.client.data_converter, failure)
-    return {"kind": failure.application_failure_info.type or "failed", "message": text}
-
-
 async def show(given: Given) -> None:
     """Print the run's iterations, calls and result."""
     async with open_run(given.id) as (server, handle):
         with waiting_shown():
             found = await summary(server, handle)
+        lines = [] if given.as_json else (await read_state(server, handle, given.id)).lines
     if given.as_json:
         answer(found)
         return
-    for line in in_lines(found):
+    for line in (*lines, "", *in_lines(found)):
         answer(line)
 
 

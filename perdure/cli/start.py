@@ -89,8 +89,7 @@ async def recorded_code(
     """Return the code for a recorded run, and the memo for one that continues it.
 
     The command line may name the code; else it is that of the recorded command, whose folder then
-    becomes the current one. Raises as `require_consent` does, which first lists everything that the
-    agent and that code use, and `UsageProblem`.
+    becomes the current one. Raises as `require_consent` does, and `UsageProblem`.
     """
     sources = sources_of(given)
     await require_consent(
@@ -99,7 +98,6 @@ async def recorded_code(
         None if sources else memo,
         is_own=server.embedded is not None,
         yes=given.yes,
-        quiet=given.quiet,
     )
     scripted = given.scripted or memo.scripted
     if sources:

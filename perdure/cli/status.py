@@ -3,49 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from temporalio.client import WorkflowExecutionDescription
+from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 
 from ..client import RunHandle
 from ..client import session as session_of
 from ..commands import command_line
 from ..history.chain import Chain
 from ..json_types import JsonObject
-from ..protocol.outcome import RunStatus
+from ..payloads.failures import text_of
+from ..protocol.outcome import Held, RunStatus
 from ..protocol.session import SessionStatus
 from ..text import count_of, format_usd, one_line, visible
 from .ask_person import local_time, times, waiting_lines
 from .console import answer, cached_text, describe_call, describe_usage
 from .given import Given
+from .go_on import raised_limits
 from .recorded_run import open_run
 from .server_connection import ServerConnection, read_memo
-from .show import command_to_go_on, describe_hold, failure_of
 from .worker_inside import waiting_text
+
+
+class State(NamedTuple):
+    """The status of a run, for people and for programs."""
+
+    lines: list[str]
+    as_json: JsonObject
 
 
 async def status(given: Given) -> None:
     """Print the status of a run, with that of its session if the session is named."""
     async with open_run(given.id) as (server, handle):
-        found, fork = await handle.status(), await handle.fork_of()
-        described = await server.client.get_workflow_handle(handle.id).describe()
-        failure = await failure_of(Chain(server.client, handle.id), described)
-        session = None
-        if given.id != handle.id:
-            session = await session_of(server.client, None, given.id).status()
-        lines = [] if given.as_json else await _needs(server, handle, found, described)
-    if given.as_json:
-        more: JsonObject = {"failure": failure} if failure else {}
-        if fork:
-            more["fork_of"] = fork.model_dump(mode="json", by_alias=True)
-        if session:
-            more["session"] = {"id": given.id, **session.model_dump(mode="json", by_alias=True)}
-        answer({**found.model_dump(mode="json", by_alias=True), **more})
-        return
-    before = [*_session_lines(given.id, session, handle.id)] if session else []
+        state = await read_state(server, handle, given.id)
+    for each in [state.as_json] if given.as_json else state.lines:
+        answer(each)
+
+
+async def read_state(server: ServerConnection, handle: RunHandle, named: str) -> State:
+    """Read the status of the run; `named` is its id, or that of its session."""
+    found, fork = await handle.status(), await handle.fork_of()
+    described = await server.client.get_workflow_handle(handle.id).describe()
+    failure = await failure_of(Chain(server.client, handle.id), described)
+    lines: list[str] = []
+    more: JsonObject = {"failure": failure} if failure else {}
+    if named != handle.id:
+        session = await session_of(server.client, None, named).status()
+        more["session"] = {"id": named, **session.model_dump(mode="json", by_alias=True)}
+        lines += _session_lines(named, session, handle.id)
     if fork:
-        before.append(f"a fork of run {fork.run}, before its iteration {fork.at}")
-    for line in (*before, *_state(handle, found, failure), *lines):
-        answer(line)
+        more["fork_of"] = fork.model_dump(mode="json", by_alias=True)
+        lines.append(f"a fork of run {fork.run}, before its iteration {fork.at}")
+    lines += [*_state(handle, found, failure), *await _needs(server, handle, found, described)]
+    return State(lines, {**found.model_dump(mode="json", by_alias=True), **more})
 
 
 def _session_lines(id: str, session: SessionStatus, run_id: str) -> Iterator[str]:
@@ -63,7 +73,7 @@ def _state(handle: RunHandle, found: RunStatus, failure: JsonObject) -> Iterator
     agent = visible(one_line(found.agent)) + (f", to which {by} has handed over" if by else "")
     yield f"agent {agent}; begun {local_time(found.started or 0.0)}"
     if failure:
-        yield f"{failure['kind']}: {one_line(failure['message'], 200)}"
+        yield f"{failure['kind']}: {failure['message']}"
         show, messages = command_line("show", handle.id), command_line("messages", handle.id)
         yield f"  its steps: {show}    the conversation: {messages}"
     cached = cached_text(usage.model_dump())
@@ -86,7 +96,7 @@ async def _needs(
             f"{', '.join(missing.what)}, since {local_time(missing.since)}"
         )
     lines += [
-        f"{'held ' if held.run_id is None else ''}{describe_hold(held)}" for held in found.held
+        f"{'held ' if held.run_id is None else ''}{_describe_hold(held)}" for held in found.held
     ]
     if any(held.run_id is None for held in found.held):
         from .doctor.workers import missing_keys  # imports as much as a worker
@@ -97,7 +107,9 @@ async def _needs(
             for variable in await missing_keys(server.client, described)
         ]
     if found.held:
-        lines.append(f"  let it go on: {command_to_go_on(found.held, handle.id)}")
+        lines.append(
+            f"  let it go on: {command_line('go-on', handle.id, more=raised_limits(found.held))}"
+        )
     if retry := found.held_up:
         at = local_time(retry.until)
         lines.append(f"the model call is made again at {at}, after {retry.kind}: {retry.why}")
@@ -116,3 +128,24 @@ async def _needs(
         busy, version, memo = found.workers_are_busy, found.pinned_to, await read_memo(described)
         lines.append(waiting_text(handle.id, queue, memo, is_polled=busy, pinned_to=version))
     return lines
+
+
+def _describe_hold(held: Held) -> str:
+    run = "" if held.run_id is None else f"run {held.run_id} is held "
+    return f"{run}({held.reason}) since {local_time(held.since)}: {one_line(held.why, 500)}"
+
+
+async def failure_of(
+    chain: Chain, described: WorkflowExecutionDescription | None = None
+) -> dict[str, str]:
+    """Return the kind and the whole text of the error; empty for a run that has not failed.
+
+    Raises `RPCError` when there is no such run, and `EncryptionError`.
+    """
+    described = described or await chain.describe()
+    if described.status is not WorkflowExecutionStatus.FAILED:
+        return {}
+    closing = await chain.closing_event(described.run_id)
+    failure = closing.workflow_execution_failed_event_attributes.failure
+    text = await text_of(chain.client.data_converter, failure)
+    return {"kind": failure.application_failure_info.type or "failed", "message": text}

@@ -20,9 +20,6 @@ from .server_connection import CommandMemo, ServerConnection, read_memo
 from .table import DEFAULT_QUEUE
 from .user_code import Sources, UserCode, source_options
 
-_UNBEGUN = 2
-"""Events of a run that no worker has begun with: its start, and its first task."""
-
 
 @asynccontextmanager
 async def worker_inside(
@@ -55,15 +52,10 @@ async def worker_inside(
 
 
 async def mention_missing_worker(
-    server: ServerConnection, run_id: str, *, helps: bool = False, only_missing: bool = False
+    server: ServerConnection, run_id: str, *, only_missing: bool = False
 ) -> None:
     """Say how to start a worker whenever nobody takes up what the run waits with; each time once.
-
-    With `only_missing`, not of workers that may merely be busy, nor of what this command does about
-    a missing one.
-
-    One that `helps` becomes that worker, on the embedded server, for a run that none has begun
-    with: one that was begun may need tools that this process does not have.
+    With `only_missing`, not of workers that may merely be busy.
     """
     said = False
     while True:
@@ -73,24 +65,12 @@ async def mention_missing_worker(
         waits = has_waited(run) and not server.works
         version = pinned_version(run)
         is_polled = waits and await server.is_polled(run.task_queue, version=version)
-        if waits and not is_polled and helps and server.embedded and run.history_length <= _UNBEGUN:
-            if not only_missing:
-                say(
-                    f"No worker polls the task queue {run.task_queue!r} any more: this command "
-                    f"executes run {run_id}"
-                )
-            async with worker_inside(server, task_queue=run.task_queue, code=UserCode()):
-                await asyncio.Event().wait()
-        if waits and not said and not (is_polled and only_missing):
-            memo = await read_memo(run)
-            pinned_to = str(version) if version else None
-            say(
-                waiting_text(
-                    run_id, run.task_queue, memo, is_polled=is_polled, pinned_to=pinned_to
-                ),
-                "strong",
-            )
-        said = waits and not (is_polled and only_missing)
+        is_worth_it = waits and not (is_polled and only_missing)
+        if is_worth_it and not said:
+            memo, pinned = await read_memo(run), str(version) if version else None
+            text = waiting_text(run_id, run.task_queue, memo, is_polled=is_polled, pinned_to=pinned)
+            say(text, "strong")
+        said = is_worth_it
 
 
 async def describe_run(client: Client, run_id: str) -> WorkflowExecutionDescription | None:
@@ -115,27 +95,20 @@ def waiting_text(
 
     `pinned_to` is the version of the workers (`DEPLOYMENT:BUILD`) that alone take it up.
     """
-    if pinned_to:
-        those = "whose workers are busy on" if is_polled else "of which no worker polls"
-        gone = ", or ended a short while ago" if is_polled else ""
-        return (
-            f"Run {run_id} waits: it is pinned to the version {pinned_to}, {those} the task queue "
-            f"{task_queue!r}{gone}. Start one: {worker_command(task_queue)} "
-            f"{version_options(pinned_to)}. "
-            f"Or let the run go on in the current version: {unpin_command(run_id)}"
-        )
-    resume = f"{resume_command(run_id)} (with its own tools), or " if memo.has_code else ""
-    command = f"in another terminal: {resume}{worker_command(task_queue)}"
+    why = f"a worker on the task queue {task_queue!r} is missing"
     if is_polled:
-        return (
-            f"Run {run_id} waits: the workers on the task queue {task_queue!r} have not taken up "
-            "its next step yet. "
-            f"They are busy, or ended a short while ago. Start another one {command}"
+        why = (
+            f"the workers on the task queue {task_queue!r} have not taken up its next step yet: "
+            "they are busy, or ended a short while ago"
         )
-    return (
-        f"Run {run_id} waits: a worker on the task queue {task_queue!r} is missing. Start one "
-        f"{command}"
-    )
+    start = worker_command(task_queue)
+    if pinned_to:
+        why += f" (it is pinned to the version {pinned_to})"
+        start += f" {version_options(pinned_to)}, or in the current version: "
+        start += unpin_command(run_id)
+    elif memo.has_code:
+        start = f"{resume_command(run_id)} (with its own tools), or {start}"
+    return f"Run {run_id} waits: {why}. Start one in another terminal: {start}"
 
 
 def resume_command(run_id: str) -> str:

@@ -141,7 +141,6 @@ async def test_code_that_a_strangers_memo_names_is_loaded_after_a_yes(
         finished = await cli(*typed)
         said = finished.stderr
         assert finished.code == 2, said
-        assert f"uses code: {tmp_path}/evil.py; commands: sh -c \\x1b[2Jtrue" in said
         assert f"  the code {tmp_path}/evil.py" in said
         assert "  tools[0].options.command: a worker starts no command 'sh'" in said
         assert "--yes" in said
@@ -170,8 +169,6 @@ def test_a_rerun_of_a_strangers_export_sends_no_variable_unasked(
         file.write_text("\n".join(map(json.dumps, lines)))
         code, _, said = command("rerun", str(file))
         assert code == 2, said
-        assert "uses hosts: 127.0.0.1:" in said
-        assert "variables: DATABASE_PASSWORD" in said
         assert (
             "  model.connection.apiKey: a worker gives agents no variable 'DATABASE_PASSWORD'"
             in said

@@ -100,8 +100,8 @@ async def test_a_queue_whose_workers_are_busy_is_told_from_one_without(
             free.set()
         for run in runs:
             await run.result()
-    assert "have not taken up its next step yet. They are busy" in said
-    assert told.count("They are busy, or ended a short while ago") == 1
+    assert "have not taken up its next step yet: they are busy" in said
+    assert told.count("they are busy, or ended a short while ago") == 1
 
 
 async def test_where_only_a_gateway_decides_no_command_is_offered(
@@ -153,7 +153,7 @@ async def told_meanwhile(client: Client, run_id: str, capsys: pytest.CaptureFixt
     async def says() -> bool:
         nonlocal told
         told += capsys.readouterr().err
-        return "They are busy" in told
+        return "they are busy" in told
 
     await wait_for(says)
     for task in (quiet, loud):

@@ -140,21 +140,3 @@ async def test_a_process_that_dies_again_and_again_starts_after_growing_pauses(
             await says(f"The worker ended with exit code 0. It starts again in {pause} s.")
     finally:
         await process.end()
-
-
-async def test_a_run_needs_no_worker_that_has_ended(embedded: Cli, tmp_path: Path) -> None:
-    agent = tmp_path / "plain.prompty"
-    agent.write_text("---\nname: plain\nmodel: {id: gpt, provider: openai}\n---\nuser:\nHello\n")
-    server = await embedded.start("server")
-    await server.says("Temporal server:")
-    worker = await embedded.start("worker", "--tools", "tools.py")
-    await worker.says("Worker on")
-    assert "No API key for 'openai'" in (await embedded("run", str(agent))).stderr
-    await worker.finish(signal.SIGKILL)
-    finished = await embedded("run", str(agent), "--id", "alone")
-    assert (
-        "this command executes run alone" in finished.stderr
-        or "worker in this process" in finished.stderr
-    )
-    assert "No API key for 'openai'" in finished.stderr
-    assert (await server.finish(signal.SIGTERM)).code == 0

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +14,6 @@ from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
-from ..support.command_line import Cli
 from ..support.stage import Stage
 from ..support.unknown_outcomes import FIND_OUT, NEEDS_APPROVAL
 
@@ -150,38 +147,3 @@ async def test_a_local_tool_whose_worker_lacks_it(stage: Stage, scripted: Script
 def test_local_and_not_idempotent_contradict_each_other() -> None:
     with pytest.raises(ConfigurationError, match="tool 'pay' is local and not idempotent"):
         tool(name="pay", local=True, idempotent=False)(lambda: None)
-
-
-async def test_validate_shows_what_holds(cli: Cli, tmp_path: Path) -> None:
-    file = tmp_path / "a.prompty"
-    file.write_text(
-        "---\nname: a\nmodel: {id: m, provider: openai}\ntools:\n  - name: pay\n    kind: "
-        "function\n"
-        "    parameters: []\n    retries: 3\n    perdure: {timeout: 5, parallelSafe: "
-        "false}\n---\nHi.\n"
-    )
-    done = await cli("validate", str(file), "--show-request")
-    assert (
-        "a.prompty:8: warning: tools[0].retries: unknown property 'retries' has no effect: write "
-        "it under" in done.stderr
-    )
-    assert "tool pay: 5 s, no retries, idempotent, never beside others" in done.stderr
-    told = json.loads((await cli("validate", str(file), "--show-request", "--json")).stdout)
-    assert (told["tools"][0]["timeout"], told["tools"][0]["parallel_safe"]) == (5, False)
-
-
-async def test_validate_claims_nothing_of_tools_that_are_asked_later(
-    cli: Cli, tmp_path: Path
-) -> None:
-    file = tmp_path / "a.prompty"
-    server = "kind: mcp\n    connection: {kind: anonymous, endpoint: 'http://127.0.0.1:1/mcp'}"
-    file.write_text(
-        f"---\nname: a\nmodel: {{id: m, provider: openai}}\ntools:\n  - name: store\n    {server}\n"
-        f"  - name: depot\n    {server}\n    perdure: {{timeout: 5, approval: always}}\n---\nHi.\n"
-    )
-    shown = (await cli("validate", str(file), "--show-request")).stderr
-    assert "tool store: the tools that its kind finds when a run begins\n" in shown
-    assert (
-        "tool depot: 5 s, needs an approval; the tools that its kind finds when a run begins\n"
-        in shown
-    )

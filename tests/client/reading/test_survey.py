@@ -125,10 +125,6 @@ async def test_tools_tries_and_what_persons_decide(stage: Stage, scripted: Scrip
         await run.approve("c", by="ann")
         await run.deny("d", "too much", by="bo")
         await run.result()
-    assert "status   waiting for approval" in waiting
-    assert any(
-        line.startswith('waits    pay({"amount": 8}) waits for approval since') for line in waiting
-    )
     assert waiting[-1].endswith(
         "… pay(amount=7) waits for a person; … pay(amount=8) waits for a person"
     )
@@ -137,7 +133,6 @@ async def test_tools_tries_and_what_persons_decide(stage: Stage, scripted: Scrip
     assert [tool["arguments"] for tool in second_json["tools"]] == [{"amount": 7}, {"amount": 8}]
     assert datetime.fromisoformat(second_json["started"]).tzinfo
     lines = await lines_of(stage.client, run)
-    assert lines[1] == "status   done"
     first, second, third = (
         next(line for line in lines if line.startswith(f"  {n}  scripted")) for n in (1, 2, 3)
     )
@@ -176,8 +171,6 @@ async def test_called_agents(stage: Stage, scripted: Scripted, tmp_path: Path) -
     [first, _] = (await lines_of(stage.client, run))[-2:]
     assert '✓ clerk(topic="bees")' in first
     assert f"run {run.id}/1-0 (2 iterations, " in first
-    inside = await lines_of(stage.client, run.called(f"{run.id}/1-0"))
-    assert f"called   by run {run.id}, tool call c1" in inside
 
 
 async def test_nothing_is_under_way_in_a_run_that_was_terminated(
