@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from signal import SIGTERM
 
 import pytest
-from temporalio.client import Client
 
 import perdure
 from perdure.agents import Agent
@@ -16,7 +14,6 @@ from perdure.testing import InProcessRun, ScriptedModel, ScriptedReply, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
-from ..support.command_line import Cli
 from ..support.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
@@ -75,39 +72,6 @@ async def test_on_a_worker(
         run = await stage.start(scripted_agent(model), LONG, context_budget=1000, compactor="short")
         assert (await run.result()).output == "done"
     check(model, summarist)
-
-
-async def test_in_one_call(
-    client: Client, scripted: Scripted, summarist: ScriptedModel, compactor: Path
-) -> None:
-    model = scripted([says("done")])
-    options = {"messages": LONG, "context_budget": 1000, "compactor": compactor, "client": client}
-    assert await perdure.invoke_agent_async(scripted_agent(model), {}, **options) == "done"  # type: ignore[arg-type]
-    check(model, summarist)
-
-
-async def test_on_the_worker_of_a_command(
-    stage: Stage, cli: Cli, scripted: Scripted, summarist: ScriptedModel, compactor: Path
-) -> None:
-    cli.environment |= {
-        "TEST_SHORT_ENDPOINT": summarist.anthropic_endpoint,
-        "TEST_SHORT_KEY": "sk-short",
-    }
-    model = scripted([says("done")])
-    worker = await cli.start(
-        "worker", "--compactor", str(compactor), "--task-queue", stage.task_queue
-    )
-    run = await stage.start(scripted_agent(model), LONG, context_budget=1000, compactor="shorter")
-    assert (await run.result()).output == "done"
-    check(model, summarist)
-    assert (await worker.finish(SIGTERM)).code == 0
-
-
-async def test_a_file_that_is_none_is_refused(cli: Cli, tmp_path: Path) -> None:
-    refused = await cli("worker", "--compactor", str(tmp_path / "absent.prompty"))
-    assert refused.code == 2
-    assert "--compactor" in refused.stderr
-    assert "Prompty file not found" in refused.stderr.replace("\n", " ")
 
 
 async def test_in_this_process(

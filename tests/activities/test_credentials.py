@@ -28,7 +28,6 @@ from perdure.worker import create_worker
 from ..runs.test_secrets import everything_said
 from ..support.agents import WIRES, scripted_agent
 from ..support.hosts import serving
-from ..support.mcp_scripted import Scripted as ScriptedServer
 from ..support.mcp_server import make_server
 from ..support.stage import Stage
 from ..support.waiting import wait_for
@@ -137,28 +136,6 @@ async def test_octopus_servers_are_tools_with_a_bearer_token(
     )
 
 
-async def test_each_hook_is_asked_once_for_many_calls(stage: Stage, scripted: Scripted) -> None:
-    asked: list[str] = []
-
-    async def vault(id: str) -> str:
-        asked.append(id)
-        await asyncio.sleep(0)
-        return SECRETS[id]
-
-    def plain(id: str) -> str:
-        return SECRETS[id]
-
-    replies = [asks(call("note", text="x")), says("done")]
-    for source in (vault, plain):
-        model = scripted(demanding(replies))
-        async with stage.worker({"note": lambda text: text}, credentials=source):
-            runs = [
-                await stage.start(scripted_agent(model, ["note"], api_key=KEY)) for _ in range(3)
-            ]
-            assert [(await run.result()).output for run in runs] == ["done"] * 3
-    assert asked == ["model"]
-
-
 async def test_a_credential_that_was_exchanged_is_asked_for_again(
     stage: Stage, scripted: Scripted
 ) -> None:
@@ -218,33 +195,6 @@ async def test_a_tool_is_called_once_more_with_the_token_that_follows_one_that_h
     assert written.count("tools/call") == 6
     assert refused
     assert len(asked) == len(accepted)
-
-
-async def test_a_tool_that_refuses_each_token_is_called_twice(
-    stage: Stage, scripted: Scripted
-) -> None:
-    """And not once more where the vault gives the same token as before."""
-    tokens = iter(["the-same-token", "the-same-token", "another-token", "a-third-token"])
-    asked: list[str] = []
-
-    def vault(id: str) -> str:
-        asked.append(next(tokens))
-        return asked[-1]
-
-    server = ScriptedServer(lambda request, message: JSONResponse({"message": "no"}, 401))
-    with serving(server.app) as url:
-        connection = {"kind": "key", "endpoint": f"{url}/mcp", "apiKey": "${credential:crm}"}
-        model = scripted([asks(call("hello")), asks(call("hello")), says("done")])
-        async with stage.worker(credentials=vault):
-            run = await stage.start(
-                scripted_agent(model, [{"name": "crm", "kind": "mcp", "connection": connection}])
-            )
-            texts = tool_texts(await run.result())
-    assert all(
-        "it answered HTTP 401 Unauthorized" in text and "was not executed" in text for text in texts
-    )
-    assert len(server.calls) == 3
-    assert asked == ["the-same-token", "the-same-token", "another-token"]
 
 
 def _raises(id: str) -> str:
@@ -335,14 +285,6 @@ async def test_a_secret_of_a_file_ends_before_its_line_does() -> None:
     assert given.model
     assert given.model.connection
     assert given.model.connection.api_key == "a word"
-
-
-async def test_a_worker_that_has_it_takes_the_run(stage: Stage, scripted: Scripted) -> None:
-    model = scripted(demanding([says("done")]))
-    async with stage.worker():
-        run = await stage.start(scripted_agent(model, api_key=KEY))
-        async with stage.another_worker(credentials=SECRETS):
-            assert (await run.result()).output == "done"
 
 
 async def test_a_function_that_fails_in_the_middle(stage: Stage, scripted: Scripted) -> None:

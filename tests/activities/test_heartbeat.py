@@ -219,16 +219,6 @@ async def test_a_heartbeat_that_fails_ends_the_attempt(
     assert "A heartbeat failed, which ends the attempt" in caplog.text
 
 
-async def test_news_at_the_very_end_do_not_keep_it_alive(environment: ActivityEnvironment) -> None:
-    async def speak() -> None:
-        for _ in range(50):
-            async with heartbeats() as heart:
-                await asyncio.sleep(0)
-                heart.keep("last word")
-
-    await asyncio.wait_for(environment.run(speak), 5)
-
-
 @pytest.mark.parametrize("run_is_over", [True, False])
 async def test_a_cancellation_is_an_end_of_its_own_when_the_run_is_over(run_is_over: bool) -> None:
     environment = ActivityEnvironment()

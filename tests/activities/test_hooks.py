@@ -87,12 +87,6 @@ async def test_a_guardrail_that_fails_denies(in_threads: bool) -> None:
     )
 
 
-async def test_a_guardrail_that_gives_something_else_denies() -> None:
-    verdict = await hooks(Guardrails(input=lambda messages: 7)).judge("mine", "input", [])  # type: ignore[arg-type]
-    assert not verdict.allowed
-    assert "expected a GuardrailResult, got 7" in str(verdict.reason)
-
-
 def leave(messages: list[Message]) -> GuardrailResult:
     raise SystemExit(3)
 
@@ -124,19 +118,6 @@ async def test_a_plain_guardrail_does_not_stop_the_event_loop() -> None:
         ticks += 1
     assert judging.result().allowed
     assert ticks > 10
-
-
-async def test_a_plain_compactor_does_not_stop_the_event_loop() -> None:
-    def compact(messages: list[Message]) -> str:
-        time.sleep(0.2)
-        return f"{len(messages)} messages"
-
-    compacting = asyncio.create_task(
-        Hooks({}, {"mine": compact}, in_threads=True).call(compact, [Message.user("a")])
-    )
-    await asyncio.sleep(0.05)
-    assert not compacting.done()
-    assert await compacting == "1 messages"
 
 
 @pytest.mark.parametrize("kind", ["guardrail", "tools"])

@@ -121,28 +121,6 @@ def test_it_comes_after_the_guardrail() -> None:
     assert found.output == Refund(euros=4)
 
 
-def test_one_that_fails_ends_the_run() -> None:
-    def broken(value: Any) -> None:
-        raise RuntimeError("no database")
-
-    with pytest.raises(
-        GuardrailError, match="the output validator failed: RuntimeError: no database"
-    ):
-        run_in_process(desk(broken), model=[refund(9)], inputs="?")
-
-
-def test_the_context_may_come_first() -> None:
-    def limited(context: ToolContext[Limits], value: Refund) -> Refund:
-        return within(value, context)
-
-    assert (
-        run_in_process(
-            desk(limited), model=[refund(9), refund(4)], inputs="?", deps=Limits(euros=5)
-        ).iterations
-        == 2
-    )
-
-
 async def test_deps_that_it_does_not_expect_are_no_fault_of_the_model(client: Client) -> None:
     with ScriptedModel([refund(4)]) as model:
         clerk = desk(within, connection={"endpoint": model.openai_endpoint})

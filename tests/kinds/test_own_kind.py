@@ -18,9 +18,8 @@ from perdure.declared_tools import Tool
 from perdure.errors import ConfigurationError, LoadError
 from perdure.testing import InProcessRun, ScriptedModel, asks, call, run_in_process, says
 from perdure.testing.script import Script
-from perdure.tools import Asking, KindCall, Offering, ToolKind, ToolOfferError
-from perdure.tools.kind import BUILT_IN, ENTRY_POINT_GROUP, RECORDING, Kinds
-from perdure.worker import create_worker
+from perdure.tools import Asking, KindCall, Offering, ToolKind
+from perdure.tools.kind import ENTRY_POINT_GROUP, Kinds
 
 from ..support.agents import scripted_agent
 from ..support.stage import Stage
@@ -201,12 +200,6 @@ def test_a_kind_reads_no_file_outside_the_agent_s_folder(glossary: Path) -> None
         run_input(glossary)
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_those_that_record_are_imported_where_a_run_is_started(name: str) -> None:
-    kind = Kinds().get(name)
-    assert (type(kind).record is not ToolKind.record) == (name in RECORDING)
-
-
 async def test_what_is_offered_is_asked_once_and_recorded(stage: Stage, scripted: Scripted) -> None:
     kind = Slow(say(details={"path": "/say"}, description="Says it."))
     model = scripted([asks(call("say", text="a")), asks(call("say", text="b")), says("done")])
@@ -321,20 +314,3 @@ async def test_a_worker_with_a_dynamic_activity_of_its_own(
         "A",
         '{"text":"b"}',
     ]
-
-
-def test_a_kind_that_is_none(stage: Stage) -> None:
-    with pytest.raises(
-        ConfigurationError, match=r"tool_kinds\['echo'\] is .*Echo.*: expected an object"
-    ):
-        create_worker(stage.client, tool_kinds={"echo": Echo})  # type: ignore[dict-item]
-
-
-async def test_an_offer_that_raises_something_else(scripted: Scripted) -> None:
-    class Broken(Echo):
-        async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
-            raise ToolOfferError("no") if asking.inputs else KeyError("x")
-
-    agent = scripted_agent(scripted([]), [{"name": "echo", "kind": "echo"}])
-    with pytest.raises(RunError, match=r"tool 'echo' \(kind: echo\): KeyError: 'x'"):
-        await InProcessRun(agent, [], tool_kinds={"echo": Broken()}, model=[says("never")]).run()

@@ -494,26 +494,3 @@ async def test_a_terminated_run_leaves_no_called_one_behind(
             await run.called(f"{run.id}/1-0").result()
         told = [event async for event in run.stream(children=True)]
     assert (told[-1].type, told[-1].run_id) == ("failed", None)
-
-
-async def test_in_this_process_what_goes_wrong(tmp_path: Path) -> None:
-    chief = write_agent(
-        tmp_path, "chief.prompty", tools=[calls("clerk.prompty"), calls("slow.prompty")]
-    )
-    write_agent(tmp_path, "clerk.prompty")
-    write_agent(tmp_path, "slow.prompty")
-
-    def model(agent: Agent, messages: list[Message]) -> ScriptedReply:
-        if agent.name == "clerk":
-            return ScriptedReply(status=400)
-        if agent.name == "slow":
-            run.cancel()
-            return says("late", delay=30)
-        return asks(call("clerk"), call("slow"))
-
-    run = InProcessRun(chief, model=model)
-    with pytest.raises(RunCancelled) as cancelled:
-        await run.run()
-    failed, stopped = tool_texts(cancelled.value.messages)
-    assert failed.startswith("Error: Tool 'clerk' failed: execute: ")
-    assert stopped == f"[cancelled]{FIND_OUT}"

@@ -18,9 +18,8 @@ from pydantic import BaseModel
 
 from perdure.agents import Agent
 from perdure.errors import ConfigurationError, ToolNotRegisteredError
-from perdure.messages import TextPart, ToolResult
+from perdure.messages import ToolResult
 from perdure.providers.base import offered_functions
-from perdure.tool_results import SizeLimits
 from perdure.tools import (
     ToolContext,
     clear_tool_handlers,
@@ -113,20 +112,6 @@ async def test_positional_only_parameters_get_their_arguments_by_place(
     assert (await run(function, arguments)).text == text
 
 
-async def test_an_approval_may_take_its_arguments_by_place() -> None:
-    def asks(arguments: dict[str, Any], context: ToolContext, /) -> str:
-        return f"{arguments} in {context.tool}"
-
-    @tool(approval=asks)
-    def t(n: int, /) -> int:
-        return n
-
-    verdict = await ToolBox({"t": t}).needs_approval(
-        AGENT, "t", {"n": 1}, {}, ToolContext(tool="t"), timeout=5
-    )
-    assert verdict.ask == "{'n': 1} in t"
-
-
 async def test_an_object_without_a_text_is_no_result() -> None:
     result = await run(object)
     assert result.status == "error"
@@ -176,13 +161,6 @@ async def test_what_no_model_can_write_is_said_before_the_first_call(
     assert [prop.name for prop in getattr(inventory.offered[0], "parameters", [])] == ["n"]
     shared = ToolBox({"t": of_a_class}, resources={Session: Session})
     assert not (await shared.inventory(Asking(AGENT, {}))).problems
-
-
-async def test_ten_blocking_tools_run_at_once() -> None:
-    started = time.perf_counter()
-    results = await asyncio.gather(*(run(lambda: time.sleep(0.2)) for _ in range(10)))
-    assert [result.text for result in results] == [""] * 10
-    assert time.perf_counter() - started < 1
 
 
 async def test_what_a_tool_raises_is_told_to_the_model() -> None:
@@ -266,26 +244,6 @@ async def test_cancellation_of_the_caller_is_never_converted() -> None:
             await task
 
 
-async def test_the_size_of_a_result_is_limited() -> None:
-    box = ToolBox({"t": lambda: "x" * 3_000_000})
-    result = await box.execute(AGENT, "t", {}, {})
-    assert len(result.text) < 1_049_000
-    assert result.size == 3_000_000
-    box = ToolBox({"t": lambda: "x" * 3_000_000}, limits=SizeLimits(text_bytes=10))
-    assert len((await box.execute(AGENT, "t", {}, {})).text) < 100
-
-    def complains() -> None:
-        raise ValueError("y" * 3_000_000)
-
-    assert len((await run(complains)).text) < 66_000
-
-
-async def test_parts_and_results_pass_through() -> None:
-    assert (await run(lambda: [TextPart(value="a"), TextPart(value="b")])).text == "ab"
-    given = ToolResult.failure("not today", kind="closed")
-    assert (await run(lambda: given)).model_copy(update={"duration_ms": None}) == given
-
-
 WEATHER = agent_with(
     {
         "name": "get_weather",
@@ -327,14 +285,6 @@ async def test_arguments_that_break_the_declaration_are_told_to_the_model() -> N
     )
     assert "the run's inputs lack the values that the tool is bound to" in result.text
     assert (result.status, result.error_kind) == ("error", "UnfitInputError")
-
-
-async def test_an_unknown_argument_is_named_beside_a_missing_one() -> None:
-    assert await weather({"town": "Oslo"}) == (
-        "Error: Invalid arguments for tool 'get_weather': unknown argument 'town': expected city, "
-        "days; "
-        "'city' is required (string)"
-    )
 
 
 async def test_null_for_an_optional_argument_means_its_default() -> None:

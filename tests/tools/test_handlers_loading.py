@@ -101,12 +101,3 @@ def test_what_a_file_raises_is_shown_with_its_line(folder: Path) -> None:
 def test_what_is_wrong_is_said(source: str, text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         load_tools(source)
-
-
-def test_two_tools_of_one_name_are_an_error(folder: Path) -> None:
-    (folder / "more.py").write_text("def first(): ...")
-    with pytest.raises(
-        ConfigurationError, match=r"Duplicate tool handler: first \(defined by .*my_tools.*more"
-    ):
-        load_tools("my_tools.py", "more.py:first")
-    assert list(load_tools("my_tools", "my_tools:first")) == ["first", "second"]

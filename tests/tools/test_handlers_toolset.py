@@ -13,12 +13,10 @@ from temporalio.client import Client
 
 import perdure
 from perdure import ConfigurationError, Toolset, tool
-from perdure.client import start_run
 from perdure.prompty.portable import agent_to_dict
 from perdure.testing import ScriptedModel, asks, call, run_in_process, says
 from perdure.tools import clear_tools
 from perdure.tools.handlers import load_tools
-from perdure.worker import create_worker
 
 from ..support.mcp_stage import on_stdio
 
@@ -81,16 +79,6 @@ def test_in_process(tools: Any) -> None:
         perdure.agent("openai/gpt-5", tools=tools), inputs={"question": "?"}, model=script
     )
     assert [message.text for message in result.messages[-2:]] == ["Ada lives in Oslo", "Oslo"]
-
-
-async def test_a_worker_and_a_run_have_it(client: Client, task_queue: str) -> None:
-    with ScriptedModel([asks("crm_find", name="Ada"), says("Oslo")]) as model:
-        async with create_worker(client, task_queue=task_queue, tools=CRM, registered_tools=False):
-            run = await start_run(
-                client, agent_of(model, CRM), "Where is Ada?", task_queue=task_queue
-            )
-            assert (await run.result()).output == "Oslo"
-    assert model.requests[1].messages[-1].text == "Ada lives in Oslo"
 
 
 async def test_one_call_has_it_with_a_server_of_mcp_and_an_api_beside_it(client: Client) -> None:

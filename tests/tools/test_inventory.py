@@ -14,7 +14,6 @@ from temporalio.client import Client
 
 import perdure
 from perdure.errors import RunError
-from perdure.history.chain import read_links
 from perdure.testing import ScriptedModel, asks, call, run_in_process, says
 from perdure.testing.script import Script
 from perdure.tools import clear_tools, tool
@@ -61,39 +60,6 @@ OFFERED = {
         "required": ["topic"],
     },
 }
-
-
-@pytest.mark.parametrize("function", [find_books, tool(find_books)], ids=["plain", "declared"])
-async def test_the_model_is_told_what_the_function_says(
-    stage: Stage, scripted: Scripted, function: Any
-) -> None:
-    model = scripted(
-        [
-            asks("find_books", topic="bees", limit="many"),
-            asks("find_books", topic="bees"),
-            says("done"),
-        ]
-    )
-    async with stage.worker({"find_books": function}):
-        result = await (await stage.start(scripted_agent(model, [BY_NAME]))).result()
-    assert offered(model) == offered(model, 2) == OFFERED
-    assert [message.text for message in result.messages if message.role == "tool"] == [
-        "Error: Invalid arguments for tool 'find_books': 'limit' must be integer, got \"many\"",
-        '["bees 0","bees 1","bees 2"]',
-    ]
-
-
-async def test_what_the_file_says_wins(stage: Stage, scripted: Scripted) -> None:
-    model = scripted([says("done")])
-    described = {
-        **BY_NAME,
-        "description": "Books.",
-        "parameters": [{"name": "topic", "required": True}],
-    }
-    async with stage.worker({"find_books": find_books}):
-        await (await stage.start(scripted_agent(model, [described]))).result()
-    assert offered(model)["description"] == "Books."
-    assert list(offered(model)["parameters"]["properties"]) == ["topic"]
 
 
 async def test_what_the_first_worker_said_holds_for_the_run(
@@ -213,16 +179,3 @@ async def test_the_librarian_of_the_readme_works_as_printed(
     assert answer == "Read this."
     assert offered(model)["description"] == "Finds books on a topic."
     assert model.requests[1].body["messages"][-1]["content"].startswith("[")
-
-
-async def test_a_run_without_anything_left_out_records_no_declarations(
-    stage: Stage, scripted: Scripted
-) -> None:
-    model = scripted([says("done")])
-    async with stage.worker({"echo": lambda text="": text}):
-        run = await stage.start(scripted_agent(model, ["echo"]))
-        await run.result()
-    [link] = [link async for link in read_links(stage.client, run.id)]
-    assert link.inventory is not None
-    assert [spec.name for spec in link.inventory.tools] == ["echo"]
-    assert link.inventory.offered == []

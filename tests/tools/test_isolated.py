@@ -86,14 +86,6 @@ async def test_its_result_is_bounded_and_its_arguments_are_checked() -> None:
     assert wrong.error_kind == "invalid_arguments"
 
 
-async def test_what_it_writes_goes_to_the_stderr_of_its_worker(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    assert (await run("behave", how="print")).status == "success"
-    written = capfd.readouterr()
-    assert (written.out, sorted(written.err.split())) == ("", ["stderr", "stdout", "to", "to"])
-
-
 async def test_the_end_of_the_process_is_noticed_whatever_it_leaves_behind(tmp_path: Path) -> None:
     place = tmp_path / "pid"
     before = len(os.listdir("/proc/self/fd"))
@@ -157,21 +149,6 @@ async def test_the_end_of_the_worker_ends_the_process_and_what_it_has_started(
             os.kill(pid, signal.SIGKILL)
 
 
-async def test_nobody_waits_for_its_input() -> None:
-    result = await run("behave", how="read", timeout=20)
-    assert (result.status, result.text) == ("success", "")
-
-
-async def test_it_has_the_time_of_any_tool(tmp_path: Path) -> None:
-    result = await run("behave", how="hang", place=str(tmp_path / "pids"), timeout=1.5)
-    assert (result.status, result.outcome_unknown) == ("timeout", True)
-
-
-async def test_it_knows_which_call_it_is() -> None:
-    result = await run("tell", ToolContext(call_id="c", attempt=2, last_heartbeat=("before",)))
-    assert result.text == '["c",2,["before"]]'
-
-
 async def test_a_tool_of_a_file_is_found_again(tmp_path: Path) -> None:
     (tmp_path / "loud_words.py").write_text("WORD = 'hey'\n")
     source = "from loud_words import WORD\nfrom perdure import tool\n\n\n"
@@ -193,7 +170,7 @@ def test_what_no_process_can_find_or_call_is_refused() -> None:
     async def slow() -> None: ...
 
     own = type(is_alive)(is_alive.__code__, {"__name__": "__main__"}, "own")
-    for function in (slow, test_what_it_writes_goes_to_the_stderr_of_its_worker, own):
+    for function in (slow, test_it_runs_in_a_process_of_its_own, own):
         with pytest.raises(ConfigurationError, match="expected a plain function, not an async one"):
             tool(isolated=True)(function)
     with pytest.raises(ConfigurationError, match="is local and isolated"):

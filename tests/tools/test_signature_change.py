@@ -93,32 +93,6 @@ def test_takes_what_the_earlier_one_took(
     assert change(before, after) is None
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        *(
-            (then, after)
-            for after in (
-                renamed,
-                demanding,
-                other_default,
-                narrower,
-                other_kind,
-                new_and_required,
-                more,
-            )
-        ),
-        (wider, then),
-        (with_others, then),
-        (then, with_others),
-        (of_a_claim, of_another_claim),
-        (of_texts, of_numbers),
-    ],
-)
-def test_does_not(before: Callable[..., Any], after: Callable[..., Any]) -> None:
-    assert "when the run began. Then it was t(" in (change(before, after) or "")
-
-
 def of(annotation: Any) -> Callable[..., Any]:
     def function(x: Any) -> None: ...
 

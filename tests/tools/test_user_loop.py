@@ -47,13 +47,6 @@ async def test_async_code_and_what_plain_code_returns_run_in_a_thread_that_ends_
     assert "mine" not in [thread.name for thread in threading.enumerate()]
 
 
-async def test_a_loop_that_was_closed_is_followed_by_another() -> None:
-    loop = UserLoop()
-    for _ in range(2):
-        async with loop.hold():
-            assert (await run(loop, where)).text == "perdure-user-code"
-
-
 async def test_context_variables_arrive() -> None:
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
     variable.set("set")

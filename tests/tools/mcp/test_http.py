@@ -50,16 +50,6 @@ async def shared(official: str) -> AsyncIterator[Tools]:
     await tools.kind.close()
 
 
-async def test_the_tools_of_a_server(shared: Tools) -> None:
-    assert shared.names[:2] == ["echo", "write_it"]
-    assert (await shared.call("echo", text="höre")).text == "höre"
-    assert (await shared.call("structured")).text == '{"degrees":21}'
-    assert (await shared.call("fail")).error_kind == "mcp_tool_error"
-    assert (await shared.call("ask")).needs
-    broken = await shared.call("broken")
-    assert broken.error_kind == "mcp_error"
-
-
 async def test_fifty_calls_at_once_while_one_waits(shared: Tools, tmp_path: Path) -> None:
     told: list[ToolProgress] = []
     waiting = asyncio.create_task(
@@ -297,19 +287,6 @@ async def test_calls_go_on_while_a_cancellation_is_not_accepted() -> None:
         waiting.cancel()
         assert (await asyncio.wait_for(tools.call("hello"), 10)).text == "hi"
         await tools.kind.close()
-
-
-async def test_a_server_that_is_gone_and_comes_back() -> None:
-    server = Scripted(lambda request, message: text(message, "hi"))
-    with serving(server.app) as url:
-        port = int(url.rpartition(":")[2])
-        tools = await Tools(on_http(f"{url}/mcp")).ask()
-    gone = await tools.call("hello")
-    assert "it can't be reached: " in gone.text
-    assert gone.text.endswith("The tool was not executed")
-    with serving(server.app, port):
-        assert (await tools.call("hello")).text == "hi"
-    await tools.kind.close()
 
 
 @pytest.mark.parametrize(

@@ -91,20 +91,6 @@ async def test_a_session_that_the_server_has_forgotten_is_opened_anew(way: str) 
         await tools.kind.close()
 
 
-@pytest.mark.parametrize("way", ["404", "400 in text", "200 with an error"])
-async def test_a_server_that_forgets_every_session_is_asked_twice(way: str) -> None:
-    server = Forgetful(FORGOTTEN[way])
-    with serving(server.app) as url:
-        tools = await Tools(on_http(f"{url}/mcp", perdure={"idempotent": True})).ask()
-        server.forgotten = 100
-        result = await tools.call("hello")
-        assert result.text.endswith(
-            "it does not know this session any more. The tool was not executed"
-        )
-        assert (result.outcome_unknown, server.refused, server.sessions) == (False, 2, 2)
-        await tools.kind.close()
-
-
 async def test_a_server_of_the_older_protocol_is_not_told_that_a_person_can_be_asked() -> None:
     """Its question would need the connection of the call to outlive the worker; one of the newer
     ends the call.
@@ -195,16 +181,6 @@ async def test_a_tool_that_demands_tasks_is_called_as_one() -> None:
         waiting.cancel()
         await asyncio.wait([waiting])
         assert server.asked == ["task", "result of t1"] * 2 + ["cancel t1"]
-        await tools.kind.close()
-
-
-async def test_a_server_without_tasks_is_called_without() -> None:
-    """Whatever its list says: nobody may send a task to a server that does not declare them."""
-    server = Tasked(declares=False)
-    with serving(server.app) as url:
-        tools = await Tools(on_http(f"{url}/mcp")).ask()
-        assert (await tools.call("hello")).text == "at once"
-        assert server.asked == []
         await tools.kind.close()
 
 

@@ -120,7 +120,3 @@ def test_schemas_as_the_model_is_told_them(caplog: pytest.LogCaptureFixture) -> 
     assert (
         "Tool 'a' of MCP server 't' is not offered: its arguments are not an object" in caplog.text
     )
-
-
-def test_a_tool_that_is_listed_twice_is_offered_once() -> None:
-    assert [offering.name for offering in offerings(tool(URL), listed("a", "a"))] == ["a"]

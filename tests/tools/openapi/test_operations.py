@@ -309,13 +309,6 @@ def test_what_can_t_be_offered(document: Any, problem: str) -> None:
         offer(document)
 
 
-def test_an_operation_that_can_t_be_offered_says_how_to_do_without_it() -> None:
-    document = spec({"/x": {"get": {"parameters": 5}}, "/y": {"get": {"operationId": "y"}}})
-    with pytest.raises(SpecificationError, match=r'write|options: {exclude: \["GET /x"\]}'):
-        offer(document)
-    assert [each.name for each in offer(document, exclude=["get /x"])] == ["y"]
-
-
 MANY = spec(
     {
         "/pets": {

@@ -7,10 +7,7 @@ from typing import Any
 
 import pytest
 
-from perdure.agents import Agent
 from perdure.declared_tools import Connection, OpenApiTool
-from perdure.errors import ConfigurationError
-from perdure.prompty.portable import portable
 from perdure.tools.kind import ToolOfferError
 from perdure.tools.openapi.document import SpecificationError
 from perdure.tools.openapi.kind import OpenApiKind
@@ -112,16 +109,6 @@ async def test_a_key_with_a_line_end(kind: OpenApiKind, ours: RawServer) -> None
         "control character"
     )
     assert ours.requests == []
-
-
-@pytest.mark.parametrize("name", ["apiKey", "password", "keys"])
-def test_a_literal_key_is_not_recorded(name: str) -> None:
-    connection = {name: {"header": "my-key"} if name == "keys" else "my-key"}
-    agent = Agent.model_validate(
-        {"tools": [{"name": "a", "kind": "openapi", "connection": connection}]}
-    )
-    with pytest.raises(ConfigurationError, match=r"tools\[0\].connection.*is a secret itself"):
-        portable(agent)
 
 
 async def test_connections_of_the_worker(ours: RawServer) -> None:

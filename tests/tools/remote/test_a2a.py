@@ -165,16 +165,6 @@ async def test_a_failed_task_is_begun_anew_only_where_the_file_says_so() -> None
             assert len(set(sent)) == executions
 
 
-async def test_a_first_attempt_that_sent_nothing_is_made_up_for() -> None:
-    remote = RemoteAgent()
-    async with remote.served() as url:
-        agent = agent_with(url)
-        result = await called(
-            agent, await offered(agent), Beats().next_attempt(), message="echo late"
-        )
-    assert result.text == "late"
-
-
 async def yes() -> bool:
     return True
 
@@ -310,27 +300,6 @@ async def test_nonsense() -> None:
             ) as caught:
                 await asyncio.wait_for(called(agent, offering, message="x"), 5)
             assert len(str(caught.value)) < 600
-
-
-async def test_a_state_that_nobody_knows_is_waited_for() -> None:
-    states = iter(
-        [{"state": 77}, {"state": "TASK_STATE_SLEEPING"}, {}, {"state": "TASK_STATE_COMPLETED"}]
-    )
-
-    async def answer(request: Any) -> Any:
-        task = {"id": "t", "status": next(states)}
-        return await odd.answers(
-            odd.rpc(task if b"GetTask" in await request.body() else {"task": task})
-        )(request)
-
-    async with served(odd.server(answer, odd.card())) as url:
-        agent = agent_with(url)
-        beats = Beats()
-        result = await asyncio.wait_for(
-            called(agent, await offered(agent), beats.context, message="x"), 10
-        )
-    assert result.status == "success"
-    assert [each["state"] for each in beats.told] == ["state 77", "unspecified", "completed"]
 
 
 @pytest.mark.parametrize(

@@ -45,13 +45,6 @@ async def test_the_key_is_sent_and_not_recorded() -> None:
             await offered(agent_with(url))
 
 
-async def test_nobody_is_there() -> None:
-    with pytest.raises(
-        ToolOfferError, match=r"card of the agent at http://127.0.0.1:9 can't be read: .*reached"
-    ):
-        await offered(agent_with("http://127.0.0.1:9/"))
-
-
 async def test_a_slow_agent() -> None:
     async with served(odd.server(odd.never)) as url:
         with pytest.raises(
@@ -64,11 +57,8 @@ async def test_a_slow_agent() -> None:
     ("answer", "problem"),
     [
         (odd.answers("<html>", 500), "HTTP status 500"),
-        (odd.answers("<html>", 404), "HTTP status 404"),
         (odd.answers("<html>"), "not an agent card"),
-        (odd.answers(b"\xff\xfe{"), "not an agent card"),
         (odd.answers("[1, 2]"), "not an agent card"),
-        (odd.answers('"card"'), "not an agent card"),
         (
             odd.answers('{"name": "x"}'),
             "its card has no interface by JSONRPC or HTTP[+]JSON of version 1.0 or 0.3, but: none",
@@ -83,10 +73,8 @@ async def test_a_slow_agent() -> None:
             odd.redirects("http://127.0.0.1:9/card"),
             "http://127.0.0.1:9 .*where this tool does not go",
         ),
-        (odd.redirects("http://localhost/card"), "where this tool does not go"),
         (odd.redirects("file:///etc/passwd"), "where this tool does not go|can't be"),
         (odd.redirects("/again"), "redirects"),
-        (odd.answers("{}", 302, location="http://[bad"), "where this tool does not go|can't be"),
     ],
 )
 async def test_cards_that_are_none(answer: odd.Answer, problem: str) -> None:
@@ -111,10 +99,6 @@ async def test_cards_that_are_none(answer: odd.Answer, problem: str) -> None:
                 ]
             },
             "but: JSONRPC abc",
-        ),
-        (
-            {"supportedInterfaces": [{"url": "file:///etc/passwd", "protocolBinding": "JSONRPC"}]},
-            "points elsewhere",
         ),
         (
             {"supportedInterfaces": [{"url": "http://[", "protocolBinding": "JSONRPC"}]},
@@ -153,28 +137,11 @@ async def test_the_key_goes_to_the_endpoint_s_host_alone() -> None:
         assert elsewhere.requests == []
 
 
-async def test_another_host_that_the_file_allows() -> None:
-    elsewhere = RemoteAgent()
-    async with elsewhere.served() as other, RemoteAgent().served(card=elsewhere.card(other)) as url:
-        host = other.removeprefix("http://")
-        offering = await offered(agent_with(url, options={"allowedHosts": [host]}))
-        assert offering.details["card"]["supportedInterfaces"][0]["url"] == f"{other}/a2a"
-
-
 async def test_the_header_that_the_card_asks_for() -> None:
     schemes = {"k": {"apiKeySecurityScheme": {"location": "header", "name": "X-Office"}}}
     async with served(odd.server(odd.never, odd.card(securitySchemes=schemes))) as url:
         offering = await offered(agent_with(url, key=KEY))
     assert offering.details["auth"] == {"header": "X-Office"}
-
-
-async def test_a_long_card_is_cut() -> None:
-    async with served(
-        odd.server(odd.never, odd.card(description="x" * 100_000, name="n" * 5000))
-    ) as url:
-        offering = await offered(agent_with(url))
-    assert len(offering.description or "") < 9000
-    assert len(json.dumps(offering.details)) < 1000
 
 
 async def test_an_older_card_is_found_where_older_agents_have_it() -> None:

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from starlette.responses import PlainTextResponse, RedirectResponse
 
 from perdure import load_dict
 from perdure.agents import Agent
@@ -18,7 +17,6 @@ from perdure.settings.delegates import with_delegates
 from perdure.tools.context import ToolContext
 from perdure.tools.kind import Asking, KindCall, Offering, ToolUnavailable
 from perdure.tools.remote.kind import DelegateKind
-from tests.support import a2a_odd as odd
 from tests.support.a2a_agents import RemoteAgent, served
 from tests.support.peers import KAOS_CARD, KAOS_TASKS_CARD, Peer, completion
 
@@ -173,24 +171,8 @@ async def test_a_card_may_be_named_itself(kind: DelegateKind) -> None:
     ("card", "problem"),
     [
         (None, "HTTP status 404"),
-        (PlainTextResponse("<html>"), "the document is not an agent card"),
-        (PlainTextResponse("[1]"), "the document is not an agent card"),
-        (PlainTextResponse("no", 503), "HTTP status 503"),
-        (PlainTextResponse('{"name": "' + "x" * 300_000 + '"}'), "larger than 262,144 bytes"),
-        (PlainTextResponse(odd.nested()), "the document is not an agent card"),
-        (RedirectResponse("http://127.0.0.1:9/card"), "redirects to"),
         ({"name": "x", "supportedInterfaces": []}, "no interface by"),
-        ({"name": "x", "supportedInterfaces": 3}, "its card makes no sense"),
-        (
-            odd.card(
-                supportedInterfaces=[
-                    {**odd.card()["supportedInterfaces"][0], "url": "http://10.0.0.1/a2a"}
-                ]
-            ),
-            "not on the host of the endpoint",
-        ),
     ],
-    ids=["none", "html", "list", "503", "huge", "nested", "redirect", "bare", "wrong", "elsewhere"],
 )
 async def test_an_agent_whose_card_can_t_be_used_is_not_offered(
     kind: DelegateKind, card: Any, problem: str
@@ -200,28 +182,16 @@ async def test_an_agent_whose_card_can_t_be_used_is_not_offered(
             await offered(kind, chief(url))
 
 
-async def test_a_card_of_nonsense_is_named_rather_than_the_places_where_there_is_none(
-    kind: DelegateKind,
-) -> None:
-    async with served(Peer(PlainTextResponse("<html>"), "/.well-known/agent")) as url:
-        with pytest.raises(ToolUnavailable, match="the document is not an agent card"):
-            await offered(kind, chief(url))
-
-
 @pytest.mark.parametrize(
     ("task", "kind_of_error", "text"),
     [
         ("status 500", "http_500", 'HTTP status 500: {"detail":"not now"}'),
-        ("status 401", "http_401", 'HTTP status 401: {"detail":"not now"}'),
         ("body <html>", "nonsense", "its answer makes no sense: <html>"),
-        ("body ", "nonsense", "its answer makes no sense: (empty)"),
-        ('body {"choices": []}', "nonsense", 'its answer makes no sense: {"choices": []}'),
         ("body " + json.dumps(completion(None)), "nonsense", "its answer has no text, but None"),
-        ("body " + odd.nested(), "nonsense", "its answer makes no sense: "),
         ("huge", "too_large", "the answer is larger than 4,194,304 bytes"),
         (" ", "invalid_arguments", "missing 'task': describe the agent's task"),
     ],
-    ids=["500", "401", "html", "empty", "no choice", "null", "nested", "huge", "no task"],
+    ids=["500", "html", "null", "huge", "no task"],
 )
 async def test_what_goes_wrong_is_text_for_the_model(
     kind: DelegateKind, task: str, kind_of_error: str, text: str
@@ -232,7 +202,7 @@ async def test_what_goes_wrong_is_text_for_the_model(
     assert (result.status, result.error_kind) == ("error", kind_of_error)
     assert result.text.startswith(f"[Delegation failed: {text}")
     assert result.text.endswith("]")
-    assert result.outcome_unknown == (kind_of_error not in ("http_401", "invalid_arguments"))
+    assert result.outcome_unknown == (kind_of_error != "invalid_arguments")
     assert len(peer.bodies) == (0 if task == " " else 1)
 
 
@@ -252,16 +222,3 @@ async def test_a_task_that_takes_too_long(kind: DelegateKind) -> None:
         "[Delegation failed: no answer within 1 second]",
     )
     assert result.outcome_unknown
-
-
-async def test_an_agent_that_is_gone_when_it_is_asked(kind: DelegateKind) -> None:
-    agent = chief("http://127.0.0.1:9", protocol="openai")
-    result = await told(kind, agent, "say yes")
-    assert result.text.startswith("[Delegation failed: http://127.0.0.1:9 can't be reached: ")
-    assert not result.outcome_unknown
-
-
-async def test_a_redirect_leads_nowhere_else(kind: DelegateKind) -> None:
-    async with served(odd.server(odd.redirects("http://127.0.0.1:9/v1/chat/completions"))) as url:
-        result = await told(kind, chief(url, protocol="openai"), "say yes")
-    assert "redirects to http://127.0.0.1:9" in result.text
