@@ -11,7 +11,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pydantic import BaseModel
 from temporalio.testing import WorkflowEnvironment
 
@@ -281,7 +280,7 @@ tools:
     kind: toolset
     tools: [{name: refund, kind: function}]
     perdure: {prefix: desk}
-metadata: {perdure: {handoffs: [team/billing.prompty], instructionsBy: about, toolProtocol: PROTOCOL}}
+metadata: {perdure: {handoffs: [team/billing.prompty], instructionsBy: about}}
 ---
 system:
 You sort.
@@ -291,9 +290,8 @@ user:
 }
 
 
-@pytest.mark.parametrize("protocol", ["native", "json"])
 async def test_validate_shows_the_first_request_as_it_is_sent(
-    stage: Stage, scripted: Scripted, tmp_path: Path, protocol: str
+    stage: Stage, scripted: Scripted, tmp_path: Path
 ) -> None:
     def about(inputs: dict[str, str]) -> str:
         return f"It is about {inputs['topic']}."
@@ -301,7 +299,7 @@ async def test_validate_shows_the_first_request_as_it_is_sent(
     for name, text in FILES.items():
         file = tmp_path / name
         file.parent.mkdir(exist_ok=True)
-        file.write_text(text.replace("PROTOCOL", protocol))
+        file.write_text(text)
     model = scripted([says("Hello.")])
     agent, tools = (
         with_script(perdure.load(tmp_path / "triage.prompty"), model),
@@ -319,10 +317,7 @@ async def test_validate_shows_the_first_request_as_it_is_sent(
         "desk_refund",
         "transfer_to_billing",
     ]
-    if protocol == "native":
-        assert [tool["function"]["name"] for tool in shown["tools"]] == [
-            spec["name"] for spec in specs
-        ]
+    assert [tool["function"]["name"] for tool in shown["tools"]] == [spec["name"] for spec in specs]
 
 
 async def test_a_session_goes_on_with_the_agent_that_spoke_last(

@@ -4,7 +4,6 @@ history.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +23,6 @@ from ..support.agents import scripted_agent
 from ..support.comparison import fingerprints, links, portable, run_in_process, without_clock
 from ..support.retention import remove_link
 from ..support.stage import Stage
-from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
 
@@ -93,38 +91,6 @@ async def test_the_conversation_the_events_and_the_usage(stage: Stage, scripted:
         live[-1].seq,
     ]
     assert await reader.messages() == result.messages
-
-
-async def test_an_observer_who_comes_late_reads_everything(
-    stage: Stage, scripted: Scripted
-) -> None:
-    gate = asyncio.Event()
-
-    @tool
-    async def wait(text: str = "") -> str:
-        """Wait."""
-        await gate.wait()
-        return "waited"
-
-    script = [*rounds(9)[:-1], asks(call("wait", "call_wait")), says("done")]
-    async with stage.worker([shout, wait]):
-        run = await stage.start(
-            scripted_agent(scripted(script), ["shout", "wait"]), max_iterations=30
-        )
-        await wait_for(lambda: _iteration(run, 10))
-        so_far = await run.events()
-        messages = await run.messages()
-        late = asyncio.create_task(follow(get_run(stage.client, run.id)))
-        gate.set()
-        live = await late
-    assert without_clock(so_far) == without_clock(live[: len(so_far)])
-    assert [event.seq for event in live] == list(range(1, len(live) + 1))
-    assert messages == (await run.messages())[: len(messages)]
-    assert len(messages) == 2 + 9 * 2
-
-
-async def _iteration(run: RunHandle, number: int) -> bool:
-    return (await run.status()).iteration >= number
 
 
 async def test_idempotency_keys_are_unique_in_the_whole_run(

@@ -42,8 +42,8 @@ async def session(
     await stage.replay()
 
 
-@pytest.mark.parametrize("size", [10, 30_000])
-async def test_many_turns(session: SessionStage, size: int) -> None:
+async def test_many_turns(session: SessionStage) -> None:
+    size = 30_000
     async with session.worker():
         await session.start()
         first = await session.send(f"long {size}", id="first")
@@ -68,7 +68,7 @@ async def test_many_turns(session: SessionStage, size: int) -> None:
         for event in links[-1].history
         if event.HasField("activity_task_scheduled_event_attributes")
     ]
-    assert bool(loads) == (size > 10)
+    assert loads
 
 
 def _turn(number: int, size: int) -> list[str]:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from temporalio.client import Client
-from temporalio.exceptions import ApplicationError
 from temporalio.testing import WorkflowEnvironment
 
 from perdure.client import RunHandle, get_run
@@ -20,7 +19,6 @@ from perdure.tools import tool
 
 from ..support.agents import QUESTION, scripted_agent
 from ..support.comparison import fingerprints, links, portable, run_in_process
-from ..support.gates import GatedReplies
 from ..support.sessions import SessionStage, talk
 from ..support.stage import Stage
 from ..support.waiting import wait_for
@@ -84,19 +82,6 @@ async def test_values_of_three_megabytes(stage: Stage, scripted: Scripted, tmp_p
     assert await history_bytes(stage, run) < 600_000
     assert sum(file.stat().st_size for file in files(tmp_path)) > 15_000_000
     assert await get_run(stage.client, run.id).messages() == result.messages
-
-
-async def test_a_steering_message_of_three_megabytes(stage: Stage, scripted: Scripted) -> None:
-    text = noise(LARGE, "steering")
-    gate = GatedReplies(says("wait for it"), says("read it"))
-    async with stage.worker():
-        run = await stage.start(scripted_agent(scripted(gate)))
-        await gate.wait_until_reached()
-        await run.steer(text)
-        gate.open.set()
-        result = await run.result()
-    assert result.output == "read it"
-    assert result.messages[-2] == Message(role="user", parts=[TextPart(value=text)])
 
 
 async def test_a_result_that_cannot_be_stored_is_an_unknown_outcome_and_holds_the_run(
@@ -180,49 +165,6 @@ async def test_a_lost_value_ends_the_run(stage: Stage, scripted: Scripted, tmp_p
             await run.result()
     assert raised.value.kind == "storage"
     assert raised.value.messages == []
-
-
-async def test_a_value_that_is_lost_while_the_run_goes_on(
-    stage: Stage, scripted: Scripted, tmp_path: Path
-) -> None:
-    @tool
-    def destroy(text: str = "") -> str:
-        """Destroy."""
-        for file in files(tmp_path):
-            file.unlink()
-        return "destroyed"
-
-    script = [asks(call("draw", "a")), asks(call("destroy", "b")), says("done")]
-    async with stage.worker([draw, destroy], conversation_cache_bytes=0):
-        run = await stage.start(scripted_agent(scripted(script), ["draw", "destroy"]))
-        with pytest.raises(RunError, match="is gone") as raised:
-            await run.result()
-    assert raised.value.kind == "storage"
-
-
-async def test_a_value_that_is_lost_after_the_run_has_read_it_is_named(
-    stage: Stage, scripted: Scripted, tmp_path: Path
-) -> None:
-    model = scripted([asks(call("draw", "a")), says("late", delay=60)])
-    async with stage.worker([draw]):
-        run = await stage.start(scripted_agent(model, ["draw"]))
-
-        async def has_read_it() -> bool:
-            # Asked for the second time, the model has what the run has stored: nothing is being
-            # written any more.
-            return len(model.requests) == 2
-
-        await wait_for(has_read_it)
-        await stage.client.get_workflow_handle(run.id).terminate()
-        for file in files(tmp_path):
-            file.unlink()
-        with pytest.raises(ApplicationError, match="is gone") as raised:
-            await run.status()
-        assert raised.value.type == "storage"
-    for file in files(
-        tmp_path
-    ):  # what the worker has written since: nothing of the run can be replayed
-        file.unlink()
 
 
 async def test_a_reader_without_the_storage(

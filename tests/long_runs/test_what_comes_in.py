@@ -6,7 +6,6 @@ import asyncio
 import itertools
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,6 @@ from perdure.client import RunHandle, get_run
 from perdure.client.updates import decide
 from perdure.errors import (
     LimitExceededError,
-    MaxIterationsError,
     PayloadTooLargeError,
     RunCancelled,
 )
@@ -57,7 +55,7 @@ def goes_on_for(rounds: int, *, until_told: int = 0) -> Callable[[ScriptedReques
 
 
 async def test_steering_messages_of_many_senders(stage: Stage, scripted: Scripted) -> None:
-    senders, each = 8, 25
+    senders, each = 4, 20
 
     async def send(run: RunHandle, sender: int) -> None:
         own = get_run(stage.client, run.id)
@@ -107,9 +105,8 @@ async def test_more_steering_than_one_payload_holds_is_read_before_going_on(
     assert [message.text for message in result.messages if message.role == "user"][1:] == texts
 
 
-@pytest.mark.parametrize("is_read", [False, pytest.param(True, marks=pytest.mark.trial)])
 async def test_steering_is_refused_before_its_history_would_be_too_large(
-    stage: Stage, scripted: Scripted, is_read: bool
+    stage: Stage, scripted: Scripted
 ) -> None:
     gate = asyncio.Event()
 
@@ -137,13 +134,8 @@ async def test_steering_is_refused_before_its_history_would_be_too_large(
         assert len(texts) > 5
         texts.append("a short one is still taken")
         await run.steer(texts[-1])
-        if not is_read:
-            stage.runs.clear()
-            await stage.client.get_workflow_handle(run.id).terminate()
-            return
-        gate.set()
-        result = await run.result()
-    assert [message.text for message in result.messages if message.role == "user"][1:] == texts
+        stage.runs.clear()
+        await stage.client.get_workflow_handle(run.id).terminate()
 
 
 async def _has_reached(run: RunHandle, iteration: int) -> bool:
@@ -183,57 +175,26 @@ async def test_a_decision_that_comes_again_in_a_later_history_counts_once(
     assert len(await links(stage.client, run.id)) >= 3
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "reason"),
-    [
-        ({"max_tool_calls": 13}, LimitExceededError, "max_tool_calls: 13 used"),
-        ({"max_total_tokens": 1300}, LimitExceededError, "max_total_tokens: 1300 used"),
-        ({"max_iterations": 13}, MaxIterationsError, "max_iterations=13 is used up"),
-    ],
-)
-async def test_budgets_count_the_whole_run(
-    stage: Stage, scripted: Scripted, options: dict[str, Any], error: type[Exception], reason: str
-) -> None:
+async def test_budgets_count_the_whole_run(stage: Stage, scripted: Scripted) -> None:
     def reply(request: ScriptedRequest) -> ScriptedReply:
         return asks(call("shout", "c"), input_tokens=90, output_tokens=10)
 
     async with stage.worker([shout]):
         run = await stage.start(
-            scripted_agent(scripted(reply), ["shout"]), **{"max_iterations": 50, **options}
+            scripted_agent(scripted(reply), ["shout"]), max_iterations=50, max_total_tokens=1300
         )
-        with pytest.raises(error) as raised:
+        with pytest.raises(LimitExceededError) as raised:
             await run.result()
-    assert raised.value.iterations == 13  # type: ignore[attr-defined]
-    assert reason in raised.value.reason  # type: ignore[attr-defined]
-    assert len(raised.value.messages) == 2 + 13 * 2  # type: ignore[attr-defined]
+    assert raised.value.iterations == 13
+    assert "max_total_tokens: 1300 used" in (raised.value.reason or "")
+    assert len(raised.value.messages) == 2 + 13 * 2
     assert len(await links(stage.client, run.id)) >= 3
     events = await run.events()
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert events[-1].type == "failed"
 
 
-async def test_the_age_of_the_whole_run_counts(stage: Stage, scripted: Scripted) -> None:
-    def reply(request: ScriptedRequest) -> ScriptedReply:
-        return asks(call("shout", f"c{request.step}"), delay=0.1)
-
-    async with stage.worker([shout]):
-        run = await stage.start(
-            scripted_agent(scripted(reply), ["shout"]), max_iterations=500, max_seconds=4
-        )
-        with pytest.raises(LimitExceededError) as raised:
-            await run.result()
-    assert raised.value.reason is not None
-    assert raised.value.reason.startswith("max_seconds: ")
-    parts = await links(stage.client, run.id)
-    assert len(parts) >= 3
-    end = (await run.events())[-1].time
-    whole, last = (
-        end - part.history[0].event_time.ToNanoseconds() * 1e-9 for part in (parts[0], parts[-1])
-    )
-    assert last < 4 <= whole < 8
-
-
-@pytest.mark.parametrize("delay", [0.0, 0.003, 0.01, 0.05, 0.11])
+@pytest.mark.parametrize("delay", [0.0, 0.05])
 async def test_a_cancel_at_the_boundary(stage: Stage, scripted: Scripted, delay: float) -> None:
     async with stage.worker([shout]):
         run = await stage.start(

@@ -66,16 +66,6 @@ async def test_before_the_model_call(type: str) -> None:
     assert stage.seen == []
 
 
-async def test_in_the_input_guardrail() -> None:
-    def judge(messages: list[Message]) -> GuardrailResult:
-        stage.run.cancel()
-        return GuardrailResult(allowed=True)
-
-    stage = Stage(guardrails=Guardrails(input=judge))
-    await cancelled(stage)
-    assert stage.seen == []
-
-
 def waiting(stage: list[Stage]) -> Callable[..., Awaitable[Any]]:
     """Waits for ever, and lets the run be cancelled meanwhile."""
 
@@ -260,19 +250,6 @@ async def test_in_the_last_moment_the_answer_stands() -> None:
     stage.effects.cancel_at = ("llm_complete", 1)
     assert (await stage.play()).output == "Done"
     assert stage.types()[-1] == "done"
-
-
-async def test_twice_is_once() -> None:
-    async def work() -> str:
-        stage.run.cancel()
-        stage.run.cancel()
-        await asyncio.sleep(0.01)
-        stage.run.cancel()
-        return "done"
-
-    stage = Stage(asks("work"), tools={"work": work})
-    await cancelled(stage)
-    assert stage.results() == ["done"]
 
 
 async def test_a_cancel_of_the_task_is_not_a_cancel_of_the_run() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 
 import pytest
 
@@ -141,38 +140,3 @@ async def test_steering_spends_iterations_within_the_cap() -> None:
     with pytest.raises(MaxIterationsError) as failure:
         await stage.play()
     assert texts(failure.value.messages).count("more") == 3
-
-
-async def test_a_thousand_messages_of_ten_threads_arrive_once_and_in_each_senders_order() -> None:
-    done = threading.Event()
-
-    def send(sender: int) -> None:
-        for number in range(100):
-            stage.run.steer(f"{sender}:{number}")
-
-    def send_all() -> None:
-        threads = [threading.Thread(target=send, args=(sender,)) for sender in range(10)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        done.set()
-
-    async def look() -> str:
-        await asyncio.sleep(0.001)
-        return "seen"
-
-    def reply() -> Said:
-        return says("Done") if done.is_set() else asks("look")
-
-    stage = Stage(*[reply] * 10_000, tools={"look": look}, max_iterations=10_000)
-    threading.Thread(target=send_all).start()
-    result = await stage.play()
-    arrived = [text for text in texts(result.messages) if ":" in text]
-    assert sorted(arrived) == sorted(
-        f"{sender}:{number}" for sender in range(10) for number in range(100)
-    )
-    for sender in range(10):
-        assert [text for text in arrived if text.startswith(f"{sender}:")] == [
-            f"{sender}:{n}" for n in range(100)
-        ]

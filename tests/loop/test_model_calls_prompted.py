@@ -94,25 +94,6 @@ async def test_a_tool_then_no_action_then_the_answer() -> None:
     assert system == texts(stage.seen[0])[0], "the instructions are the same in both phases"
 
 
-async def test_a_delegation() -> None:
-    task = '{"agent": "researcher", "task": "Find quantum info"}'
-    stage = prompted(
-        task, "{}", "Based on the research, quantum computing uses qubits.", progress=True
-    )
-    result = await stage.play()
-    assert result.output == "Based on the research, quantum computing uses qubits."
-    assert texts(stage.seen[1])[-2:] == [
-        ("assistant", task),
-        ("user", "[Step 1/5] Agent response: Qubits."),
-    ]
-    (progress,) = stage.data("progress")
-    assert (progress["step"], progress["action"], progress["target"]) == (
-        1,
-        "delegate",
-        "researcher",
-    )
-
-
 async def test_the_conversation_keeps_its_native_shape() -> None:
     stage = prompted(f"I will.\n{ECHO}", "{}", "Done")
     result = await stage.play()
@@ -258,27 +239,6 @@ async def test_a_message_between_the_phases_is_acted_upon() -> None:
     assert texts(stage.seen[1])[-1] == ("user", "Use the echo")
 
 
-async def test_a_message_during_the_answer_is_acted_upon() -> None:
-    def answer() -> ScriptedReply:
-        stage.run.steer("And the echo?")
-        return says("Hello")
-
-    stage = prompted("{}", answer, ECHO, "{}", "Done")
-    result = await stage.play()
-    assert (result.output, stage.results()) == ("Done", ["Echo: hello"])
-    assert texts(stage.seen[2])[-2:] == [("assistant", "Hello"), ("user", "And the echo?")]
-
-
-async def test_a_message_is_read_in_the_answer_where_no_step_is_left() -> None:
-    def no_action() -> ScriptedReply:
-        stage.run.steer("In French")
-        return says("{}")
-
-    stage = prompted(no_action, "Bonjour", max_iterations=1)
-    assert (await stage.play()).output == "Bonjour"
-    assert texts(stage.seen[1])[-2:] == [("user", "In French"), ("user", FINAL)]
-
-
 async def test_a_message_during_the_last_answer_is_handed_back() -> None:
     def answer() -> ScriptedReply:
         stage.run.steer("Once more")
@@ -305,11 +265,6 @@ async def test_an_answer_that_does_not_fit_is_corrected_without_acting() -> None
         await prompted(
             "{}", "four", "five", agent={**STATEMENT, "tools": DECLARED}, output_retries=1
         ).play()
-
-
-async def test_what_was_said_before_does_not_stand_for_an_answer_that_has_a_form() -> None:
-    stage = prompted("four", "", '{"sum": 4}', agent={**STATEMENT, "tools": DECLARED})
-    assert (await stage.play()).output == {"sum": 4}
 
 
 async def test_an_answer_that_fits_is_no_action() -> None:
@@ -340,12 +295,6 @@ async def test_a_rewritten_action_is_sent_as_it_was_rewritten() -> None:
     stage = prompted(f"My secret. {ECHO}", "{}", "Done", guardrails=rewrite)
     await stage.play()
     assert texts(stage.seen[1])[2] == ("assistant", f"(withheld)\n{ECHO}")
-
-
-async def test_streaming_tells_of_the_answer_alone() -> None:
-    stage = prompted("Thinking it over.", "Hello", stream=True)
-    await stage.play()
-    assert stage.data("token") == [{"token": "Hello"}]
 
 
 async def test_cancelled_between_the_phases() -> None:
@@ -391,12 +340,6 @@ async def test_auto_stays_native_as_long_as_tools_are_taken() -> None:
     stage = prompted(asks(call("echo", text="a")), says("Done"), tool_protocol="auto")
     assert (await stage.play()).output == "Done"
     assert all(agent.tools for agent in stage.agents)
-
-
-async def test_who_says_auto_is_not_advised_to_say_it() -> None:
-    with pytest.raises(ExecuteError) as failed:
-        await prompted(refusal(), refusal(), tool_protocol="auto").play()
-    assert "tool_protocol" not in str(failed.value)
 
 
 @pytest.mark.parametrize("text", ["Invalid schema for function 'echo'", "the request is too long"])

@@ -19,8 +19,6 @@ CLAUDE, OLD, NEW = APIS[0], APIS[1], APIS[4]
 BUDGET = RunOptions(context_budget=30_000)
 CASES = [
     (CLAUDE, Work("iterations", 8), 0.8),
-    (CLAUDE, Work("30 calls at once", 3, 30), 0.55),
-    (CLAUDE, Work("budget", 16, options=BUDGET), 0.8),
     (NEW, Work("budget", 16, options=BUDGET), 0.8),
     (OLD, Work("turns", 1, turns=4), 0.8),
     (NEW, Work("prompted", 6, options=RunOptions(tool_protocol="json")), 0.8),
@@ -69,12 +67,3 @@ async def test_another_worker_and_a_steering_message_send_the_same_prefix(stage:
             result = await run.result()
     assert all(tokens.read > tokens.plain for tokens in server.tokens[1:])
     assert result.usage.cache_share > 0.7
-
-
-async def test_without_marks_nothing_of_anthropics_cache_is_read(
-    client: Client, stage: Stage
-) -> None:
-    with CacheServer() as server:
-        async with stage.worker([look_up]):
-            counted = await used(client, stage, CLAUDE, CASES[0][1], server, prompt_cache="off")
-    assert share_of(counted) == 0.0

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from temporalio.client import WorkflowExecutionStatus
@@ -18,7 +17,7 @@ from perdure.messages import Message
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 
-from ..support.agents import WIRES, scripted_agent
+from ..support.agents import scripted_agent
 from ..support.gates import Gate
 from ..support.stage import Stage
 from ..support.waiting import wait_for
@@ -81,9 +80,7 @@ async def test_before_the_first_workflow_task(stage: Stage, scripted: Scripted) 
     assert model.requests == []
 
 
-@pytest.mark.parametrize(
-    ("wire", "stream"), [*((wire, False) for wire in WIRES), ("anthropic", True)]
-)
+@pytest.mark.parametrize(("wire", "stream"), [("openai-chat", False), ("anthropic", True)])
 async def test_in_a_model_call(stage: Stage, scripted: Scripted, wire: str, stream: bool) -> None:
     model = scripted([says("too late", delay=0.0 if stream else 30.0, chunk_delay=10.0)])
     async with stage.worker():
@@ -149,10 +146,7 @@ async def is_cancel_requested(stage: Stage, run: RunHandle) -> bool:
     return description.raw_description.workflow_extended_info.cancel_requested
 
 
-@pytest.mark.parametrize("done_before", [0, 1, 2])
-async def test_in_the_kth_of_parallel_tools(
-    stage: Stage, scripted: Scripted, done_before: int
-) -> None:
+async def test_in_one_of_parallel_tools(stage: Stage, scripted: Scripted) -> None:
     gates = [Gate(f"result {number}") for number in range(3)]
     names = [f"gate{number}" for number in range(3)]
     model = scripted([asks(*(call(name, f"call_{name}") for name in names))])
@@ -160,9 +154,8 @@ async def test_in_the_kth_of_parallel_tools(
         run = await stage.start(scripted_agent(model, names), parallel_tool_calls=True)
         for gate in gates:
             await gate.reached.wait()
-        for gate in gates[:done_before]:
-            gate.open.set()
-        await wait_for(lambda: has_results(run, done_before))
+        gates[0].open.set()
+        await wait_for(lambda: has_result(run))
         await run.cancel()
         await wait_for(lambda: is_cancel_requested(stage, run))
         for gate in gates:
@@ -173,8 +166,8 @@ async def test_in_the_kth_of_parallel_tools(
     assert len(model.requests) == 1
 
 
-async def has_results(run: RunHandle, count: int) -> bool:
-    return [event.type for event in await run.events()].count("tool_result") == count
+async def has_result(run: RunHandle) -> bool:
+    return await has_event(run, "tool_result")
 
 
 async def test_without_grace_a_tool_is_told_at_once(stage: Stage, scripted: Scripted) -> None:
@@ -200,35 +193,18 @@ async def test_without_grace_a_tool_is_told_at_once(stage: Stage, scripted: Scri
         await asyncio.wait_for(told.wait(), 2.0)
 
 
-@pytest.mark.parametrize("point", ["input", "output", "tool"])
-async def test_in_an_async_guardrail(stage: Stage, scripted: Scripted, point: str) -> None:
+async def test_in_an_async_guardrail(stage: Stage, scripted: Scripted) -> None:
     gate = Gate(ALLOWED)
-    model = scripted(
-        [asks(call("echo")), says("never asked")] if point == "tool" else [says("one")]
-    )
-    guardrails: dict[str, Any] = {"slow": Guardrails(**{point: gate})}
+    model = scripted([asks(call("echo")), says("never asked")])
+    guardrails = {"slow": Guardrails(tool=gate)}
     async with stage.worker({"echo": echo}, guardrails=guardrails):
         run = await stage.start(scripted_agent(model, ["echo"]), guardrails="slow")
         await gate.reached.wait()
         await run.cancel()
         error = await cancelled(stage, run)
-    assert len(model.requests) == error.iterations == (0 if point == "input" else 1)
-    assert tool_texts(error.messages) == (["[cancelled]"] if point == "tool" else [])
+    assert len(model.requests) == error.iterations == 1
+    assert tool_texts(error.messages) == ["[cancelled]"]
     assert gate.left == 0
-
-
-async def test_a_cancelled_run_can_be_continued(stage: Stage, scripted: Scripted) -> None:
-    gate = Gate()
-    model = scripted([asks(call("gate", "call_1"), call("echo", "call_2")), says("as you were")])
-    async with stage.worker({"gate": gate, "echo": echo}):
-        run = await stage.start(scripted_agent(model, ["gate", "echo"]))
-        await gate.reached.wait()
-        await run.cancel()
-        gate.open.set()
-        error = await cancelled(stage, run)
-        more = [*error.messages, Message.user("go on")]
-        result = await (await stage.start(scripted_agent(model, ["gate", "echo"]), more)).result()
-    assert result.output == "as you were"
 
 
 async def test_with_no_worker_there_it_ends_with_the_next_one(

@@ -100,14 +100,6 @@ async def test_without_one_the_run_is_held_and_says_what_has_changed(
     assert paid == [("c7", 12.5)]
 
 
-async def test_a_function_that_takes_the_same_takes_the_call(
-    stage: Stage, scripted: Scripted
-) -> None:
-    run = await approved_elsewhere(stage, scripted, with_other_code)
-    assert (await run.result()).output == "done"
-    assert paid == [("c7", 12.5, "other")]
-
-
 async def test_a_call_that_no_worker_has_begun_with_is_shown_as_never_executed(
     stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture
 ) -> None:

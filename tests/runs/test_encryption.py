@@ -158,23 +158,6 @@ async def test_a_worker_without_the_key_leaves_the_run_to_one_that_has_it(
     assert not [record for record in caplog.records if record.exc_info]
 
 
-async def test_workers_with_and_without_the_key_on_one_queue(
-    sealed: Stage, scripted: Scripted, client: Client
-) -> None:
-    """Whichever gets a task: the one that can't read it harms nothing, even where a tool may not be
-    repeated.
-    """
-    plain = Stage(client, sealed.task_queue)
-    script = [asks(call("echo", "1", text=WORD)), says("done")]
-    async with (
-        plain.another_worker([echo]),
-        sealed.worker([echo], disable_eager_activity_execution=True),
-    ):
-        run = await sealed.start(scripted_agent(scripted(script), ["echo"]))
-        result = await run.result()
-    assert [message.text for message in result.messages[2:]] == ["", f"echoed {WORD}", "done"]
-
-
 async def test_a_worker_without_the_shops_codec_harms_nothing(
     stage: Stage, scripted: Scripted, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -108,20 +108,18 @@ async def say_fine() -> str:
     return "fine"
 
 
-@pytest.mark.parametrize("way", ["odd", "cancels"])
 async def test_what_escapes_an_async_guardrail_or_compactor_counts_once(
-    stage: Stage, scripted: Scripted, way: str
+    stage: Stage, scripted: Scripted
 ) -> None:
     calls: Counter[str] = Counter()
-    budget = 3000 if way == "odd" else None
 
     async def judge(name: str, arguments: dict[str, Any]) -> GuardrailResult:
         calls["judge"] += 1
-        return await WAYS[way][0]()  # type: ignore[no-any-return]
+        return await WAYS["odd"][0]()  # type: ignore[no-any-return]
 
     async def compact(messages: list[Message]) -> str:
         calls["compact"] += 1
-        return await WAYS[way][0]()  # type: ignore[no-any-return]
+        return await WAYS["odd"][0]()  # type: ignore[no-any-return]
 
     model = scripted([asks(call("fine")), says("done")])
     hooks = {"guardrails": {"odd": Guardrails(tool=judge)}, "compactors": {"odd": compact}}
@@ -135,13 +133,11 @@ async def test_what_escapes_an_async_guardrail_or_compactor_counts_once(
             LONG,
             guardrails="odd",
             compactor="odd",
-            context_budget=budget,
+            context_budget=3000,
         )
         messages = (await run.result()).messages
     assert calls["judge"] == 1
-    assert bool(calls["compact"]) == bool(
-        budget
-    )  # asked again by design; then the built-in summary takes its place
+    assert calls["compact"]  # It is asked again; then the built-in summary takes its place.
     text = next(message.text for message in messages if message.role == "tool")
     assert text.startswith("Tool denied by guardrail: the tool guardrail failed: RuntimeError: ")
 

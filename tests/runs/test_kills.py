@@ -11,8 +11,8 @@ import asyncio
 import pytest
 
 from ..support.comparison import portable
-from ..support.kill_scenarios import KillScenarios
-from ..support.kills import POINTS, ROUNDS, Point
+from ..support.kill_scenarios import KILLED_AT, KillScenarios
+from ..support.kills import ROUNDS, Point
 from ..support.unknown_outcomes import NEEDS_APPROVAL
 
 RESUME_SECONDS = 10.0
@@ -20,7 +20,7 @@ STEPS = range(ROUNDS + 1)
 CALLS = [f"call_{number}" for number in range(1, ROUNDS + 1)]
 
 
-@pytest.mark.parametrize("point", POINTS, ids=str)
+@pytest.mark.parametrize("point", KILLED_AT, ids=str)
 async def test_a_worker_killed_at(kills: KillScenarios, point: Point) -> None:
     outcome = await kills.outcome(str(point))
     reference = await kills.outcome("undisturbed")

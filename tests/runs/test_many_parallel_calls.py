@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-import pytest
-
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
@@ -16,13 +14,8 @@ from ..support.stage import Stage
 Scripted = Callable[[Script], ScriptedModel]
 
 
-@pytest.mark.parametrize(
-    ("count", "most"), [(12, 3), pytest.param(2500, 100, marks=pytest.mark.trial)]
-)
-async def test_no_more_run_at_once_than_the_option_says(
-    stage: Stage, scripted: Scripted, count: int, most: int
-) -> None:
-    running = seen = 0
+async def test_no_more_run_at_once_than_the_option_says(stage: Stage, scripted: Scripted) -> None:
+    running, seen, count, most = 0, 0, 12, 3
 
     async def echo(text: str = "") -> str:
         nonlocal running, seen

@@ -53,21 +53,6 @@ async def test_an_agent_without_a_model_is_mocked_and_streams(stage: Stage) -> N
 
 
 @pytest.mark.usefixtures("mocks")
-async def test_a_key_that_is_not_here_is_not_needed(stage: Stage) -> None:
-    connection = {
-        "kind": "key",
-        "apiKey": "${env:PERDURE_NO_SUCH_KEY}",
-        "endpoint": "https://example.invalid",
-    }
-    fields = {"model": {"id": "gpt-x", "provider": "openai", "connection": connection}}
-    async with stage.worker({"echo": echo}, mock=True):
-        run = await stage.start(
-            Agent.model_validate({**MOCKED.model_dump(by_alias=True), **fields})
-        )
-        assert (await run.result()).output == "The echo returned: hello"
-
-
-@pytest.mark.usefixtures("mocks")
 async def test_a_worker_without_mock_ignores_the_variable(stage: Stage, scripted: Scripted) -> None:
     async with stage.worker():
         run = await stage.start(scripted_agent(scripted([says("from the model")])))

@@ -20,8 +20,7 @@ from ..support.agents import scripted_agent
 from ..support.gates import Gate
 from ..support.stage import Stage
 from ..support.unknown_outcomes import FIND_OUT
-from ..support.waiting import wait_for
-from .test_cancel import cancelled, tool_texts
+from .test_cancel import tool_texts
 
 Scripted = Callable[[Script], ScriptedModel]
 INCOMPLETE = "I was unable to complete this task within the allowed steps."
@@ -96,43 +95,3 @@ async def test_termination(stage: Stage, scripted: Scripted, row: Row) -> None:
         assert await row.how(run, gate) == row.end
     assert tool_texts(await run.messages()) == row.results
     assert len(model.requests) == len(row.script)
-
-
-async def test_ten_calls_of_which_one_fails_one_hangs_and_one_is_cancelled(
-    stage: Stage, scripted: Scripted
-) -> None:
-    last = Gate()
-
-    async def work(text: str) -> str:
-        if text == "3":
-            raise ValueError("no such employee")
-        return f"result {text}"
-
-    async def hang(text: str = "") -> None:
-        await asyncio.Event().wait()
-
-    calls = [call("work", f"tc_{number}", text=str(number)) for number in range(9)]
-    calls[5] = call("hang", "tc_5")
-    model = scripted([asks(*calls, call("last", "tc_9"))])
-    hangs = {"name": "hang", "kind": "function", "perdure": {"timeout": 0.5}}
-    agent = scripted_agent(
-        model, ["work", hangs, "last"], metadata={"octopus": {"ToolTimeoutSeconds": 60}}
-    )
-    async with stage.worker({"work": work, "hang": hang, "last": last}):
-        run = await stage.start(agent)
-        await last.reached.wait()
-        await wait_for(lambda: _has_nine_results(run))
-        await run.cancel()
-        error = await cancelled(stage, run, within=20)
-    texts = tool_texts(error.messages)
-    assert [text for text in texts if text.startswith("result")] == [
-        f"result {n}" for n in (0, 1, 2, 4, 6, 7, 8)
-    ]
-    assert texts[3] == "Error: Tool 'work' failed: ValueError: no such employee"
-    assert texts[5] == "Error: Tool 'hang' failed: timed out after 0.5 seconds" + FIND_OUT
-    assert texts[9] == f"[cancelled]{FIND_OUT}"
-    assert last.left == 0
-
-
-async def _has_nine_results(run: RunHandle) -> bool:
-    return [event.type for event in await run.events()].count("tool_result") == 9

@@ -126,12 +126,6 @@ async def test_a_rate_limit(tmp_path: Path, scripted: Scripted) -> None:
     await limited(tmp_path, scripted, runs=6, seconds=3.0)
 
 
-@pytest.mark.trial
-@pytest.mark.timeout(900)
-async def test_five_minutes_of_429(tmp_path: Path, scripted: Scripted) -> None:
-    await limited(tmp_path, scripted, runs=30, seconds=300.0)
-
-
 @contextmanager
 def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
     """A file system of its own; skips the test where this user may not have one."""

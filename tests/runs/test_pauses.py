@@ -83,19 +83,6 @@ async def test_what_is_under_way_ends_and_nothing_more_begins(
     await stage.replay()
 
 
-async def test_a_worker_logs_each_pause(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    async with stage.worker():
-        for number in range(3):
-            pause = await pause_runs(stage.client, task_queue=f"{stage.task_queue}-{number}")
-
-            async def is_told(what: str) -> bool:
-                return what in caplog.text
-
-            await wait_for(lambda: is_told(f"A pause is on: {pause}"))  # noqa: B023
-            await release_runs(stage.client, [pause.id])
-            await wait_for(lambda: is_told(f"A pause is off: {pause.scope}"))  # noqa: B023
-
-
 class SlowReading(ClientInterceptor):
     """A client whose looks at the pauses' record take long to come back; what follows the record is
     as quick as ever.

@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import io
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ import pytest
 from temporalio import activity
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
-from perdure.agents import Agent
 from perdure.cli.command import JsonFormatter
 from perdure.client import RunHandle, start_run
 from perdure.errors import ConfigurationError, RunError
@@ -35,7 +33,6 @@ from perdure.tools.context import ToolContext
 from ..support.agents import QUESTION, scripted_agent
 from ..support.canaries import AGENTS, ANSWERS, CANARY, LEAKS, VARIABLES, env
 from ..support.stage import Stage
-from ..support.waiting import wait_for
 from .test_secrets import compressed_payloads, everything_said
 
 Scripted = Callable[[Script], ScriptedModel]
@@ -83,10 +80,6 @@ async def ended_and_said(run: RunHandle, stage: Stage) -> str:
     with contextlib.suppress(RunError):
         await run.result()
     return await everything_said(stage.client, run)
-
-
-def test_the_places() -> None:
-    assert len(LEAKS) + len(ANSWERS) + len(AGENTS) + len(GUARDRAILS) + len(VARIABLES) >= 70
 
 
 @pytest.mark.parametrize("place", AGENTS)
@@ -268,76 +261,6 @@ async def test_what_a_tool_tells_by_heartbeat(stage: Stage, scripted: Scripted, 
         assert CANARY.encode() not in told
         done.set()
         assert CANARY not in await ended_and_said(run, stage)
-
-
-class Hooks:
-    """A guardrail, compactors and a client that tell a secret by heartbeat, and wait until it was
-    seen.
-    """
-
-    def __init__(self, endpoint: str) -> None:
-        self.endpoint = endpoint
-        self.done = threading.Event()
-
-    def _beat(self) -> None:
-        activity.heartbeat({"key": [env("PLANTED_CLIENT_SECRET")]})
-
-    async def _tell(self, subject: object) -> None:
-        self._beat()
-        while not self.done.is_set():
-            await asyncio.sleep(0.02)
-
-    async def judge(self, messages: list[Message]) -> GuardrailResult:
-        await self._tell(messages)
-        return GuardrailResult(allowed=True)
-
-    async def compact(self, messages: list[Message]) -> str:
-        await self._tell(messages)
-        return "short"
-
-    def compact_plainly(self, messages: list[Message]) -> str:
-        self._beat()
-        self.done.wait(20)
-        return "short"
-
-    def client(self) -> openai.AsyncOpenAI:
-        http_client = openai.DefaultAsyncHttpxClient(event_hooks={"request": [self._tell]})
-        return openai.AsyncOpenAI(api_key="none", base_url=self.endpoint, http_client=http_client)
-
-
-@pytest.mark.parametrize("place", ["guardrail", "compactor", "plain compactor", "client"])
-async def test_what_hooks_and_clients_tell_by_heartbeat(
-    stage: Stage, scripted: Scripted, place: str
-) -> None:
-    model = scripted([says("done")] * 30)
-    hooks, agent = Hooks(model.openai_endpoint), scripted_agent(model)
-    client = hooks.client()
-    compactor = hooks.compact if place == "compactor" else hooks.compact_plainly
-    guardrails = (
-        {"g": Guardrails(input=hooks.judge)} if place == "guardrail" else {"g": Guardrails()}
-    )
-    options = {"compactor": "c", "context_budget": 3000} if "compactor" in place else {}
-    if place == "client":
-        register_connection("beating", client)
-        reference = {"kind": "reference", "name": "beating"}
-        agent = Agent.model_validate(
-            {"name": "tested", "model": {"id": "scripted", "connection": reference}}
-        )
-    long = [
-        message for _ in range(10) for message in (Message.user("x" * 400), Message.assistant("y"))
-    ]
-    where = {} if place == "client" else {"tool_loop": None}
-    async with client, stage.worker(guardrails=guardrails, compactors={"c": compactor}, **where):
-        run = await stage.start(agent, [*long, Message.user("?")], guardrails="g", **options)
-
-        async def seen() -> bytes:
-            told = await _told_by_heartbeat(stage, run.id)
-            assert CANARY.encode() not in told
-            return told if b"${env:" in told else b""
-
-        await wait_for(seen)
-        hooks.done.set()
-        assert (await run.result()).output == "done"
 
 
 async def _told_by_heartbeat(stage: Stage, run_id: str) -> bytes:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from perdure.client import RunHandle, RunOptions, session, start_run
 from perdure.messages import Message
 from perdure.providers.prompted.call import (
-    AGENT_INSTRUCTIONS,
     FINAL,
     NO_ACTION_INSTRUCTIONS,
     TOOLS_INSTRUCTIONS,
@@ -21,26 +17,18 @@ from perdure.providers.prompted.call import (
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, says
 from perdure.testing.script import Script
 
-from ..support.agents import WIRES, declared, scripted_agent
+from ..support.agents import declared, scripted_agent
 from ..support.families import write_agent
-from ..support.gates import Gate
-from ..support.prompted import ECHO, echo, is_final, two_phases, without_tools
+from ..support.prompted import ECHO, echo, is_final, two_phases
 from ..support.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
 
 
-async def seen_of(run: RunHandle, *types: str) -> list[tuple[str, dict[str, Any]]]:
-    return [(event.type, event.data) for event in await run.events() if event.type in types]
-
-
-@pytest.mark.parametrize("wire", WIRES)
-async def test_a_tool_no_action_an_answer(stage: Stage, scripted: Scripted, wire: str) -> None:
+async def test_a_tool_no_action_an_answer(stage: Stage, scripted: Scripted) -> None:
     model = scripted(two_phases(ECHO, "{}", answer="The echo returned: hello"))
     async with stage.worker({"echo": echo}):
-        run = await stage.start(
-            scripted_agent(model, ["echo"], wire=wire), tool_protocol="json", stream=True
-        )
+        run = await stage.start(scripted_agent(model, ["echo"]), tool_protocol="json", stream=True)
         shown = [event async for event in run.stream() if event.type == "token"]
         result = await run.result()
         live = "".join(event.data["token"] for event in shown)
@@ -73,66 +61,6 @@ async def test_a_tool_no_action_an_answer(stage: Stage, scripted: Scripted, wire
     )
 
 
-async def test_a_delegation_to_another_agent(
-    stage: Stage, scripted: Scripted, tmp_path: Path
-) -> None:
-    def reply(request: ScriptedRequest) -> ScriptedReply:
-        if request.body["model"] == "researcher":
-            return says("Qubits." if is_final(request) else "{}")
-        task = '{"agent": "researcher", "task": "Find quantum info"}'
-        script = two_phases(
-            task, "{}", answer="Based on the research, quantum computing uses qubits."
-        )
-        assert callable(script)
-        return script(request)
-
-    model = scripted(reply)
-    settings = {
-        "toolProtocol": "json",
-        "agents": [
-            {"name": "researcher", "path": "researcher.prompty", "description": "Finds out."}
-        ],
-    }
-    chief = write_agent(tmp_path, "chief.prompty", model, metadata={"perdure": settings})
-    write_agent(
-        tmp_path, "researcher.prompty", model, metadata={"perdure": {"toolProtocol": "json"}}
-    )
-    async with stage.worker():
-        run = await start_run(stage.client, chief, task_queue=stage.task_queue)
-        stage.runs.append(run)
-        result = await run.result()
-    assert result.output == "Based on the research, quantum computing uses qubits."
-    [first, *_] = [request for request in model.requests if request.body["model"] == "chief"]
-    assert first.messages[0].text == (
-        "You are chief.\n\n## Available Agents for Delegation\n- **researcher**: Finds out.\n"
-        f"{AGENT_INSTRUCTIONS}\n{NO_ACTION_INSTRUCTIONS}"
-    )
-    assert model.requests[-1].messages[-2].text == "[Step 1/5] Agent response: Qubits."
-    (progress,) = await seen_of(run, "progress")
-    assert progress[1] == {
-        "type": "progress",
-        "step": 1,
-        "max_steps": 5,
-        "action": "delegate",
-        "target": "researcher",
-    }
-
-
-async def test_what_was_refused_is_not_tried_again_by_another_worker(
-    stage: Stage, scripted: Scripted
-) -> None:
-    model, gate = scripted(without_tools(two_phases(ECHO, ECHO, "{}"))), Gate()
-    async with stage.worker({"echo": gate}) as worker:
-        run = await stage.start(scripted_agent(model, ["echo"]), tool_protocol="auto")
-        await gate.reached.wait()
-        shutdown = asyncio.create_task(worker.shutdown())
-        gate.open.set()
-        await shutdown
-    async with stage.worker({"echo": echo}):
-        assert (await run.result()).output == "Done"
-    assert ["tools" in request.body for request in model.requests].count(True) == 1
-
-
 def broken(text: str = "") -> str:
     raise ValueError("no such text")
 
@@ -153,23 +81,6 @@ async def _started(stage: Stage, folder: Path, model: ScriptedModel, protocol: s
 def _parsed(data: dict[str, Any]) -> dict[str, Any]:
     known = {key: value for key, value in data.items() if key != "messages"}
     return {**known, "arguments": json.loads(data["arguments"])} if "arguments" in data else known
-
-
-async def test_a_run_in_json_is_forked(stage: Stage, scripted: Scripted) -> None:
-    model = scripted(two_phases(ECHO, "{}", answer="First"))
-    async with stage.worker({"echo": echo}):
-        run = await stage.start(scripted_agent(model, ["echo"]), tool_protocol="json")
-        await run.result()
-        fork = await run.fork(3, steer="Say it in French")
-        stage.runs.append(fork)
-        result = await fork.result()
-    assert result.output == "First"
-    assert [message.text for message in model.requests[-1].messages if message.role == "user"][
-        -2:
-    ] == [
-        "Say it in French",
-        FINAL,
-    ]
 
 
 async def test_the_turns_of_a_session(stage: Stage, scripted: Scripted) -> None:

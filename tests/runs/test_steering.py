@@ -10,13 +10,10 @@ from perdure.client import RunEvent, RunHandle, get_run
 from perdure.messages import Message
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
-from perdure.tools import tool
 
 from ..support.agents import scripted_agent
-from ..support.gates import Gate, GatedReplies
+from ..support.gates import Gate
 from ..support.stage import Stage
-from ..support.waiting import wait_for
-from .test_cancel import has_event
 
 Scripted = Callable[[Script], ScriptedModel]
 
@@ -46,24 +43,6 @@ async def test_before_the_first_workflow_task(stage: Stage, scripted: Scripted) 
     ]
 
 
-async def test_while_the_final_answer_is_made(stage: Stage, scripted: Scripted) -> None:
-    gate = GatedReplies(says("final"), says("after all"))
-    async with stage.worker():
-        run = await stage.start(scripted_agent(scripted(gate)))
-        await gate.wait_until_reached()
-        await run.steer("one more thing")
-        gate.open.set()
-        result = await run.result()
-    assert [message.text for message in result.messages[1:]] == [
-        "What is it?",
-        "final",
-        "one more thing",
-        "after all",
-    ]
-    assert result.output == "after all"
-    assert [event.type for event in await run.events()].count("done") == 1
-
-
 async def test_while_a_tool_runs(stage: Stage, scripted: Scripted) -> None:
     gate = Gate()
     calls = [call("gate", "call_1"), call("echo", "call_2", text="not skipped")]
@@ -77,34 +56,6 @@ async def test_while_a_tool_runs(stage: Stage, scripted: Scripted) -> None:
         result = await run.result()
     texts = [message.text for message in result.messages[3:]]
     assert texts == ["through", "not skipped", "hurry", "done"]
-
-
-async def test_while_it_waits_for_approval(stage: Stage, scripted: Scripted) -> None:
-    @tool(needs_approval=True)
-    def risky(text: str = "") -> str:
-        return text
-
-    async with stage.worker([risky]):
-        run = await stage.start(
-            scripted_agent(scripted([asks(call("risky", text="x")), says("done")]), ["risky"])
-        )
-        await wait_for(lambda: has_event(run, "permission_requested"))
-        await run.steer("think again")
-        await run.approve("call_risky")
-        result = await run.result()
-    assert [message.text for message in result.messages[3:]] == ["x", "think again", "done"]
-
-
-async def test_by_a_plain_signal_of_any_client(stage: Stage, scripted: Scripted) -> None:
-    gate = Gate()
-    async with stage.worker({"gate": gate}):
-        run = await stage.start(
-            scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"])
-        )
-        await gate.reached.wait()
-        await stage.client.get_workflow_handle(run.id).signal("steer", "from afar")
-        gate.open.set()
-        assert said((await run.result()).messages)[-1] == "from afar"
 
 
 SENDERS, EACH = 10, 100

@@ -16,7 +16,7 @@ from perdure.messages import Message
 from perdure.options import RunOptions
 from perdure.testing import InProcessRun, ScriptedModel, ScriptedReply, says
 
-from ..support.agents import WIRES, scripted_agent
+from ..support.agents import scripted_agent
 from ..support.stage import Stage
 
 OUTPUTS = [
@@ -28,11 +28,10 @@ WRONG = '{"city": "Paris", "degrees": "hot"}'
 Scripted = Callable[[Any], ScriptedModel]
 
 
-@pytest.mark.parametrize("wire", WIRES)
-async def test_what_is_wrong_is_sent_back(stage: Stage, scripted: Scripted, wire: Any) -> None:
+async def test_what_is_wrong_is_sent_back(stage: Stage, scripted: Scripted) -> None:
     model = scripted([says(WRONG), says("It is hot."), says(GOOD)])
     async with stage.worker():
-        run = await stage.start(scripted_agent(model, wire=wire, outputs=OUTPUTS))
+        run = await stage.start(scripted_agent(model, outputs=OUTPUTS))
         result = await run.result()
         events = await run.events()
     assert result.output == {"city": "Paris", "degrees": 31}
@@ -55,80 +54,27 @@ async def test_what_is_wrong_is_sent_back(stage: Stage, scripted: Scripted, wire
     ]
 
 
-@pytest.mark.parametrize(
-    ("options", "calls"), [({}, 3), ({"output_retries": 0}, 1), ({"max_iterations": 2}, 2)]
-)
-async def test_the_run_fails_with_the_text(
-    stage: Stage, scripted: Scripted, options: Any, calls: int
-) -> None:
+async def test_the_run_fails_with_the_text(stage: Stage, scripted: Scripted) -> None:
     model = scripted([says(WRONG)] * 4)
     async with stage.worker():
-        run = await stage.start(scripted_agent(model, outputs=OUTPUTS), **options)
+        run = await stage.start(scripted_agent(model, outputs=OUTPUTS), output_retries=1)
         with pytest.raises(OutputError, match="'hot' is not of type 'integer'") as raised:
             await run.result()
         events = await run.events()
     error = raised.value
-    assert (error.kind, error.text, error.iterations) == ("output", WRONG, calls)
-    assert len(model.requests) == calls
+    assert (error.kind, error.text, error.iterations) == ("output", WRONG, 2)
+    assert len(model.requests) == 2
+    failure: Any = error.__cause__
+    assert failure.cause.details[0]["text"] == WRONG
     assert error.messages[-1].text == WRONG
     assert (events[-1].type, events[-1].data["kind"]) == ("failed", "output")
 
 
-async def test_the_failure_s_details_have_the_text(stage: Stage, scripted: Scripted) -> None:
-    async with stage.worker():
-        run = await stage.start(
-            scripted_agent(scripted([says(WRONG)]), outputs=OUTPUTS), output_retries=0
-        )
-        with pytest.raises(OutputError) as raised:
-            await run.result()
-    failure: Any = raised.value.__cause__
-    assert failure.cause.type == "output"
-    assert failure.cause.details[0]["text"] == WRONG
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_a_guardrail_s_rewrite_is_checked_too(
-    stage: Stage, scripted: Scripted, is_async: bool
-) -> None:
-    rewrites: list[Any] = [{"city": "Paris"}, WRONG, {"city": "Rome", "degrees": 20}]
-
-    def plain(message: Message) -> GuardrailResult:
-        return GuardrailResult(allowed=True, rewrite=rewrites.pop(0))
-
-    async def waiting(message: Message) -> GuardrailResult:
-        return plain(message)
-
-    guardrails = {"strict": Guardrails(output=waiting if is_async else plain)}
-    model = scripted([says(GOOD), says(GOOD), says(WRONG)])
-    async with stage.worker(guardrails=guardrails):
-        result = await (
-            await stage.start(scripted_agent(model, outputs=OUTPUTS), guardrails="strict")
-        ).result()
-    assert result.output == {"city": "Rome", "degrees": 20}
-    told = [message.text for message in result.messages if message.role == "user"][1:]
-    assert "'degrees' is a required property" in told[0]
-    assert "'hot' is not of type 'integer'" in told[1]
-
-
-async def test_a_last_answer_at_a_limit_must_fit(stage: Stage, scripted: Scripted) -> None:
-    for text, fits in ((GOOD, True), (WRONG, False)):
-        model = scripted([says(WRONG), says(text)])
-        async with stage.worker():
-            agent = scripted_agent(model, outputs=OUTPUTS)
-            run = await stage.start(agent, max_iterations=1, on_limit="final_answer")
-            if fits:
-                result = await run.result()
-                assert (result.output, result.is_incomplete) == (
-                    {"city": "Paris", "degrees": 31},
-                    True,
-                )
-            else:
-                with pytest.raises(OutputError, match="exceeded 1 iterations"):
-                    await run.result()
-
-
 async def in_process(
-    *replies: ScriptedReply, outputs: Any = OUTPUTS, **options: Any
+    *replies: ScriptedReply,
+    outputs: Any = OUTPUTS,
+    guardrails: Guardrails | None = None,
+    **options: Any,
 ) -> tuple[Any, list[str]]:
     agent = Agent.model_validate({"name": "weather", "outputs": outputs})
     seen: list[str] = []
@@ -138,9 +84,32 @@ async def in_process(
         model=list(replies),
         tools={"look": lambda: "hot"},
         options=RunOptions(**options),
+        guardrails=guardrails,
         on_event=lambda type, data: seen.append(data["message"] if type == "status" else type),
     )
     return await run.run(), seen
+
+
+async def test_a_guardrail_s_rewrite_is_checked_too() -> None:
+    rewrites: list[Any] = [{"city": "Paris"}, WRONG, {"city": "Rome", "degrees": 20}]
+
+    def rewrite(message: Message) -> GuardrailResult:
+        return GuardrailResult(allowed=True, rewrite=rewrites.pop(0))
+
+    guardrails = Guardrails(output=rewrite)
+    result, _ = await in_process(says(GOOD), says(GOOD), says(WRONG), guardrails=guardrails)
+    assert result.output == {"city": "Rome", "degrees": 20}
+    told = [message.text for message in result.messages if message.role == "user"][1:]
+    assert "'degrees' is a required property" in told[0]
+    assert "'hot' is not of type 'integer'" in told[1]
+
+
+async def test_a_last_answer_at_a_limit_must_fit() -> None:
+    limit: Any = {"max_iterations": 1, "on_limit": "final_answer"}
+    result, _ = await in_process(says(WRONG), says(GOOD), **limit)
+    assert (result.output, result.is_incomplete) == ({"city": "Paris", "degrees": 31}, True)
+    with pytest.raises(OutputError, match="exceeded 1 iterations"):
+        await in_process(says(WRONG), says(WRONG), **limit)
 
 
 async def test_what_is_sent_back_is_bounded() -> None:

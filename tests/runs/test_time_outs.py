@@ -5,18 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 
-import pytest
-from openai import AsyncOpenAI
 from temporalio.api.enums.v1 import EventType
 
-from perdure.agents import Agent
-from perdure.errors import ExecuteError
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
-from perdure.providers import clear_connections, register_connection
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
@@ -36,9 +31,8 @@ async def sleep_whatever_happens(seconds: float) -> None:
             await asyncio.sleep(0.1)
 
 
-@pytest.mark.parametrize("shares_loop", [False, True])
 async def test_a_tool_that_swallows_its_cancellation_runs_once(
-    stage: Stage, scripted: Scripted, shares_loop: bool
+    stage: Stage, scripted: Scripted
 ) -> None:
     calls: Counter[str] = Counter()
 
@@ -48,8 +42,7 @@ async def test_a_tool_that_swallows_its_cancellation_runs_once(
         return "too late"
 
     agent = scripted_agent(scripted([asks(call("stubborn")), says("done")]), ["stubborn"])
-    loop = asyncio.get_running_loop() if shares_loop else None
-    async with stage.worker({"stubborn": stubborn}, tool_loop=loop):
+    async with stage.worker({"stubborn": stubborn}, tool_loop=None):
         run = await stage.start(agent, tool_timeout=0.3)
         messages = (await run.result()).messages
     assert calls == {"stubborn": 1}
@@ -98,35 +91,3 @@ async def test_no_activity_is_retried_because_it_took_too_long(
             )
     names = ("call_model", "tool.echo", "judge", "compact")
     assert retried == {f"perdure.{name}": [START_TO_CLOSE] for name in names}
-
-
-@pytest.fixture
-def stubborn_client(scripted: Scripted) -> Iterator[list[float]]:
-    """A registered connection whose requests swallow their cancellation, and the times at which
-    they were made.
-    """
-    made: list[float] = []
-
-    class Stubborn(AsyncOpenAI):
-        async def post(self, *arguments: object, **named: object) -> None:  # type: ignore[override]
-            made.append(time.monotonic())
-            await sleep_whatever_happens(30)
-
-    register_connection("stubborn", Stubborn(api_key="none", base_url="http://127.0.0.1:9"))
-    yield made
-    clear_connections()
-
-
-@pytest.mark.trial
-async def test_a_model_call_that_swallows_its_cancellation_is_made_once(
-    stage: Stage, stubborn_client: list[float]
-) -> None:
-    connection = {"kind": "reference", "name": "stubborn"}
-    agent = Agent.model_validate(
-        {"name": "a", "model": {"id": "m", "provider": "openai", "connection": connection}}
-    )
-    async with stage.worker():
-        run = await stage.start(agent, llm_timeout=1.0, max_llm_retries=1)
-        with pytest.raises(ExecuteError, match="the model call timed out"):
-            await run.result()
-    assert len(stubborn_client) == 1

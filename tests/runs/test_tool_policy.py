@@ -94,20 +94,6 @@ async def test_a_mistake_of_the_model_s_is_not_repeated(stage: Stage, scripted: 
     assert await activity_types(stage) == ["perdure.tool.work"]
 
 
-async def test_a_run_that_is_cancelled_between_two_executions(
-    stage: Stage, scripted: Scripted
-) -> None:
-    work = Failing(9)
-    model = scripted([asks(call("work")), says("never")])
-    async with stage.worker({"work": work}):
-        run = await stage.start(scripted_agent(model, [policy("work", retries=9)]))
-        while not work.seen:
-            await asyncio.sleep(0.01)
-        await run.cancel()
-        assert [event async for event in run.stream()][-1].type == "cancelled"
-    assert len(work.seen) <= 2
-
-
 async def test_a_local_tool_takes_one_event(stage: Stage, scripted: Scripted) -> None:
     def add(a: int, b: int) -> int:
         return a + b

@@ -16,7 +16,6 @@ from perdure.testing.script import Script
 
 from .dev_server import DevServer
 from .kills import (
-    POINTS,
     HeldConversation,
     Outcome,
     Point,
@@ -30,6 +29,8 @@ from .server_kill import ServerKill, server_killed
 from .workers import Nursery
 
 T = TypeVar("T")
+
+KILLED_AT = [Point("tool", 1), Point("model", 2)]
 
 AT_ONCE = 4
 """Scenarios at once: more would only slow each other down."""
@@ -83,7 +84,7 @@ class KillScenarios:
             stage("paid", paid, partial(worker_killed_at, point=Point("tool", 1), tool="pay"))
             victim = await stack.enter_async_context(DevServer(folder / "server.db"))
             scenarios.server_kill = begin(server_killed(victim, nursery, folder))
-            for point in POINTS:
+            for point in KILLED_AT:
                 stage(str(point), HeldConversation(point), partial(worker_killed_at, point=point))
             tasks = [*scenarios._tasks.values(), scenarios.server_kill]
             yield scenarios

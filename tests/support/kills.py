@@ -26,7 +26,7 @@ from .waiting import wait_for
 from .worker_process import WorkerJob
 from .workers import Nursery, count, read_diary
 
-ROUNDS = 3
+ROUNDS = 2
 
 
 class Point(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from perdure.client import RunHandle, get_run
@@ -15,24 +14,20 @@ from .run_vectors import Interruption, Outcome, VectorCase
 from .stage import Stage
 
 
-async def play(stage: Stage, case: VectorCase, wires: Sequence[str]) -> dict[str, Outcome]:
-    """Run the vector once in each wire format, and tell what the runs did."""
-    runs: list[RunHandle] = []
+async def play(stage: Stage, case: VectorCase, wire: str) -> Outcome:
+    """Run the vector in that wire format, and return what the run did."""
 
     async def interrupt(due: Interruption) -> None:
-        await send(due, runs[-1])
-
-    async def run(wire: str) -> Outcome:
-        with ScriptedModel(script(case)) as model:
-            agent = scripted_agent(model, case.agent["tools"], wire=wire)
-            runs.append(await stage.start(agent, case.messages, **options(case)))
-            for due in case.due_before(1):
-                await interrupt(due)
-            return await outcome_of(runs[-1])
+        await send(due, stage.runs[-1])
 
     guardrails = {"vector": case.guardrails} if case.guardrails else None
-    async with stage.worker(case.tools(interrupt), guardrails=guardrails):
-        return {wire: await run(wire) for wire in wires}
+    with ScriptedModel(script(case)) as model:
+        agent = scripted_agent(model, case.agent["tools"], wire=wire)
+        async with stage.worker(case.tools(interrupt), guardrails=guardrails):
+            run = await stage.start(agent, case.messages, **options(case))
+            for due in case.due_before(1):
+                await interrupt(due)
+            return await outcome_of(run)
 
 
 def script(case: VectorCase) -> Script:

@@ -104,14 +104,6 @@ async def test_a_call_that_the_record_does_not_have_ends_it(scripted: Scripted) 
     assert (found.recorded.tool_calls, found.rerun.tool_calls) == (2, 2)
 
 
-async def test_each_result_is_used_once(scripted: Scripted) -> None:
-    found = await compared(
-        scripted, FIRST, asks(call("read", "c", page=2), call("read", "d", page=2)), says("never")
-    )
-    assert found.deviation is not None
-    assert found.deviation.asked == [{"name": "read", "arguments": '{"page": 2}'}]
-
-
 @pytest.mark.parametrize(
     ("replies", "why", "left"),
     [

@@ -22,7 +22,7 @@ from perdure import (
     ToolCall,
     ToolNotRegisteredError,
 )
-from perdure.errors import ConfigurationError, OutputError
+from perdure.errors import ConfigurationError
 from perdure.messages import ModelReply
 from perdure.testing import InProcessRun, ScriptedReply, asks, call, run_in_process, says
 
@@ -73,11 +73,6 @@ def test_a_file_its_prompt_its_tools_and_a_list_of_replies(librarian: Path) -> N
     ]
 
 
-async def test_the_plain_form_works_inside_a_running_loop(librarian: Path) -> None:
-    result = run_in_process(librarian, [Message.user("Hi")], tools=[find], model=[says("Hello")])
-    assert [message.text for message in result.messages] == ["Hi", "Hello"]
-
-
 async def test_a_function_of_the_agent_and_the_conversation() -> None:
     def model(agent: Agent, messages: list[Message]) -> ScriptedReply:
         return says(f"{agent.name} heard: {messages[-1].text}")
@@ -122,35 +117,6 @@ async def test_scripted_failures_are_those_of_a_provider(failing: Any, kind: str
     assert caught.value.reason == kind
 
 
-async def test_a_failed_attempt_is_followed_by_the_next_reply() -> None:
-    options = RunOptions(retry_base_seconds=0)
-    result = await InProcessRun(
-        AGENT, model=[ScriptedReply(status=500), says("Hi")], options=options
-    ).run()
-    assert (result.output, result.iterations) == ("Hi", 1)
-
-
-async def test_tokens_are_those_that_the_script_counts() -> None:
-    reply = says("Hi", input_tokens=3, output_tokens=2, cached_input_tokens=2)
-    usage = (await InProcessRun(AGENT, model=[reply]).run()).usage
-    assert (
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.total_tokens,
-        usage.cached_input_tokens,
-    ) == (3, 2, 5, 2)
-
-
-async def test_declared_outputs_are_read_from_the_text() -> None:
-    agent = AGENT.model_copy(
-        update={"outputs": Agent.model_validate({"outputs": [{"name": "n"}]}).outputs}
-    )
-    assert (await InProcessRun(agent, model=[says('{"n": "1"}')]).run()).output == {"n": "1"}
-    assert (
-        await InProcessRun(agent, model=[says("one"), says('{"n": "1"}')]).run()
-    ).iterations == 2
-
-
 async def test_a_delay_is_kept_and_ends_with_the_run() -> None:
     started = time.monotonic()
     await InProcessRun(AGENT, model=[says("Hi", delay=0.05)]).run()
@@ -180,12 +146,6 @@ def test_asks_takes_a_tool_with_its_arguments_or_calls() -> None:
     )
 
 
-def test_call_makes_an_id_from_the_tool() -> None:
-    assert call("find", id=7, tool="x") == ToolCall(
-        id="call_find", name="find", arguments='{"id": 7, "tool": "x"}'
-    )
-
-
 def test_the_plain_form_has_the_parameters_of_the_run() -> None:
     assert inspect.signature(run_in_process) == inspect.signature(InProcessRun)
 
@@ -208,13 +168,6 @@ def test_an_answer_as_a_value_of_a_type(librarian: Path) -> None:
     assert result.output == Book("Bees", 1901)
     assert [each.name for each in asked[0].outputs or []] == ["title", "year"]
     assert len(asked) == 2, "an answer that does not fit is sent back"
-
-
-def test_an_answer_that_is_no_value_of_the_type() -> None:
-    with pytest.raises(OutputError) as caught:
-        run_in_process(AGENT, model=[says("no JSON")] * 3, output_type=Book)
-    assert caught.value.text == "no JSON"
-    assert caught.value.messages
 
 
 def test_a_type_that_no_model_can_be_asked_for() -> None:

@@ -19,8 +19,7 @@ from perdure.loop.tool_round import SECOND_HANDOFF
 from perdure.messages import Message
 from perdure.protocol.run import RunInput
 from perdure.settings.agent_file import options_after_handoff
-from perdure.testing import InProcessRun, ScriptedReply, asks, call, run_in_process, says
-from perdure.tool_calls import Approval
+from perdure.testing import ScriptedReply, asks, call, run_in_process, says
 
 
 class Refund(BaseModel):
@@ -143,29 +142,16 @@ def test_calls_beside_a_transfer_are_answered_and_a_second_transfer_is_not_taken
     assert result.agent == "other"
 
 
-def test_a_denied_transfer_leaves_the_run_as_it_is() -> None:
-    guardrails = Guardrails(
-        tool=lambda name, arguments: GuardrailResult(allowed=False, reason="stay")
-    )
-    model = Told(asks(transfer()), says("I stay."))
-    result = run_in_process(desk(), inputs="Refund", model=model, guardrails=guardrails)
-    assert (model.seen, result.agent) == ([TRIAGE, TRIAGE], "triage")
-
-
 @pytest.mark.parametrize("parallel", [False, True])
-@pytest.mark.parametrize(
-    "verdict",
-    [GuardrailResult(allowed=False, reason="stay"), GuardrailResult(allowed=True, ask="may it?")],
-)
 def test_where_the_first_transfer_is_denied_the_second_is_not_taken_either(
-    verdict: GuardrailResult, parallel: bool
+    parallel: bool,
 ) -> None:
     """Nobody is asked about the second; the model may call it again, alone."""
     judged: list[str] = []
 
     def judge(name: str, arguments: Any) -> GuardrailResult:
         judged.append(name)
-        return verdict if name == "transfer_to_other" else GuardrailResult(allowed=True)
+        return GuardrailResult(allowed=name != "transfer_to_other", reason="stay")
 
     other = perdure.agent("openai/o", name="other", instructions="You wait.")
     both = perdure.agent(
@@ -179,7 +165,6 @@ def test_where_the_first_transfer_is_denied_the_second_is_not_taken_either(
         model=model,
         guardrails=Guardrails(tool=judge),
         options={"parallel_tool_calls": parallel},
-        approve=lambda pending: Approval(approved=False, reason="stay"),
     )
     assert judged == ["transfer_to_other", "transfer_to_triage"]
     assert texts(result.messages)[4] == SECOND_HANDOFF.format("triage")
@@ -211,31 +196,6 @@ def test_a_transfer_does_not_change_what_the_starter_has_chosen(tmp_path: Path) 
         after = options_after_handoff(recorded.options, first, second, recorded.given)
         assert (after.guardrails, after.context_budget) == (then, given.get("context_budget"))
         assert options_after_handoff(after, second, first, recorded.given).guardrails == "strict"
-
-
-def test_the_output_is_that_of_the_last_agent() -> None:
-    model = Told(asks(transfer()), says('{"euros": 12}'))
-    assert run_in_process(desk(output_type=Refund), inputs="Refund", model=model).output == Refund(
-        euros=12
-    )
-
-
-def test_steering_that_comes_beside_a_transfer_is_read_by_the_next_agent() -> None:
-    run: InProcessRun[Any]
-
-    def steer(order: str) -> str:
-        run.steer("Hurry.")
-        return "steered"
-
-    model = Told(asks(call("look_up", "call_1", order="A"), transfer("call_2")), says("Done."))
-    run = InProcessRun(desk(), inputs="Refund", model=model, tools={"look_up": steer})
-    assert texts(perdure_result(run))[-2:] == ["Hurry.", "Done."]
-
-
-def perdure_result(run: InProcessRun[Any]) -> list[Message]:
-    import asyncio
-
-    return asyncio.run(run.run()).messages
 
 
 FILE = """---

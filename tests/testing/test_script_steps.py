@@ -59,14 +59,6 @@ async def test_seeded_turns_do_not_count(serve: Any) -> None:
     assert answer.choices[0].message.content == "first"
 
 
-async def test_each_attempt_of_a_step_gets_its_own_reply_and_the_last_repeats(serve: Any) -> None:
-    _, clients = serve([[ScriptedReply(status=500), ScriptedReply(text="ok")]])
-    with pytest.raises(openai.InternalServerError):
-        await clients.chat()
-    assert (await clients.chat()).choices[0].message.content == "ok"
-    assert (await clients.chat()).choices[0].message.content == "ok"
-
-
 async def test_a_function_reads_the_conversation_in_neutral_form(serve: Any) -> None:
     def script(request: ScriptedRequest) -> ScriptedReply:
         said = [

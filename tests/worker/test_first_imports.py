@@ -82,13 +82,6 @@ async def test_the_first_run_imports_nothing(
     assert first_run(address, model, wait="for imports", has_key=True) == ([], False)
 
 
-async def test_a_worker_that_gives_permits_has_imported_what_the_calls_need(
-    address: str, scripted: Callable[[Script], ScriptedModel]
-) -> None:
-    model = scripted([asks(call("look", what="this")), says("done")])
-    assert first_run(address, model, wait="for permits", has_key=False) == ([], False)
-
-
 async def test_a_worker_that_has_a_run_at_once_imports_what_that_needs(
     address: str, scripted: Callable[[Script], ScriptedModel]
 ) -> None:

@@ -92,11 +92,6 @@ async def test_has_the_defaults_except_for_what_it_was_given(
     assert options_of(build(client, task_queue=task_queue, **given)) == WORKER_DEFAULTS | given
 
 
-async def test_a_plugin_of_the_client_does_the_same(address: str, task_queue: str) -> None:
-    client = await Client.connect(address, plugins=[PerdurePlugin()])
-    assert options_of(Worker(client, task_queue=task_queue)) == WORKER_DEFAULTS
-
-
 async def test_a_worker_of_a_client_with_the_plugin_is_made_once_and_has_what_the_plugin_has(
     address: str, task_queue: str
 ) -> None:

@@ -6,20 +6,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from perdure import RunCancelled
 from perdure.errors import ApprovalError
 from perdure.guardrails import GuardrailResult, Guardrails
-from perdure.prompty.load import load
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool
 
-from ..support.agents import declared, scripted_agent
-from ..support.families import calls, family_script, write_agent
+from ..support.agents import scripted_agent
 from ..support.stage import Stage
 from .test_approvals import asked
 
@@ -37,41 +34,6 @@ def pay(text: str) -> str:
 @pytest.fixture(autouse=True)
 def _nothing_paid() -> None:
     paid.clear()
-
-
-async def test_two_people_decide_about_a_called_runs_called_run_while_no_worker_is_there(
-    stage: Stage, scripted: Scripted, tmp_path: Path
-) -> None:
-    script = {
-        "chief": [asks(call("clerk", "1")), says("done")],
-        "clerk": [asks(call("intern", "1")), says("asked")],
-        "intern": [asks(call("pay", "1", text="9")), says("answered")],
-    }
-    model = scripted(family_script(script))
-    chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
-    write_agent(tmp_path, "clerk.prompty", model, tools=[calls("intern.prompty")])
-    write_agent(tmp_path, "intern.prompty", model, tools=[declared("pay")])
-    async with stage.worker([pay]):
-        run = await stage.start(load(chief))
-        [pending] = await asked(run)
-    inner = run.called(pending.run_id or "")
-    decisions = [
-        asyncio.create_task(inner.approve(pending.call_id, digest=pending.digest, by="ann")),
-        asyncio.create_task(inner.deny(pending.call_id, "no", by="bob")),
-        asyncio.create_task(inner.approve(pending.call_id, arguments={"text": "1"}, by="eve")),
-    ]
-    await asyncio.sleep(0.3)
-    async with stage.worker([pay]):
-        outcomes = await asyncio.gather(*decisions, return_exceptions=True)
-        assert (await run.result()).output == "done"
-    [accepted] = [number for number, outcome in enumerate(outcomes) if outcome is None]
-    assert paid == [["9"], [], ["1"]][accepted]
-    assert {outcome.kind for outcome in outcomes if isinstance(outcome, ApprovalError)} <= {
-        "decided",
-        "ended",
-    }
-    [completed] = [event for event in await inner.events() if event.type == "permission_completed"]
-    assert completed.data["by"] == ["ann", "bob", "eve"][accepted]
 
 
 async def test_a_decision_and_a_cancellation_at_once(stage: Stage, scripted: Scripted) -> None:

@@ -52,11 +52,11 @@ async def test_workers_with_different_tools_share_a_queue(stage: Stage, scripted
     async with stage.worker({"left": echo}), stage.another_worker({"right": echo}):
         starts = [
             stage.start(scripted_agent(model, [name]))
-            for model, name in [(left, "left"), (right, "right")] * 6
+            for model, name in [(left, "left"), (right, "right")] * 2
         ]
         runs = [await start for start in starts]
         results = await asyncio.gather(*(run.result() for run in runs))
-    assert [result.output for result in results] == ["done"] * 12
+    assert [result.output for result in results] == ["done"] * 4
     assert all(result.messages[-2].text == "x" for result in results)
 
 
@@ -77,13 +77,12 @@ async def test_a_run_says_what_it_waits_for_and_goes_on_where_it_is(
     )
 
 
-@pytest.mark.parametrize("grace", [0.0, 0.3])
 async def test_after_the_grace_it_fails_and_says_what_is_missing(
-    stage: Stage, scripted: Scripted, grace: float
+    stage: Stage, scripted: Scripted
 ) -> None:
     model = scripted([])
     async with stage.worker({"other": echo}):
-        run = await stage.start(scripted_agent(model, ["find"]), missing_tool_grace=grace)
+        run = await stage.start(scripted_agent(model, ["find"]), missing_tool_grace=0.3)
         with pytest.raises(ToolNotRegisteredError) as caught:
             await run.result()
     text = str(caught.value)
@@ -91,7 +90,8 @@ async def test_after_the_grace_it_fails_and_says_what_is_missing(
         "No handler registered for tool: find (kind: function). This worker's tools: other." in text
     )
     assert "tools=[find] of invoke_agent" in text
-    assert (stage.task_queue in text and "0.3 s" in text) == bool(grace)
+    assert stage.task_queue in text
+    assert "0.3 s" in text
     assert (await run.events())[-1].data == {"kind": "tool_not_registered", "message": text}
     assert model.requests == []
 
@@ -179,16 +179,6 @@ async def test_a_guardrail_is_asked_where_it_is(
 @pytest.mark.parametrize(
     ("missing", "named", "typed"),
     [
-        (
-            {"guardrails": "strict"},
-            ["guardrails 'strict'"],
-            ["--guardrails MODULE:strict", "(registered: lax)"],
-        ),
-        (
-            {"compactor": "short"},
-            ["compactor 'short'"],
-            ["--compactor MODULE:short", "(registered: long)"],
-        ),
         (
             {"guardrails": "strict", "compactor": "short"},
             ["guardrails 'strict'", "compactor 'short'"],

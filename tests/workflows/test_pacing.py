@@ -65,23 +65,6 @@ async def test_two_workers_share_one_rate(stage: Stage, scripted: Scripted) -> N
     ]
 
 
-@pytest.mark.trial
-@pytest.mark.timeout(300)
-async def test_a_hundred_runs_keep_to_a_rate_and_use_it(stage: Stage, scripted: Scripted) -> None:
-    model = scripted(
-        lambda request: asks(call("echo", text="x")) if request.step < 3 else says("done")
-    )
-    paced = {"tools": {"echo": echo}, "model_rate": {"openai": 20.0}}
-    async with stage.worker(**paced), stage.another_worker(**paced):
-        runs = [await stage.start(scripted_agent(model, ["echo"])) for _ in range(100)]
-        await all_results(runs)
-    called = sorted(request.received_at for request in model.requests)
-    assert len(called) == 400
-    assert max(sum(1 for at in called if begin <= at < begin + 5.0) for begin in called) <= 120
-    waiting = called[:300]  # So long there are runs enough that others wait.
-    assert len(waiting) / (waiting[-1] - waiting[0]) >= 18
-
-
 async def test_each_attempt_of_a_call_takes_a_permit(stage: Stage, scripted: Scripted) -> None:
     model = scripted([[says("", status=500), asks(call("echo", text="x"))], says("done")])
     async with stage.worker({"echo": echo}, model_rate={"openai/scripted": FAST, "openai": SLOW}):
@@ -109,16 +92,6 @@ async def test_a_call_that_is_lost_with_its_worker_takes_another_permit(
         "messages_updated",
         "done",
     ]
-
-
-async def test_only_what_is_named_is_paced(stage: Stage, scripted: Scripted) -> None:
-    model = scripted([says("done")])
-    async with stage.worker(model_rate={"openai": FAST}):
-        one = await stage.start(scripted_agent(model))
-        other = await stage.start(scripted_agent(model, wire="anthropic"))
-        await all_results([one, other])
-    assert await permits(one)
-    assert not await permits(other)
 
 
 async def test_a_run_that_waits_for_a_permit_says_so_and_can_be_cancelled(

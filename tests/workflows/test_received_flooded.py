@@ -66,23 +66,14 @@ async def decide(stage: Stage, id: str) -> None:
         return
 
 
-@pytest.mark.parametrize(
-    "kinds",
-    [
-        ["numbers", "of a fitting form"],
-        ["lists", "two values each"],
-        *(pytest.param([kind], marks=pytest.mark.trial) for kind in FLOODS),
-    ],
-    ids=" and ".join,
-)
 async def test_a_flood_of_signals_hinders_no_decision(
-    stage: Stage, scripted: Scripted, kinds: list[str], caplog: pytest.LogCaptureFixture
+    stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with stage.worker([approve]):
         run = await stage.start(scripted_agent(scripted(WAITS), [APPROVED]))
         await asked(run)
-    for number in range(8):
-        await send_signal(stage.client, run.id, STEER, *FLOODS[kinds[number % len(kinds)]])
+    for junk in 2 * list(FLOODS.values()):
+        await send_signal(stage.client, run.id, STEER, *junk)
     async with stage.worker([approve]):
         await decide(stage, run.id)
         assert (await run.result()).output == "done"
@@ -160,11 +151,9 @@ async def test_a_session_reads_messages_after_what_strangers_send(
             SEND,
             {"text": "a", "id": "1", "setup": {"agent": {"name": "a"}, "messages": [{}] * 160_000}},
         ),
-        (SEND, {"text": "a", "id": "1", "setup": {"agent": {"name": "a", "tools": [1] * 400_000}}}),
-        (HAND_OVER, {"turn": 2, "reference": _appended({}, 160_000)}),
         (HAND_OVER, {"turn": 2, "reference": _appended({"role": "user"}, 90_000)}),
     ],
-    ids=["messages", "tools", "wrong parts", "parts"],
+    ids=["messages", "parts"],
 )
 async def test_what_takes_long_to_check_hinders_no_session(
     stage: Stage,

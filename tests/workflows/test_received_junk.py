@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 
 import zstandard
 from temporalio.api.common.v1 import Payload, Payloads, WorkflowExecution
@@ -16,15 +15,13 @@ from temporalio.api.workflowservice.v1 import (
 )
 from temporalio.client import Client
 
-from perdure.payloads.converter import ENCODING, ZstdCodec, data_converter
+from perdure.payloads.converter import ENCODING, ZstdCodec
 from perdure.payloads.unpacking import MAX_UNPACKED_BYTES
 from perdure.protocol.names import APPROVAL, STEER
-from perdure.protocol.run import SteeringMessage
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool
 
-from ..runs.test_bounded import noise
 from ..support.agents import scripted_agent
 from ..support.stage import Stage
 
@@ -128,35 +125,3 @@ async def test_many_payloads_together_have_one_bound() -> None:
         b"binary/plain",
         *[ENCODING] * 4,
     ]
-
-
-async def test_a_reference_to_what_nobody_has_stored(
-    stage: Stage, scripted: Scripted, tmp_path: Path
-) -> None:
-    converter = data_converter(storage=tmp_path.as_uri())
-    [reference] = await converter.encode([SteeringMessage(text=noise(600_000))])
-    [stored] = [path for path in tmp_path.rglob("*") if path.is_file()]
-    stored.unlink()
-    config = stage.client.config()
-    here = Stage(Client(**{**config, "data_converter": converter}), stage.task_queue)
-    reached, gate = asyncio.Event(), asyncio.Event()
-
-    @tool
-    async def wait(text: str = "") -> str:
-        """Wait."""
-        reached.set()
-        await gate.wait()
-        return "waited"
-
-    async with here.worker([wait]):
-        run = await here.start(
-            scripted_agent(scripted([asks(call("wait")), says("done")]), ["wait"])
-        )
-        await reached.wait()
-        for signal in (STEER, APPROVAL, "unheard_of"):
-            await send_signal(here.client, run.id, signal, reference)
-        await run.steer("plain text")
-        gate.set()
-        async with asyncio.timeout(20):
-            result = await run.result()
-    assert [message.text for message in result.messages[4:]] == ["plain text", "done"]

@@ -64,19 +64,19 @@ async def waiting(
     await stage.replay()
 
 
-@pytest.mark.parametrize("sent", UNREADABLE.values(), ids=UNREADABLE.keys())
 async def test_what_nobody_can_read_is_dropped_and_cancel_ends_the_run(
-    waiting: Stage, scripted: Scripted, sent: Payload, caplog: pytest.LogCaptureFixture
+    waiting: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with waiting.worker([approve], max_cached_workflows=0):
         run = await waiting.start(scripted_agent(scripted(WAITS), [APPROVED]))
         await asked(run)
         handle = waiting.client.get_workflow_handle(run.id)
-        for name in (STEER, APPROVAL, "unheard_of"):
-            await send_signal(waiting.client, run.id, name, sent)
-        assert await send_update(waiting.client, run.id, APPROVAL, sent)
-        with pytest.raises(WorkflowQueryFailedError):
-            await handle.query(EVENTS, RawValue(sent))
+        for sent in UNREADABLE.values():
+            for name in (STEER, APPROVAL, "unheard_of"):
+                await send_signal(waiting.client, run.id, name, sent)
+            assert await send_update(waiting.client, run.id, APPROVAL, sent)
+            with pytest.raises(WorkflowQueryFailedError):
+                await handle.query(EVENTS, RawValue(sent))
         await run.steer("read")
         await asked(run)
         await run.cancel()

@@ -192,10 +192,10 @@ def no_secret(messages: list[Message]) -> GuardrailResult:
 GUARDRAILS = {"discreet": Guardrails(input=no_secret)}
 
 
-@pytest.mark.parametrize("size", [10, 300_000])
 async def test_what_the_input_guardrail_refuses_is_no_part_of_the_conversation(
-    session: SessionStage, size: int
+    session: SessionStage,
 ) -> None:
+    size = 300_000
     async with session.worker(guardrails=GUARDRAILS):
         await session.start(setup_of(session.agent, guardrails="discreet"))
         await session.said(f"long {size}")
@@ -241,24 +241,16 @@ async def test_what_the_input_guardrail_refuses_later_in_a_turn(session: Session
         ]
 
 
-@pytest.mark.parametrize("size", [9_000, 300_000])
-async def test_a_large_conversation_is_loaded_from_the_session(
-    session: SessionStage, size: int
-) -> None:
+async def test_a_large_conversation_is_loaded_from_the_session(session: SessionStage) -> None:
     async with session.worker():
         await session.start()
-        await session.said(f"long {size}")
+        await session.said("long 300000")
         await session.said("two")
         third = await session.said("three")
     assert third == "re: three"
     assert shown((await session.run(3).result()).messages) == await session.conversation()
-    link = await session.link()
-    signals = [
-        event
-        for event in link.history
-        if event.HasField("workflow_execution_signaled_event_attributes")
-    ]
-    assert bool(signals) == (size > 256 * 1024)
+    history = (await session.link()).history
+    assert any(each.HasField("workflow_execution_signaled_event_attributes") for each in history)
 
 
 async def test_an_image_opens_a_turn_and_stays_in_the_conversation(session: SessionStage) -> None:
@@ -415,15 +407,6 @@ async def test_a_cancelled_session_cancels_its_run(session: SessionStage) -> Non
     assert await session.conversation() == ["s: You are helpful.", "u: hold", "a: ", "t: through"]
 
 
-async def test_a_worker_that_remembers_nothing(session: SessionStage) -> None:
-    async with session.worker(max_cached_workflows=0, conversation_cache_bytes=0):
-        await session.start()
-        await session.said("long 9000")
-        await session.said("two")
-        assert await session.said("three") == "re: three"
-    assert len(await session.conversation()) == 7
-
-
 async def test_a_session_that_is_reset_while_a_run_is_under_way(session: SessionStage) -> None:
     async with session.worker():
         await session.start()
@@ -478,11 +461,6 @@ async def reset(session: SessionStage, before_turn: int) -> None:
 
 async def test_messages_at_any_moment_count_once(session: SessionStage) -> None:
     await check_moments(session, senders=3, each=4)
-
-
-@pytest.mark.trial
-async def test_many_messages_at_any_moment_count_once(session: SessionStage) -> None:
-    await check_moments(session, senders=5, each=60)
 
 
 async def check_moments(session: SessionStage, senders: int, each: int) -> None:
