@@ -22,7 +22,6 @@ from ..providers.structured import remember_check, without_nulls
 from ..schema import ANSWER, answer_schema, is_bare
 from ..text import excerpt, fault_text
 from ..tools.declaration import property_of
-from ..tools.signature import pydantic_annotation
 
 T = TypeVar("T", default=Any)
 OutputType = type[T] | UnionType | _SpecialForm
@@ -78,7 +77,7 @@ def _read_as(present: Any, output_type: Any) -> Any:
     """Convert a JSON value to the type. Raises pydantic's ValidationError, and the errors of
     validators.
     """
-    return TypeAdapter(pydantic_annotation(output_type)).validate_json(json.dumps(present))
+    return TypeAdapter(output_type).validate_json(json.dumps(present))
 
 
 def _fault(detail: Any, root: str) -> str:
@@ -118,7 +117,7 @@ def outputs_of(output_type: Any) -> list[Property]:
     Raises ConfigurationError for a type that `outputs` can't express.
     """
     try:
-        adapter = TypeAdapter(pydantic_annotation(output_type))
+        adapter = TypeAdapter(output_type)
         described = property_of("", output_type, adapter, has_values=True)
     except (PydanticUserError, TypeError, NameError) as error:
         raise ConfigurationError(

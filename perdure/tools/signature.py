@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import inspect
 import json
-import types
 import typing
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial, reduce
-from operator import or_
-from typing import Annotated, Any, Union, get_args, get_origin
+from functools import cached_property, lru_cache, partial
+from typing import Any, get_args, get_origin
 
-import typing_extensions
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import (
     PydanticSchemaGenerationError,
@@ -296,7 +293,7 @@ def _adapter(annotation: Any) -> TypeAdapter[Any] | None:
     if annotation in (MISSING, Any) or isinstance(annotation, str):
         return None
     try:
-        return TypeAdapter(pydantic_annotation(annotation))
+        return TypeAdapter(annotation)
     except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError):
         return None
 
@@ -313,34 +310,3 @@ def _objects(schema: Any) -> Iterator[JsonView]:
 
 def _is_open(schema: JsonView) -> bool:
     return bool(schema.get("additionalProperties"))
-
-
-def pydantic_annotation(annotation: Any) -> Any:
-    """Return the annotation with each `typing.TypedDict` in it replaced by its equivalent from
-    `typing_extensions`.
-
-    Before Python 3.12, pydantic accepts no others.
-    """
-    if typing.is_typeddict(annotation):
-        return _rebuilt_annotation(annotation)
-    origin, inner = get_origin(annotation), get_args(annotation)
-    if origin in (Union, types.UnionType):
-        return reduce(or_, (pydantic_annotation(option) for option in inner))
-    if origin is Annotated:
-        return Annotated[(pydantic_annotation(inner[0]), *inner[1:])]
-    if origin in (list, dict, tuple, set, frozenset):
-        return origin[tuple(pydantic_annotation(item) for item in inner)]
-    return annotation
-
-
-def _rebuilt_annotation(annotation: Any) -> Any:
-    hints = typing.get_type_hints(annotation, include_extras=True)
-    required: Any = typing_extensions.Required
-    optional: Any = typing_extensions.NotRequired
-    members = {
-        name: (required if name in annotation.__required_keys__ else optional)[
-            pydantic_annotation(hint)
-        ]
-        for name, hint in hints.items()
-    }
-    return typing_extensions.TypedDict(annotation.__name__, members)  # type: ignore[operator]

@@ -98,44 +98,6 @@ async def test_the_provider_gets_the_secret_and_the_history_its_id(
     assert no_secret_in(said.replace(f"You sent {MODEL_SECRET}.", ""))
 
 
-async def test_octopus_servers_are_tools_with_a_bearer_token(
-    stage: Stage, scripted: Scripted
-) -> None:
-    seen: list[str] = []
-    with serving(guarded(make_server().streamable_http_app(), seen)) as url:
-        servers = [
-            {
-                "name": "crm",
-                "baseUrl": f"{url}/mcp",
-                "credentialId": 42,
-                "timeoutMs": 20000,
-                "toolFilter": ["echo"],
-            },
-            {
-                "name": "off",
-                "baseUrl": "http://127.0.0.1:9/mcp",
-                "credentialId": 7,
-                "enabled": False,
-            },
-        ]
-        model = scripted(demanding([asks(call("echo", text=f"a {TOOL_SECRET}")), says("done")]))
-        data = scripted_agent(model, api_key=KEY).model_dump(by_alias=True, exclude_none=True)
-        agent = load_dict({**data, "metadata": {"octopus": {"mcpServers": servers}}})
-        async with stage.worker(credentials=SECRETS):
-            run = await stage.start(agent)
-            result = await run.result()
-    [offered] = model.requests[0].body["tools"]
-    assert offered["function"]["name"] == "echo"
-    assert set(seen) == {f"Bearer {TOOL_SECRET}"}
-    assert tool_texts(result) == ["a ${credential:42}"]
-    said = await everything_said(stage.client, run)
-    assert "${credential:42}" in said
-    asked = json.dumps({"text": f"a {TOOL_SECRET}"})
-    assert no_secret_in(
-        said.replace(asked, "").replace(json.dumps(asked)[1:-1], "").replace(f"a {TOOL_SECRET}", "")
-    )
-
-
 async def test_a_credential_that_was_exchanged_is_asked_for_again(
     stage: Stage, scripted: Scripted
 ) -> None:

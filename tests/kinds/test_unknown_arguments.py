@@ -154,7 +154,17 @@ async def ends(tmp_path: Path) -> AsyncIterator[FarEnds]:
 
 
 async def test_every_kind_refuses_what_it_does_not_have_by_name(ends: FarEnds) -> None:
+    """The model is offered closed schemas, but for those of strangers that say nothing."""
     calls = [call(name, **{wrong: "2020"}) for name, (wrong, _) in CALLS.items()]
+    offered: dict[str, Any] = {}
+
+    def model(agent: Agent, conversation: Any) -> Any:
+        if offered:
+            return says("done")
+        tools = [tool for tool in agent.tools or [] if isinstance(tool, OfferedFunction)]
+        offered.update({tool.name: tool.schema_ for tool in tools})
+        return asks(*calls)
+
     async with ends.tools() as tools:
         (ends.folder / "agent.prompty").write_text(
             f"---\nname: a\nmodel: {{id: m, provider: openai}}\ntools: "
@@ -162,7 +172,7 @@ async def test_every_kind_refuses_what_it_does_not_have_by_name(ends: FarEnds) -
         )
         run = InProcessRun(
             load(ends.folder / "agent.prompty"),
-            model=[asks(*calls), says("done")],
+            model=model,
             tools={"purge": ends.purge},
             tool_kinds={"own": Own(ends.sent)},
         )
@@ -176,6 +186,12 @@ async def test_every_kind_refuses_what_it_does_not_have_by_name(ends: FarEnds) -
             name,
             told[name],
         )
+    open_ones = {
+        name: schema
+        for name, schema in offered.items()
+        if schema.get("additionalProperties") is not False
+    }
+    assert open_ones == {"silent": SILENT}
 
 
 async def test_the_same_call_written_rightly_is_sent(ends: FarEnds) -> None:
@@ -200,35 +216,6 @@ async def test_the_same_call_written_rightly_is_sent(ends: FarEnds) -> None:
         "mcp 1",
         *("own", "plain", "purge"),
     ]
-
-
-async def test_what_the_model_is_offered_is_closed_unless_it_is_a_strangers(ends: FarEnds) -> None:
-    offered: dict[str, Any] = {}
-
-    def model(agent: Agent, conversation: Any) -> Any:
-        offered.update(
-            {
-                tool.name: tool.schema_
-                for tool in agent.tools or []
-                if isinstance(tool, OfferedFunction)
-            }
-        )
-        return says("done")
-
-    async with ends.tools() as tools:
-        (ends.folder / "agent.prompty").write_text(
-            f"---\nname: a\nmodel: {{id: m, provider: openai}}\ntools: "
-            f"{json.dumps(tools)}\n---\nuser:\nPurge.\n"
-        )
-        agent = load(ends.folder / "agent.prompty")
-        await InProcessRun(
-            agent, model=model, tools={"purge": ends.purge}, tool_kinds={"own": Own(ends.sent)}
-        ).run()
-    closed = {
-        name for name, schema in offered.items() if schema.get("additionalProperties") is False
-    }
-    assert offered.keys() - closed == {"silent"}
-    assert offered["silent"] == SILENT
 
 
 @pytest.mark.parametrize("written", [{"olderThan": 1}, {"older": 1, "x": 2}])
