@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from functools import partial
 from importlib.util import find_spec
 
 from ..client.connection import register_search_attributes
@@ -17,7 +18,7 @@ from .console import answer, say
 from .given import Given
 from .problems import UsageProblem
 from .run_options import run_options
-from .server_connection import connect_to_server
+from .server_connection import ServerConnection, connect_to_server
 from .user_code import UserCode, load_function, load_user_code, say_mocks, sources_of
 from .worker import endpoint, until_end
 from .worker_inside import worker_inside
@@ -136,7 +137,14 @@ async def _serve(
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(connect_to_server())
         await register_search_attributes(server.client)
-        gateway = Gateway(server.client, offers, queue, authenticators, **settings)
+        gateway = Gateway(
+            server.client,
+            offers,
+            queue,
+            authenticators,
+            examine=partial(examine, server, queue),
+            **settings,
+        )
         if authenticators:
             await gateway.require_tenants()
         has_worker = server.embedded is not None or given.mock or bool(code)
@@ -158,6 +166,14 @@ async def _serve(
             place = {"url": url, "taskQueue": queue}
             answer({**place, "agents": list(offers), "worker": has_worker})
         await until_end(given)
+
+
+async def examine(server: ServerConnection, queue: str) -> JsonObject:
+    """Return what `perdure doctor` finds, without measuring the server."""
+    from .doctor.doctor import examined  # imports as much as a worker
+
+    report, findings = await examined(server, [queue], probe=False)
+    return {**report, "findings": [each.as_json() for each in findings]}
 
 
 def _say_where(url: str, about: str, agents: list[str], *, is_open: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -131,6 +131,8 @@ class Gateway:
     compactor."""
     webhooks: Sequence[Webhook] = ()
     """Webhooks of all runs started here, in addition to those in the agents' files."""
+    examine: Callable[[], Awaitable[JsonObject]] | None = None
+    """Returns the findings about the server, its workers and its runs; None if nobody can."""
     attempts: LostAnswers = field(default_factory=LostAnswers)
     ending: OpenRequests = field(default_factory=OpenRequests)
     keys: VouchKeys = field(default_factory=vouch_keys)

@@ -26,6 +26,7 @@ from ..protocol.later import read_token
 from ..protocol.names import SESSION_WORKFLOW
 from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, TENANT, quote, shown_of
 from ..protocol.session import SessionStatus
+from . import operate
 from .gateway import FoundRun, Gateway, OfferedAgent, scoped_id
 from .identity import ANYBODY, Identity
 from .operations import Endpoint, HttpCall, Nothing, known_route, openapi_document, route_of
@@ -431,6 +432,12 @@ OPERATIONS = (
     _operation("POST", "/calls/{token}", complete, is_open=True),
     _operation("GET", "/sign-in", show_sign_in, is_open=True),
     _operation("POST", "/sign-in", sign_in, is_open=True),
+    _operation("GET", "/doctor", operate.examine, is_shared=True),
+    _operation("GET", "/pauses", operate.list_pauses, is_shared=True),
+    _operation("POST", "/pauses", operate.pause_many, status=201),
+    _operation("POST", "/pauses/{id}/release", operate.release),
+    _operation("GET", "/schedules", operate.schedules, is_shared=True),
+    _operation("POST", "/schedules/{name}/{action}", operate.change_schedule),
     _operation("GET", "/sessions", list_sessions, is_shared=True),
     _operation("POST", f"{_SESSION}/messages", say),
     _operation("GET", f"{_SESSION}/messages", show_session_messages),

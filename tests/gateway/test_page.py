@@ -210,7 +210,7 @@ async def test_each_screen_is_accessible_also_on_a_narrow_one(
         await waits(served, f"one-{scheme}")
         await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         run = f"#/run/one-{scheme}"
-        for place in ("", run, f"{run}/decide/c1", f"{run}/fork/1", "#/start/tested"):
+        for place in ("", run, f"{run}/decide/c1", f"{run}/fork/1", "#/start/tested", "#/operate"):
             for width in (1280, 320):
                 await page.set_viewport_size({"width": width, "height": 800})
                 await page.goto(f"{served.url}/{place}")

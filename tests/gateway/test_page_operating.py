@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perdure.cli.serve import examine
+from perdure.cli.server_connection import ServerConnection
+from perdure.client.schedules import create_schedule, delete_schedule
+from perdure.gateway.identity import TokenFile
 from perdure.prompty.load import load
-from perdure.testing import asks, call, says
+from perdure.testing import ScriptedReply, asks, call, says
 
+from ..support.agents import scripted_agent
 from ..support.families import calls, family_script, write_agent
 from ..support.pages import ASKS, PAY, Opened, Scripted, send_refund, start
 from .conftest import Serve
@@ -76,3 +82,59 @@ async def test_called_agents_stand_in_their_call_and_are_decided_from_there(
             await page.goto(f"{served.url}/#/run/family")
         await page.get_by_text("All is read.").wait_for()
         assert "I have read." in await row.inner_text()
+
+
+async def test_an_operator_sees_findings_and_workers_and_releases_what_is_held(
+    opened: Opened, page: Page
+) -> None:
+    agent = {"metadata": {"perdure": {"onFailure": "hold"}}}
+    async with opened(lambda request: ScriptedReply(status=401), agent=agent) as (_, served):
+        client, queue = served.gateway.client, served.gateway.task_queue
+        served.gateway.examine = partial(examine, ServerConnection(client, None), queue)
+        offered = served.gateway.offers["tested"].agent
+        await create_schedule(
+            client, queue, offered, {"order": 7}, every=86400, paused=True, task_queue=queue
+        )
+        await start(served, "stuck")
+        await page.goto(f"{served.url}/#/operate")
+        worker = page.locator(".card", has_text=queue)
+        await worker.get_by_text("send_refund").wait_for()
+        held = page.get_by_label("Held runs").locator("li", has_text="stuck")
+        await held.get_by_text("401").wait_for()
+        await held.get_by_role("button", name="Go on").click()
+        schedule = page.get_by_label("Schedules").locator("li", has_text=queue)
+        await schedule.get_by_role("button", name="Run now").click()
+        await schedule.get_by_text("1 run started").wait_for()
+        await schedule.get_by_role("button", name="Resume").click()
+        await schedule.get_by_role("button", name="Pause").click()
+        await schedule.get_by_text("paused").wait_for()
+        await page.get_by_label("Agent to pause").fill(queue)
+        await page.get_by_label("Reason for the pause").fill("stock-taking")
+        await page.get_by_role("button", name="Pause…").click()
+        await page.get_by_role("button", name="Pause them").click()
+        pause = page.get_by_label("Pauses").locator("li", has_text=queue)
+        await pause.get_by_text("stock-taking").wait_for()
+        await pause.get_by_role("button", name="Release").click()
+        await pause.wait_for(state="detached")
+        await page.get_by_role("img", name=re.compile("Runs by day.*[0-9] failed")).wait_for()
+        assert await page.get_by_role("cell", name="tested").count() == 1
+        await delete_schedule(client, queue)
+
+
+async def test_operators_are_those_of_no_tenant(
+    serve_agents: Serve, scripted: Scripted, tokens: TokenFile
+) -> None:
+    async with (
+        serve_agents(scripted_agent(scripted([])), known=[tokens]) as served,
+        served.asking("token-of-ann-at-acme") as ann,
+        served.asking("token-of-the-operator") as olga,
+    ):
+        for path in ("pauses", "schedules", "doctor"):
+            refused = await ann.get(f"/{path}", headers={"Cache-Control": "max-age=3"})
+            assert (refused.status_code, refused.json()["kind"]) == (403, "not_operator")
+        for path in ("pauses", "pauses/any/release", "schedules/any/run"):
+            assert (await ann.post(f"/{path}", json={})).status_code == 403
+        assert (await olga.get("/schedules")).status_code == 200
+        assert (await olga.get("/doctor")).json()["kind"] == "no_doctor"
+        for path in ("schedules/none/run", "schedules/none/burn"):
+            assert (await olga.post(f"/{path}", json={})).status_code == 404

@@ -8,6 +8,7 @@ import { html } from "./html.js";
 import { SignIn, finishSignIn } from "./parts/sign_in.js";
 import { address, announcement, approvals, isOffline, link, loadApprovals, repeat } from "./state.js";
 import { Fork } from "./views/fork.js";
+import { Operate } from "./views/operate.js";
 import { Run } from "./views/run.js";
 import { Runs } from "./views/runs.js";
 import { Session, Sessions } from "./views/sessions.js";
@@ -18,6 +19,7 @@ function View() {
   if (room === "run" && part === "fork") return html`<${Fork} key=${id} id=${id} before=${more} />`;
   if (room === "run") return html`<${Run} key=${id} id=${id} deciding=${part === "decide" ? more : ""} />`;
   if (room === "start") return html`<${Start} name=${id} />`;
+  if (room === "operate") return html`<${Operate} />`;
   if (room === "sessions") return html`<${Sessions} />`;
   if (room === "session") return html`<${Session} key=${id} id=${id} />`;
   return html`<${Runs} />`;
@@ -30,7 +32,7 @@ function Bar() {
   const place = (/** @type {string} */ name, /** @type {string} */ href, /** @type {string[]} */ rooms) =>
     html`<a href=${href} aria-current=${rooms.includes(room) ? "page" : undefined}>${name}</a>`;
   return html`<header class="bar"><a class="brand" href=${link()}><img src="page/icon.svg" alt="" width="18" height="18" /> perdure</a>
-    <nav>${place("Runs", link(), ["", "run"])}${place("Sessions", link("sessions"), ["sessions", "session"])}${place("Start", link("start"), ["start"])}</nav>
+    <nav>${place("Runs", link(), ["", "run"])}${place("Sessions", link("sessions"), ["sessions", "session"])}${place("Start", link("start"), ["start"])}${place("Operate", link("operate"), ["operate"])}</nav>
     <span class="grow"></span>
     ${waits.length > 0 && html`<a class="state person pill" href=${link("run", waits[0].runId, "decide", waits[0].call.call_id)}>
       <span aria-hidden="true">●</span> ${waits.length} waiting for a person</a>`}
