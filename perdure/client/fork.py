@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from os import PathLike
 from typing import Any
 
@@ -16,7 +15,7 @@ from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..agents import Agent, with_others
-from ..conversation import batches, count_of_instructions, total_bytes
+from ..conversation import count_of_instructions
 from ..history.before import ConversationBefore, conversation_before
 from ..history.chain import Chain
 from ..history.link import RecordedLink, read_input, read_link, read_start
@@ -26,11 +25,10 @@ from ..options import RunOptions
 from ..prompty.prepare import new_prompt
 from ..protocol.names import FORK_OF
 from ..protocol.outcome import ForkOf
-from ..protocol.run import CarriedConversation, OtherModel, RecordedOptions, RunInput
+from ..protocol.run import OtherModel, RecordedOptions, RunInput
 from ..protocol.search_attributes import HANDED_BY, ORIGIN, STARTED, TENANT, keyword, quote
 from ..settings.delegates import as_started
 from ..text import valid_text
-from ..workflows.recording import CERTAIN_BYTES, PIECE_BYTES
 from .reading.results import conversation_at_end
 from .run_input import loaded_agent
 from .starting import StartOptions
@@ -71,7 +69,6 @@ class Fork:
     agent: Agent
     inputs: dict[str, Any]
     messages: list[Message]
-    """The conversation, or the part of it that follows the beginning named by `start`."""
     options: RunOptions
     task_queue: str
     start: StartOptions
@@ -115,16 +112,14 @@ async def fork_of(chain: Chain, at: int | None, changes: Changes) -> Fork:
     if changes.steer is not None:
         messages = [*messages, Message.user(valid_text(changes.steer))]
     _require_question(chain, at, messages)
-    beginning = _recorded_beginning(chain, link, before, messages)
     return Fork(
         agent=agent,
         inputs=inputs,
-        messages=messages[beginning.ends[-1] :] if beginning else messages,
+        messages=messages,
         options=RecordedOptions.model_validate({**dict(input.options), **(changes.options or {})}),
         task_queue=described.task_queue,
         start={
             **await _start(chain, described, at),
-            "beginning": beginning,
             "deps": input.deps,
             "handoffs": None if changes.agent else input.handoffs,
         },
@@ -184,26 +179,6 @@ async def _conversation(
     if is_closed and at == before.last + 1:
         return await conversation_at_end(chain.client, chain.workflow_id, link)
     raise ValueError(_out_of_range(chain.workflow_id, at, before, is_closed=is_closed))
-
-
-def _recorded_beginning(
-    chain: Chain, link: RecordedLink, before: ConversationBefore, messages: list[Message]
-) -> CarriedConversation | None:
-    """Return where the run finds most of a conversation that may be too large for its input.
-
-    None for a smaller one, and for a fork whose conversation differs from the beginning on.
-    """
-    if before.recorded is None or total_bytes(messages) <= CERTAIN_BYTES:
-        return None
-    known = link.conversation(before.recorded.version).messages
-    if len(known) != before.count or messages[: len(known)] != known:
-        return None
-    return CarriedConversation(
-        workflow_id=chain.workflow_id,
-        run_id=link.run_id,
-        reference=before.recorded,
-        ends=list(accumulate(map(len, batches(known, PIECE_BYTES)))),
-    )
 
 
 def _out_of_range(id: str, at: int, before: ConversationBefore, *, is_closed: bool) -> str:

@@ -30,7 +30,7 @@ from ..options import RunOptions
 from ..payloads.failures import require_sendable
 from ..protocol.descriptions import details_of, memo_of, shown_name, summary_of
 from ..protocol.names import WORKFLOW
-from ..protocol.run import CarriedConversation, RunInput
+from ..protocol.run import RunInput
 from ..protocol.search_attributes import AGENT, COST, DIRECT, ORIGIN, STATUS, TENANT, keyword
 from ..protocol.signatures import Voucher
 from ..providers.registry import require_media, require_model
@@ -70,8 +70,6 @@ class StartOptions(TypedDict, total=False):
     """The policy for the id of a run that has ended; by default it may be used again."""
     id_conflict_policy: WorkflowIDConflictPolicy | None
     """The policy for the id of an open run; by default the start fails."""
-    beginning: CarriedConversation | None
-    """The recorded beginning of the conversation; for forks."""
     deps: Any
     """The run's `ToolContext.deps`: JSON, a pydantic model or a dataclass. They are recorded."""
     handoffs: dict[str, list[Message]] | None
@@ -185,8 +183,6 @@ async def start_workflow(
     """Start a run, and raise, as `start_run` does; `client` has perdure's converter."""
     input = new_run(agent, inputs, options, messages, start.get("deps"), start.get("handoffs"))
     input.traceparent = current_traceparent()
-    if beginning := start.get("beginning"):
-        input.beginning = beginning
     request = await start_request(
         client, input, start, task_queue=task_queue, id=id, output_type=output_type
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from temporalio.client import Client
 
-from ..conversation import Conversation, ConversationRef, count_of_instructions
+from ..conversation import Conversation, count_of_instructions
 from ..messages import Message
 from ..protocol.activities import CALL_MODEL
 from .calls import end_of_round
@@ -19,16 +19,8 @@ class ConversationBefore:
 
     messages: list[Message] | None
     """The conversation; None if the link has no model call of that iteration."""
-    first: int
-    """The first iteration of the link."""
     last: int
-    """The last iteration before `at` with a model call in the link; `first - 1` without one."""
-    recorded: ConversationRef | None = None
-    """The last version before the iteration that the histories up to this link's record completely;
-    None without one.
-    """
-    count: int = 0
-    """Number of messages in that version."""
+    """The last iteration before `at` with a model call in this link or an earlier one."""
 
 
 async def conversation_before(client: Client, link: RecordedLink, at: int) -> ConversationBefore:
@@ -42,9 +34,9 @@ async def conversation_before(client: Client, link: RecordedLink, at: int) -> Co
     first = carried.loop.iteration + 1 if carried else 1
     begun = link.initial_conversation
     conversation, last = Conversation(begun.messages, version=begun.version), first - 1
-    messages, boundary = list(begun.messages), _start(link, begun)
+    messages = list(begun.messages)
     if at == first:
-        return ConversationBefore(_instructed(link, messages), first, last, boundary, len(messages))
+        return ConversationBefore(_instructed(link, messages), last)
     for activity in link.work.activities_of(CONVERSATION_ACTIVITIES):
         recorded = await activity.input_fields(client)
         if recorded.conversation is not None:
@@ -59,13 +51,9 @@ async def conversation_before(client: Client, link: RecordedLink, at: int) -> Co
         for operation in news[: end_of_round(news)]:
             before.apply(operation)
         if recorded.iteration == at:
-            return ConversationBefore(before.messages, first, last, boundary, len(messages))
-        messages, boundary, last = (
-            list(conversation.messages),
-            _reference(recorded.conversation),
-            recorded.iteration,
-        )
-    return ConversationBefore(None, first, last, boundary, len(messages))
+            return ConversationBefore(before.messages, last)
+        messages, last = list(conversation.messages), recorded.iteration
+    return ConversationBefore(None, last)
 
 
 def _instructed(link: RecordedLink, begun: list[Message]) -> list[Message]:
@@ -74,14 +62,3 @@ def _instructed(link: RecordedLink, begun: list[Message]) -> list[Message]:
     if input.carried is None or not input.carried.is_handoff:
         return begun
     return [*input.handoffs[input.handed_to], *begun[count_of_instructions(begun) :]]
-
-
-def _start(link: RecordedLink, begun: Conversation) -> ConversationRef | None:
-    if link.input.carried is None and link.input.beginning is None:
-        return None
-    return ConversationRef(base=begun.version, version=begun.version, digest=begun.digest)
-
-
-def _reference(known: ConversationRef | None) -> ConversationRef | None:
-    """Return it without operations, which the history has."""
-    return known and ConversationRef(base=known.version, version=known.version, digest=known.digest)

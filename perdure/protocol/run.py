@@ -270,7 +270,7 @@ class RunInput(Exchanged):
     """The span in which the caller started the run (W3C Trace Context), if any: the trace links to
     it."""
     beginning: CarriedConversation | None = unless_empty(None)
-    """The place of the conversation that precedes `messages`: that of a fork, or of a session."""
+    """The place of the session's conversation, which precedes `messages`."""
     session: TurnOf | None = unless_empty(None)
     """Set if the run is a turn of a session."""
     requested_by: Requesters | None = unless_none()

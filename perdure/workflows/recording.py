@@ -71,7 +71,7 @@ async def _require_recordable(operation: Operation) -> None:
 async def load_beginning(input: RunInput, conversation: Conversation) -> None:
     """Load the part of the initial conversation that the link's input lacks; usually nothing.
 
-    Then add the messages of a fork or of a session's turn.
+    Then add the messages of a session's turn.
     """
     if input.conversation_elsewhere is not None:
         conversation.load(await load_messages(input.conversation_elsewhere))

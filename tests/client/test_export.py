@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
-from temporalio.client import Client
 
 from perdure.client import RunHandle
 from perdure.conversation import Conversation, Operation
-from perdure.errors import ExecuteError
 from perdure.messages import Message
-from perdure.payloads.converter import data_converter
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool
@@ -162,32 +158,3 @@ async def test_steering_cancellation_and_what_is_secret(
 
 async def _ended(run: RunHandle) -> bool:
     return (await run.status()).status == "cancelled"
-
-
-async def test_encrypted_runs_are_exported_and_forked(
-    client: Client, task_queue: str, scripted: Scripted
-) -> None:
-    converter = data_converter(encryption=f"k1:{base64.b64encode(b'k' * 32).decode()}")
-    sealed = Client(**{**client.config(), "data_converter": converter})
-    stage = Stage(sealed, task_queue)
-    model = scripted([asks("echo", text="one"), ScriptedReply(status=401), says("done")])
-    async with stage.worker([echo]):
-        run = await stage.start(scripted_agent(model, ["echo"]))
-        with pytest.raises(ExecuteError):
-            await run.result()
-        lines = await lines_of(run)
-        assert "401" in lines[-1]["failure"]["message"]
-        assert [
-            line["failure"]["status"]
-            for line in lines
-            if line["kind"] == "model_call" and line["failure"]
-        ] == [401]
-        [called] = [line for line in lines if line["kind"] == "tool_call"]
-        assert called["result"]["parts"][0]["value"] == "echo of one"
-        fork = await run.fork(2, steer="Again.")
-        stage.runs.append(fork)
-        assert (await fork.fork_of()) is not None
-        with pytest.raises(ExecuteError):
-            await fork.result()
-        assert [message.text for message in await fork.messages()][-2:] == ["echo of one", "Again."]
-    await stage.replay()

@@ -160,19 +160,3 @@ async def test_a_run_that_no_worker_ever_took_up(stage: Stage, scripted: Scripte
 
 async def is_cancelled(run: RunHandle) -> bool:
     return (await run.status()).status == "cancelled"
-
-
-async def test_many_watchers_of_one_run(stage: Stage, scripted: Scripted, gate: Gate) -> None:
-    async def watch(run: RunHandle) -> list[RunEvent]:
-        return [event async for event in run.stream()]
-
-    async with stage.worker({"gate": gate}):
-        run = await stage.start(
-            scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"])
-        )
-        watching = [asyncio.create_task(watch(get_run(stage.client, run.id))) for _ in range(5)]
-        await gate.reached.wait()
-        gate.open.set()
-        seen = await asyncio.wait_for(asyncio.gather(*watching), 10)
-    assert all(without_time(events) == without_time(seen[0]) for events in seen)
-    assert kinds(seen[0]) == WHOLE

@@ -11,9 +11,6 @@ from uuid import uuid4
 import pytest
 from temporalio.client import (
     Client,
-    Schedule,
-    ScheduleActionStartWorkflow,
-    ScheduleSpec,
     WorkflowExecution,
 )
 from temporalio.common import (
@@ -25,7 +22,7 @@ from temporalio.common import (
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from perdure import Agent, RunError, RunOptions, run_input
-from perdure.client import get_run, start_run
+from perdure.client import start_run
 from perdure.protocol.search_attributes import AGENT
 from perdure.testing import ScriptedModel, says
 
@@ -38,28 +35,6 @@ from ..support.waiting import wait_for
 def agent() -> Iterator[Agent]:
     with ScriptedModel([says("hello")]) as model:
         yield scripted_agent(model)
-
-
-async def test_a_run_from_a_schedule(
-    address: str, client: Client, stage: Stage, agent: Agent
-) -> None:
-    plain = await Client.connect(address)
-    id = f"nightly-{uuid4()}"
-    argument = json.loads(json.dumps(run_input(agent, messages=QUESTION)))
-    action = ScheduleActionStartWorkflow(
-        "perdure.AgentRun", argument, id=id, task_queue=stage.task_queue
-    )
-    schedule = await plain.create_schedule(id, Schedule(action=action, spec=ScheduleSpec()))
-    async with stage.worker():
-        await schedule.trigger()
-
-        async def started() -> str | None:
-            actions = (await schedule.describe()).info.recent_actions
-            return actions[0].action.workflow_id if actions else None  # type: ignore[attr-defined]
-
-        run = get_run(client, await wait_for(started))  # type: ignore[arg-type]
-        assert (await run.result()).output == "hello"
-    await schedule.delete()
 
 
 async def test_what_start_run_sends_is_what_run_input_says(

@@ -417,19 +417,6 @@ async def priced(scene: Scene) -> RunHandle:
 
 
 @scenario
-async def forked_with_a_loaded_beginning(scene: Scene) -> RunHandle:
-    """The conversation of the forked run is larger than an input."""
-    steps = [step(number, "x" * 60_000) for number in range(16)]
-    async with scene.running(
-        [*steps, says("done"), says("forked")], [echo], max_iterations=50
-    ) as run:
-        await end_of(run)
-        fork = await run.fork(17, steer="go on", id=f"{run.id}-fork")
-        await end_of(fork)
-        return fork
-
-
-@scenario
 async def prompted_tools(scene: Scene) -> RunHandle:
     """The provider refuses tools, so the model is told of them in the prompt, and calls them in its
     text.

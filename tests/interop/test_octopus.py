@@ -34,8 +34,7 @@ FIELDS: dict[str, list[str]] = {
 }
 
 
-@pytest.mark.parametrize("stream", [False, True])
-async def test_the_events_of_a_turn(stage: Stage, scripted: Scripted, stream: bool) -> None:
+async def test_the_events_of_a_turn(stage: Stage, scripted: Scripted) -> None:
     answer = "You have 15 annual leave days remaining, Ünal. " * 12
     model = scripted(
         [asks(call("get_leave_balance", "tc-xyz789"), text="Let me see."), says(answer)]
@@ -44,7 +43,7 @@ async def test_the_events_of_a_turn(stage: Stage, scripted: Scripted, stream: bo
         model, ["get_leave_balance"], name="hr-assistant", metadata={"octopus": {}}
     )
     async with stage.worker({"get_leave_balance": lambda text="": "15"}):
-        run = await stage.start(agent, stream=stream)
+        run = await stage.start(agent, stream=True)
         events = [event async for event in octopus_events(run)]
         result = await run.result()
     assert all(list(event.data) == FIELDS[event.event] for event in events)

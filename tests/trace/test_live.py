@@ -10,11 +10,8 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerPro
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 from opentelemetry.trace import NoOpTracerProvider
-from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client
 
-from perdure.client import get_run
 from perdure.errors import ConfigurationError
 from perdure.messages import Message
 from perdure.testing import ScriptedModel, asks, call, says
@@ -22,7 +19,7 @@ from perdure.trace.content import CAPTURE
 from perdure.worker import create_worker
 
 from ..support.agents import scripted_agent
-from ..support.tracing import TracedStage, names, require_one_trace, span_id, trace_id
+from ..support.tracing import TracedStage, names, require_one_trace, span_id
 
 LOOKS_SECRET = "sk-" + "abcdefghijklmnopqrstuvwx"
 
@@ -105,40 +102,6 @@ async def test_a_replay_exports_nothing(traced: TracedStage) -> None:
             await run.events()
     require_one_trace(traced.live, await run.trace())
     assert len(traced.live) == 6
-
-
-async def test_a_run_that_was_reset_keeps_its_trace(traced: TracedStage) -> None:
-    """Temporal goes on with another run id, in whose history the first events are copies."""
-
-    def echo(text: str = "") -> str:
-        return text
-
-    with ScriptedModel([asks(call("echo", "call_1")), says("done")]) as model:
-        async with traced.worker({"echo": echo}):
-            run = await traced.start(scripted_agent(model, ["echo"]))
-            await run.result()
-            handle = traced.client.get_workflow_handle(run.id)
-            events = [event async for event in handle.fetch_history_events()]
-            tasks = [
-                it.event_id
-                for it in events
-                if it.HasField("workflow_task_completed_event_attributes")
-            ]
-            await traced.client.workflow_service.reset_workflow_execution(
-                ResetWorkflowExecutionRequest(
-                    namespace=traced.client.namespace,
-                    workflow_execution=WorkflowExecution(workflow_id=run.id),
-                    reason="tested",
-                    request_id="tested",
-                    workflow_task_finish_event_id=tasks[-2],
-                ),
-                retry=True,
-            )
-            again = get_run(traced.client, run.id)
-            await again.result()
-    assert {(trace_id(it), span_id(it)) for it in traced.live} == {
-        (trace_id(it), span_id(it)) for it in await again.trace()
-    }
 
 
 async def test_a_sampler_decides_about_the_whole_trace(traced: TracedStage) -> None:

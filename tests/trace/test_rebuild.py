@@ -4,7 +4,6 @@ is left of runs.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,10 +13,9 @@ from opentelemetry.trace import StatusCode
 from temporalio.client import Client
 
 from perdure.client import RunHandle, get_run
-from perdure.errors import OutputError, RunError
+from perdure.errors import OutputError
 from perdure.history.chain import read_links
-from perdure.payloads.converter import data_converter
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
+from perdure.testing import ScriptedModel, asks, call, says
 from perdure.tools import tool
 from perdure.trace.describe import Describer
 from perdure.trace.rebuild import rebuild_links
@@ -25,7 +23,6 @@ from perdure.trace_ids import TraceIds
 
 from ..histories.scenarios import SCENARIOS, Scene
 from ..support.agents import scripted_agent
-from ..support.gates import Gate
 from ..support.stage import Stage
 from ..support.tracing import names, require_tree, span_id
 from ..support.waiting import wait_for
@@ -88,35 +85,6 @@ async def test_a_link_that_this_version_can_not_replay(stage: Stage) -> None:
     )
 
 
-async def test_what_a_terminated_run_was_doing(stage: Stage) -> None:
-    gate = Gate()
-    with ScriptedModel([asks(call("gate", "call_1"))]) as model:
-        async with stage.worker({"gate": gate}):
-            run = await stage.start(scripted_agent(model, ["gate"]))
-            await gate.reached.wait()
-            doing = (await run.trace())[2]
-            assert said(doing, "perdure.worker") == stage.client.identity
-            assert doing.end_time is not None
-            await terminated(stage.client, run)
-            gate.open.set()
-            spans = await run.trace()
-    assert names(spans) == ["invoke_agent tested", "chat scripted", "execute_tool gate"]
-    assert said(spans[2], "perdure.unfinished") is True
-
-
-async def test_retries_of_the_model_and_their_pauses(stage: Stage) -> None:
-    failures = [ScriptedReply(status=500), says("done")]
-    with ScriptedModel([failures]) as model:
-        async with stage.worker():
-            run = await stage.start(scripted_agent(model), retry_base_seconds=0.01)
-            await run.result()
-    spans = await run.trace()
-    assert names(spans) == ["invoke_agent tested", "chat scripted", "wait retry", "chat scripted"]
-    assert [said(span, "error.type") for span in spans] == [None, "server", None, None]
-    assert said(spans[3], "perdure.try") == 2
-    assert said(spans[3], "gen_ai.response.finish_reasons") == ("stop",)
-
-
 async def test_a_tool_that_failed_says_no_more_than_its_kind_without_content(stage: Stage) -> None:
     def broken(text: str = "") -> str:
         raise ValueError(f"no {text}")
@@ -168,22 +136,6 @@ async def test_called_runs_are_below_their_calls_and_can_be_left_out(
     called = str(said(spans[2], "perdure.called.run.id"))
     assert ids(await get_run(client, called).trace()) <= ids(spans)
     assert len(await run.trace(children=False)) == 4
-
-
-async def test_an_encrypted_run(client: Client, task_queue: str) -> None:
-    key = base64.b64encode(b"k" * 32).decode()
-    settings = {**client.config(), "data_converter": data_converter(encryption=f"a:{key}")}
-    stage = Stage(Client(**settings), task_queue)
-    with ScriptedModel([asks(call("broken")), ScriptedReply(status=400)]) as model:
-        async with stage.worker({"broken": lambda text="": text}):
-            run = await stage.start(scripted_agent(model, ["broken"]))
-            with pytest.raises(RunError):
-                await run.result()
-    spans = await run.trace()
-    expected = ["invoke_agent tested", "chat scripted", "execute_tool broken", "chat scripted"]
-    assert names(spans) == expected
-    assert [said(span, "error.type") for span in spans] == ["execute", None, None, "bad_request"]
-    assert said(spans[0], "perdure.trace.incomplete") is None
 
 
 async def waits(run: RunHandle) -> bool:

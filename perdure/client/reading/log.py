@@ -68,8 +68,8 @@ async def replay(
     return (await replay_link(workflow_id, events, converter)).run
 
 
-REPLAY_SECONDS, EVENT_SECONDS = 0.03, 0.0004
-"""Estimates of the duration of a replay, and of each event of it, before the first is timed."""
+MAX_REPLAYED = 4000
+"""A longer history of an open link is not replayed where a query is possible: that takes 2 s."""
 
 
 class Growth(NamedTuple):
@@ -103,7 +103,7 @@ class RunEvents:
         self._reader = EventReader([])
         self._refreshing = asyncio.Lock()
         self._has_asked = False
-        self._event_seconds = EVENT_SECONDS
+        self._can_replay = True
         self.replay_seconds = 0.0
         """The duration of the last replay of an open link; 0 after a query."""
         self.events: list[RunEvent] = []
@@ -161,26 +161,25 @@ class RunEvents:
         """Return the events whose `seq` is above the given one."""
         return self.events[max(seq + 1 - self.events[0].seq, 0) :] if self.events else []
 
-    async def refresh(self, growth: Growth | None = None, *, within: float = 0.0) -> None:
+    async def refresh(self, growth: Growth | None = None, *, by_replay: bool = False) -> None:
         """Read the new events. Raises `RPCError` when there is no such run, and like `replay`.
 
-        If the `growth` of an open link, or of the link that follows, can be replayed within
-        `within` seconds, no worker is asked. The first refresh always queries: so the worker learns
-        at once of a reader.
+        With `by_replay`, the `growth` of an open link, and the link that follows, are replayed
+        unless they are long, and no worker is asked. The first refresh always queries: so the
+        worker learns at once of a reader.
         """
         async with self._refreshing:
-            if self.has_ended or (growth and await self._replay_open(growth, within)):
-                return
-            await self._refresh(within)
+            is_replayed = by_replay and growth and await self._replay_open(growth)
+            if not (self.has_ended or is_replayed):
+                await self._refresh(by_replay=by_replay)
 
-    async def _replay_open(self, growth: Growth, within: float) -> bool:
-        """Replay the history of an open link; return False where it is unknown, or would take too
-        long.
-        """
+    async def _replay_open(self, growth: Growth) -> bool:
+        """Replay the history of an open link; return False where it is unknown, or too long."""
         is_open = self._link is not None and self._link.run_id == growth.run_id
-        takes = REPLAY_SECONDS + len(growth.events) * self._event_seconds
         is_closed = growth.events[-1].event_type in CLOSING_EVENTS
-        if not (is_open and self._has_asked) or is_closed or takes > within:
+        if not (is_open and self._has_asked and self._can_replay) or is_closed:
+            return False
+        if len(growth.events) > MAX_REPLAYED:
             return False
         events, began = list(growth.events), time.monotonic()
         if all(
@@ -191,25 +190,23 @@ class RunEvents:
             run = await replay(self._id, events, self._client.data_converter)
         except NOT_REPLAYED:
             # Another version of perdure executes the run.
-            self._event_seconds = float("inf")
+            self._can_replay = False
             return False
         self.replay_seconds = time.monotonic() - began
-        timed = (self.replay_seconds - REPLAY_SECONDS) / len(events)
-        # A single slow one, such as the first of a process, says little.
-        self._event_seconds = min(max(timed, EVENT_SECONDS / 4), 2 * self._event_seconds)
         self._take_all(run)
         if self.has_ended:
             self.events.pop()
         return True
 
-    async def _refresh(self, within: float) -> None:
+    async def _refresh(self, *, by_replay: bool) -> None:
         link, is_next = self._link, False
         if link is None:
             link = await self._chain.at_first_kept(self._open)
         while True:
             if await self._chain.is_running(link.run_id):
                 known = Growth(link.run_id, link.history)
-                if (is_next and await self._replay_open(known, within)) or await self._query(link):
+                is_replayed = by_replay and is_next and await self._replay_open(known)
+                if is_replayed or await self._query(link):
                     return
             link = await self._replay(link)
             if link.next_run_id is None:

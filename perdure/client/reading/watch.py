@@ -171,8 +171,6 @@ FIRST_LOOK, LAST_LOOK = 0.25, 2.0
 """Seconds before a watcher looks for the progress of tools; the pause doubles while there is
 none."""
 
-LONGEST_REPLAY = 2.0
-"""The most seconds for a reader's replay, where that is cheaper than a query."""
 REST = 3.0
 """The pause between two replays of a reader, in durations of the last one."""
 
@@ -263,7 +261,7 @@ class _Watcher:
 
     async def _read(self) -> None:
         growth = self._watcher.growth if self._watcher else None
-        await self._log.refresh(growth, within=LONGEST_REPLAY if self._spare else 0.0)
+        await self._log.refresh(growth, by_replay=bool(self._spare))
         self._has_rung, self._read_at = False, time.monotonic()
 
     async def _wait(self) -> LiveState:

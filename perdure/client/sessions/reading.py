@@ -33,7 +33,6 @@ from ...trimming import is_summary
 from ..family import description_of, first_run_id
 from ..handle import RunHandle
 from ..listing import listed_status
-from ..reading.events import Cursor
 from ..reading.log import ask
 from ..reading.watch import RETRY_SECONDS, ServerRetry, is_away
 
@@ -163,13 +162,12 @@ class PromisedChain(Chain):
 class News:
     """Follows the conversation of a session through the events of its turns, in order.
 
-    `known` are the messages that the reader has, from the turn `turn`; None sends the whole
-    conversation again.
+    `known` are the messages that the reader has; None sends the whole conversation again.
     """
 
-    def __init__(self, known: Sequence[Message] | None = (), turn: str = "") -> None:
+    def __init__(self, known: Sequence[Message] | None) -> None:
         self._known = known
-        self._turn = turn
+        self._turn = ""
 
     def of(self, event: RunEvent, turn: str) -> RunEvent:
         """Return the event of that turn, with `operations` in place of `messages`: in the first
@@ -191,35 +189,6 @@ def _difference(known: Sequence[Message] | None, messages: list[Message]) -> lis
     if known is None or messages[: len(known)] != list(known):
         return [Rewrite(messages=messages)]
     return [Append(messages=messages[len(known) :])] if len(messages) > len(known) else []
-
-
-async def news_after(
-    run: RunHandle, before: RunHandle | None, position: int | str, *, is_first: bool
-) -> News:
-    """Return the news for a reader at that position of a turn, who has read the one before.
-
-    `before` is None for a removed turn.
-
-    Raises the errors of `RunHandle.events`, except for a removed turn.
-    """
-    if (known := await _known_at(run, Cursor(position).seq)) is not None:
-        return News(known, run.id)
-    if before is not None:
-        return News(await _known_at(before, None))
-    return News(() if is_first else None)
-
-
-async def _known_at(run: RunHandle, seq: int | None) -> list[Message] | None:
-    """Return the conversation after the event `seq`; None without such an event, and for a removed
-    run.
-    """
-    try:
-        events = await run.events() if seq != 0 else []
-    except RunNotFound:
-        return None
-    told = (event for event in reversed(events) if event.type in CONVERSATION_EVENTS)
-    last = next((event for event in told if seq is None or event.seq <= seq), None)
-    return None if last is None else last.data["messages"]
 
 
 logger = logging.getLogger("perdure")
@@ -346,17 +315,13 @@ class Reader:
         ask = ServerRetry(self._client)
         while (described := await ask(self._find)) is None:
             await asyncio.sleep(RETRY_SECONDS)
-        before: RunHandle | None = None
-        news = None if after else News()
+        news = News(None if after else ())
         async for turn in turns(
             self._client, self._id, await self._first_kept(described), wait=True
         ):
-            run = run_of(turn)
             if turn.number < number:
-                before = run
                 continue
-            at = position if turn.number == number else 0
-            news = news or await news_after(run, before, at, is_first=turn.number == 1)
+            run, at = run_of(turn), position if turn.number == number else 0
             try:
                 async for event in run.stream(at):
                     named = {

@@ -8,7 +8,6 @@ from perdure.interop.kaos import EVENT_TYPES, MemoryEvent, run_events
 from perdure.testing import asks, call, says
 from tests.support.agents import scripted_agent
 from tests.support.stage import Stage
-from tests.support.waiting import wait_for
 from tests.workflows.test_approvals import Scripted
 
 
@@ -99,27 +98,3 @@ async def test_failures_delegations_and_several_calls(stage: Stage, scripted: Sc
     assert events[6].content["agent"] == "researcher"
     assert "no such task" in events[6].content["error"]
     assert {event.event_type for event in events} < set(EVENT_TYPES)
-
-
-async def test_a_run_under_way_shows_the_call_that_it_waits_for(
-    stage: Stage, scripted: Scripted
-) -> None:
-    model = scripted([asks(call("calculator", text="1+3")), says("It is 4.")])
-    tool = {
-        "name": "calculator",
-        "parameters": [{"name": "text", "kind": "string"}],
-        "perdure": {"approval": "always"},
-    }
-    async with stage.worker(TOOLS):
-        run = await stage.start(scripted_agent(model, [{"kind": "function", **tool}]))
-
-        async def called() -> list[MemoryEvent]:
-            events = await run_events(stage.client, run.id)
-            return events if len(events) == 2 else []
-
-        waiting = await wait_for(called)
-        await run.approve("call_calculator")
-        await run.result()
-    ended = await run_events(stage.client, run.id)
-    assert shown(waiting) == shown(ended)[:2]
-    assert [event.event_id for event in waiting] == [event.event_id for event in ended[:2]]
