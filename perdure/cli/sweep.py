@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from ..client.sweeping import HOUR_SECONDS, sweep_storage
+from ..client.deletion import HOUR_SECONDS, sweep_storage
 from ..text import count_of
 from .console import answer, say
 from .filters import moment_of

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from .completing import complete_call as complete_call
     from .connection import connect as connect
     from .deletion import Deletion as Deletion
+    from .deletion import Sweep as Sweep
     from .deletion import TenantDeletion as TenantDeletion
     from .deletion import delete_run as delete_run
     from .deletion import delete_tenant as delete_tenant
+    from .deletion import sweep_storage as sweep_storage
     from .handle import RunHandle as RunHandle
     from .listing import RunSummary as RunSummary
     from .listing import list_runs as list_runs
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
     from .schedules import run_schedule as run_schedule
     from .sessions.session import Session as Session
     from .sessions.session import session as session
-    from .sweeping import Sweep as Sweep
-    from .sweeping import sweep_storage as sweep_storage
 else:
     from .._lazy import lazy_names
 
@@ -52,13 +52,12 @@ else:
             ".pauses": "pauses_in_force pause_runs release_runs",
             ".completing": "complete_call",
             ".connection": "connect",
-            ".deletion": "Deletion TenantDeletion delete_run delete_tenant",
+            ".deletion": "Deletion Sweep TenantDeletion delete_run delete_tenant sweep_storage",
             ".handle": "RunHandle",
             ".listing": "RunSummary list_runs",
             ".runs": "get_run start_run",
             ".schedules": "create_schedule delete_schedule get_schedule list_schedules "
             "pause_schedule resume_schedule run_schedule",
             ".sessions.session": "Session session",
-            ".sweeping": "Sweep sweep_storage",
         },
     )

@@ -13,8 +13,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from inspect import isawaitable
+from os import PathLike
 from threading import Lock
-from typing import Any, ParamSpec, Unpack, cast
+from typing import Any, Literal, ParamSpec, TypedDict, Unpack, cast
 
 from opentelemetry.trace import TracerProvider
 from temporalio.client import Client
@@ -36,11 +37,12 @@ from ..settings.delegates import with_delegates
 from ..text import require_known
 from ..tools.declaration import agent_with_tools
 from ..tools.files import agents_of_run, record_tools
-from ..tools.handlers import toolset_of
+from ..tools.handlers import Toolset, toolset_of
 from ..tools.kind import Kinds, ToolKind
 from ..tools.threads import LoopThread
 from ..tools.user_loop import end_on
 from ..trace.environment import provider_of_process
+from ..webhooks import Webhook
 from ..worker import create_worker
 from ..worker_limits import OPEN
 from .callers import (
@@ -54,18 +56,52 @@ from .callers import (
 )
 from .connection import connect, environment_names_a_server
 from .embedded.server import LocalServer
-from .invoke_types import (
-    EventCallback,
-    GivenAgent,
-    GivenInputs,
-    MoreOptions,
-    Tools,
-)
 from .output_type import OutputType
 from .persons import Answer, Approve, Persons
 from .run_input import loaded_agent
 from .runs import start_run
 from .tokens import CancellationToken, Steering
+
+EventCallback = Callable[[str, dict[str, Any]], Awaitable[object] | None]
+Tools = Toolset | Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any] | Toolset]
+GivenAgent = Agent | str | PathLike[str]
+GivenInputs = Mapping[str, Any] | str | None
+
+
+class MoreOptions(TypedDict, total=False):
+    """The fields of `RunOptions` that `invoke_agent` does not list as parameters."""
+
+    turn: int | None
+    instructions_by: str | None
+    instructions_replaced: bool
+    tool_timeout: float
+    llm_timeout: float
+    retry_base_seconds: float
+    rate_limit_seconds: float
+    max_parallel_tools: int
+    missing_tool_grace: float
+    prepare_tools: str | None
+    cancel_grace: float
+    max_answer_bytes: int
+    output_retries: int
+    on_failure: Literal["fail", "hold"] | None
+    on_limit: Literal["raise", "partial", "final_answer"]
+    unknown_tools: Literal["recover", "raise"]
+    max_total_tokens: int | None
+    max_tool_calls: int | None
+    max_seconds: float | None
+    tool_protocol: Literal["native", "json", "auto"]
+    limit_message: str | None
+    progress: bool
+    max_result: int | None
+    trim_to: float
+    keep_messages: int
+    max_depth: int
+    max_cost_usd: float | None
+    lost_worker_seconds: float | None
+    stream_seconds: float | None
+    webhooks: Sequence[Webhook | str | Mapping[str, Any]]
+
 
 P = ParamSpec("P")
 T = TypeVar("T", default=Any)

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 import perdure
 from perdure.client import connect, get_run, session, start_run
-from perdure.client.invoke_types import MoreOptions
+from perdure.client.invoke import MoreOptions
 from perdure.testing import run_in_process
 
 
