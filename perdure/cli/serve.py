@@ -28,7 +28,6 @@ try:
     from ..gateway.gateway import Gateway, OfferedAgent, offers_of
     from ..gateway.identity import Authenticator, Function, OpenId, OpenIdSettings, TokenFile
     from ..gateway.limits import USUAL_LIMITS, Limits
-    from ..gateway.sse import STREAM_SECONDS
     from ..payloads.codec_server.app import serve as serve_app
 except ImportError as error:
     raise ConfigurationError(
@@ -60,10 +59,8 @@ def serve(given: Given) -> None:
     metrics, webhooks = endpoint(given.metrics_address), list(given.webhook)
     settings = {
         "hooks": _hooks_of(code),
-        "answers_tasks": given.answer_tasks,
         "cancels_tasks": given.cancel_tasks,
         "stream_after": given.stream_after,
-        "stream_seconds": given.stream_seconds or STREAM_SECONDS,
         "webhooks": run_options({"webhooks": webhooks}).webhooks,
     }
     say_mocks(honoured=given.mock)

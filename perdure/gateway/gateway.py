@@ -39,7 +39,6 @@ from .attempts import LostAnswers
 from .ending import OpenRequests
 from .identity import IDENTIFIED, Authenticator, Identity, identity_of
 from .problems import HttpProblem, require_plain
-from .sse import STREAM_SECONDS
 
 MEMO = "gateway"
 """The key, in a run's memo, of data about the request that started it."""
@@ -112,9 +111,6 @@ class Gateway:
     offers: Mapping[str, OfferedAgent]
     task_queue: str = "perdure"
     authenticators: Sequence[Authenticator] = ()
-    answers_tasks: bool = False
-    """Whether the agent's model is called for front ends' requests outside the conversation, such
-    as titles."""
     patience_seconds: float = 40.0
     """Seconds after which an MCP call returns instructions for getting its result: clients give up
     after 45 to 60 s."""
@@ -124,8 +120,8 @@ class Gateway:
     stream_after: int | None = 0
     """The number of characters after which a text that may precede tool calls is streamed (§9.3);
     None for never."""
-    stream_seconds: float = STREAM_SECONDS
-    """Seconds after which resumable streams end by themselves, with the position to resume from."""
+    held_seconds: float = 15.0
+    """Seconds that a request waits for a held run's release."""
     hooks: JsonView = field(default_factory=dict)
     """Fields of `RunOptions` for all runs started here: the names of their guardrails and their
     compactor."""
@@ -263,13 +259,11 @@ class Gateway:
         identity: Identity,
         id: str,
         offer: OfferedAgent | None = None,
-        *,
-        about: JsonView | None = None,
     ) -> Session:
         """Return the session of that id. With `offer`, the first message begins a missing session.
 
-        `about` is stored in the memo of a session that begins. Raises `HttpProblem` if there is
-        none and none can begin, or if it belongs to another tenant.
+        Raises `HttpProblem` if there is none and none can begin, or if it belongs to another
+        tenant.
         """
         described = await self._find_session(identity, id)
         if described is None and offer is None:
@@ -292,17 +286,8 @@ class Gateway:
             options=self._with_own(RunOptions(stream=True)),
             tenant=identity.tenant,
             user=identity.name,
-            memo={MEMO: dict(about)} if about else None,
             voucher=self.voucher(identity),
         )
-
-    async def described_session(self, identity: Identity, id: str) -> WorkflowExecutionDescription:
-        """Return the server's description of the session of that id. Raises `HttpProblem` as
-        `session` does.
-        """
-        if (described := await self._find_session(identity, id)) is None:
-            raise HttpProblem(404, "not_found", f"There is no session {id!r}")
-        return described
 
     async def _find_session(
         self, identity: Identity, id: str

@@ -21,8 +21,6 @@ from .identity import Identity
 from .problems import HttpProblem
 
 T = TypeVar("T")
-HELD_SECONDS = 15.0
-"""Requests wait this many seconds for a held run's release."""
 KIND = "held"
 """The kind of the problem for a held run."""
 WHILE_HELD = ("status", "permission_requested")
@@ -35,14 +33,13 @@ async def unless_held(
     """Return the awaited value. Raises `HttpProblem` if the run, or the run before it in its
     session, is held.
 
-    The run is checked after `HELD_SECONDS` without a value, counted from `since` on the loop's
-    clock.
+    The run is checked after `Gateway.held_seconds` without a value, counted from `since` on the
+    loop's clock.
     """
     task = asyncio.ensure_future(answer)
-    patience = min(HELD_SECONDS, gateway.stream_seconds / 2)
     waited = 0.0 if since is None else asyncio.get_running_loop().time() - since
     try:
-        while not (await asyncio.wait({task}, timeout=max(0.0, patience - waited)))[0]:
+        while not (await asyncio.wait({task}, timeout=max(0.0, gateway.held_seconds - waited)))[0]:
             waited = 0.0
             if held := await _held(gateway.client, run_id):
                 raise HttpProblem(

@@ -32,7 +32,6 @@ from .openai_wire import (
     message_of,
     refusal_response,
     request_in,
-    status_of,
     usage_body,
 )
 from .operations import json_body, known_route, problem_of_request
@@ -98,7 +97,6 @@ class ChatCompletion:
         self._asked = asked
         self._offer = offer
         self._asking = AgentRequest(gateway, identity, offer, request)
-        self._shows_status = any(name.startswith("x-openwebui-") for name in request.headers)
 
     async def answer(self) -> Response:
         """Return the answer. Raises as a start does."""
@@ -106,7 +104,7 @@ class ChatCompletion:
         if not users:
             raise BadParameter("messages", "messages: expected one of the role `user`")
         task = task_of(self._request.headers, len(self._asked.messages), users[-1].text)
-        if task and not (self._gateway.answers_tasks or task in NEEDS_A_MODEL):
+        if task and task not in NEEDS_A_MODEL:
             return self._answer_without_run(empty_answer(task))
         if task:
             messages = [message_of(each) for each in self._asked.messages]
@@ -197,8 +195,7 @@ class ChatCompletion:
 
     def _frame_beside(self, id: str, event: RunEvent) -> bytes:
         """Return the frame of an event outside the answer; b"" for none."""
-        status = status_of(event) if self._shows_status else None
-        return frame(json.dumps({"event": {"type": "status", "data": status}})) if status else b""
+        return b""
 
     def _end(self, id: str, event: RunEvent, usage: Usage) -> bytes:
         if event.type != "done":

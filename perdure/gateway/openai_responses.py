@@ -4,6 +4,10 @@ persons.
 
 from __future__ import annotations
 
+import time
+import uuid
+from typing import Any
+
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -11,14 +15,13 @@ from starlette.routing import BaseRoute
 
 from .gateway import Gateway
 from .identity import Identity
-from .openai_conversations import conversation_routes
 from .openai_wire import read_request, refusal_response
 from .operations import json_body, known_route
 from .problems import HttpProblem, Lenient
 from .responses_create import Creation
 from .responses_shown import ShownResponse
 from .responses_text import MAX_NUMBER
-from .responses_wire import ResponseRequest
+from .responses_wire import Metadata, ResponseRequest
 
 
 class _ShowQuery(Lenient):
@@ -26,8 +29,15 @@ class _ShowQuery(Lenient):
     starting_after: int | None = Field(default=None, ge=0, le=MAX_NUMBER)
 
 
+class _NewConversation(Lenient):
+    """The first response of a conversation begins its session: nothing is kept before."""
+
+    metadata: Metadata | None = Field(default=None, max_length=16)
+    items: list[Any] = Field(default=[], max_length=0)
+
+
 class Responses:
-    """`/v1/responses` and `/v1/conversations`."""
+    """`/v1/responses`, and ids of new conversations."""
 
     name = "openai-responses"
 
@@ -54,13 +64,19 @@ class Responses:
             await shown.delete()
             return JSONResponse({"id": str(shown.id), "object": "response", "deleted": True})
 
+        async def converse(request: Request, identity: Identity) -> Response:
+            asked = read_request(_NewConversation, await json_body(request))
+            id = f"conv_{uuid.uuid4().hex}"
+            made = {"id": id, "object": "conversation", "created_at": int(time.time())}
+            return JSONResponse({**made, "metadata": asked.metadata or {}})
+
         one = "/v1/responses/{id:path}"
         return [
+            known_route("/v1/conversations", "POST", gateway, converse, refusal_response),
             known_route("/v1/responses", "POST", gateway, create, refusal_response),
             known_route(f"{one}/cancel", "POST", gateway, cancel, refusal_response),
             known_route(one, "GET", gateway, show, refusal_response),
             known_route(one, "DELETE", gateway, delete, refusal_response),
-            *conversation_routes(gateway),
         ]
 
     def refusal(self, problem: HttpProblem) -> Response:

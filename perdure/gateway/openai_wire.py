@@ -9,10 +9,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, Field, ValidationError
 from starlette.responses import JSONResponse
 
-from ..events import RunEvent
 from ..json_types import JsonObject
 from ..messages import DELEGATED, ImagePart, Message, Part, TextPart, Usage
-from ..text import one_line
 from .problems import BadParameter, HttpProblem, Lenient, Listed
 from .words import checked_source
 
@@ -132,18 +130,3 @@ def usage_body(usage: Usage) -> JsonObject:
         "prompt_tokens_details": {"cached_tokens": usage.cached_input_tokens},
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
     }
-
-
-def status_of(event: RunEvent) -> JsonObject | None:
-    """Return the status line of an event for Open WebUI; None for none."""
-    match event.type:
-        case "tool_call_start":
-            return {"description": f"{event.data['name']} …", "done": False}
-        case "tool_result":
-            return {
-                "description": f"{event.data['name']}: {one_line(event.data['result'], 80)}",
-                "done": True,
-            }
-        case "permission_requested":
-            return {"description": f"{event.data['name']} waits for a person", "done": False}
-    return None

@@ -64,7 +64,7 @@ from .own_types import (
 )
 from .problems import HttpProblem, path_of
 from .sign_in import show_sign_in, sign_in
-from .sse import Resumable
+from .sse import resumable
 
 PREFIX = "/perdure"
 """The path prefix of this API."""
@@ -211,7 +211,7 @@ async def show_events(call: HttpCall[EventsQuery]) -> Response:
         past = await found.handle.events(after, children=call.query.children)
         return JSONResponse([as_changes(each) for each in past])
     events = call.gateway.stream(found, after, children=call.query.children)
-    return Resumable(events, after, _ends, call.gateway.stream_seconds).answer()
+    return resumable(events, after, _ends)
 
 
 def _ends(event: RunEvent) -> bool:
@@ -387,7 +387,7 @@ async def show_session_events(call: HttpCall[SessionEventsQuery]) -> Response:
     events = call.gateway.ending.waits.until_cut(
         cast(AsyncGenerator[RunEvent, None], session.stream(after))
     )
-    return Resumable(events, after, lambda event: False, call.gateway.stream_seconds).answer()
+    return resumable(events, after, lambda event: False)
 
 
 async def close_session(call: HttpCall) -> Nothing:

@@ -4,8 +4,7 @@ twice.
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -17,14 +16,11 @@ from ..json_types import JsonObject
 from ..messages import Message
 from ..options import RunOptions
 from .gateway import FoundRun, Gateway, digest_of, session_of
-from .ghosts import NEEDS_A_MODEL, empty_answer, task_of
 from .identity import Identity
 from .openai_start import AgentRequest
 from .problems import BadParameter
-from .responses_events import ResponseEvents
-from .responses_shown import ABOUT, ShownResponse, sent
-from .responses_wire import ResponseId, ResponseRequest, response_body, said_in
-from .sse import event_stream
+from .responses_shown import ABOUT, ShownResponse
+from .responses_wire import ResponseId, ResponseRequest, said_in
 
 
 class Creation:
@@ -47,9 +43,7 @@ class Creation:
 
     async def answer(self) -> Response:
         """Return the answer. Raises as a start and a decision do."""
-        if (task := self._task()) and not (self._gateway.answers_tasks or task in NEEDS_A_MODEL):
-            return self._answer_without_run(empty_answer(task))
-        id = await (self._start_task() if task else self._begin())
+        id = await self._begin()
         shown = await ShownResponse.of_run(
             self._gateway, await self._gateway.run(self._identity, id.run), id
         )
@@ -60,16 +54,6 @@ class Creation:
     async def _whole(self, shown: ShownResponse) -> Response:
         body = shown.queued() if self._asked.background else await shown.whole()
         return JSONResponse(body, headers=shown.headers)
-
-    def _task(self) -> str | None:
-        is_later = self._asked.session or self._asked.previous_response_id or self._said.run
-        if is_later or not self._said.words:
-            return None
-        return task_of(self._request.headers, len(self._said.messages), self._said.words[-1].text)
-
-    async def _start_task(self) -> ResponseId:
-        run = await self._asking.start_task(self._said.messages, stream=bool(self._asked.stream))
-        return self._id(run)
 
     def _id(self, run: RunHandle | FoundRun, part: int = 0) -> ResponseId:
         return ResponseId(run.id, part, bool(self._asked.background))
@@ -100,7 +84,9 @@ class Creation:
         current run.
         """
         if self._asked.session:
-            session = await self._gateway.session(self._identity, self._asked.session)
+            session = await self._gateway.session(
+                self._identity, self._asked.session, self._asking.offer
+            )
             id = (await session.status()).run_id
         elif self._asked.previous_response_id:
             id = ResponseId.read(self._asked.previous_response_id).run
@@ -228,22 +214,6 @@ class Creation:
             ]:
                 return
         await found.handle.steer(text, by=self._identity.name)
-
-    def _answer_without_run(self, text: str) -> Response:
-        """Return the answer to a request outside the conversation."""
-        now = time.time()
-        id = ResponseId(f"none-{digest_of([now, text])}")
-        made = ResponseEvents(id, response_body(id, self._asked.model, now, {}), held_back=None)
-        ended = RunEvent(seq=1, type="done", iteration=1, data={"response": text})
-
-        async def frames() -> AsyncGenerator[bytes, None]:
-            for each in (*made.begin(), *made.take(ended)):
-                yield sent(each)
-
-        if self._asked.stream:
-            return event_stream(frames())
-        made.take(ended)
-        return JSONResponse(made.body)
 
 
 def open_requests(events: Sequence[RunEvent]) -> list[RunEvent | None]:

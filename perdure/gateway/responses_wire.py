@@ -7,15 +7,13 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated
 
 from pydantic import BaseModel, Field
 
 from ..json_types import JsonObject, JsonView
 from ..messages import FilePart, ImagePart, Message, Part, TextPart, Usage
-from .openai_wire import read_request
 from .problems import BadParameter, HttpProblem, Lenient, Listed
 from .words import checked_source, text_and_parts
 
@@ -280,22 +278,6 @@ def text_part(text: str) -> JsonObject:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def input_item(id: str, message: Message) -> JsonObject:
-    """Return the item of a message in lists of input and of conversations."""
-    if message.role == "assistant":
-        return text_item(id, message.text)
-    content = [_content_of(each) for each in message.parts]
-    return {"id": id, "type": "message", "status": "completed", "role": "user", "content": content}
-
-
-def _content_of(part: Part) -> JsonObject:
-    if isinstance(part, TextPart):
-        return {"type": "input_text", "text": part.value}
-    if isinstance(part, ImagePart):
-        return {"type": "input_image", "image_url": part.source, "detail": part.detail or "auto"}
-    return {"type": "input_file", "filename": getattr(part, "filename", None)}
-
-
 def usage_body(usage: Usage) -> JsonObject:
     """Return the usage in the form of Responses."""
     read, written = usage.cached_input_tokens, usage.cache_write_tokens
@@ -335,27 +317,3 @@ def response_body(id: ResponseId, model: str, created: float, about: JsonView) -
         "truncation": "disabled",
         "usage": None,
     }
-
-
-Item = TypeVar("Item", bound=JsonView)
-
-
-class _PageQuery(Lenient):
-    order: Literal["asc", "desc"] = "desc"
-    limit: int = Field(default=20, ge=1, le=100)
-    after: str | None = None
-
-
-def page_of(items: Sequence[Item], query: Mapping[str, str]) -> JsonObject:
-    """Return a page of a list, selected by `limit`, `after` and `order`. Raises `BadParameter`."""
-    asked = read_request(_PageQuery, dict(query))
-    ordered = list(items) if asked.order == "asc" else list(reversed(items))
-    if asked.after is not None:
-        ids = [each["id"] for each in ordered]
-        if asked.after not in ids:
-            raise BadParameter("after", f"after: there is no item {asked.after!r:.80}")
-        ordered = ordered[ids.index(asked.after) + 1 :]
-    page = ordered[: asked.limit]
-    first, last = (page[0]["id"], page[-1]["id"]) if page else (None, None)
-    more = len(ordered) > len(page)
-    return {"object": "list", "data": page, "first_id": first, "last_id": last, "has_more": more}

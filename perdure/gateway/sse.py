@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import StreamingResponse
 
 from ..events import RunEvent, as_changes
 from .ending import GatewayEnds
@@ -17,8 +16,6 @@ from .problems import problem_of
 KEEPALIVE_SECONDS = 15.0
 """Seconds without an event after which a comment is sent: proxies cut connections idle for a
 minute."""
-STREAM_SECONDS = 280.0
-"""Seconds after which a resumable stream ends by itself: proxies cut requests of five minutes."""
 HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 
 
@@ -37,22 +34,13 @@ COMMENT = b": \n\n"
 
 
 async def with_keepalives(
-    frames: AsyncGenerator[bytes, None],
-    *,
-    seconds: float = math.inf,
-    farewell: Callable[[], bytes] | None = None,
-    silence: float = KEEPALIVE_SECONDS,
+    frames: AsyncGenerator[bytes, None], *, silence: float = KEEPALIVE_SECONDS
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the frames, and a comment after every `silence` seconds without a frame.
-
-    After `seconds` the stream ends with the result of `farewell`, which accounts for all frames
-    before it.
-    """
-    clock, coming = asyncio.get_running_loop().time, asyncio.ensure_future(anext(frames, None))
-    end = clock() + seconds
+    """Yield the frames, and a comment after every `silence` seconds without a frame."""
+    coming = asyncio.ensure_future(anext(frames, None))
     try:
-        while clock() < end:
-            await asyncio.wait({coming}, timeout=min(silence, end - clock()))
+        while True:
+            await asyncio.wait({coming}, timeout=silence)
             if not coming.done():
                 yield COMMENT
             elif (each := coming.result()) is None:
@@ -60,10 +48,6 @@ async def with_keepalives(
             else:
                 coming = asyncio.ensure_future(anext(frames, None))
                 yield each
-        coming.cancel()
-        await asyncio.wait({coming})
-        last = b"" if coming.cancelled() else coming.result() or b""
-        yield last + (farewell() if farewell else b"")
     finally:
         coming.cancel()
         await asyncio.wait({coming})
@@ -79,49 +63,28 @@ def event_stream(
     )
 
 
-class Resumable:
-    """A stream of events whose frames have positions as ids. It ends after the run, or names the
-    position to resume from.
+def resumable(
+    events: AsyncGenerator[RunEvent, None], after: str, is_end: Callable[[RunEvent], bool]
+) -> StreamingResponse:
+    """Return the HTTP response that sends these events, with their positions as ids, up to the one
+    that is the end. A gateway that stops names the position to resume from.
     """
 
-    def __init__(
-        self,
-        events: AsyncGenerator[RunEvent, None],
-        after: str,
-        is_end: Callable[[RunEvent], bool],
-        seconds: float,
-    ) -> None:
-        self._events = events
-        self._position = after
-        self._is_end = is_end
-        self._seconds = seconds
-
-    def answer(self) -> Response:
-        """Return the HTTP response that sends it."""
-        return event_stream(
-            with_keepalives(self._frames(), seconds=self._seconds, farewell=self._farewell)
-        )
-
-    async def _frames(self) -> AsyncGenerator[bytes, None]:
+    async def frames() -> AsyncGenerator[bytes, None]:
+        position = after
         try:
-            async with aclosing(self._until_end()) as events:
+            async with aclosing(events):
                 async for event in events:
-                    self._position = event.position or self._position
+                    position = event.position or position
                     written = json.dumps(as_changes(event), ensure_ascii=False)
                     yield frame(written, event=event.type, id=event.position)
+                    if is_end(event):
+                        return
         except GatewayEnds:
-            yield self._farewell()
+            yield frame(json.dumps({"after": position}), event="resume")
         except Exception as error:
             if (problem := problem_of(error)) is None:
                 raise
             yield frame(problem.body.model_dump_json(), event="problem")
 
-    async def _until_end(self) -> AsyncGenerator[RunEvent, None]:
-        async with aclosing(self._events) as events:
-            async for event in events:
-                yield event
-                if self._is_end(event):
-                    return
-
-    def _farewell(self) -> bytes:
-        return frame(json.dumps({"after": self._position}), event="resume")
+    return event_stream(with_keepalives(frames()))

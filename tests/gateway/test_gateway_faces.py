@@ -54,7 +54,7 @@ async def test_a_held_run_is_an_answer(scripted: Scripted, serve_agents: Serve) 
     """On each face, streamed or not; each says how the run goes on."""
     agent = scripted_agent(scripted(lambda request: ScriptedReply(status=401)))
     async with (
-        serve_agents(agent, stream_seconds=10.0) as served,
+        serve_agents(agent, held_seconds=5.0) as served,
         httpx2.AsyncClient(base_url=served.url) as http,
     ):
 

@@ -172,11 +172,22 @@ async def test_background_cancel_and_delete(scripted: Scripted, serve_agents: Se
         assert (await client.responses.cancel(events[0].response.id)).status == "cancelled"
 
 
+URL = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUg=="
+PICTURE = {"type": "image_url", "image_url": {"url": URL, "detail": "low"}}
+SEEN: Any = {
+    "role": "user",
+    "content": [
+        {"type": "input_text", "text": "C"},
+        {"type": "input_image", "image_url": URL, "detail": "low"},
+    ],
+}
+
+
 async def test_conversations_are_sessions(scripted: Scripted, serve_agents: Serve) -> None:
     model = scripted(in_turn("One.", "Two.", "Three.", "Four.", "Five."))
     async with serve_agents(scripted_agent(model)) as served, client_of(served) as client:
         talk = await client.conversations.create(metadata={"topic": "test"})
-        assert (await client.conversations.retrieve(talk.id)).metadata == {"topic": "test"}
+        assert talk.metadata == {"topic": "test"}
         first = await client.responses.create(model="tested", input="A", conversation=talk.id)
         assert (first.output_text, first.conversation.id) == ("One.", talk.id)  # type: ignore[union-attr]
         assert first.id.endswith(f"{talk.id}/1")
@@ -184,13 +195,8 @@ async def test_conversations_are_sessions(scripted: Scripted, serve_agents: Serv
             model="tested", input="B", previous_response_id=first.id
         )
         assert (second.output_text, second.id.endswith("/2")) == ("Two.", True)
-        said = [
-            each.content[0].text
-            async for each in client.conversations.items.list(talk.id, order="asc")
-        ]
-        assert said == ["A", "One.", "B", "Two."]
         branch = await client.responses.create(
-            model="tested", input="C", previous_response_id=first.id
+            model="tested", input=[SEEN], previous_response_id=first.id
         )
         assert (branch.output_text, branch.conversation) == ("Three.", None)
         longer = await client.responses.create(
@@ -198,36 +204,11 @@ async def test_conversations_are_sessions(scripted: Scripted, serve_agents: Serv
         )
         assert (longer.output_text, longer.previous_response_id) == ("Four.", branch.id)
         assert [each["content"] for each in model.requests[-1].body["messages"]] == [
-            *("A", "One.", "C", "Three.", "D")
+            *("A", "One.", [{"type": "text", "text": "C"}, PICTURE], "Three.", "D")
         ]
-        assert (await client.conversations.delete(talk.id)).deleted
-
-
-async def test_an_image_goes_on_with_a_conversation(
-    scripted: Scripted, serve_agents: Serve
-) -> None:
-    url = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUg=="
-    content = [
-        {"type": "input_text", "text": "B"},
-        {"type": "input_image", "image_url": url, "detail": "low"},
-    ]
-    model = scripted(in_turn("One.", "Two.", "Three."))
-    async with serve_agents(scripted_agent(model)) as served, client_of(served) as client:
-        talk = await client.conversations.create()
-        await client.responses.create(model="tested", input="A", conversation=talk.id)
-        image: Any = [{"role": "user", "content": content}]
-        second = await client.responses.create(model="tested", input=image, conversation=talk.id)
-        third = await client.responses.create(
-            model="tested", input="C", previous_response_id=second.id
-        )
-        assert [second.id[-2:], third.id[-2:], third.output_text] == ["/2", "/3", "Three."]
-        shown = [
-            each.content[-1].type
-            async for each in client.conversations.items.list(talk.id, order="asc")
-        ]
-        assert shown[2] == "input_image"
-    seen = {"type": "image_url", "image_url": {"url": url, "detail": "low"}}
-    assert all(each.body["messages"][2]["content"][1] == seen for each in model.requests[1:])
+        shown = await client.responses.create(model="tested", input=[SEEN], conversation=talk.id)
+        assert (shown.output_text, shown.id.endswith("/3")) == ("Five.", True)
+        assert model.requests[-1].body["messages"][-1]["content"][1] == PICTURE
 
 
 async def test_a_clients_own_retry_starts_nothing_twice(
@@ -375,7 +356,6 @@ async def test_failures_have_one_end(scripted: Scripted, serve_agents: Serve) ->
             ),
             ({"input": "x", "previous_response_id": "resp_x"}, "There is no response"),
             ({"input": "x", "previous_response_id": "resp_0_none"}, "There is no run"),
-            ({"input": "x", "conversation": "none"}, "There is no session"),
             (
                 {"input": "x", "conversation": "none", "previous_response_id": "resp_0_x"},
                 "not both",

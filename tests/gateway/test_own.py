@@ -168,7 +168,7 @@ async def test_who_waits_for_a_held_run_is_told(scripted: Scripted, serve_agents
     )
     words = {"model": "tested", "messages": [{"role": "user", "content": "Hi"}]}
     async with (
-        serve_agents(agent, stream_seconds=1.0) as served,
+        serve_agents(agent, held_seconds=0.5) as served,
         httpx2.AsyncClient(timeout=60) as http,
     ):
         session = served.gateway.task_queue

@@ -31,25 +31,6 @@ async def test_an_error_comes_after_what_was_there() -> None:
     assert sent == [b"a", b"b", b"c"]
 
 
-async def test_the_farewell_counts_what_was_sent() -> None:
-    """A client that goes on where it says misses nothing, however slow it is."""
-    made: list[bytes] = []
-
-    async def frames() -> AsyncGenerator[bytes, None]:
-        while True:
-            made.append(b"%d " % len(made))
-            yield made[-1]
-            await asyncio.sleep(0.001)
-
-    sent = b""
-    async for each in with_keepalives(
-        frames(), seconds=0.2, farewell=lambda: b"after %d" % len(made)
-    ):
-        sent += each
-        await asyncio.sleep(0.03)
-    assert sent == b"".join(made) + b"after %d" % len(made)
-
-
 async def test_a_silent_stream_has_comments_and_a_slow_client_is_waited_for() -> None:
     made = 0
 
