@@ -190,7 +190,7 @@ async def fork_origin(description: WorkflowExecutionDescription) -> ForkOf | Non
     return ForkOf.model_validate(entry) if isinstance(entry, Mapping) else None
 
 
-async def forks_of(client: Client, id: str) -> AsyncIterator[str]:
+async def forks_of(client: Client, id: str, limit: int | None = None) -> AsyncIterator[str]:
     """Yield the ids of a run's forks, latest first, as long as the namespace retains them. Raises
     `RPCError`.
 
@@ -198,7 +198,9 @@ async def forks_of(client: Client, id: str) -> AsyncIterator[str]:
     none.
     """
     origin = f"{ORIGIN.name} = {quote(keyword(id))}"
-    async for run in client.list_workflows(f"{origin} AND ExecutionStatus != 'ContinuedAsNew'"):
+    async for run in client.list_workflows(
+        f"{origin} AND ExecutionStatus != 'ContinuedAsNew'", limit=limit
+    ):
         memo = await run.memo()
         if isinstance(entry := memo.get(FORK_OF), Mapping) and entry.get("run") == id:
             yield run.id

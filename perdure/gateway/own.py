@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute
 from temporalio.client import WorkflowExecution, WorkflowExecutionCount
 
 from ..client import RunHandle, complete_call
-from ..client.fork import fork_origin
+from ..client.fork import fork_origin, forks_of
 from ..client.listing import listed_status, status_condition, status_named
 from ..errors import RunError
 from ..events import TERMINAL_EVENTS, RunEvent, as_changes
@@ -266,6 +266,7 @@ async def show_setup(call: HttpCall) -> RunSetup:
         options=input.options.model_dump(mode="json", include=set(CHANGED_BY_GO_ON)),
         inputs=input.inputs,
         fork_of=fork and RunOrigin(run=fork.run, at=fork.at),
+        forks=[each async for each in forks_of(call.gateway.client, found.id, limit=20)],
         called_by=input.lineage and input.lineage.parent,
     )
 

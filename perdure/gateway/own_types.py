@@ -156,6 +156,8 @@ class RunSetup(CamelCase):
     """The fields of `RunOptions` that a resumed run may change; its limits are among them."""
     inputs: JsonObject
     fork_of: RunOrigin | None
+    forks: list[str]
+    """The ids of its newest forks, at most twenty."""
     called_by: str | None
     """The id of the run that called this one."""
 

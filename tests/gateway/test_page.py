@@ -10,7 +10,8 @@ import pytest
 
 from perdure.gateway.identity import TokenFile
 from perdure.gateway.page import content_policy
-from perdure.testing import asks, call, says
+from perdure.testing import ScriptedReply, asks, call, says
+from perdure.testing.script import ScriptedRequest
 
 from ..support.pages import ASKS, Opened, start, waits
 from .conftest import Serve
@@ -50,14 +51,14 @@ async def test_a_run_is_started_followed_and_approved_with_an_edited_argument(
         assert await page.locator(".call del").inner_text() == 'euros: 258, note: "Sorry."'
         id = page.url.split("/")[-1]
         await page.goto(f"{served.url}/#/?q=order+7")
-        row = page.locator("a.run", has_text=id)
-        await row.get_by_text("Refunded, done.").wait_for()
-        assert "Order 7" in await row.inner_text()
+        listed = page.locator("a.run", has_text=id)
+        await listed.get_by_text("Refunded, done.").wait_for()
+        assert "Order 7" in await listed.inner_text()
         await page.get_by_label("Search runs").fill("order nobody")
-        await row.wait_for(state="detached")
+        await listed.wait_for(state="detached")
         await page.get_by_label("Search runs").fill(id)
         await page.get_by_label("Period").select_option("1")
-        await row.wait_for()
+        await listed.wait_for()
         await page.get_by_role("button", name=re.compile("[0-9] done")).click()
         assert "status=done" in page.url
 
@@ -104,7 +105,10 @@ async def test_a_denial_is_told_to_the_agent_and_a_question_is_answered(
 
 
 async def test_a_run_is_steered_forked_and_cancelled(opened: Opened, page: Page) -> None:
-    async with opened(lambda request: ASKS) as (_, served):
+    def script(request: ScriptedRequest) -> ScriptedReply:
+        return ASKS.model_copy(update={"text": f"I have {len(request.messages)} wishes."})
+
+    async with opened(script) as (_, served):
         await start(served, "long")
         await page.goto(f"{served.url}/#/run/long")
         await page.get_by_label(re.compile("Tell the agent something")).fill("Only one charge.")
@@ -116,6 +120,11 @@ async def test_a_run_is_steered_forked_and_cancelled(opened: Opened, page: Page)
         await page.get_by_role("button", name="Start fork").click()
         await page.wait_for_url(re.compile(r"#/run/(?!long)[^/]+$"))
         await page.get_by_text("Nothing of it.").first.wait_for()
+        await page.get_by_role("link", name="compare", exact=True).click()
+        await page.get_by_text("The first difference is in iteration 1.").wait_for()
+        marks = page.locator("section.pair").first.locator("mark")
+        assert await marks.all_inner_texts() == ["1", "2"]
+        await page.go_back()
         await page.get_by_role("button", name="Cancel run").click()
         await page.get_by_role("button", name="Cancel the run").click()
         await page.get_by_role("heading", name="Cancelled").wait_for()
@@ -210,7 +219,15 @@ async def test_each_screen_is_accessible_also_on_a_narrow_one(
         await waits(served, f"one-{scheme}")
         await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         run = f"#/run/one-{scheme}"
-        for place in ("", run, f"{run}/decide/c1", f"{run}/fork/1", "#/start/tested", "#/operate"):
+        for place in (
+            "",
+            run,
+            f"{run}/decide/c1",
+            f"{run}/fork/1",
+            "#/start/tested",
+            "#/operate",
+            f"{run}/compare/one-{scheme}",
+        ):
             for width in (1280, 320):
                 await page.set_viewport_size({"width": width, "height": 800})
                 await page.goto(f"{served.url}/{place}")

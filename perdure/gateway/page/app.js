@@ -7,6 +7,7 @@ import { clock, plain } from "./format.js";
 import { html } from "./html.js";
 import { SignIn, finishSignIn } from "./parts/sign_in.js";
 import { address, announcement, approvals, isOffline, link, loadApprovals, repeat } from "./state.js";
+import { Compare } from "./views/compare.js";
 import { Fork } from "./views/fork.js";
 import { Operate } from "./views/operate.js";
 import { Run } from "./views/run.js";
@@ -17,6 +18,7 @@ import { Start } from "./views/start.js";
 function View() {
   const [room = "", id = "", part = "", more = ""] = address.value.path;
   if (room === "run" && part === "fork") return html`<${Fork} key=${id} id=${id} before=${more} />`;
+  if (room === "run" && part === "compare") return html`<${Compare} key=${id + more} id=${id} other=${more} />`;
   if (room === "run") return html`<${Run} key=${id} id=${id} deciding=${part === "decide" ? more : ""} />`;
   if (room === "start") return html`<${Start} name=${id} />`;
   if (room === "operate") return html`<${Operate} />`;

@@ -4,8 +4,8 @@ import { html } from "../html.js";
 import { link } from "../state.js";
 import { Folded } from "./basics.js";
 
-/** @param {{run: import("../run_model.js").Run, setup: any, limits: Record<string, any>, state: any, seconds: number}} props */
-export function Bill({ run, setup, limits, state, seconds }) {
+/** @param {{id: string, run: import("../run_model.js").Run, setup: any, limits: Record<string, any>, state: any, seconds: number}} props */
+export function Bill({ id, run, setup, limits, state, seconds }) {
   const models = new Map();
   for (const { usage, cost, model } of run.iterations) {
     if (!usage) continue;
@@ -30,6 +30,8 @@ export function Bill({ run, setup, limits, state, seconds }) {
     ${setup && html`<section class="card"><div class="card-head"><strong>Started with</strong></div><div class="card-body">
       <p><code>${plain(run.model || setup.model || "no model")}</code></p>
       ${setup.calledBy && html`<p>Called by <a href=${link("run", setup.calledBy)}>${plain(setup.calledBy)}</a></p>`}
-      ${setup.forkOf && html`<p>Fork of <a href=${link("run", setup.forkOf.run)}>${plain(setup.forkOf.run)}</a> before iteration ${setup.forkOf.at}</p>`}
+      ${setup.forkOf && html`<p>Fork of <a href=${link("run", setup.forkOf.run)}>${plain(setup.forkOf.run)}</a> before iteration ${setup.forkOf.at}, <a href=${link("run", id, "compare", setup.forkOf.run)}>compare</a></p>`}
+      ${setup.forks.map((/** @type {string} */ each) => html`<p>Fork: <a href=${link("run", each)}>${plain(each)}</a>, <a href=${link("run", each, "compare", id)}>compare</a></p>`)}
+      <p><a href=${link("run", id, "compare")}>Compare with another run…</a></p>
       ${Object.keys(setup.inputs).length > 0 && html`<${Folded} text=${JSON.stringify(setup.inputs, null, 1)} />`}</div></section>`}`;
 }

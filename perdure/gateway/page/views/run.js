@@ -136,7 +136,7 @@ export function Run({ id, deciding = "" }) {
       ${!end && html`<${Composer} label="Tell the agent something. It reads it before its next model call." send=${(/** @type {string} */ text) => post(`/runs/${encodeURIComponent(id)}/steer`, { text })} />`}
       ${!end && state?.pending_steering > 0 && html`<p class="about">${counted(state.pending_steering, "message")} queued: the agent reads them before its next model call.</p>`}
     </div><aside>
-      ${chosen ? html`<${Inspector} call=${chosen} close=${() => pick("")} />` : html`<${Bill} run=${run} setup=${setup} limits=${limits} state=${state} seconds=${run.first ? until - run.first : 0} />`}
+      ${chosen ? html`<${Inspector} call=${chosen} close=${() => pick("")} />` : html`<${Bill} id=${id} run=${run} setup=${setup} limits=${limits} state=${state} seconds=${run.first ? until - run.first : 0} />`}
     </aside></div>
   </main>`;
 }
