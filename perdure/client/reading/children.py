@@ -7,9 +7,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from ...errors import RunNotFound
@@ -48,14 +49,24 @@ class TreePosition:
         called = ",".join(f"{key}={position}" for key, position in sorted(self.called.items()))
         return f"{self.own}({called})" if called else self.own
 
-    def advance(self, event: RunEvent, run: str | None) -> RunEvent:
-        """Move on to an event, of the run itself or of a child; return it with the position after
-        it.
+    def begin(self, runs: Iterable[str]) -> None:
+        """Keep the positions in these runs alone, which are open."""
+        self.called = {branch_of(run): self.called.get(branch_of(run), "0") for run in runs}
+
+    def advance(self, event: RunEvent, run: str) -> RunEvent:
+        """Move on to an event of a child; return it with the position after it."""
+        self.called[branch_of(run)] = event.position
+        return event.model_copy(update={"position": str(self), "run_id": event.run_id or run})
+
+    def follow(self, event: RunEvent, run: str | None) -> RunEvent:
+        """Move on to an event of the run itself, which begins or ends that child, if any; return it
+        with the position after it.
         """
-        if run is not None:
-            self.called[branch_of(run)] = event.position
-            return event.model_copy(update={"position": str(self), "run_id": event.run_id or run})
         self.own = event.position
+        if run is not None and event.type == "child_started":
+            self.called[branch_of(run)] = "0"
+        elif run is not None:
+            self.called.pop(branch_of(run), None)
         return event.model_copy(update={"position": str(self)})
 
 
@@ -145,45 +156,32 @@ async def _open_at(handle: Readable, place: TreePosition) -> OpenChildren:
 async def events_with_children(handle: Readable, after: int | str = 0) -> list[RunEvent]:
     """Return the events after that position, of the run and of the runs that it has called.
 
-    The events of a called run stand between its `child_started` and its `tool_result`; those of
-    several that ran together are in the order of time. Raises ValueError for an `after` that is not
-    a position.
+    The events of a called run stand before the `tool_result` of its call, those of several open
+    ones at the end, in the order of their calls. Raises ValueError for an `after` that is not a
+    position.
     """
     place = TreePosition.at(after)
     own = await handle.events(place.own)
     open = await _open_at(handle, place)
-    ahead = {
-        run: await _called_events(
-            handle.called(run, open.origins[run]), place.called.get(branch_of(run), "0")
-        )
-        for run in open
-    }
-    place.called = {branch_of(run): place.called.get(branch_of(run), "0") for run in ahead}
-    merged: list[RunEvent] = []
+    place.begin(open)
+    found: list[RunEvent] = []
 
-    def merge(until: float | None, runs: Mapping[str, list[RunEvent]]) -> None:
-        """Take the next events of these runs, as long as they are not later."""
-        while due := [(events[0].time, called) for called, events in runs.items() if events]:
-            time, called = min(due)
-            if until is not None and time > until:
-                return
-            merged.append(place.advance(runs[called].pop(0), called))
+    async def take(runs: Iterable[str]) -> None:
+        for run in runs:
+            called = handle.called(run, open.origins[run])
+            events = await _called_events(called, place.called[branch_of(run)])
+            found.extend([place.advance(event, run) for event in events])
 
     for event in own:
-        merge(event.time, ahead)
+        run = open.follow(event)
         if event.type in TERMINAL_EVENTS:
-            merge(None, ahead)
-        if (run := open.follow(event)) is None:
-            pass
-        elif event.type == "child_started":
-            ahead[run] = await _called_events(handle.called(run, open.origins[run]), "0")
-            place.called[branch_of(run)] = "0"
-        else:
-            merge(None, {run: ahead.pop(run, [])})
-            place.called.pop(branch_of(run), None)
-        merged.append(place.advance(event, None))
-    merge(None, ahead)
-    return merged
+            await take(open)
+        elif run is not None and event.type == "tool_result":
+            await take([run])
+        found.append(place.follow(event, run))
+    if not (own and own[-1].type in TERMINAL_EVENTS):
+        await take(open)
+    return found
 
 
 async def _called_events(called: Readable, after: str) -> list[RunEvent]:
@@ -216,31 +214,18 @@ class _ChildrenStream:
         self._handle = handle
         self._place = place
         self._open = open
-        self._queue: asyncio.Queue[tuple[str | None, RunEvent] | None] = asyncio.Queue(AHEAD)
+        self._queue: asyncio.Queue[Callable[[], RunEvent] | None] = asyncio.Queue(AHEAD)
+        """The next events; each call moves the position on. None at the end."""
         self._called: dict[str, asyncio.Task[None]] = {}
         self._own: asyncio.Task[None] | None = None
-        self._given = 0
-        """How many events of called runs were read."""
-        self._ended: dict[int, str] = {}
-        """The number of the event that tells it → the called run that has ended."""
 
     async def events(self) -> AsyncIterator[RunEvent]:
-        place = self._place
+        self._place.begin(self._open)
         for run in self._open:
-            self._follow(run, place.called.setdefault(branch_of(run), "0"))
-        place.called = {branch_of(run): place.called[branch_of(run)] for run in self._open}
-        self._own = asyncio.create_task(self._follow_own(place.own))
-        while (news := await self._queue.get()) is not None:
-            of, event = news
-            if of is None and event.type == "child_started":
-                place.called[branch_of(event.data["run_id"])] = "0"
-            elif (
-                event.type == "tool_result"
-                and of is None
-                and (ended := self._ended.pop(event.seq, None))
-            ):
-                place.called.pop(branch_of(ended), None)
-            yield place.advance(event, of)
+            self._follow(run, self._place.called[branch_of(run)])
+        self._own = asyncio.create_task(self._follow_own(self._place.own))
+        while (take := await self._queue.get()) is not None:
+            yield take()
         await self._own
 
     async def _follow_own(self, after: str) -> None:
@@ -256,9 +241,8 @@ class _ChildrenStream:
     async def _take(self, event: RunEvent) -> None:
         run = self._open.follow(event)
         if run is not None and event.type == "tool_result":
-            self._ended[event.seq] = run
             await self._end_of(run)
-        await self._queue.put((None, event))
+        await self._queue.put(partial(self._place.follow, event, run))
         if run is not None and event.type == "child_started":
             self._follow(run, "0")
 
@@ -268,9 +252,8 @@ class _ChildrenStream:
         """
         task = self._called[run]
         while not task.done():
-            given = self._given
             await asyncio.wait([task], timeout=LATE_SECONDS)
-            if not task.done() and given == self._given and not self._queue.full():
+            if not task.done() and self._queue.empty():
                 logger.warning("the called run %s goes on, although its call has its result", run)
                 task.cancel()
                 return
@@ -285,8 +268,7 @@ class _ChildrenStream:
                 stream_with_children(self._handle.called(run, self._open.origins[run]), after)
             ) as events:
                 async for event in events:
-                    await self._queue.put((run, event))
-                    self._given += 1
+                    await self._queue.put(partial(self._place.advance, event, run))
         except RunNotFound as error:
             logger.warning("the events of a called run can't be read: %s", error)
 
