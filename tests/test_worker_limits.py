@@ -18,7 +18,6 @@ from perdure.errors import RunError
 from perdure.prompty.load import load_dict
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
-from perdure.tools.openapi.kind import OpenApiKind
 from perdure.worker_limits import WorkerLimits
 
 from .support.agents import scripted_agent
@@ -105,29 +104,27 @@ async def test_a_child_and_a_turn_have_the_same_limits(stage: Stage, scripted: S
 
 
 async def test_a_specification_leads_no_key_away(stage: Stage, scripted: Scripted) -> None:
-    """Neither a key of the worker's environment, nor one that its owner has given a name."""
+    """Not even one that its owner has given an id."""
     schemes = {
         "components": {"securitySchemes": {"k": {"type": "http", "scheme": "bearer"}}},
         "security": [{"k": []}],
     }
     async with raw_server() as evil:
         tool = tool_of(one("/", servers=[{"url": evil.url}], **schemes))
-        kinds = {
-            "openapi": OpenApiKind(connections={"crm": {"kind": "key", "apiKey": "planted-key"}})
+        declared = {
+            **json.loads(tool.model_dump_json(by_alias=True, exclude_none=True)),
+            "connection": {"kind": "key", "apiKey": "${credential:crm}"},
         }
-        declared = {**json.loads(tool.model_dump_json(by_alias=True, exclude_none=True))}
         agent = load_dict({"name": "a", "model": {"id": "m"}, "tools": [declared]})
         agent.model = scripted_agent(scripted([asks(call("call")), says("done")])).model
-        agent.tools[0].connection = load_dict(  # type: ignore[index, union-attr]
-            {"name": "c", "model": {"id": "m", "connection": {"kind": "reference", "name": "crm"}}}
-        ).model.connection  # type: ignore[union-attr]
-        async with stage.worker(limits=SAFE, tool_kinds=kinds):
+        given = {"credentials": {"crm": "planted-key"}}
+        async with stage.worker(limits=SAFE, **given):
             run = await stage.start(agent, missing_tool_grace=0)
             with pytest.raises(
                 RunError, match="this worker does not send its secrets to '127.0.0.1:"
             ):
                 await run.result()
         assert not evil.requests
-        async with stage.worker(limits=WorkerLimits(hosts=["127.0.0.1"]), tool_kinds=kinds):
+        async with stage.worker(limits=WorkerLimits(hosts=["127.0.0.1"]), **given):
             await (await stage.start(agent)).result()
         assert "Bearer planted-key" in evil.requests[0]

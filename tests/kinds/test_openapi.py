@@ -204,10 +204,6 @@ async def test_a_file_that_is_absent_there_is_read_by_the_worker(
         ({"specification": "absent.json"}, "this worker has no prompt_root to look in"),
         ({"specification": None}, "specification is missing"),
         (
-            {"connection": {"kind": "reference", "name": "shop"}},
-            "this worker has no connection 'shop'",
-        ),
-        (
             {"connection": {"kind": "foundry"}},
             "connection.kind is 'foundry'. Expected one of key, anonymous",
         ),

@@ -16,7 +16,7 @@ from perdure.tools.openapi.kind import OpenApiKind
 from perdure.tools.openapi.operation import Operation
 from perdure.tools.openapi.operations import offerings_of
 from perdure.tools.openapi.request import request_of
-from perdure.tools.openapi.security import Keys, credentials_for
+from perdure.tools.openapi.security import credentials_for, key_of
 from perdure.tools.openapi.sources import as_text
 
 BASE = "https://api.example.com/v1"
@@ -54,8 +54,8 @@ def request(
 ) -> HttpRequest:
     """The request of a call of the only operation."""
     operation = Operation.model_validate(offer(document)[0].details)
-    keys = Keys.of(connection) if connection else Keys()
-    return request_of(operation, BASE, arguments, credentials_for(operation, keys), key)
+    credentials = credentials_for(operation, key_of(connection))
+    return request_of(operation, BASE, arguments, credentials, key)
 
 
 def tool_of(

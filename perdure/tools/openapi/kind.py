@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,9 +16,8 @@ from pydantic import ValidationError
 from ...agents import loaded_from
 from ...declared_tools import Connection, OpenApiTool, Tool
 from ...errors import LoadError
-from ...json_types import JsonView
 from ...messages import AudioPart, FilePart, ImagePart, Part, ToolResult
-from ...redaction import REDACTED, know_client
+from ...redaction import REDACTED
 from ...text import excerpt
 from ...worker_limits import OPEN, WorkerLimits
 from ..http import Http, HttpAnswer, HttpFailure, charset_in, origin_of
@@ -27,7 +26,7 @@ from .document import SpecificationError
 from .operation import Operation
 from .operations import option_problems
 from .request import Unfit, request_of
-from .security import Keys, RequestCredentials, base_url, credentials_for, require_trusted
+from .security import RequestCredentials, base_url, credentials_for, key_of, require_trusted
 from .sources import as_text, from_text, is_url, offerings_at, offerings_in_file, recorded_file
 
 DISCOVERY_SECONDS = 20.0
@@ -39,22 +38,15 @@ MAX_EXCERPT = 4000
 """Characters of an error's body."""
 _SHORTEST_SECRET = 4
 _TEXT = ("json", "xml", "yaml", "javascript", "x-www-form-urlencoded", "graphql", "csv")
-_CONNECTIONS = ("key", "anonymous", "remote", "reference")
+_CONNECTIONS = ("key", "anonymous", "remote")
 
 
 class OpenApiKind(ToolKind):
-    """Tools of `kind: openapi`.
-
-    Files refer to `connections` by `connection: {kind: reference, name: …}`.
-    """
+    """Tools of `kind: openapi`."""
 
     asks_others: ClassVar[bool] = True
 
-    def __init__(self, *, connections: Mapping[str, Connection | JsonView] | None = None) -> None:
-        given = connections or {}
-        self._connections = {name: Connection.model_validate(each) for name, each in given.items()}
-        for name, connection in self._connections.items():
-            know_client(name, connection)
+    def __init__(self) -> None:
         self._http = Http()
 
     def problems(self, tool: Tool) -> Sequence[str]:
@@ -99,7 +91,7 @@ class OpenApiKind(ToolKind):
         try:
             if problems := self.problems(tool):
                 raise SpecificationError("; ".join(problems))
-            connection = self._connection(tool)
+            connection = tool.connection
             async with asyncio.timeout(DISCOVERY_SECONDS):
                 offered = from_text(as_text(await self._offerings(tool, connection, asking)))
             _check_servers(offered, connection, asking.limits)
@@ -115,9 +107,9 @@ class OpenApiKind(ToolKind):
         assert isinstance(call.tool, OpenApiTool)
         operation = Operation.model_validate(call.details)
         try:
-            connection = self._connection(call.tool)
+            connection = call.tool.connection
             base = _checked_base(operation, connection, call.limits)
-            credentials = credentials_for(operation, Keys.of(connection))
+            credentials = credentials_for(operation, key_of(connection))
             request = request_of(
                 operation, base, call.arguments, credentials, call.context.idempotency_key
             )
@@ -154,19 +146,6 @@ class OpenApiKind(ToolKind):
             )
         return await asyncio.to_thread(offerings_in_file, specification, Path(folder), options)
 
-    def _connection(self, tool: OpenApiTool) -> Connection | None:
-        connection = tool.connection
-        if connection is None or connection.kind != "reference":
-            return connection
-        found = self._connections.get(connection.name or "")
-        if found is None:
-            raise SpecificationError(
-                f"this worker has no connection {connection.name!r}: give it one, "
-                "create_worker(tool_kinds="
-                f"{{'openapi': OpenApiKind(connections={{{connection.name!r}: …}})}})"
-            )
-        return found
-
     def _credentials_for(
         self, specification: str, connection: Connection | None
     ) -> RequestCredentials:
@@ -177,7 +156,7 @@ class OpenApiKind(ToolKind):
         if not endpoint or origin_of(endpoint) != origin_of(specification):
             return RequestCredentials()
         asked = Operation(method="GET", path="", server=specification)
-        return credentials_for(asked, Keys.of(connection))
+        return credentials_for(asked, key_of(connection))
 
 
 def _check_servers(
@@ -193,7 +172,7 @@ def _checked_base(operation: Operation, connection: Connection | None, limits: W
     """
     endpoint = connection.endpoint if connection else None
     base = base_url(endpoint, operation.server, operation.source)
-    has_key = bool(Keys.of(connection))
+    has_key = bool(key_of(connection))
     if has_key and operation.security != []:
         require_trusted(base, endpoint, operation.source)
     if not endpoint and (refused := limits.refusal_of_url(base, with_secret=has_key)):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urljoin, urlsplit
 
 from ...declared_tools import Connection
-from ...json_types import JsonObject
 from ..http import origin_of
 from .document import SpecificationError
 from .operation import Operation, Scheme
@@ -28,93 +26,50 @@ class RequestCredentials:
     """Every form in which a server may send one of them back."""
 
 
-@dataclass(frozen=True)
-class Keys:
-    """The keys of a connection."""
-
-    key: str | None = field(default=None, repr=False)
-    """For any scheme."""
-    by_scheme: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """For the schemes of these names in the specification."""
-    user: str | None = None
-    """For `basic`, unless the key is `user:password` itself."""
-
-    @classmethod
-    def of(cls, connection: Connection | None) -> Keys:
-        """Return those of a connection."""
-        if connection is None or connection.kind == "anonymous":
-            return cls()
-        more: JsonObject = connection.model_extra or {}
-        named, user = more.get("keys"), more.get("username")
-        by_scheme = (
-            {str(name): str(value) for name, value in named.items()}
-            if isinstance(named, dict)
-            else {}
-        )
-        key = connection.api_key or more.get("password")
-        return cls(str(key) if key else None, by_scheme, str(user) if user else None)
-
-    def __bool__(self) -> bool:
-        return bool(self.key or self.by_scheme)
-
-    def for_scheme(self, scheme: Scheme, *, is_alone: bool) -> str | None:
-        """Return the key for a scheme; None without one."""
-        if scheme.kind == "unknown":
-            return None
-        return self.by_scheme.get(scheme.id) or (self.key if is_alone or self.by_scheme else None)
+def key_of(connection: Connection | None) -> str | None:
+    """Return the key of a connection; None without one."""
+    is_none = connection is None or connection.kind == "anonymous"
+    return None if is_none else connection.api_key  # type: ignore[union-attr]
 
 
-def credentials_for(operation: Operation, keys: Keys) -> RequestCredentials:
-    """Return the credentials for the operation: those of the specification's first alternative that
-    has keys.
+def credentials_for(operation: Operation, key: str | None) -> RequestCredentials:
+    """Return the key as the operation takes it: by the specification's first alternative that needs
+    one key of a known kind, or as `Bearer` if the specification does not mention keys.
 
-    Raises SpecificationError if there are keys, but for none of the alternatives.
+    Raises SpecificationError for a key without such an alternative.
     """
-    if not keys or operation.security == []:
+    if not key or operation.security == []:
         return RequestCredentials()
-    if operation.security is None:
-        return _credentials_of_keys(
-            keys, [(Scheme(id="", kind="bearer"), keys.key)] if keys.key else []
-        )
-    for alternative in operation.security:
-        chosen = [
-            (each, keys.for_scheme(each, is_alone=len(alternative) == 1)) for each in alternative
-        ]
-        if alternative and all(key for _, key in chosen):
-            return _credentials_of_keys(keys, chosen)
-    if [] in operation.security:
+    alternatives = operation.security or [[Scheme(id="", kind="bearer")]]
+    for alternative in alternatives:
+        if len(alternative) == 1 and alternative[0].kind != "unknown":
+            return _credentials_of(alternative[0], key.strip())
+    if [] in alternatives:
         return RequestCredentials()
     needed = " or ".join(
-        " and ".join(f"{key.id} ({key.kind})" for key in each) for each in operation.security
+        " and ".join(f"{scheme.id} ({scheme.kind})" for scheme in each) for each in alternatives
     )
     raise SpecificationError(
-        f"{operation.title} needs {needed}, for which the tool's connection has no key: write "
-        "`apiKey`, or "
-        "`keys: {SCHEME: ${env:NAME}}`, in it. Known are apiKey, basic, bearer, oauth2 and "
+        f"{operation.title} needs {needed}: expected one key, by apiKey, basic, bearer, oauth2 or "
         "openIdConnect"
     )
 
 
-def _credentials_of_keys(keys: Keys, chosen: list[tuple[Scheme, str | None]]) -> RequestCredentials:
-    sent = RequestCredentials()
-    for scheme, key in chosen:
-        key = (key or "").strip()
-        if _CONTROL.search(key):
-            raise SpecificationError(
-                "a key of the tool's connection has a line end or another control character"
-            )
-        sent.secrets.append(key)
-        if scheme.kind == "apiKey":
-            (sent.query if scheme.place == "query" else sent.headers).append((scheme.name, key))
-            continue
-        if scheme.kind == "basic":
-            pair = key if keys.user is None else f"{keys.user}:{key}"
-            key = base64.b64encode(pair.encode()).decode()
-            sent.secrets.append(key)
-        sent.headers.append(
-            ("Authorization", f"{'Basic' if scheme.kind == 'basic' else 'Bearer'} {key}")
+def _credentials_of(scheme: Scheme, key: str) -> RequestCredentials:
+    if _CONTROL.search(key):
+        raise SpecificationError(
+            "the key of the tool's connection has a line end or another control character"
         )
-    return sent
+    if scheme.kind == "apiKey":
+        pairs = [(scheme.name, key)]
+        return (
+            RequestCredentials(query=pairs, secrets=[key])
+            if scheme.place == "query"
+            else RequestCredentials(pairs, secrets=[key])
+        )
+    sent = base64.b64encode(key.encode()).decode() if scheme.kind == "basic" else key
+    word = "Basic" if scheme.kind == "basic" else "Bearer"
+    return RequestCredentials([("Authorization", f"{word} {sent}")], secrets=[key, sent])
 
 
 def base_url(endpoint: str | None, server: str, source: str | None) -> str:

@@ -38,21 +38,7 @@ def key(**more: Any) -> Connection:
         ([{"bearer": []}], key(), BEARER, ""),
         ([{"oauth": ["read"]}], key(), BEARER, ""),
         ([{"basic": []}], key(), {"Authorization": b"Basic a2V5IDE="}, ""),
-        ([{"basic": []}], key(username="zoe"), {"Authorization": b"Basic em9lOmtleSAx"}, ""),
-        (
-            [{"basic": []}],
-            key(apiKey=None, username="zoe", password="key 1"),
-            {"Authorization": b"Basic em9lOmtleSAx"},
-            "",
-        ),
         ([{"tls": []}, {"digest": []}, {"query": []}], key(), {}, "?k=key%201"),
-        (
-            [{"header": [], "query": []}],
-            key(apiKey=None, keys={"header": "a", "query": "b"}),
-            {"X-Key": b"a"},
-            "?k=b",
-        ),
-        ([{"header": [], "query": []}], key(keys={"header": "a"}), {"X-Key": b"a"}, "?k=key%201"),
         ([{"header": [], "query": []}, {"bearer": []}], key(), BEARER, ""),
         ([{}, {"header": []}], key(), {"X-Key": b"key 1"}, ""),
         ([{"tls": []}, {}], key(), {}, ""),
@@ -86,7 +72,7 @@ def test_a_specification_that_does_not_speak_of_keys() -> None:
     [
         (
             [{"tls": []}],
-            r"GET /x needs tls \(unknown\), for which the tool's connection has no key",
+            r"GET /x needs tls \(unknown\): expected one key, by apiKey",
         ),
         ([{"header": [], "query": []}], r"needs header \(apiKey\) and query \(apiKey\)"),
         ([{"gone": []}], r"needs gone \(unknown\)"),
@@ -105,20 +91,10 @@ async def test_a_key_with_a_line_end(kind: OpenApiKind, ours: RawServer) -> None
     tool = tool_of(one("/x"), key(apiKey="a\r\nHost: evil", endpoint=ours.url))
     result = await executed(kind, tool, "call", {})
     assert result.text == (
-        "Error: Tool 'call' failed: a key of the tool's connection has a line end or another "
+        "Error: Tool 'call' failed: the key of the tool's connection has a line end or another "
         "control character"
     )
     assert ours.requests == []
-
-
-async def test_connections_of_the_worker(ours: RawServer) -> None:
-    kind = OpenApiKind(
-        connections={"shop": {"kind": "key", "endpoint": ours.url, "apiKey": "shop-key"}}
-    )
-    tool = tool_of(one("/x"), Connection(kind="reference", name="shop"))
-    assert (await executed(kind, tool, "call", {})).text == '{"ok":true}'
-    assert "Authorization: Bearer shop-key" in ours.requests[0]
-    await kind.close()
 
 
 async def test_the_key_for_the_specification_itself(kind: OpenApiKind, ours: RawServer) -> None:
