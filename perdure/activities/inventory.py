@@ -4,7 +4,6 @@ permits.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,7 +38,6 @@ from ..tools.inventory import OfferProblem
 from ..tools.kind import Asking
 from .credentials import CredentialError, Credentials, UnknownCredentialError
 from .hooks import Hooks
-from .model import PRICE_SECONDS
 from .notices import VARIABLE as WEBHOOKS
 from .notices import webhooks_of_worker
 from .pollers import ACTIVITIES, somebody_polls
@@ -129,7 +127,7 @@ class WorkerInventory:
                 run, agent
             )  # A server may have refused them: the next attempt asks anew.
         if run.options.max_cost_usd is not None and run.mock_responses is None:
-            await _require_prices(self.prices, run, agents_in(found.tools))
+            _require_prices(self.prices, run, agents_in(found.tools))
         named = {
             tool.name: declared_name(tool)
             for tool in found.offered
@@ -162,20 +160,17 @@ def _mock_responses(run: KnownRun) -> list[str] | None:
     return answers
 
 
-async def _require_prices(prices: Prices, run: KnownRun, found: Mapping[str, Agent]) -> None:
+def _require_prices(prices: Prices, run: KnownRun, found: Mapping[str, Agent]) -> None:
     """Require a price for each model of the run and of the agents it can call: a cost limit needs
     them.
     """
-    unknown: dict[str, str] = {}
     agents = [run.recorded_agent, *run.agents.values(), *found.values()]
-    for agent in [
-        each.with_fallback(number) for each in agents for number in range(len(each.models))
-    ]:
-        problem = await _without_price(prices, agent)
-        if problem is not None:
-            unknown.setdefault("/".join(names(agent)), problem)
+    called = [each.with_fallback(number) for each in agents for number in range(len(each.models))]
+    unknown = dict.fromkeys(
+        "/".join(names(agent)) for agent in called if agent.model and not prices.knows(agent)
+    )
     if unknown:
-        models = ", ".join(f"{name}{problem}" for name, problem in unknown.items())
+        models = ", ".join(unknown)
         example = f'{{"{next(iter(unknown))}": {{"input": 1.25, "output": 10}}}}'
         raise ConfigurationError(
             f"max_cost_usd={run.options.max_cost_usd:g} can't be held: no price is known for "
@@ -187,20 +182,6 @@ async def _require_prices(prices: Prices, run: KnownRun, found: Mapping[str, Age
                 if is_list_installed()
                 else "; or give them a list of prices: pip install 'perdure[prices]'"
             )
-        )
-
-
-async def _without_price(prices: Prices, agent: Agent) -> str | None:
-    """Return None for a model with a price, or no model; otherwise "", or the error of the owner's
-    function.
-    """
-    try:
-        async with asyncio.timeout(PRICE_SECONDS):
-            return None if agent.model is None or await prices.knows(agent) else ""
-    except Exception as error:
-        return (
-            " (the worker's prices failed: "
-            f"{one_line(redacted_excerpt(f'{type(error).__name__}: {error}'), 200)})"
         )
 
 

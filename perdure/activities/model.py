@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
@@ -27,8 +26,8 @@ from ..providers.memo import Unchanging
 from ..providers.outgoing import with_unique_ids
 from ..providers.prices import Prices
 from ..providers.registry import provider_for
-from ..redaction import get_logger, redact, redacted_excerpt, redactor
-from ..text import bounded_text, excerpt, valid_json, valid_text
+from ..redaction import get_logger, redact, redactor
+from ..text import bounded_text, valid_json, valid_text
 from ..tools.user_loop import UserLoop
 from .credentials import CredentialError, Credentials, UnknownCredentialError
 from .failures import refusal
@@ -38,8 +37,6 @@ from .run_cache import KnownRun
 
 _log = get_logger("perdure.runs")
 
-PRICE_SECONDS = 10.0
-"""Time for the worker's own price function."""
 MAX_DEPTH = 100
 """Levels of nesting. Payload converters refuse 200, and a reply is recorded inside other values."""
 
@@ -248,28 +245,10 @@ def _valid_reply(reply: ModelReply, provider: Provider) -> tuple[ModelReply, int
         raise ModelError(text, kind="invalid_response", provider=provider.key) from error
 
 
-async def price_reply(reply: ModelReply, agent: Agent, prices: Prices) -> ModelReply:
-    """Return the reply with its cost, if known.
-
-    Never raises: the call is already paid for, so an error of the owner's function becomes a
-    warning in the reply.
-    """
-    try:
-        async with asyncio.timeout(PRICE_SECONDS) if prices.may_take_long else nullcontext():
-            reply.cost_usd = await prices.of_call(agent, reply.usage, reply.model)
-    except Exception as error:
-        problem = excerpt(redacted_excerpt(f"{type(error).__name__}: {error}"), 200)
-        reply.warnings.append(
-            f"The cost of a model call is not known, for the worker's prices failed: {problem}"
-        )
+def price_reply(reply: ModelReply, agent: Agent, prices: Prices) -> ModelReply:
+    """Return the reply with its cost, if known."""
+    reply.cost_usd = prices.of_call(agent, reply.usage, reply.model)
     return reply
-
-
-async def price_failure(error: ModelError, agent: Agent, prices: Prices) -> None:
-    """Set the cost of a failed call if its usage is known. Never raises."""
-    if error.usage is not None:
-        used = ModelReply(message=Message.assistant(), usage=error.usage)
-        error.cost_usd = (await price_reply(used, agent, prices)).cost_usd
 
 
 async def ask_with_credentials(

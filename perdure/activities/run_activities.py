@@ -49,7 +49,7 @@ from .inventory import (
     lacking_hooks,
     lacking_mocks,
 )
-from .model import ask_model, ask_with_credentials, price_failure, price_reply
+from .model import ask_model, ask_with_credentials, price_reply
 from .model_attempt import ModelAttempt
 from .notices import Notifier
 from .run_cache import KnownRun, LinkKey, RunCache, current_link
@@ -225,10 +225,11 @@ class RunActivities:
             else:
                 reply = await ask(named)
         except ModelError as error:
-            await price_failure(error, named, self._prices)
+            if error.usage is not None:
+                error.cost_usd = self._prices.of_call(named, error.usage)
             raise
         attempt.count_lost(reply, messages)
-        return reply if stand_in else await price_reply(reply, named, self._prices)
+        return reply if stand_in else price_reply(reply, named, self._prices)
 
     @activity.defn(name=activities.JUDGE)
     async def judge(self, input: activities.JudgeInput) -> GuardrailResult:

@@ -1,18 +1,15 @@
-"""The cost of model calls: by the worker owner's table or function, else by the price list of
+"""The cost of model calls: by the worker owner's table, else by the price list of
 `genai-prices`.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import json
-import math
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,13 +25,8 @@ MILLION = 1_000_000
 _NAMED_OTHERWISE = {"foundry": "azure"}
 """Providers that have another name in the price list."""
 
-PriceFunction = Callable[[str, str, Usage], float | None | Awaitable[float | None]]
-"""Takes the model, the provider and the usage of a call; returns its cost in US dollars, or
-None."""
-
-PriceSource = Mapping[str, Mapping[str, float]] | PriceFunction
-"""A table, `{"PROVIDER/MODEL": {"input": …, "output": …}}` in US dollars per million tokens, or a
-function."""
+PriceSource = Mapping[str, Mapping[str, float]]
+"""A table, `{"PROVIDER/MODEL": {"input": …, "output": …}}` in US dollars per million tokens."""
 
 
 class Price(BaseModel):
@@ -66,82 +58,39 @@ class Price(BaseModel):
         ) / MILLION
 
 
-async def _directly(function: Callable[[], Any]) -> Any:
-    """Call the function; raises its errors."""
-    value = function()
-    return await value if inspect.isawaitable(value) else value
-
-
 class Prices:
     """The price sources of a worker.
 
     `own` is a table, `{"openai/gpt-5*": {"input": 1.25, "cached_input": 0.125, "output": 10}}`,
-    whose names may contain `*` and `?`: an exact name wins, else the first match. Or it is a
-    `PriceFunction`, which `call` calls; or None for the table that `PERDURE_PRICES` names, if any.
-    If it has no price, perdure looks in the list of `genai-prices`, which is installed with
-    `perdure[prices]` and needs no network.
+    whose names may contain `*` and `?`: an exact name wins, else the first match. None stands for
+    the table that `PERDURE_PRICES` names, if any. If it has no price, perdure looks in the list of
+    `genai-prices`, which is installed with `perdure[prices]` and needs no network.
 
     Raises `ConfigurationError` for a malformed table.
     """
 
-    def __init__(
-        self,
-        own: PriceSource | None = None,
-        *,
-        call: Callable[[Callable[[], Any]], Awaitable[Any]] = _directly,
-    ) -> None:
-        self._call = call
-        self._function = own if callable(own) else None
-        path = os.environ.get(VARIABLE)
-        if own is None:
-            self._table = read_table(path) if path else {}
-        else:
-            self._table = {} if callable(own) else _table(own, "prices")
+    def __init__(self, own: PriceSource | None = None) -> None:
+        path = os.environ.get(VARIABLE) if own is None else None
+        self._table = read_table(path) if path else _table(own or {}, "prices")
 
-    @property
-    def may_take_long(self) -> bool:
-        """Return whether the owner's function is called, and not only tables."""
-        return self._function is not None
-
-    async def of_call(self, agent: Agent, usage: Usage, model: str | None = None) -> float | None:
+    def of_call(self, agent: Agent, usage: Usage, model: str | None = None) -> float | None:
         """Return a call's cost in US dollars; None if its price is unknown. `model` is the reply's
         name for the model.
 
         The owner's prices may be for either name, that of the reply or the agent's. If the reply
         has a name, the list is searched for that one alone: a provider may answer with another
         model than the requested one.
-
-        Raises the errors of the owner's function, and `ValueError` if its result is not an amount.
         """
         provider, asked = names(agent)
         for name in dict.fromkeys([model or asked, asked]):
-            if (
-                self._function
-                and (cost := await self._by_function(self._function, name, provider, usage))
-                is not None
-            ):
-                return cost
             if price := self._find(f"{provider}/{name}"):
                 return price.of(usage)
         return listed_cost(agent, usage, model or asked)
 
-    async def knows(self, agent: Agent) -> bool:
-        """Return whether there is a price for the agent's model. Raises like `of_call`."""
-        return (
-            await self.of_call(agent, Usage(input_tokens=1, output_tokens=1, total_tokens=2))
-            is not None
-        )
-
-    async def _by_function(
-        self, function: PriceFunction, model: str, provider: str, usage: Usage
-    ) -> float | None:
-        value = await self._call(partial(function, model, provider, usage))
-        if value is None:
-            return None
-        cost = float(value)
-        if not math.isfinite(cost) or cost < 0:
-            raise ValueError(f"expected an amount of US dollars, 0 or more, or None; got {value!r}")
-        return cost
+    def knows(self, agent: Agent) -> bool:
+        """Return whether there is a price for the agent's model."""
+        usage = Usage(input_tokens=1, output_tokens=1, total_tokens=2)
+        return self.of_call(agent, usage) is not None
 
     def _find(self, name: str) -> Price | None:
         fitting = (price for pattern, price in self._table.items() if fnmatchcase(name, pattern))

@@ -93,7 +93,7 @@ class RecordEffects(DirectEffects):
 
     async def _with_cost(self, reply: ModelReply) -> ModelReply:
         if self.prices is not None:
-            return await price_reply(reply, self.agent, self.prices)
+            return price_reply(reply, self.agent, self.prices)
         reply.cost_usd = self.costs.pop(0) if self.costs else None
         return reply
 

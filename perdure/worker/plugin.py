@@ -47,7 +47,6 @@ from ..settings.agent_file import is_cloud
 from ..tools.dispatch import ToolBox
 from ..tools.handlers import Toolset, toolset_of
 from ..tools.kind import ToolKind
-from ..tools.signature import is_async
 from ..tools.threads import watchdog
 from ..tools.user_loop import UserLoop
 from ..worker_limits import WorkerLimits
@@ -185,7 +184,7 @@ class PerdurePlugin(SimplePlugin):
         registered_tools: Whether functions registered by `@tool` in this process are also tools of
             the worker.
         prompt_root: The base folder for relative paths of sub-agents.
-        prices: Model prices, as a table or a function; see `perdure.providers.prices.Prices`. None
+        prices: Model prices, as a table; see `perdure.providers.prices.Prices`. None
             uses the table named by `PERDURE_PRICES`, if any.
         conversation_cache_bytes: Memory in which the activities may cache conversations; 0 caches
             none.
@@ -266,7 +265,7 @@ class PerdurePlugin(SimplePlugin):
             ),
             self.runs,
             self.user_loop,
-            Prices(prices, call=self._in_user_code),
+            Prices(prices),
             Credentials(credentials, self.user_loop),
             prompt_root,
             self.rates,
@@ -289,12 +288,6 @@ class PerdurePlugin(SimplePlugin):
             ],
             run_context=_closing_clients,
         )
-
-    async def _in_user_code(self, function: Callable[[], Any]) -> Any:
-        """Call the owner's price function where tools run. Raises its errors."""
-        return (
-            await self.user_loop.end_of(function, "prices", is_async=is_async(function))
-        ).result()
 
     def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
         """Add perdure's parts and defaults; called by `Worker`. Raises `ConfigurationError` if they

@@ -20,7 +20,6 @@ from temporalio.service import RPCError
 
 from perdure.client import RunHandle, connect
 from perdure.errors import ExecuteError
-from perdure.messages import Usage
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 from perdure.tool_calls import PendingApproval
@@ -127,7 +126,7 @@ async def test_each_query_finds_what_a_worker_measures(
     client = await connect(address, runtime=metrics_runtime(endpoint))
     with pytest.raises(RPCError):
         await client.get_workflow_handle(f"none-{task_queue}").describe()
-    async with Stage(client, task_queue).worker([look, pay], prices=_price):
+    async with Stage(client, task_queue).worker([look, pay], prices=PRICES):
         await _work(Stage(client, task_queue), scripted)
         async with _scraped_by(prometheus, endpoint, tmp_path) as ask:
             for query in _queries():
@@ -140,8 +139,7 @@ async def test_each_query_finds_what_a_worker_measures(
     assert [rule["lastError"] for rule in rules if rule.get("lastError")] == []
 
 
-def _price(model: str, provider: str, usage: Usage) -> float | None:
-    return 0.25 if usage.input_tokens == 900 else None
+PRICES = {"openai/scripted": {"input": 1.0, "output": 1.0}}
 
 
 async def _work(stage: Stage, scripted: Scripted) -> None:
@@ -149,8 +147,9 @@ async def _work(stage: Stage, scripted: Scripted) -> None:
     anybody measures.
     """
     asked = asks(call("look", "1", text="a"), call("pay", "2", text="b"), input_tokens=900)
+    unpriced = says("done", input_tokens=0, output_tokens=0)
     run = await stage.start(
-        scripted_agent(scripted([asked, says("done")]), ["look", "pay"]), stream=True
+        scripted_agent(scripted([asked, unpriced]), ["look", "pay"]), stream=True
     )
     [pending] = await wait_for(lambda: _pending(run))
     await run.approve(pending.call_id)

@@ -1,4 +1,4 @@
-"""What a model call costs: the owner's table or function, else the list of genai-prices."""
+"""What a model call costs: the owner's table, else the list of genai-prices."""
 
 from __future__ import annotations
 
@@ -32,32 +32,28 @@ def agent(
     )
 
 
-async def test_each_kind_of_token_has_its_price() -> None:
+def test_each_kind_of_token_has_its_price() -> None:
     prices = Prices(
         {"openai/gpt-4o": {"input": 10, "output": 100, "cached_input": 1, "cache_write": 20}}
     )
-    assert await prices.of_call(agent(), USED) == pytest.approx(
+    assert prices.of_call(agent(), USED) == pytest.approx(
         (400 * 10 + 400 * 1 + 200 * 20 + 100 * 100) / 1e6
     )
 
 
-async def test_what_is_kept_for_an_hour_has_its_price() -> None:
+def test_what_is_kept_for_an_hour_has_its_price() -> None:
     used = USED.model_copy(update={"cache_write_1h_tokens": 150})
     price = {"input": 10, "output": 0, "cached_input": 0, "cache_write": 20}
     for more, longer in (({}, 20), ({"cache_write_1h": 32}, 32)):
-        cost = await Prices({"anthropic/c": {**price, **more}}).of_call(
-            agent("c", "anthropic"), used
-        )
+        cost = Prices({"anthropic/c": {**price, **more}}).of_call(agent("c", "anthropic"), used)
         assert cost == pytest.approx((400 * 10 + 50 * 20 + 150 * longer) / 1e6)
     written = Usage(input_tokens=10**6, cache_write_tokens=10**6, cache_write_1h_tokens=10**6)
-    assert await Prices().of_call(agent("claude-opus-4-5", "anthropic"), written) == pytest.approx(
-        10
-    )
+    assert Prices().of_call(agent("claude-opus-4-5", "anthropic"), written) == pytest.approx(10)
 
 
-async def test_what_has_no_price_of_its_own_costs_as_input_does() -> None:
+def test_what_has_no_price_of_its_own_costs_as_input_does() -> None:
     prices = Prices({"openai/gpt-4o": {"input": 10, "output": 100}})
-    assert await prices.of_call(agent(), USED) == pytest.approx((1000 * 10 + 100 * 100) / 1e6)
+    assert prices.of_call(agent(), USED) == pytest.approx((1000 * 10 + 100 * 100) / 1e6)
 
 
 @pytest.mark.parametrize(
@@ -71,9 +67,7 @@ async def test_what_has_no_price_of_its_own_costs_as_input_does() -> None:
         ("anthropic", "gpt-4o", None, 3),
     ],
 )
-async def test_names_in_a_table(
-    provider: str | None, model: str, said: str | None, price: float
-) -> None:
+def test_names_in_a_table(provider: str | None, model: str, said: str | None, price: float) -> None:
     table = {
         "openai/gpt-4o*": {"input": 2, "output": 0},
         "openai/gpt-4o": {"input": 1, "output": 0},
@@ -81,78 +75,56 @@ async def test_names_in_a_table(
         "openai/prod": {"input": 4, "output": 0},
     }
     used = Usage(input_tokens=1_000_000)
-    assert await Prices(table).of_call(agent(model, provider), used, said) == price
+    assert Prices(table).of_call(agent(model, provider), used, said) == price
 
 
-async def test_the_list_has_the_prices_of_public_models_and_of_their_caches() -> None:
+def test_the_list_has_the_prices_of_public_models_and_of_their_caches() -> None:
     plain, cached = Usage(input_tokens=1000), Usage(input_tokens=1000, cached_input_tokens=1000)
-    full = await Prices({}).of_call(agent(), plain, "gpt-4o-2024-08-06")
-    less = await Prices({}).of_call(agent(), cached, "gpt-4o-2024-08-06")
+    full = Prices({}).of_call(agent(), plain, "gpt-4o-2024-08-06")
+    less = Prices({}).of_call(agent(), cached, "gpt-4o-2024-08-06")
     assert full is not None
     assert less is not None
     assert 0 < less < full
-    written = await Prices({}).of_call(agent("claude-sonnet-4-5", "anthropic"), USED)
+    written = Prices({}).of_call(agent("claude-sonnet-4-5", "anthropic"), USED)
     assert written is not None
     assert written > 0
 
 
-async def test_an_endpoint_that_the_list_knows_tells_the_provider() -> None:
+def test_an_endpoint_that_the_list_knows_tells_the_provider() -> None:
     used = Usage(input_tokens=1000, output_tokens=10)
-    assert await Prices({}).of_call(agent("deepseek-chat"), used) is None
-    assert await Prices({}).of_call(
-        agent("deepseek-chat", endpoint="https://api.deepseek.com/v1"), used
-    )
-    assert await Prices({}).of_call(agent(endpoint="http://127.0.0.1:9/v1"), used)
+    assert Prices({}).of_call(agent("deepseek-chat"), used) is None
+    assert Prices({}).of_call(agent("deepseek-chat", endpoint="https://api.deepseek.com/v1"), used)
+    assert Prices({}).of_call(agent(endpoint="http://127.0.0.1:9/v1"), used)
 
 
-async def test_what_nobody_knows_has_no_price() -> None:
+def test_what_nobody_knows_has_no_price() -> None:
     prices = Prices({"openai/house-*": {"input": 1, "output": 1}})
-    assert await prices.of_call(agent("zzz"), USED) is None
-    assert await prices.of_call(Agent(), USED) is None
-    assert await prices.of_call(agent(), USED, "zzz") is None, "another model has answered"
-    assert await prices.of_call(agent("house-1"), USED, "zzz") is not None, (
+    assert prices.of_call(agent("zzz"), USED) is None
+    assert prices.of_call(Agent(), USED) is None
+    assert prices.of_call(agent(), USED, "zzz") is None, "another model has answered"
+    assert prices.of_call(agent("house-1"), USED, "zzz") is not None, (
         "the table is asked for either name"
     )
-    assert [await prices.knows(agent(name)) for name in ("zzz", "gpt-4o", "house-1")] == [
+    assert [prices.knows(agent(name)) for name in ("zzz", "gpt-4o", "house-1")] == [
         False,
         True,
         True,
     ]
 
 
-async def test_tokens_that_are_not_told_have_no_price_unless_they_are_free() -> None:
-    assert await Prices({}).of_call(agent(), Usage()) is None
-    assert await Prices({"openai/*": {"input": 1, "output": 1}}).of_call(agent(), Usage()) is None
-    assert await Prices({"openai/*": {"input": 0, "output": 0}}).of_call(agent(), Usage()) == 0
+def test_tokens_that_are_not_told_have_no_price_unless_they_are_free() -> None:
+    assert Prices({}).of_call(agent(), Usage()) is None
+    assert Prices({"openai/*": {"input": 1, "output": 1}}).of_call(agent(), Usage()) is None
+    assert Prices({"openai/*": {"input": 0, "output": 0}}).of_call(agent(), Usage()) == 0
 
 
-async def test_a_usage_that_can_not_be_is_priced_all_the_same() -> None:
+def test_a_usage_that_can_not_be_is_priced_all_the_same() -> None:
     odd = Usage(input_tokens=10, cached_input_tokens=30, cache_write_tokens=5)
     assert (
-        await Prices({"openai/*": {"input": 1e6, "output": 1, "cached_input": 1e5}}).of_call(
-            agent(), odd
-        )
+        Prices({"openai/*": {"input": 1e6, "output": 1, "cached_input": 1e5}}).of_call(agent(), odd)
         == 1
     )
-    assert await Prices({}).of_call(agent(), odd) is not None
-
-
-async def test_a_function_is_asked_first_and_may_leave_it_to_the_list() -> None:
-    asked: list[tuple[str, str]] = []
-
-    async def price(model: str, provider: str, usage: Usage) -> float | None:
-        asked.append((model, provider))
-        return usage.output_tokens / 100 if model == "prod" else None
-
-    assert await Prices(price).of_call(agent("prod"), USED, "gpt-4o") == 1
-    assert asked == [("gpt-4o", "openai"), ("prod", "openai")]
-    assert await Prices(price).of_call(agent(), USED) == await Prices({}).of_call(agent(), USED)
-
-
-@pytest.mark.parametrize("given", [-1, float("nan"), float("inf"), "much"])
-async def test_a_function_that_gives_no_amount_is_told_so(given: Any) -> None:
-    with pytest.raises(ValueError, match="US dollars|could not convert"):
-        await Prices(lambda model, provider, usage: given).of_call(agent(), USED)
+    assert Prices({}).of_call(agent(), odd) is not None
 
 
 @pytest.mark.parametrize(
@@ -201,29 +173,19 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path, name: str, text: s
         read_table(tmp_path / "absent.yaml")
 
 
-async def test_the_environment_names_a_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_names_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "prices.json"
     file.write_text('{"openai/zzz": {"input": 1000, "output": 0}}')
     monkeypatch.setenv("PERDURE_PRICES", str(file))
-    assert await Prices().of_call(agent("zzz"), USED) == 1
-    assert await Prices({}).of_call(agent("zzz"), USED) is None, (
-        "what the worker is given comes first"
-    )
+    assert Prices().of_call(agent("zzz"), USED) == 1
+    assert Prices({}).of_call(agent("zzz"), USED) is None, "what the worker is given comes first"
 
 
-async def test_the_table_and_the_function_of_the_page(tmp_path: Path) -> None:
+def test_the_table_of_the_page(tmp_path: Path) -> None:
     [table] = re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)
     file = tmp_path / "prices.yaml"
     file.write_text(table)
     assert set(read_table(file)) == {"openai/gpt-5", "anthropic/claude-*", "openai/llama-*"}
-    [code] = re.findall(
-        r"```python\n(from perdure.messages.*?)\n\nworker =", DOCS.read_text(), re.DOTALL
-    )
-    named: dict[str, Any] = {}
-    exec(code, named)
-    assert await Prices(named["contract"]).of_call(agent("house-1"), USED) == pytest.approx(0.0028)
 
 
 def test_a_server_that_counts_more_from_its_cache_than_it_was_sent() -> None:
