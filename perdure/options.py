@@ -10,18 +10,12 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    ValidationError,
-    ValidationInfo,
-    ValidatorFunctionWrapHandler,
     field_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from .messages import unless_none
 from .webhooks import MAX_WEBHOOKS, Webhook, read_webhooks
 
-DURATION_ERROR = "duration"
-"""The type of the error about a duration outside its range, whose text shows the value."""
 MAX_SECONDS = 10 * 365 * 24 * 3600
 """Ten years: Temporal's timers reach some hundred years, and nothing infinite."""
 MIN_SECONDS = 0.001
@@ -148,40 +142,10 @@ class RunOptions(BaseModel):
     def _accept_urls(cls, given: Any) -> Any:
         return read_webhooks(given) if given else []
 
-    @field_validator(
-        "tool_timeout",
-        "llm_timeout",
-        "retry_base_seconds",
-        "rate_limit_seconds",
-        "cancel_grace",
-        "max_seconds",
-        mode="wrap",
-    )
-    @classmethod
-    def _show_range(
-        cls, value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo
-    ) -> Any:
-        """Show the whole range in the error for a duration outside it: infinite, not a number,
-        negative, absurd.
-        """
-        try:
-            return validate(value)
-        except ValidationError:
-            least = "0" if info.field_name in _MAY_BE_ZERO else "more than 0"
-            raise PydanticCustomError(
-                DURATION_ERROR,
-                "{value} is not a duration: give a number of seconds, {least} to {most} (ten "
-                "years)",
-                {"value": f"{value!r:.80}", "least": least, "most": MAX_SECONDS},
-            ) from None
-
 
 def options_of(given: RunOptions | Mapping[str, Any] | None) -> RunOptions:
     """Return the options; a mapping has some of their fields. Raises ValidationError."""
     return RunOptions.model_validate(given or {})
-
-
-_MAY_BE_ZERO = frozenset({"retry_base_seconds", "rate_limit_seconds", "cancel_grace"})
 
 
 CHANGED_BY_GO_ON = (

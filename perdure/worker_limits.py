@@ -1,7 +1,5 @@
 """The limits that a worker's owner sets for agents: commands, variables, kinds of tools, and
 servers.
-
-And the certificates by which servers are verified.
 """
 
 from __future__ import annotations
@@ -274,26 +272,3 @@ def _ipv4_in(address: IPv4Address | IPv6Address) -> IPv4Address | None:
     if address.ipv4_mapped is not None or any(address in network for network in _WITH_IPV4):
         return IPv4Address(address.packed[-4:])
     return address.sixtofour
-
-
-AUTHORITIES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-"""Variables that name the certificates by which servers are verified."""
-
-
-def authorities_now() -> tuple[object, ...]:
-    """Return a cache key for a TLS context: it changes when the files that the environment names
-    are replaced.
-
-    Certificates may be replaced under a running worker, such as in a folder that a cluster mounts.
-    """
-    return tuple(
-        (path, _state_of(path)) for variable in AUTHORITIES if (path := os.environ.get(variable))
-    )
-
-
-def _state_of(path: str) -> tuple[int, int, int] | None:
-    try:
-        state = os.stat(path)
-    except OSError:
-        return None
-    return state.st_mtime_ns, state.st_size, state.st_ino

@@ -57,21 +57,6 @@ async def test_calls_wait_together_and_one_probes() -> None:
     assert first + 0.25 < rest[0], "the others begin when the probe has ended"
 
 
-@pytest.mark.parametrize("runs", [["a"] * 20, ["a", "b", "c", "d"], ["a", "b", "a", "b", "a", "b"]])
-async def test_few_refusals_open_nothing(runs: list[str]) -> None:
-    breaker = Breaker("x")
-    await refuse(breaker, runs)
-    assert breaker.state == "closed"
-
-
-async def test_an_answer_between_them_closes_it() -> None:
-    breaker = Breaker("x")
-    await refuse(breaker, ["a", "b", "c", "d"])
-    await call(breaker, "e", fails=False)
-    await refuse(breaker, ["a", "b", "c", "d"])
-    assert breaker.state == "closed"
-
-
 async def test_a_probe_that_is_cancelled_leaves_it_to_the_next_call() -> None:
     breaker = Breaker("x", _seconds=0.0)
     await refuse(breaker, ["a", "b", "c", "d", "e"])

@@ -13,13 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdure.conversation import (
-    BATCH_BYTES,
     Append,
     Conversation,
     ConversationRef,
     DigestMismatchError,
-    Rewrite,
-    Trim,
     message_chars,
     operation_bytes,
     total_bytes,
@@ -159,22 +156,6 @@ def test_references_ahead_are_bounded(sketch: Sketch, appended: list[Sketch], li
     )
 
 
-def test_no_operation_outgrows_a_batch_unless_one_message_does() -> None:
-    writer = Conversation.recorded()
-    news = [Message.user("a" * (BATCH_BYTES // 3))] * 7
-    writer.append(news)
-    writer.rewrite([*news, Message.user("b" * (2 * BATCH_BYTES))])
-    assert [
-        len(operation.messages)
-        for operation in writer.operations
-        if not isinstance(operation, Trim)
-    ] == [
-        *[2, 2, 2, 1],
-        *[2, 2, 2, 1, 1],
-    ]
-    assert [type(operation) for operation in writer.operations[4:]] == [Rewrite, *[Append] * 4]
-
-
 def changed(reference: ConversationRef, **fields: Any) -> ConversationRef:
     return reference.model_copy(update=fields)
 
@@ -246,17 +227,6 @@ def test_different_messages_have_different_digests(one: Message, other: Message)
     assert len(digests) == 4
 
 
-def test_only_a_recorded_conversation_has_a_digest() -> None:
-    unrecorded = Conversation(HELLO)
-    for ask in (
-        lambda: unrecorded.digest,
-        unrecorded.ref,
-        lambda: unrecorded.follow(Conversation.recorded().ref()),
-    ):
-        with pytest.raises(ValueError, match="this conversation has no digest"):
-            ask()
-
-
 def test_a_conversation_goes_on_from_a_version_and_a_digest() -> None:
     writer, follower = Conversation.recorded(HELLO), Conversation.recorded(HELLO)
     writer.append([Message.assistant("Hello")])
@@ -285,35 +255,3 @@ def test_the_transcript_keeps_what_trimming_drops() -> None:
     writer.append([Message.assistant("Done")])
     transcript.follow(writer.operations)
     assert transcript.messages == [*HELLO, *said, Message.assistant("Done")]
-
-
-def test_the_transcript_holds_what_a_guardrail_put_in_place() -> None:
-    writer, transcript = Conversation.recorded(HELLO), Transcript(HELLO)
-    writer.append([Message.user("My number is 555")])
-    writer.trim(1, 1, Message.user("[Context summary: …]"))
-    writer.rewrite([HELLO[0], Message.user("My number is […]")])
-    transcript.follow(writer.operations)
-    assert [message.text for message in transcript.messages] == [
-        "Hi",
-        "Be brief.",
-        "My number is […]",
-    ]
-
-
-def test_the_transcript_goes_on_over_links() -> None:
-    transcript = Transcript(HELLO)
-    transcript.follow([Append(messages=[Message.assistant("Hello")])])
-    transcript.begin_link([*HELLO, Message.assistant("Hello"), Message.user("not recorded")])
-    transcript.follow(
-        [
-            Trim(head=1, drop=3, summary=Message.user("[…]")),
-            Append(messages=[Message.assistant("Bye")]),
-        ]
-    )
-    assert [message.text for message in transcript.messages] == [
-        "Be brief.",
-        "Hi",
-        "Hello",
-        "not recorded",
-        "Bye",
-    ]

@@ -28,12 +28,6 @@ def test_time_outs_that_temporal_can_not_time(name: str, seconds: float) -> None
         tool(name="work", **{name: seconds})(lambda: "ok")
 
 
-@pytest.mark.parametrize("name", ["retries", "max_result"])
-def test_counts_below_nothing(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=rf"{name} is -1: expected at least"):
-        tool(name="work", **{name: -1})(lambda: "ok")  # type: ignore[call-overload]
-
-
 @pytest.mark.parametrize("seconds", [*TOO_SHORT_OR_LONG, "0.5ms", "99999d"])
 @pytest.mark.parametrize(
     "name", ["scheduleToStartTimeout", "startToCloseTimeout", "scheduleToCloseTimeout"]

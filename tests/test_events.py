@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdure.conversation import Conversation
 from perdure.events import PAGE_CHARS, EventLog, EventPage, EventReader, RunEvent
 from perdure.messages import Message
-from perdure.testing import asks, call, says
-from perdure.tools.context import ToolContext
-
-from .support.loop_stage import Stage
 
 HELLO = [Message.system("Be brief."), Message.user("Hi")]
 
@@ -31,22 +26,6 @@ def pages(log: EventLog, after: int = 0) -> list[EventPage]:
 def read(log: EventLog, seed: list[Message]) -> list[RunEvent]:
     reader = EventReader(seed)
     return [event for page in pages(log) for event in reader.read(page)]
-
-
-async def test_the_log_reproduces_what_was_delivered() -> None:
-    async def look(context: ToolContext) -> str:
-        stage.run.steer(f"after {context.call_id}")
-        return "seen " * 2000 * context.iteration
-
-    rounds = [asks(call("look", f"{number}"), text=f"round {number}") for number in range(12)]
-    stage = Stage(
-        *rounds, says("Done"), tools={"look": look}, context_budget=30_000, max_iterations=20
-    )
-    await stage.play()
-    log = stage.effects.log
-    assert len(pages(log)) > 1
-    assert any("[Context summary" in message.text for seen in stage.seen for message in seen)
-    assert [(event.type, event.data) for event in read(log, HELLO)] == stage.events
 
 
 @settings(max_examples=60, deadline=None)
@@ -93,13 +72,6 @@ def filled(count: int, **data: Any) -> EventLog:
     return log
 
 
-@pytest.mark.parametrize(("after", "seqs"), [(0, [1, 2, 3]), (1, [2, 3]), (3, []), (99, [])])
-def test_reading_after_an_event(after: int, seqs: list[int]) -> None:
-    page = filled(3).page(after)
-    assert [event.seq for event in page.events] == seqs
-    assert not page.more
-
-
 def test_the_log_of_a_later_link_goes_on_counting() -> None:
     conversation = Conversation.recorded(
         [*HELLO, Message.assistant("Hello")], version=7, digest="0" * 32
@@ -122,12 +94,3 @@ def test_a_page_is_bounded_unless_one_event_is_not() -> None:
     assert [len(page.events) for page in pages(log)] == [3, 3, 3, 1]
     log = filled(3, filling="x" * (2 * PAGE_CHARS))
     assert [len(page.events) for page in pages(log)] == [1, 1, 1]
-
-
-def test_the_log_keeps_no_message_lists() -> None:
-    conversation = Conversation(HELLO)
-    log = EventLog(conversation)
-    for number in range(50):
-        conversation.append([Message.user(f"{number}")])
-        log.append("messages_updated", 1, {}, time=0.0)
-    assert len(log.page(0).model_dump_json()) < 15_000

@@ -9,15 +9,11 @@ from typing import Any
 
 import pytest
 
-import perdure
-from perdure import ConfigurationError, LoadError, load_dict
-from perdure.agents import Agent
-from perdure.client import start_run
+from perdure import ConfigurationError, load_dict
 from perdure.model_choice import model_choice, with_other_model
 from perdure.testing import Script, ScriptedModel, says
 
 from .support.command_line import Cli
-from .support.stage import Stage
 
 WITHOUT_MODEL = """---
 name: judge
@@ -86,55 +82,10 @@ def test_another_provider_gets_no_key_and_no_options_of_the_first() -> None:
     }
 
 
-def test_the_fields_of_another_kind_of_connection_do_not_stay() -> None:
-    other = changed(
-        {"id": "m", "connection": {"kind": "reference", "name": "n"}}, None, None, "http://b/v1"
-    )
-    assert other["connection"] == {"kind": "key", "endpoint": "http://b/v1"}
-
-
 @pytest.mark.parametrize("choice", [("openai/",), ("",), ("m", " "), ("m", None, "localhost:8000")])
 def test_what_names_nothing_is_refused(choice: tuple[str | None, ...]) -> None:
     with pytest.raises(ConfigurationError, match=r"(model|provider|endpoint) '[^']*': expected"):
         model_choice(*choice)
-
-
-async def test_a_file_without_a_model_runs(
-    stage: Stage, scripted: Callable[[Script], ScriptedModel], tmp_path: Path
-) -> None:
-    """From a path and from an agent; without the arguments, it says what is missing."""
-    file, model = tmp_path / "judge.prompty", scripted([says("one")])
-    file.write_text(WITHOUT_MODEL)
-    with pytest.warns(DeprecationWarning, match="the first format"):
-        agent = perdure.load(file, defer_environment=True)
-    chosen: dict[str, Any] = {"model": "openai:any", "endpoint": model.openai_endpoint}
-    async with stage.worker():
-        with pytest.warns(DeprecationWarning, match="the first format"):
-            first = await start_run(
-                stage.client, file, {"q": [1]}, task_queue=stage.task_queue, **chosen
-            )
-        assert (await first.result()).output == "one"
-        second = await start_run(
-            stage.client, agent, {"q": [2]}, task_queue=stage.task_queue, **chosen
-        )
-        assert (await second.result()).output == "one"
-        with pytest.raises(LoadError, match="expected a model's id"):
-            await start_run(stage.client, agent, {"q": [1]}, task_queue=stage.task_queue)
-    assert [
-        (body["model"], body["temperature"]) for body in (each.body for each in model.requests)
-    ] == [("any", 0)] * 2
-    assert [each.body["messages"][-1]["content"] for each in model.requests] == ["[1]", "[2]"]
-
-
-async def test_one_call(stage: Stage, scripted: Callable[[Script], ScriptedModel]) -> None:
-    model = scripted([says("yes")])
-    agent = Agent.model_validate({"name": "a", "instructions": "user:\nhi"})
-    assert (
-        await perdure.invoke_agent_async(
-            agent, client=stage.client, model="any", endpoint=model.openai_endpoint
-        )
-        == "yes"
-    )
 
 
 @pytest.mark.parametrize("text", [WITHOUT_MODEL, UNSET])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perdure.declared_tools import Property
-from perdure.schema import CLOSED, PLAIN, STRICT, SchemaRules, object_schema
+from perdure.schema import PLAIN, STRICT, SchemaRules, object_schema
 
 STRING = {"type": "string"}
 
@@ -31,34 +31,6 @@ def schema(*properties: dict[str, Any], rules: SchemaRules = PLAIN) -> dict[str,
 )
 def test_a_kind_is_a_type_and_never_an_empty_one(kind: str, type_: str) -> None:
     assert schema({"name": "a", "kind": kind})["properties"]["a"] == {"type": type_}
-
-
-def test_required_is_left_out_when_nothing_is() -> None:
-    assert schema({"name": "a"}) == {"type": "object", "properties": {"a": STRING}}
-    assert schema({"name": "a", "required": True}, {"name": "b"})["required"] == ["a"]
-
-
-def test_description_and_enum() -> None:
-    prop = schema({"name": "a", "description": "What", "enumValues": ["x", "y"]})["properties"]["a"]
-    assert prop == {"type": "string", "description": "What", "enum": ["x", "y"]}
-
-
-def test_items_and_properties_are_recursive() -> None:
-    inner = {
-        "kind": "object",
-        "properties": [{"name": "b", "required": True}, {"name": "c", "kind": "float"}],
-    }
-    prop = schema({"name": "a", "kind": "array", "items": inner})["properties"]["a"]
-    assert prop["items"] == {
-        "type": "object",
-        "properties": {"b": STRING, "c": {"type": "number"}},
-        "required": ["b"],
-    }
-
-
-def test_nullable_adds_null_to_type_and_enum() -> None:
-    prop = schema({"name": "a", "nullable": True, "enumValues": ["x"]})["properties"]["a"]
-    assert prop == {"type": ["string", "null"], "enum": ["x", None]}
 
 
 @pytest.mark.parametrize("keyword", ["oneOf", "anyOf"])
@@ -121,13 +93,4 @@ def test_strict_reaches_items_alternatives_and_bare_objects() -> None:
         "a": {"type": "array", "items": closed},
         "b": {"oneOf": [closed, STRING]},
         "c": {"type": "object", "additionalProperties": False},
-    }
-
-
-def test_closed_keeps_the_plain_rules_for_required() -> None:
-    assert schema({"name": "a"}, {"name": "b", "required": True}, rules=CLOSED) == {
-        "type": "object",
-        "properties": {"a": STRING, "b": STRING},
-        "required": ["b"],
-        "additionalProperties": False,
     }

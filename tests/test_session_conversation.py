@@ -44,14 +44,6 @@ def test_what_comes_in_parts_counts_when_it_is_complete(session: SessionConversa
     assert (session.unread, session.conversation.digest) == (1, turn.digest)
 
 
-def test_a_turn_that_has_not_told_all_leaves_what_it_was_sent(session: SessionConversation) -> None:
-    session.hand_over(begun(session).ref(), is_last=False)
-    session.steer(Message.user("and this"))
-    assert not session.end()
-    assert texts(session) == ["Be kind.", "one", "two", "three", "and this"]
-    assert session.unread == 0
-
-
 def test_what_goes_on_from_nothing_known_is_refused(session: SessionConversation) -> None:
     turn = begun(session)
     good = turn.ref()
@@ -64,25 +56,6 @@ def test_what_goes_on_from_nothing_known_is_refused(session: SessionConversation
         assert not session.hand_over(bad, is_last=True)
     assert session.end()
     assert texts(session)[-1] == "three"
-
-
-def test_what_is_refused_spoils_nothing_that_was_told(session: SessionConversation) -> None:
-    turn = begun(session)
-    first = turn.ref()
-    turn.append([ANSWER])
-    assert session.hand_over(first, is_last=False)
-    assert not session.hand_over(first.model_copy(update={"digest": "x"}), is_last=True)
-    assert session.hand_over(turn.ref(), is_last=True)
-    assert session.end()
-    assert texts(session)[-2:] == ["three", "four"]
-
-
-def test_told_anew_it_counts_once(session: SessionConversation) -> None:
-    told = begun(session).ref()
-    assert session.hand_over(told, is_last=True)
-    assert session.hand_over(told, is_last=True)
-    session.end()
-    assert texts(session) == ["Be kind.", "one", "two", "three"]
 
 
 @pytest.mark.parametrize("is_known", [True, False])

@@ -8,18 +8,12 @@ from typing import Any
 
 import pytest
 
-from perdure.errors import ExecuteError
-from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
 from perdure.providers import close_clients, format_tool_messages, process_response
-from perdure.testing import ScriptedModel, asks, call, says
 from perdure.text import bounded_text, valid_json, valid_text
-from perdure.tools import tool
 
-from .support.agents import scripted_agent
 from .support.recorded_server import Recorded, RecordedServer, recorded_server
 from .support.stage import Stage
-from .support.waiting import wait_for
 from .support.wild_provider import APIS, answer, asking, events, stream
 
 HIGH, LOW, GONE = "\ud83d", "\ude00", "\ufffd"
@@ -68,109 +62,6 @@ def asked(arguments: list[str]) -> list[dict[str, Any]]:
     pieces = [opened, *({"index": 0, "function": {"arguments": piece}} for piece in arguments)]
     deltas = [{"choices": [{"delta": {"tool_calls": [piece]}}]} for piece in pieces]
     return [*deltas, {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}]
-
-
-async def test_arguments_cut_in_mid_character(stage: Stage, wild: RecordedServer) -> None:
-    given: list[str] = []
-
-    @tool
-    def look(text: str) -> str:
-        given.append(text)
-        return "seen"
-
-    escaped = ['{"text": "\\ud8', '3d\\ude00"}']
-    cut = ['{"text": "' + HIGH, LOW + HIGH + '"}']
-    wild.answers(stream(asked(escaped)), stream(asked(cut)), stream(events("chat", ["done"])))
-    async with stage.worker([look]):
-        result = await (await stage.start(asking(wild, tools=["look"]), stream=True)).result()
-    assert given == ["😀", f"😀{GONE}"]
-    assert result.output == "done"
-    assert len(wild.received) == 3
-
-
-async def test_a_refusal_and_an_error(stage: Stage, wild: RecordedServer) -> None:
-    wild.answers(
-        stream(
-            [{"choices": [{"delta": {"refusal": piece}}]} for piece in (f"no{HIGH}", f"{LOW}{LOW}")]
-        ),
-        Recorded.of_json(
-            {"error": {"message": f"no {HIGH}", "code": HIGH}, "request_id": HIGH}, status=400
-        ),
-    )
-    async with stage.worker():
-        for text in (f"Model refused: no😀{GONE}", f"no {GONE}"):
-            run = await stage.start(asking(wild), stream=True)
-            with pytest.raises(ExecuteError) as caught:
-                await run.result()
-            assert text in str(caught.value)
-
-
-async def test_structured_answers_and_original_content(stage: Stage, wild: RecordedServer) -> None:
-    blocks = [
-        {"type": "thinking", "thinking": HIGH, "signature": f"s{LOW}"},
-        {"type": "text", "text": '{"a": "\\ud83d"}'},
-    ]
-    wild.answers(
-        Recorded.of_json({"id": HIGH, "content": blocks, "stop_reason": HIGH, "model": LOW})
-    )
-    async with stage.worker():
-        agent = asking(wild, "anthropic", outputs=[{"name": "a", "kind": "string"}])
-        result = await (await stage.start(agent)).result()
-    assert result.output == {"a": GONE}
-    assert result.messages[-1].metadata["provider_content"]["content"][0]["thinking"] == GONE
-
-
-async def test_what_callers_and_guardrails_say(stage: Stage) -> None:
-    seen: list[Any] = []
-
-    def echo(text: str = "") -> str:
-        seen.append(text)
-        return "ok"
-
-    guardrails = Guardrails(
-        output=lambda message: GuardrailResult(allowed=True, rewrite=f"{message.text} {HIGH}"),
-        tool=lambda name, arguments: GuardrailResult(
-            allowed=True, rewrite={"text": arguments["text"] + LOW}
-        ),
-    )
-    declared = {
-        "name": "echo",
-        "kind": "function",
-        "parameters": [{"name": "text", "kind": "string"}],
-    }
-    with ScriptedModel([asks(call("echo", text="a")), says("done")]) as model:
-        async with stage.worker({"echo": echo}, guardrails={"all": guardrails}):
-            agent = scripted_agent(model, [declared])
-            messages: list[Any] = [{"role": "user", "content": f"Hi {HIGH}{LOW} {LOW}"}]
-            run = await stage.start(agent, messages, guardrails="all")
-            await run.steer(f"and {HIGH}")
-            result = await run.result()
-    assert seen == [f"a{GONE}"]
-    assert result.output == f"done {GONE}"
-    texts = [message.text for message in result.messages]
-    assert f"Hi 😀 {GONE}" in texts
-    assert f"and {GONE}" in texts
-
-
-async def test_edited_arguments(stage: Stage) -> None:
-    seen: list[str] = []
-
-    @tool(needs_approval=True)
-    def look(text: str) -> str:
-        seen.append(text)
-        return "ok"
-
-    with ScriptedModel([asks(call("look", text="a")), says("done")]) as model:
-        async with stage.worker([look]):
-            run = await stage.start(scripted_agent(model, ["look"]))
-
-            async def waits() -> bool:
-                return bool((await run.status()).pending_approvals)
-
-            await wait_for(waits)
-            await run.approve("call_look", arguments={"text": f"b{HIGH}{LOW}{HIGH}"})
-            assert (await run.result()).output == "done"
-    assert seen == [f"b😀{GONE}"]
 
 
 def test_pure_functions() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from perdure.trace_ids import TraceIds, read_traceparent, traceparent
+from perdure.trace_ids import TraceIds
 
 RUN = TraceIds.of("default", "run", "first")
 
@@ -42,9 +42,3 @@ def test_a_called_run_is_below_the_call_that_has_started_it() -> None:
     assert called.trace_id == RUN.trace_id
     assert called.parent_id == RUN.tool(3, 1)
     assert RUN.parent_id is None
-
-
-def test_a_traceparent_is_read_as_it_was_written() -> None:
-    assert read_traceparent(traceparent(7, 9)) == (7, 9)
-    for text in ("", "junk", traceparent(0, 1), traceparent(1, 0), f"{traceparent(7, 9)}\n"):
-        assert read_traceparent(text) is None

@@ -14,7 +14,6 @@ from perdure.trimming import (
     plan_trim,
     summarize_dropped,
     summary_budget,
-    summary_message,
     trim_to_context_window,
 )
 
@@ -47,14 +46,6 @@ def test_estimate(message: Message, chars: int) -> None:
     assert estimate_chars([message, message]) == 2 * chars
 
 
-@pytest.mark.parametrize(
-    ("budget", "reserved"),
-    [(1, 0), (19, 0), (20, 1), (500, 25), (100_000, 5000), (1_000_000, 5000)],
-)
-def test_the_room_for_the_summary(budget: int, reserved: int) -> None:
-    assert summary_budget(budget) == reserved
-
-
 def test_summary() -> None:
     dropped = [
         SYSTEM,
@@ -75,20 +66,6 @@ def test_summary() -> None:
     ]
 
 
-def test_the_summary_is_bounded() -> None:
-    assert len(summarize_dropped([Message.user("a" * 300)] * 100)) == 4000
-
-
-def test_the_oldest_are_dropped_and_summed_up_after_the_system_messages() -> None:
-    messages = [SYSTEM, SYSTEM, *[Message.user(f"{number}" * 100) for number in range(5)]]
-    kept, dropped = trim_to_context_window(messages, 300)
-    assert dropped == messages[2:5]
-    assert kept == [SYSTEM, SYSTEM, summary_message(summarize_dropped(dropped)), *messages[5:]]
-    assert kept[2].role == "user"
-    assert kept[2].text.startswith("[Context summary: User asked: 000")
-    assert kept[2].text.endswith("222]")
-
-
 def test_a_share_of_the_budget_leaves_room_to_grow() -> None:
     messages = [SYSTEM, *[Message.user("u" * 92) for _ in range(30)]]
     sizes = [estimate_chars([message]) for message in messages]
@@ -101,46 +78,11 @@ def test_a_share_of_the_budget_leaves_room_to_grow() -> None:
     assert plan_trim(messages[:20], sizes[:20], 2500, trim_to=0.3) is None, "it fits"
 
 
-def test_the_share_is_one_of_what_the_system_messages_leave() -> None:
-    instructions = Message.system("s" * 1990)
-    messages = [instructions, *[Message.user("u" * 92) for _ in range(30)]]
-    plan = plan_trim(
-        messages, [estimate_chars([message]) for message in messages], 3000, trim_to=0.6
-    )
-    assert plan is not None
-    assert 30 - plan.drop == 4
-
-
 def answered(*calls: ToolCall, chars: int = 100) -> list[Message]:
     return [
         Message.assistant("", calls),
         *[Message.tool(call, ToolResult.of_text("r" * chars)) for call in calls],
     ]
-
-
-def test_a_system_message_among_the_dropped_stays() -> None:
-    later = Message.system("Now in French.")
-    messages = [
-        SYSTEM,
-        Message.user("a" * 99),
-        later,
-        Message.user("b" * 99),
-        Message.user("c"),
-        Message.user("d"),
-    ]
-    kept, dropped = trim_to_context_window(messages, 90)
-    assert dropped == [messages[1], messages[3]]
-    assert kept[:2] == [SYSTEM, later]
-    assert kept[3:] == messages[4:]
-    again, _ = trim_to_context_window([*kept, Message.user("e" * 99)], 90)
-    assert again[:2] == [SYSTEM, later]
-
-
-def test_developer_messages_are_system_messages() -> None:
-    developer = Message(role="developer", parts=[TextPart(value="Be kind.")])
-    messages = [developer, SYSTEM, *[Message.user("a" * 99)] * 4]
-    kept, _ = trim_to_context_window(messages, 100)
-    assert kept[:2] == [developer, SYSTEM]
 
 
 groups = st.lists(

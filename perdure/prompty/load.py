@@ -180,11 +180,10 @@ def canonical(
     """Return the asset in canonical form: references resolved, the first format migrated,
     shorthands expanded, with `choice` instead of its model.
 
-    Errors in Octopus' names, and keys that only promptflow understands, go where the references'
-    errors go.
+    Errors in Octopus' names go where the references' errors go.
     """
     shorthands = Shorthands(references.fail)
-    migration = Migration(references.fail, has_other_model=any(choice))
+    migration = Migration()
     data = migration.apply(references.resolve(written.data))
     asset = with_octopus_names(shorthands.expand(data), references.fail)
     if any(choice):

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..arguments import Place, dotted_path
-from ..errors import LoadError
 from ..json_types import JsonObject, JsonView
-from .shorthands import Fail, kind_named, kind_of
+from .shorthands import kind_named, kind_of
 
 _PROVIDERS = {"azure_openai": "azure", "serverless": "openai"}
 _MODELS = ("azure_deployment", "deployment", "deployment_name", "model", "name")
@@ -47,15 +46,6 @@ _PROPERTY = {
     "ischathistory": "",
 }
 """The meaning of a property's key, without capitals and `_`; "" for none."""
-_PROMPTFLOW_CONNECTION = (
-    "{!r:.60} is a connection of promptflow, whose store of connections perdure can't read: write "
-    "azure_endpoint and api_key (`${{env:NAME}}`), or `model.connection: {{kind: reference, name: "
-    "…}}`, or name another model with the run (`--model`)"
-)
-_PROMPTFLOW_HISTORY = (
-    "a key of promptflow, for its chat window: write `kind: thread`, and give its value with each "
-    "run"
-)
 
 
 class Note(NamedTuple):
@@ -74,11 +64,8 @@ class Migration:
     first format does not have stays where it is.
     """
 
-    def __init__(self, fail: Fail, *, has_other_model: bool) -> None:
-        """`fail` handles the keys that only promptflow's dialect of the format has."""
+    def __init__(self) -> None:
         self.notes: list[Note] = []
-        self._fail = fail
-        self._has_other_model = has_other_model
         self._moved: dict[Place, Place] = {}
         self._asset: JsonObject = {}
 
@@ -150,9 +137,7 @@ class Migration:
                 more = f": {provider}" if provider != value else ""
                 self._move(old, ("model", "provider"), provider, more)
             elif key == "connection" and isinstance(value, str):
-                if not self._has_other_model:
-                    self._fail(LoadError(_PROMPTFLOW_CONNECTION.format(value)), old)
-                self._note(old, "belongs to promptflow's store, and has no effect")
+                self._note(old, "names a connection in promptflow's store, and has no effect")
             else:
                 new = _CONFIGURATION.get(key, ("connection", key))
                 self._move(old, ("model", *new), value)
@@ -199,9 +184,7 @@ class Migration:
             name = _PROPERTY[_spelling(key)]
             if name not in (key, ""):
                 self._rename((*place, key), (*place, name))
-            if _spelling(key) == "ischathistory":
-                self._fail(LoadError(_PROMPTFLOW_HISTORY), (*place, key))
-            elif not name:
+            if not name:
                 self._note((*place, key), "has no effect: give the value with each run")
             elif name != "required":
                 present.setdefault(name, _value(name, value, spec))

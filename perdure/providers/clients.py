@@ -23,7 +23,6 @@ from ..errors import ModelError
 from ..json_types import JsonObject
 from ..redaction import know_client
 from ..text import UTF_8
-from ..worker_limits import authorities_now
 from .azure import ENDPOINT_VARIABLE, AzureTarget, azure_target, entra_token
 from .sdks import AZURE_KEY, SdkNames
 
@@ -71,7 +70,6 @@ def client_for(sdk: SdkNames, connection: Connection | None, *, provider: str) -
         os.environ.get(sdk.endpoint_variable),
         argument,
         told,
-        authorities_now(),
     )
     clients = _clients.setdefault(asyncio.get_running_loop(), {})
     if key not in clients:
@@ -257,18 +255,14 @@ def _http_client_class(module: str) -> Callable[..., Any]:
     return HttpClient
 
 
+@lru_cache
 def tls_context(*, trust_env: bool = True) -> ssl.SSLContext:
     """Return the TLS context that all of a process's connections share: creating one takes 30
     ms.
     """
-    return _tls_context(authorities_now() if trust_env else None)
-
-
-@lru_cache(maxsize=4)
-def _tls_context(authorities: tuple[object, ...] | None) -> ssl.SSLContext:
     import httpx2
 
-    return httpx2.create_ssl_context(trust_env=authorities is not None)
+    return httpx2.create_ssl_context(trust_env=trust_env)
 
 
 async def _read_into(content: bytearray, response: Any) -> None:

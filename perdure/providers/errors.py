@@ -39,11 +39,11 @@ _AGAIN = re.compile(
 _DURATION_CHARS = 100
 MAX_HEADERS = 100
 """The most headers that are read."""
+_EPOCH_SECONDS = 1e9
+"""A wait of at least this size is a point in time instead."""
 _READ_CHARS = 32 * 1024
 """The characters at the beginning and at the end of a text that are searched: between them, servers
 quote the request."""
-_EPOCH_SECONDS, _EPOCH_MILLISECONDS = 1e9, 1e11
-"""A wait of at least this size is a point in time instead."""
 
 
 def error_from_http(
@@ -135,7 +135,6 @@ def asked_wait(
         *(retry_after_seconds(each, now=now) for each in all_headers),
         *(_wait(each, now) for each in in_body),
         _wait(in_text[1], now) if in_text else None,
-        *(_reset(each, now) for each in all_headers),
     ]
     return next((wait for wait in waits if wait is not None), None)
 
@@ -153,15 +152,6 @@ def retry_after_seconds(headers: Mapping[str, str], *, now: float | None = None)
     return _wait(headers.get("retry-after"), time.time() if now is None else now)
 
 
-def _reset(headers: Mapping[str, str], now: float) -> float | None:
-    """Return when the last exhausted limit is reset, by `x-ratelimit-reset…` or the like."""
-    names = [name for name in headers if "ratelimit" in name and "reset" in name]
-    used_up = [
-        name for name in names if _number(headers.get(name.replace("reset", "remaining"), "0")) == 0
-    ]
-    return max(filter(None, [_wait(headers[name], now) for name in used_up]), default=None)
-
-
 def _wait(spelled: Any, now: float) -> float | None:
     """Return the seconds from now, from a number, a duration such as `6m0.5s`, or a point in
     time.
@@ -172,7 +162,7 @@ def _wait(spelled: Any, now: float) -> float | None:
     if seconds is None and isinstance(spelled, str):
         seconds = _duration(spelled.strip()) or _seconds_until(spelled.strip(), now)
     elif seconds is not None and seconds >= _EPOCH_SECONDS:
-        seconds = (seconds / 1000 if seconds >= _EPOCH_MILLISECONDS else seconds) - now
+        seconds -= now
     return None if seconds is None else max(0.0, seconds)
 
 

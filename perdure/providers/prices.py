@@ -71,7 +71,7 @@ class Prices:
 
     def __init__(self, own: PriceSource | None = None) -> None:
         path = os.environ.get(VARIABLE) if own is None else None
-        self._table = read_table(path) if path else _table(own or {}, "prices")
+        self._table = read_table(path) if path else _table({} if own is None else own, "prices")
 
     def of_call(self, agent: Agent, usage: Usage, model: str | None = None) -> float | None:
         """Return a call's cost in US dollars; None if its price is unknown. `model` is the reply's

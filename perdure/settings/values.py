@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from ..json_types import JsonObject
-from ..options import DURATION_ERROR, MAX_SECONDS, MIN_SECONDS, RunOptions
+from ..options import MAX_SECONDS, MIN_SECONDS, RunOptions
 from ..text import did_you_mean
 
 Place = tuple[str, ...]
@@ -87,9 +87,8 @@ def option_value(name: str, value: object) -> Any:
     try:
         return getattr(RunOptions.model_validate({name: value}), name)
     except ValidationError as error:
-        first = error.errors()[0]
-        text, shown = first["msg"], "" if first["type"] == DURATION_ERROR else f"{value!r:.80}: "
-        raise ValueError(f"{shown}{text[:1].lower()}{text[1:]}") from None
+        text = error.errors()[0]["msg"]
+        raise ValueError(f"{value!r:.80}: {text[:1].lower()}{text[1:]}") from None
 
 
 def require_set(value: object) -> None:

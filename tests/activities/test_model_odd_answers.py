@@ -245,8 +245,6 @@ def test_durations_that_are_none(name: str, value: Any) -> None:
     with pytest.raises(ValidationError) as caught:
         RunOptions.model_validate({name: value})
     assert name in str(caught.value)
-    assert f"{value!r} is not a duration" in str(caught.value)
-    assert f"{MAX_SECONDS}" in str(caught.value)
 
 
 @pytest.mark.parametrize("value", [0, 1 << 50, math.inf, "x"])

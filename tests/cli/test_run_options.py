@@ -124,7 +124,7 @@ async def test_what_is_typed_is_what_the_run_is_told(cli: Cli, run_id: str) -> N
     ("option", "value", "text"),
     [
         ("--max-iterations", "0", "--max-iterations 0: input should be greater than or equal to 1"),
-        ("--tool-timeout", "-1", "--tool-timeout -1.0: -1.0 is not a duration"),
+        ("--tool-timeout", "-1", "--tool-timeout -1.0: input should be greater than 0"),
         ("--on-limit", "happy", "Invalid value for '--on-limit': 'happy' is not one of"),
         ("--max-tool-calls", "x", "Invalid value for '--max-tool-calls'"),
     ],

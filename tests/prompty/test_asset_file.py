@@ -139,23 +139,6 @@ def test_wrong_frontmatter(write: WriteFile, text: str, message: str, line: int)
     assert caught.value.line == line
 
 
-def test_values_keep_a_json_form(write: WriteFile) -> None:
-    agent = load(
-        write(
-            "---\nmetadata: {day: 2024-01-31, time: 12:30:00, eq: =, on: true, 5: five, n: "
-            "1_000}\n---\n"
-        )
-    )
-    assert agent.metadata == {
-        "day": "2024-01-31",
-        "time": "12:30:00",
-        "eq": "=",
-        "on": True,
-        "5": "five",
-        "n": 1000,
-    }
-
-
 def test_merge_keys(write: WriteFile) -> None:
     yaml = (
         "base: &base {a: 1, b: 1}\nmore: &more {b: 2, c: 2}\nmetadata: {<<: [*base, *more], c: 3}"
@@ -195,18 +178,6 @@ def test_merge_keys(write: WriteFile) -> None:
 def test_multiplying_yaml_is_refused(write: WriteFile, yaml: str) -> None:
     with pytest.raises(LoadError):
         load(write(f"---\n{yaml}\n---\n"))
-
-
-def test_not_utf8(write: WriteFile) -> None:
-    with pytest.raises(LoadError, match="is not UTF-8 text: invalid start byte at byte 4"):
-        load(write(b"---\n\xff\n---\n"))
-
-
-def test_missing_file(tmp_path: Path) -> None:
-    """§4, §12.4."""
-    with pytest.raises(FileNotFoundError) as caught:
-        load(tmp_path / "none.prompty")
-    assert str(caught.value) == f"Prompty file not found: {tmp_path / 'none.prompty'}"
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:

@@ -11,12 +11,9 @@ from pathlib import Path
 import pytest
 
 from perdure.cli.entry import run
-from perdure.errors import RenderError, ToolNotRegisteredError
+from perdure.errors import RenderError
 from perdure.prompty.check.template import template_findings
 from perdure.prompty.jinja import render_jinja
-from perdure.testing import asks, says
-
-from ..support.loop_stage import Stage, written
 
 AGENT = r"""---
 name: hostile
@@ -39,18 +36,6 @@ def test_escapes_of_a_file_do_not_reach_the_terminal(
     for word in ("open", r"\x1b[31mbad", r"\x9b2Jworse"):
         assert word in said
     assert all(character == "\n" or character.isprintable() for character in said)
-
-
-async def test_the_name_of_an_unknown_tool_is_shown_escaped_and_short() -> None:
-    stage = Stage(asks(written("\x1b[2J\0lo\nk" + "x" * 5000, "{}")), says("done"))
-    await stage.play()
-    (result,) = stage.results()
-    assert result.startswith(r"Error: Tool not registered: \x1b[2J\x00lo\nkxxx")
-    assert result.endswith("…. There are no tools.")
-    assert len(result) < 300
-    stage = Stage(asks(written("\x1b[2Jlook", "{}")), unknown_tools="raise")
-    with pytest.raises(ToolNotRegisteredError, match=r"^Tool not registered: \\x1b\[2Jlook$"):
-        await stage.play()
 
 
 @pytest.mark.parametrize(

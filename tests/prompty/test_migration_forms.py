@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from perdure import Agent, LoadError, prepare
-from perdure.model_choice import model_choice
+from perdure import Agent, prepare
 from perdure.prompty.check.check import check
 from perdure.prompty.load import load
 
@@ -66,15 +65,6 @@ def test_declarations_are_no_values(
         assert prepare(agent, {})[0].text == "[]"
 
 
-@pytest.mark.parametrize(
-    "value", ["{type: town, optional: true}", "{optional: true, default: y}", "{type: [1]}"]
-)
-def test_the_default_of_an_object_stays_one(value: str, write: Callable[[str], Path]) -> None:
-    (declared,) = quietly(write(f"---\n{MODEL}inputs: {{x: {value}}}\n{BODY}")).inputs or []
-    assert declared.kind == "object"
-    assert declared.default
-
-
 def test_what_values_are_made_of_may_be_a_schema(write: Callable[[str], Path]) -> None:
     person = (
         "{type: object, properties: {age: {type: integer}, of: {type: array, items: {type: "
@@ -92,27 +82,6 @@ def test_what_values_are_made_of_may_be_a_schema(write: Callable[[str], Path]) -
         assert of.items is not None
         assert of.items.kind == "string"
     assert not one.required
-
-
-def test_another_model_replaces_a_connection_of_promptflow(write: Callable[[str], Path]) -> None:
-    configuration = "{type: azure_openai, azure_deployment: d, connection: theirs}"
-    file = write(
-        f"---\nmodel: {{configuration: {configuration}, parameters: {{temperature: 0}}}}\n{BODY}"
-    )
-    with pytest.raises(LoadError, match=r"another model with the run \(`--model`\)"):
-        quietly(file)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        model = load(file, choice=model_choice("openai:gpt-5")).model
-    assert model is not None
-    assert (model.name, model.connection) == ("openai/gpt-5", None)
-
-
-def test_schemas_beside_inputs(write: Callable[[str], Path]) -> None:
-    file = write(
-        f"---\n{MODEL}inputSchema: {{properties: {{x: {{kind: string, default: y}}}}}}\n{BODY}"
-    )
-    assert prepare(quietly(file), {})[0].text == "[y]"
 
 
 MODELS = {

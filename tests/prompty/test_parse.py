@@ -8,7 +8,7 @@ import pytest
 
 from perdure.agents import Agent
 from perdure.errors import InvokerError, RenderError
-from perdure.messages import ImagePart, Message, TextPart
+from perdure.messages import Message, TextPart
 from perdure.prompty.load import load_dict
 from perdure.prompty.parse import parse
 
@@ -62,66 +62,6 @@ def essence(messages: list[Message]) -> list[tuple[str, list[str], dict[str, Any
 )
 def test_markers(text: str, role: str, metadata: dict[str, Any]) -> None:
     assert essence(parse(Agent(), text)) == [(role, ["x"], metadata)]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "user: hi",
-        "The user: said",
-        "tool:\nx",
-        "user :x",
-        "users:",
-        "user",
-        "user[]:",
-        "user[a]:",
-        "user [a=1]:",
-        "user[a=1:",
-        'user[a="1]:',
-        "## user:",
-        "- user:",
-        "**user:**",
-        "\u017fystem:",
-        "user[a=b=c]:",
-    ],
-)
-def test_no_markers(text: str) -> None:
-    assert essence(parse(Agent(), text)) == [("system", [text], {})]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("", [], id="nothing"),
-        pytest.param(" \n ", [], id="blanks"),
-        pytest.param("hi", [("system", "hi")], id="no marker"),
-        pytest.param(
-            "\nhi\n\nuser:\nx", [("system", "hi"), ("user", "x")], id="text before the first marker"
-        ),
-        pytest.param(" \n\nuser:\nx", [("user", "x")], id="blanks before the first marker"),
-        pytest.param("system:\nuser:\nx", [("system", ""), ("user", "x")], id="adjacent markers"),
-        pytest.param(
-            "user:\nx\nassistant:",
-            [("user", "x"), ("assistant", "")],
-            id="a last marker (MUST NOT drop)",
-        ),
-        pytest.param(
-            "user:\n\n\n a\n\n b \n\n",
-            [("user", " a\n\n b ")],
-            id="§18-6 only line breaks are stripped",
-        ),
-        pytest.param("user:\r\na\r\nb\r\n", [("user", "a\r\nb")], id="CRLF"),
-        pytest.param(
-            "user:\n```\ncode\n```\n![a](b)", [("user", "```\ncode\n```\n![a](b)")], id="markdown"
-        ),
-        pytest.param(
-            "user:\na\nuser:\nb", [("user", "a"), ("user", "b")], id="the same role again"
-        ),
-    ],
-)
-def test_messages(text: str, expected: list[tuple[str, str]]) -> None:
-    assert [(message.role, message.text) for message in parse(Agent(), text)] == expected
-    assert all(len(message.parts) == 1 for message in parse(Agent(), text))
 
 
 def test_unknown_parser() -> None:
@@ -247,14 +187,6 @@ def test_media(agent: Agent, kind: str, value: Any, source: str, media_type: str
     (part,) = message.parts
     assert not isinstance(part, TextPart)
     assert (part.kind, part.source, part.media_type) == (kind, source, media_type)
-
-
-def test_media_as_parts(agent: Agent) -> None:
-    part = ImagePart(source="u", detail="low")
-    (message,) = parse(agent, f"user:\n{I}", rich={I: part})
-    assert message.parts == [part]
-    (message,) = parse(agent, f"user:\n{I}", rich={I: {"source": "u", "detail": "low"}})
-    assert message.parts == [part]
 
 
 @pytest.mark.parametrize(

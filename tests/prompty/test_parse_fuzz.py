@@ -14,8 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from perdure.agents import Agent
-from perdure.arguments import parse_tool_arguments
-from perdure.errors import LoadError, RenderError, ToolArgumentError
+from perdure.errors import LoadError, RenderError
 from perdure.messages import Message
 from perdure.prompty.check.check import check
 from perdure.prompty.load import load, load_dict
@@ -131,17 +130,6 @@ def test_texts_arrive_as_they_are(a: str, b: str) -> None:
         return
     assert markers == ["user"]
     assert message == Message.user(f"-{a}-{b}-")
-
-
-@quick
-@given(text=st.one_of(texts, st.text(max_size=200)))
-def test_parse_takes_any_text(text: str) -> None:
-    for message in parse(
-        agent_of(""),
-        text,
-        rich={"__PROMPTY_THREAD_00000000_t__": [{"role": "user", "content": "q"}]},
-    ):
-        assert Message.model_validate_json(message.model_dump_json()) == message
 
 
 scalars = st.one_of(
@@ -268,22 +256,6 @@ WORDS = [
     "|",
 ]
 WORDS += [".length", ".items", "dump", "(", ")", "[1:2]", "'a'", "not", "==", "elseif", "switch"]
-expressions = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of properties of the first format
-@quick
-@given(data=st.dictionaries(keys, values, max_size=6), body=templates)
-def test_check_takes_any_asset(tmp_path: Path, data: dict[str, Any], body: str) -> None:
-    file = tmp_path / "agent.prompty"
-    file.write_text(f"---\n{json.dumps(data, indent=1)}\n---\n{body}")
-    problems = check(file)
-    try:
-        load(file)
-    except (LoadError, FileNotFoundError):
-        assert problems
-    else:
-        assert all(problem.severity in ("error", "warning") for problem in problems)
 
 
 YAML = [
@@ -329,20 +301,3 @@ def test_load_raises_only_documented_errors(tmp_path: Path, content: bytes) -> N
     check(file)
     with contextlib.suppress(LoadError, FileNotFoundError):
         load(file)
-
-
-@quick
-@given(
-    raw=st.one_of(
-        st.text(max_size=50),
-        st.lists(st.sampled_from(list('{}[]",:\\` \n1a')), max_size=30).map("".join),
-    )
-)
-def test_arguments_raise_only_their_error(raw: str) -> None:
-    with contextlib.suppress(ToolArgumentError):
-        assert isinstance(parse_tool_arguments(raw), dict)
-
-
-@pytest.mark.parametrize("value", [1, 1.5, True, None, ["a"], {"a": 1}])
-def test_values_of_every_type_are_values(value: Any) -> None:
-    prepare(agent_of("user:\n{{ a }}"), {"a": value})

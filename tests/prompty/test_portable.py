@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from typing import Any
 
 import pytest
 
-from perdure.agents import Agent, loaded_from
+from perdure.agents import Agent
 from perdure.errors import ConfigurationError, LoadError
 from perdure.prompty.load import load_dict
 from perdure.prompty.portable import agent_to_dict, portable, resolve_environment
@@ -64,11 +62,6 @@ def test_no_secret_travels_and_the_worker_finds_it_again() -> None:
     assert SECRET in recorded(agent)
     assert SECRET not in recorded(portable(agent))
     assert fields(resolve_environment(travelled(agent))) == fields(agent)
-
-
-def test_references_outside_of_connections_and_options_are_settled_at_load() -> None:
-    assert portable(load_dict(DATA)).model
-    assert travelled(load_dict(DATA)).model.id == "model-1"  # type: ignore[union-attr]
 
 
 def test_the_worker_lacks_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,36 +184,6 @@ def test_secrets_in_metadata_are_redacted() -> None:
     assert portable(agent).metadata == {"password": "[REDACTED]", "n": 1}
 
 
-def test_a_value_that_was_changed_after_loading_travels_as_it_is() -> None:
-    agent = load_dict({"model": {"id": "m", "connection": {"endpoint": URL, "apiKey": KEY}}})
-    assert agent.model
-    assert agent.model.connection
-    agent.model.connection.endpoint = "http://127.0.0.1:1234/v1"
-    connection = portable(agent).model.connection  # type: ignore[union-attr]
-    assert connection
-    assert (connection.endpoint, connection.api_key) == ("http://127.0.0.1:1234/v1", KEY)
-
-
-def test_an_agent_that_was_built_by_hand() -> None:
-    agent = Agent.model_validate(
-        {"model": {"id": "m", "connection": {"kind": "key", "api_key": KEY}}}
-    )
-    assert portable(agent) == agent
-    connection = resolve_environment(agent).model.connection  # type: ignore[union-attr]
-    assert connection
-    assert connection.api_key == SECRET
-
-
-@pytest.mark.parametrize(
-    "duplicate",
-    [Agent.model_copy, copy.copy, copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))],
-)
-def test_copies_keep_their_references(duplicate: Any) -> None:
-    agent = duplicate(load_dict(DATA, base_dir="/somewhere"))
-    assert fields(portable(agent)) == fields(portable(load_dict(DATA)))
-    assert loaded_from(agent).base_dir == loaded_from(portable(agent)).base_dir == "/somewhere"
-
-
 def test_a_client_without_the_keys_can_load(monkeypatch: pytest.MonkeyPatch) -> None:
     complete = portable(load_dict(DATA))
     monkeypatch.delenv("PERDURE_KEY")
@@ -239,19 +202,6 @@ def test_what_decides_how_to_prepare_can_not_be_deferred(monkeypatch: pytest.Mon
         load_dict(
             {"model": {"connection": {"kind": "${env:PERDURE_MODEL}"}}}, defer_environment=True
         )
-
-
-def test_kinds_and_numbers_from_the_environment_travel_resolved(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("PERDURE_KIND", "anonymous")
-    monkeypatch.setenv("PERDURE_TEMPERATURE", "0.5")
-    data = {
-        "connection": {"kind": "${env:PERDURE_KIND}"},
-        "options": {"temperature": "${env:PERDURE_TEMPERATURE}"},
-    }
-    agent = load_dict({"model": data})
-    assert portable(agent) == agent
 
 
 def test_the_document_shows_references_and_loads_again() -> None:
@@ -274,14 +224,3 @@ def test_the_default_of_a_secret_is_one() -> None:
         "model.connection.apiKey has a default that is a secret itself"
     )
     assert SECRET not in str(caught.value)
-
-
-def test_printing_an_agent_shows_no_key() -> None:
-    assert SECRET not in repr(
-        load_dict({"model": {"connection": {"apiKey": KEY, "clientSecret": KEY}}})
-    )
-
-
-def test_a_default_for_servers_without_keys_is_none() -> None:
-    agent = load_dict({"model": {"connection": {"apiKey": "${env:PERDURE_UNSET_KEY:no-key}"}}})
-    assert portable(agent).model.connection.api_key == "${env:PERDURE_UNSET_KEY:no-key}"  # type: ignore[union-attr]

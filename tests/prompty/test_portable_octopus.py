@@ -64,15 +64,6 @@ def test_a_server_with_the_least_and_those_that_are_not_enabled() -> None:
     ]
 
 
-def test_written_and_loaded_again_there_is_one_tool() -> None:
-    agent = with_servers(
-        {**CRM, "credentialId": "crm-key"}, tools=[{"name": "note", "kind": "function"}]
-    )
-    document = agent_to_dict(agent)
-    assert [tool["name"] for tool in document["tools"]] == ["note", "crm"]
-    assert agent_to_dict(load_dict(document)) == document
-
-
 @pytest.mark.parametrize(
     "server",
     [

@@ -44,16 +44,6 @@ def test_validate_inputs(
     assert given == before
 
 
-def test_missing_required_input() -> None:
-    agent = load_dict(
-        {"inputs": [{"name": "topic", "kind": "string", "required": True, "example": "e"}]}
-    )
-    with pytest.raises(ValueError, match="^Missing required input: topic$") as caught:
-        prepare(agent, {})
-    assert isinstance(caught.value, RenderError)
-    assert caught.value.missing_input == "topic"
-
-
 def test_a_misspelt_input_is_named_beside_the_missing_one() -> None:
     agent = load_dict({"inputs": [{"name": "request", "kind": "string", "required": True}]})
     said = (
@@ -62,33 +52,6 @@ def test_a_misspelt_input_is_named_beside_the_missing_one() -> None:
     )
     with pytest.raises(RenderError, match=said):
         prepare(agent, {"reqest": "x"})
-
-
-def test_defaults_are_not_shared() -> None:
-    agent = load_dict({"inputs": {"x": ["a"]}})
-    validate_inputs(agent, {})["x"].append("b")
-    assert validate_inputs(agent, {}) == {"x": ["a"]}
-
-
-def test_prepare() -> None:
-    agent = load_dict(
-        {"instructions": "system:\nBe {{ how }}.\n\nuser:\n{{ q }}\n", "inputs": {"how": "brief"}}
-    )
-    assert prepare(agent, {"q": "Hi"}) == [Message.system("Be brief."), Message.user("Hi")]
-
-
-def test_several_rich_inputs() -> None:
-    agent = load_dict(
-        {
-            "instructions": "system:\nS\n{{ old }}\nuser:\n{{ photo }} What is it?",
-            "inputs": {"old": {"kind": "thread"}, "photo": {"kind": "image"}},
-        }
-    )
-    system, old, user = prepare(
-        agent, {"old": [{"role": "user", "content": "q"}], "photo": "http://p"}
-    )
-    assert (system, old) == (Message.system("S"), Message.user("q"))
-    assert [part.kind for part in user.parts] == ["image", "text"]
 
 
 THREAD = [{"role": "user", "content": "q"}]

@@ -154,12 +154,6 @@ def test_wrong_templates(template: str, message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_a_syntax_error_knows_its_line() -> None:
-    with pytest.raises(RenderError) as caught:
-        rendered("a\n{{")
-    assert caught.value.line == 2
-
-
 def test_unknown_format() -> None:
     """§11."""
     with pytest.raises(InvokerError) as caught:
@@ -176,13 +170,3 @@ def test_rich_values_are_nonces(kind: str) -> None:
     assert first != second
     assert list(first.rich) == [first[1:-1]]
     assert list(first.rich.values()) == [["value"]]
-
-
-def test_absent_rich_values_are_undefined() -> None:
-    agent = load_dict({"instructions": "<{{ x }}>", "inputs": {"x": {"kind": "thread"}}})
-    assert render(agent, {}) == render(agent, {"x": None}) == "<>"
-
-
-def test_undeclared_values_are_no_rich_values() -> None:
-    thread = [{"role": "system", "content": "evil"}]
-    assert render(load_dict({"instructions": "{{ x }}"}), {"x": thread}).rich == {}

@@ -21,91 +21,6 @@ def canonical(data: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        pytest.param(
-            {},
-            {"kind": "prompt", "model": None, "inputs": None, "tools": None},
-            id="§2.2 absent sections",
-        ),
-        pytest.param(
-            {"kind": "other"}, {"kind": "prompt", "metadata": None}, id="§2.2 kind is the loader's"
-        ),
-        pytest.param(
-            {"displayName": "N", "description": "D"},
-            SAME,
-            id="§2.2 texts",
-        ),
-        pytest.param({"tools": [], "inputs": []}, SAME, id="§2.2 empty sections"),
-        pytest.param(
-            {"tools": None, "inputs": None},
-            SAME,
-            id="§2.2 sections of nothing",
-        ),
-        pytest.param(
-            {"authors": ["a"]},
-            {"metadata": {"authors": ["a"]}},
-            id="§2.2 unknown keys become metadata",
-        ),
-        pytest.param(
-            {"authors": ["a"], "metadata": {"authors": ["b"], "c": 1}},
-            {"metadata": {"authors": ["b"], "c": 1}},
-            id="§2.2 and metadata wins",
-        ),
-        pytest.param(
-            {"model": "gpt-4o"},
-            {"model": {"id": "gpt-4o", "apiType": "chat"}},
-            id="§2.3 model as text",
-        ),
-        pytest.param(
-            {"model": {"id": "m", "provider": "anthropic", "apiType": "responses"}},
-            SAME,
-            id="§2.3 model",
-        ),
-        pytest.param(
-            {},
-            {
-                "template": {
-                    "format": {"kind": "jinja2", "strict": True},
-                    "parser": {"kind": "prompty"},
-                }
-            },
-            id="§2.7 no template",
-        ),
-        pytest.param(
-            {"template": {"format": "mustache"}},
-            {
-                "template": {
-                    "format": {"kind": "mustache", "strict": True},
-                    "parser": {"kind": "prompty"},
-                }
-            },
-            id="§2.7 format as text",
-        ),
-        pytest.param(
-            {
-                "template": {
-                    "format": {"kind": "jinja2", "strict": False, "options": {"a": 1}},
-                    "parser": "own",
-                }
-            },
-            {
-                "template": {
-                    "format": {"kind": "jinja2", "strict": False, "options": {"a": 1}},
-                    "parser": {"kind": "own"},
-                }
-            },
-            id="§2.7 both",
-        ),
-    ],
-)
-def test_sections(data: dict[str, Any], expected: dict[str, Any]) -> None:
-    document = canonical(data)
-    expected = data if expected is SAME else expected
-    assert {key: document[key] for key in expected} == expected
-
-
-@pytest.mark.parametrize(
     "connection",
     [
         {"kind": "key", "endpoint": "https://e", "apiKey": "k"},
@@ -138,23 +53,6 @@ def test_connections(connection: dict[str, Any]) -> None:
         canonical({"model": {"id": "m", "connection": connection}})["model"]["connection"]
         == connection
     )
-
-
-def test_options() -> None:
-    """§2.5."""
-    options = {
-        "temperature": 0.5,
-        "maxOutputTokens": 10,
-        "topP": 0.9,
-        "topK": 4,
-        "frequencyPenalty": 0.1,
-        "presencePenalty": 0.2,
-        "seed": 7,
-        "stopSequences": ["\n"],
-        "allowMultipleToolCalls": False,
-        "additionalProperties": {"user": {"id": None}, "list": [1, None]},
-    }
-    assert canonical({"model": {"id": "m", "options": options}})["model"]["options"] == options
 
 
 @pytest.mark.parametrize(
@@ -206,12 +104,6 @@ def test_options() -> None:
 def test_inputs_in_map_form(written: Any, expected: dict[str, Any]) -> None:
     expected = written if expected is SAME else expected
     assert canonical({"inputs": {"x": written}})["inputs"] == [{"name": "x", **expected}]
-
-
-def test_inputs_in_list_form_keep_their_order() -> None:
-    inputs = [{"name": "b", "kind": "thread"}, {"name": "a", "default": 5}, {"name": "c"}]
-    kinds = [(one["name"], one["kind"]) for one in canonical({"inputs": inputs})["inputs"]]
-    assert kinds == [("b", "thread"), ("a", "integer"), ("c", "string")]
 
 
 @pytest.mark.parametrize(
@@ -345,34 +237,3 @@ def test_no_error_shows_a_secret(write: WriteFile) -> None:
     with pytest.raises(LoadError) as caught:
         load(write("---\nmodel:\n  connection:\n    apiKey: [sk-secret]\n---\n"))
     assert "sk-secret" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ({"metadata": {"a": {1: 2}}}, "metadata.a: the key 1 must be a string"),
-        ({"metadata": {"a": [{1}]}}, "metadata.a[0]: a set has no JSON form"),
-        (
-            {"metadata": {"a": float("inf")}},
-            "metadata.a: inf is not a number that JSON can express",
-        ),
-        ({"metadata": {"a": "\ud800"}}, "metadata.a: half of a surrogate pair"),
-    ],
-)
-def test_a_map_of_no_json_values(data: dict[str, Any], message: str) -> None:
-    with pytest.raises(LoadError) as caught:
-        load_dict(data)
-    assert message in str(caught.value)
-
-
-def test_a_map_that_holds_itself() -> None:
-    data: dict[str, Any] = {}
-    data["metadata"] = data
-    with pytest.raises(LoadError, match="nested deeper than 64 levels"):
-        load_dict(data)
-
-
-def test_loading_leaves_the_given_map_alone() -> None:
-    data = {"instructions": "x", "inputs": {"a": 1}, "own": 1}
-    load_dict(data)
-    assert data == {"instructions": "x", "inputs": {"a": 1}, "own": 1}

@@ -29,12 +29,6 @@ def test_a_text_names_provider_and_model(written: str, provider: str | None, id:
     assert (model.provider, model.id) == (provider, id)
 
 
-def test_an_id_that_is_written_as_such_stays_whole() -> None:
-    model = perdure.load_dict({"model": {"id": "openai/gpt-oss-20b"}, "instructions": ""}).model
-    assert model is not None
-    assert (model.provider, model.id) == (None, "openai/gpt-oss-20b")
-
-
 def test_the_providers_that_names_begin_with_are_all() -> None:
     assert sorted(PROVIDERS) == sorted(BUILT_IN_PROVIDERS)
 

@@ -5,17 +5,14 @@ of equal names.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from perdure import RunError, load
-from perdure.agents import Agent
 from perdure.errors import LoadError
-from perdure.messages import Message
 from perdure.prompty.portable import agent_to_dict
-from perdure.testing import ScriptedReply, asks, run_in_process, says
+from perdure.testing import run_in_process
 
 from .conftest import WriteFile
 
@@ -62,23 +59,6 @@ def test_its_tools_stand_in_its_place(write: WriteFile) -> None:
     assert tools[1]["parameters"][0]["name"] == "name"
 
 
-def test_one_in_another_and_in_a_map(write: WriteFile) -> None:
-    tools = tools_of(
-        write,
-        """
-  shop:
-    kind: toolset
-    perdure: {prefix: shop}
-    tools:
-      - {kind: toolset, tools: "${file:crm.yaml}", perdure: {prefix: crm, allowedTools: [find]}}
-      - {name: pay, kind: function}
-  last: {kind: function}
-""",
-    )
-    names = [(tool["name"], (tool.get("perdure") or {}).get("prefix")) for tool in tools]
-    assert names == [("find", "shop_crm"), ("pay", "shop"), ("last", None)]
-
-
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
@@ -110,22 +90,6 @@ def test_what_is_wrong_is_said_where_the_author_wrote_it(
 
 def find(name: str) -> str:
     return f"{name} lives in Oslo"
-
-
-def test_the_model_calls_functions_by_the_prefix(write: WriteFile) -> None:
-    asked: list[list[str]] = []
-
-    def model(agent: Agent, messages: Sequence[Message]) -> ScriptedReply:
-        asked.append([tool.name for tool in agent.tools or ()])
-        return says("Oslo") if len(asked) > 1 else asks("crm_find", name="Ada")
-
-    tools = """
-  - {name: find, kind: function, perdure: {prefix: crm}}
-  - {name: ask_user, kind: builtin, perdure: {prefix: me}}
-"""
-    result = run_in_process(load(write(AGENT % tools)), model=model, tools=[find])
-    assert [message.text for message in result.messages[-2:]] == ["Ada lives in Oslo", "Oslo"]
-    assert asked[0] == ["crm_find", "me_ask_user"]
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
 
-from perdure.messages import ToolCall, ToolResult
+from perdure.messages import ToolCall
 from perdure.providers import format_tool_messages, to_request
 
 from ..support.wire_agents import ANTHROPIC, agent, answering, asking, message
@@ -110,13 +109,6 @@ def test_a_steering_message_joins_the_turn_behind_the_results() -> None:
     assert [block["type"] for block in content] == ["tool_result", "tool_result", "text", "text"]
 
 
-def test_blank_messages_have_no_turn_and_turns_alternate() -> None:
-    sent = turns(
-        message("user", "A"), message("assistant", ""), message("user", "B"), message("user", " \n")
-    )
-    assert sent == [{"role": "user", "content": [text("A"), text("B")]}]
-
-
 @pytest.mark.parametrize(
     ("arguments", "sent"),
     [
@@ -134,16 +126,6 @@ def test_input_is_always_an_object(arguments: str, sent: dict[str, Any]) -> None
     )
 
 
-def test_ids_and_names_of_other_providers_are_made_acceptable_on_both_sides() -> None:
-    _, asked, answered = turns(
-        asking(("functions.f:0", "a.b", "{}")), answering("functions.f:0", "x")
-    )
-    [used] = asked["content"]
-    assert re.fullmatch("[a-z0-9]{9}", used["id"])
-    assert re.fullmatch("a_b_[a-z0-9]{9}", used["name"])
-    assert answered["content"][0]["tool_use_id"] == used["id"]
-
-
 def test_a_result_that_is_not_text_is_blocks() -> None:
     parts = [
         {"kind": "text", "value": "See"},
@@ -155,24 +137,6 @@ def test_a_result_that_is_not_text_is_blocks() -> None:
         text("See"),
         {"type": "image", "source": {"type": "url", "url": "https://x/y"}},
     ]
-
-
-def test_original_blocks_go_back_verbatim() -> None:
-    tool_round = format_tool_messages(
-        agent(ANTHROPIC), RESPONSE, [CALL], [ToolResult.of_text("72")]
-    )
-    _, asked, answered = turns(*tool_round)
-    assert asked["content"] == RESPONSE["content"]
-    assert answered["content"] == [
-        {"type": "tool_result", "tool_use_id": "toolu_1", "content": "72"}
-    ]
-
-
-def test_sending_twice_does_not_change_what_is_kept() -> None:
-    tool_round = format_tool_messages(agent(ANTHROPIC), RESPONSE, [CALL], ["72"])
-    again = [*tool_round, *tool_round[:1], *tool_round[:1]]
-    assert turns(*again) == turns(*again)
-    assert tool_round[0].metadata["provider_content"]["content"] == RESPONSE["content"]
 
 
 def test_blank_text_that_the_api_wrote_is_not_sent_back() -> None:
@@ -190,33 +154,6 @@ def test_edited_calls_win() -> None:
     edited = CALL.model_copy(update={"arguments": '{"city":"Rome"}'})
     tool_round = format_tool_messages(agent(ANTHROPIC), RESPONSE, [edited], ["72"])
     assert turns(*tool_round)[1]["content"][-1] == USED | {"input": {"city": "Rome"}}
-
-
-def test_options_of_this_api() -> None:
-    options = {
-        "temperature": 0.5,
-        "topP": 0.9,
-        "topK": 40,
-        "maxOutputTokens": 100,
-        "stopSequences": ["X"],
-        "seed": 1,
-        "frequencyPenalty": 1.0,
-        "presencePenalty": 1.0,
-        "additionalProperties": {
-            "thinking": {"type": "enabled", "budget_tokens": 1024},
-            "max_tokens": 1,
-        },
-    }
-    assert request(options=options) == {
-        "model": "m",
-        "messages": [],
-        "max_tokens": 100,
-        "temperature": 0.5,
-        "top_p": 0.9,
-        "top_k": 40,
-        "stop_sequences": ["X"],
-        "thinking": {"type": "enabled", "budget_tokens": 1024},
-    }
 
 
 def test_tools_have_no_strict_mode() -> None:

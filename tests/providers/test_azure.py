@@ -5,7 +5,6 @@ at strangers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -169,29 +168,3 @@ async def test_a_token_of_entra_id(
     )
     assert recorded.last.headers["authorization"] == "Bearer from-entra"
     assert "api-key" not in recorded.last.headers
-
-
-def test_a_file_of_the_first_format(tmp_path: Path) -> None:
-    file = tmp_path / "old.prompty"
-    file.write_text("""---
-model:
-  api: chat
-  configuration:
-    type: azure_openai
-    azure_endpoint: https://r.openai.azure.com
-    azure_deployment: gpt-4o
-    api_version: 2024-10-21
----
-user:
-Hi
-""")
-    with pytest.warns(DeprecationWarning, match="is now"):
-        model = perdure.load(file).model
-    assert model is not None
-    assert model.connection is not None
-    assert (model.provider, model.id, model.connection.endpoint) == (
-        "azure",
-        "gpt-4o",
-        "https://r.openai.azure.com",
-    )
-    assert model.connection.model_dump(by_alias=True)["apiVersion"] == "2024-10-21"

@@ -14,7 +14,6 @@ import pytest
 from perdure.activities.heartbeat import Heartbeat
 from perdure.activities.model import ask_model
 from perdure.client import start_run
-from perdure.errors import ModelError
 from perdure.messages import Message
 from perdure.options import RunOptions
 from perdure.providers import ModelCallOptions, close_clients
@@ -75,30 +74,6 @@ async def test_a_provider_of_another_package(
     assert (recorded.last.path, recorded.last.headers["x-api-key"]) == ("/talk", "k")
     turns = [{"from": "system", "says": "Be brief."}, {"from": "user", "says": "Who are you?"}]
     assert recorded.last.body == {"model": "m", "turns": turns}
-
-
-@pytest.mark.parametrize(
-    ("answer", "kind"),
-    [
-        (Recorded.of_json({"error": {"message": "Slow down"}}, status=429), "rate_limit"),
-        (Recorded.of_json({"unknown": 1}), "invalid_response"),
-        (Recorded(b"<html>"), "invalid_response"),
-        (Recorded(b'{"says"', ending="drop"), "connection"),
-    ],
-)
-async def test_its_failures_are_typed(
-    answer: Recorded,
-    kind: str,
-    recorded: RecordedServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    install(tmp_path, WHOLE)
-    monkeypatch.syspath_prepend(tmp_path)
-    recorded.answers(answer)
-    with pytest.raises(ModelError) as caught:
-        await ask(recorded.url)
-    assert caught.value.kind == kind
 
 
 CALLING = """

@@ -109,27 +109,6 @@ async def test_nothing_of_the_environment_goes_to_a_stranger(
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_a_provider_that_resembles_another_gets_none_of_its_keys(
-    api: Api, recorded: RecordedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
-        monkeypatch.setenv(name, "planted")
-    for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"):
-        monkeypatch.setenv(name, recorded.url)
-    recorded.answers(Recorded(b"{}"))
-    alike = type("Alike", (type(provider_for(agent(api))),), {})("alike")
-    with pytest.raises(ModelError):
-        await alike.call(
-            agent(api, connection={"kind": "key", "endpoint": recorded.url}),
-            {},
-            ModelCallOptions(5),
-        )
-    assert "planted" not in str(recorded.last.headers)
-    with pytest.raises(ModelError, match="No endpoint for 'alike'"):
-        await alike.call(agent(api), {}, ModelCallOptions(5))
-
-
-@pytest.mark.parametrize("api", APIS)
 async def test_a_redirect_is_not_followed(api: Api, recorded: RecordedServer) -> None:
     async with recorded_server() as other:
         to_other = {"location": f"{other.url}/elsewhere?key=1"}
@@ -243,14 +222,6 @@ async def test_a_registered_client_of_the_wrong_kind(kind: str, recorded: Record
     assert "'openai' needs an openai.AsyncOpenAI" in error.message
     sync.close()
     await other.close()
-
-
-@pytest.mark.parametrize("api", APIS)
-async def test_a_request_that_json_cannot_say(api: Api, recorded: RecordedServer) -> None:
-    calling = agent(api, connection={"kind": "anonymous", "endpoint": recorded.url})
-    with pytest.raises(ModelError, match="can't be written as JSON") as caught:
-        await provider_for(calling).call(calling, {"x": object()}, ModelCallOptions(1))
-    assert caught.value.kind == "bad_request"
 
 
 async def test_clients_are_shared_until_they_are_closed(recorded: RecordedServer) -> None:

@@ -90,16 +90,6 @@ def test_words_of_refusals_and_faults(api: Api) -> None:
     }
 
 
-@pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize("text", ["", " \n"])
-def test_nothing_is_not_an_answer(api: Api, text: str) -> None:
-    early = EARLY[api]
-    assert {kind_of(api, whole(api, word, text)) for word in ("stop", "end_turn", early)} == {
-        "empty"
-    }
-    assert kind_of(api, whole(api, "model_context_window_exceeded", text)) == "context_length"
-
-
 def test_words_that_end_a_whole_reply() -> None:
     for word in (
         "stop",
@@ -114,27 +104,6 @@ def test_words_that_end_a_whole_reply() -> None:
         ["x"],
     ):
         assert read(CHAT, whole(CHAT, word, "It is")).ended == "whole"  # type: ignore[arg-type]
-
-
-def test_the_words_of_a_refusal() -> None:
-    said = {
-        "choices": [{"message": {"content": None, "refusal": "I can't."}, "finish_reason": "stop"}]
-    }
-    item = {"type": "message", "content": [{"type": "refusal", "refusal": "I can't."}]}
-    for api, response in ((CHAT, said), (RESPONSES, {"status": "completed", "output": [item]})):
-        with pytest.raises(ModelError, match=r"^Model refused: I can't\.$"):
-            read(api, response)
-
-
-def test_an_error_beside_a_choice() -> None:
-    broken = whole(CHAT, "error", "The plan is")
-    broken["choices"][0]["error"] = {"code": 502, "message": "Upstream failed"}
-    broken["usage"] = {"prompt_tokens": 3, "completion_tokens": 4}
-    with pytest.raises(ModelError, match="^Upstream failed") as caught:
-        read(CHAT, broken)
-    assert caught.value.kind == "server"
-    assert caught.value.usage is not None
-    assert caught.value.usage.total_tokens == 7, "what it has used counts"
 
 
 def test_a_paused_turn_is_kept_to_be_sent_back() -> None:

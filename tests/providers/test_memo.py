@@ -12,13 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdure.agents import Agent
 from perdure.messages import ImagePart, Message, TextPart, ToolCall
 from perdure.providers.memo import Memo, Unchanging
 from perdure.providers.registry import provider_for
 from perdure.providers.sdk_call import encode
 
-from ..support.wire_agents import ANTHROPIC, APIS, agent
+from ..support.wire_agents import APIS, agent
 
 JSON = st.recursive(
     st.none()
@@ -65,16 +64,6 @@ class Shouts:
         return [message.text.upper()]
 
 
-def test_writes_other_messages_each_time() -> None:
-    shouts, message = Shouts(), Message.user("hi")
-    assert shouts.memo(Unchanging([message])) == ["HI"]
-    message.parts = [TextPart(value="ho")]
-    assert shouts.memo([message]) == ["HO"]
-    assert shouts.memo.of(message, along_with=[]) == ["HO"]
-    assert shouts.memo.of(message, along_with=Unchanging()) == ["HI"]
-    assert len(shouts.memo) == 1
-
-
 def test_forgets_with_the_message() -> None:
     shouts, messages = Shouts(), conversation()
     for message in messages:
@@ -83,23 +72,6 @@ def test_forgets_with_the_message() -> None:
     del message, messages
     gc.collect()
     assert len(shouts.memo) == 0
-
-
-def test_of_a_list_only_what_is_new_is_written() -> None:
-    shouts = Shouts()
-    messages = Unchanging(Message.user(text) for text in "abcd")
-    assert shouts.memo(Unchanging()) == []
-    assert shouts.memo(Unchanging(messages[:1])) == ["A"]
-    assert shouts.memo(Unchanging(messages[:3])) == ["A", "B", "C"]
-    first = shouts.memo(messages)
-    assert first == ["A", "B", "C", "D"]
-    assert shouts.asked == ["a", "b", "c", "d"]
-    inserted = [messages[0], Message.user("x"), *messages[1:]]
-    assert shouts.memo(Unchanging(inserted)) == ["A", "X", "B", "C", "D"]
-    assert shouts.memo(Unchanging([messages[0], *messages[2:]])) == ["A", "C", "D"]
-    assert shouts.asked == ["a", "b", "c", "d", "x"]
-    assert shouts.memo(Unchanging(messages[:2])) == ["A", "B"]
-    assert first == ["A", "B", "C", "D"]
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -135,31 +107,8 @@ def test_any_series_of_conversations(api: tuple[str, str], series: list[list[int
             assert json.loads(encode(request)) == expected
 
 
-def test_an_earlier_request_is_encoded_as_it_was() -> None:
-    """A turn that was joined with the next message belongs to the later request alone."""
-    asked, messages = agent(ANTHROPIC), [Message.user("a"), Message.user("b"), Message.user("c")]
-    requests = [
-        provider_for(asked).to_request(asked, Unchanging(messages[:end])) for end in (1, 2, 3)
-    ]
-    for request in (*reversed(requests), *requests):
-        assert json.loads(encode(request)) == request
-    assert [len(request["messages"][0]["content"]) for request in requests] == [1, 2, 3]
-
-
 def test_values_that_json_cannot_say() -> None:
     assert encode({"a": "\ud800"}) == b'{"a":"?"}'
     assert encode({"a": float("nan")}) == b'{"a":null}'
     with pytest.raises((TypeError, ValueError)):
         encode({"a": object()})
-
-
-@pytest.mark.parametrize(
-    ("before", "after"), [(1, True), (True, 1), (1, 1.0), (0.0, -0.0), (0, False)]
-)
-def test_what_python_takes_for_equal_is_not_mixed_up(before: Any, after: Any) -> None:
-    written = Memo[Agent, Any](lambda named: [{"n": named.metadata["n"]}])  # type: ignore[index]
-    first, *others = [Agent(metadata={"n": number}) for number in ("first", before, after)]
-    for other in others:
-        expected = [{"n": "first"}, {"n": other.metadata["n"]}]  # type: ignore[index]
-        body = {"messages": written(Unchanging([first, other]))}
-        assert encode(body) == json.dumps({"messages": expected}, separators=(",", ":")).encode()

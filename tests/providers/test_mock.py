@@ -7,7 +7,7 @@ import pytest
 from perdure.agents import Agent
 from perdure.errors import ConfigurationError
 from perdure.messages import ModelReply, Usage
-from perdure.providers.base import Delta, ModelCallOptions
+from perdure.providers.base import ModelCallOptions
 from perdure.providers.mock import MockedModel
 
 PLAIN = Agent(name="mocked")
@@ -45,21 +45,6 @@ async def test_calls_by_name_with_ids_of_their_own() -> None:
     ]
     in_text = await reply(text, reads_calls=False)
     assert (in_text.message.text, in_text.message.tool_calls) == (text, [])
-
-
-async def test_it_is_streamed_word_by_word() -> None:
-    told: list[Delta] = []
-    model = MockedModel(["first", " Hello,\n  my   world! "], 2, reads_calls=True)
-    await model.call(PLAIN, {}, ModelCallOptions(1, on_delta=told.append, stream=True))
-    assert [each.text for each in told] == [" Hello,\n  ", "my   ", "world! "]
-
-
-async def test_an_answer_that_has_a_structure() -> None:
-    agent = Agent.model_validate(
-        {"name": "s", "outputs": [{"name": "score", "kind": "integer", "required": True}]}
-    )
-    assert (await reply('{"score": 3}', agent)).output == {"score": 3}
-    assert (await reply("no", agent)).faults == ["the answer is not a JSON object"]
 
 
 def test_more_calls_than_answers() -> None:

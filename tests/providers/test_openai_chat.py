@@ -9,7 +9,7 @@ import pytest
 from perdure.messages import Message, ToolCall, ToolResult
 from perdure.providers import to_request
 
-from ..support.wire_agents import agent, answering, asking, message
+from ..support.wire_agents import agent, answering, message
 
 PNG = "data:image/png;base64,iVBORw0="
 
@@ -72,52 +72,12 @@ def test_content(given: Any, content: Any) -> None:
     assert wire(message("user", given)) == [{"role": "user", "content": content}]
 
 
-@pytest.mark.parametrize(
-    ("media_type", "format_"),
-    [
-        ("audio/wav", "wav"),
-        ("audio/x-wav", "wav"),
-        ("audio/mp3", "mp3"),
-        ("audio/mpeg", "mp3"),
-        ("audio/flac", "flac"),
-        ("audio/ogg", "ogg"),
-        ("audio/aac", "aac"),
-        (None, "wav"),
-    ],
-)
-def test_audio_formats(media_type: str | None, format_: str) -> None:
-    [sent] = wire(message("user", [{"kind": "audio", "value": "AAAA", "mediaType": media_type}]))
-    assert sent["content"] == [
-        {"type": "input_audio", "input_audio": {"data": "AAAA", "format": format_}}
-    ]
-
-
-def test_audio_of_a_data_uri_is_sent_without_its_head() -> None:
-    [sent] = wire(message("user", [{"kind": "audio", "source": "data:audio/mpeg;base64,AAAA"}]))
-    assert sent["content"][0]["input_audio"] == {"data": "AAAA", "format": "mp3"}
-
-
 def test_metadata_is_merged_but_for_what_is_internal() -> None:
     kept = {"api": "anthropic", "content": []}
     [sent] = wire(
         message("user", "Hi", name="Alice", provider_content=kept, status="error", role="x")
     )
     assert sent == {"role": "user", "name": "Alice", "content": "Hi"}
-
-
-def test_a_message_that_only_asks_for_tools_has_empty_content() -> None:
-    asked, answered, empty = wire(
-        asking(("c1", "f", "{}"), ("c2", "f", "not json")),
-        answering("c1", "72"),
-        answering("c2", ""),
-    )
-    assert asked["content"] == ""
-    assert [call["function"]["arguments"] for call in asked["tool_calls"]] == [
-        "{}",
-        '{"unparsed_arguments":"not json"}',
-    ]
-    assert answered == {"role": "tool", "tool_call_id": "c1", "content": "72"}
-    assert empty["content"] == "", "an empty result is still sent (§9.5)"
 
 
 def test_all_texts_of_a_tool_result_are_one_string() -> None:
@@ -128,45 +88,6 @@ def test_all_texts_of_a_tool_result_are_one_string() -> None:
     assert told["content"].startswith("a\nb\n")
     assert [part["type"] for part in shown["content"]] == ["text", "image_url"]
     assert (told["role"], shown["role"]) == ("tool", "user")
-
-
-def test_a_tool_name_that_the_model_made_up_is_made_acceptable() -> None:
-    [asked] = wire(asking(("c1", "files.read it!", "{}")))
-    assert asked["tool_calls"][0]["function"]["name"] != "files.read it!"
-
-
-def test_options_have_openai_names() -> None:
-    options = {
-        "temperature": 0.0,
-        "maxOutputTokens": 10,
-        "topP": 0.5,
-        "topK": 40,
-        "frequencyPenalty": 0.1,
-        "presencePenalty": 0.2,
-        "seed": 7,
-        "stopSequences": ["X"],
-        "allowMultipleToolCalls": False,
-        "additionalProperties": {"user": "u", "temperature": 2, "max_tokens": 5, "model": "other"},
-    }
-    request = to_request(agent(options=options), [])
-    assert request == {
-        "model": "m",
-        "messages": [],
-        "temperature": 0.0,
-        "max_completion_tokens": 10,
-        "top_p": 0.5,
-        "frequency_penalty": 0.1,
-        "presence_penalty": 0.2,
-        "seed": 7,
-        "stop": ["X"],
-        "parallel_tool_calls": False,
-        "user": "u",
-        "max_tokens": 5,
-    }, "topK is dropped (§18-8), mapped keys win over additional ones"
-
-
-def test_nothing_to_say_is_absent() -> None:
-    assert set(to_request(agent(tools=[], outputs=[], options={}), [])) == {"model", "messages"}
 
 
 def test_outputs_are_a_strict_response_format() -> None:

@@ -35,21 +35,6 @@ def request(*messages: Any, **fields: Any) -> dict[str, Any]:
     return to_request(agent(RESPONSES, **fields), messages)
 
 
-def test_system_and_developer_become_instructions() -> None:
-    sent = request(
-        message("system", "A"),
-        message("user", "Hi"),
-        message("developer", "B"),
-        message("system", ""),
-    )
-    assert sent == {
-        "model": "m",
-        "instructions": "A\n\nB",
-        "input": [{"role": "user", "content": "Hi"}],
-    }
-    assert "instructions" not in request(message("user", "Hi"))
-
-
 @pytest.mark.parametrize(
     ("part", "sent"),
     [
@@ -103,13 +88,6 @@ def test_a_result_that_is_not_text_is_a_list_of_parts() -> None:
     assert output["output"] == [{"type": "input_image", "image_url": "https://x/y.png"}]
 
 
-def test_original_items_go_back_verbatim() -> None:
-    tool_round = format_tool_messages(
-        agent(RESPONSES), RESPONSE, [ToolCall(id="c1", name="f", arguments="{}")], ["72"]
-    )
-    assert request(*tool_round)["input"] == [REASONING, SAID, CALL, OUTPUT]
-
-
 def test_a_rewritten_text_wins_and_the_reasoning_stays_with_its_call() -> None:
     calls = [ToolCall(id="c1", name="f", arguments="{}")]
     tool_round = format_tool_messages(agent(RESPONSES), RESPONSE, calls, ["72"], text="Redacted.")
@@ -128,51 +106,6 @@ def test_edited_calls_win_over_the_original_items() -> None:
         {"role": "assistant", "content": "Looking."},
         {"type": "function_call", "call_id": "c1", "name": "f", "arguments": '{"safe":true}'},
     ]
-
-
-def test_tools_are_flat() -> None:
-    tool = {
-        "kind": "function",
-        "name": "f",
-        "description": "F",
-        "strict": True,
-        "parameters": [{"name": "a"}],
-    }
-    assert request(tools=[tool])["tools"] == [
-        {
-            "type": "function",
-            "name": "f",
-            "description": "F",
-            "strict": True,
-            "parameters": {
-                "type": "object",
-                "properties": {"a": {"type": ["string", "null"]}},
-                "required": ["a"],
-                "additionalProperties": False,
-            },
-        }
-    ]
-
-
-def test_options_of_this_api() -> None:
-    options = {
-        "temperature": 0.5,
-        "topP": 0.9,
-        "maxOutputTokens": 10,
-        "seed": 1,
-        "stopSequences": ["X"],
-        "topK": 3,
-        "frequencyPenalty": 1.0,
-        "additionalProperties": {"reasoning": {"effort": "low"}, "temperature": 1},
-    }
-    assert request(options=options) == {
-        "model": "m",
-        "input": [],
-        "temperature": 0.5,
-        "top_p": 0.9,
-        "max_output_tokens": 10,
-        "reasoning": {"effort": "low"},
-    }
 
 
 def test_outputs_are_a_text_format_beside_other_settings_of_text() -> None:

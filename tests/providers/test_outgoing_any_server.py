@@ -126,18 +126,6 @@ def test_each_fake_refuses_what_breaks_one_of_its_rules(server: type[StrictServe
         assert one.problems(spoilt), f"{one.name} takes a request with a fault: {fault}"
 
 
-def test_what_one_server_is_sent_is_refused_by_most_others() -> None:
-    """Without a dialect, few of the moves would succeed."""
-    refused = 0
-    for first, second in PAIRS:
-        one, other = first(), second()
-        move, agent = Move(begins_with_user=True), one.agent(tools=TOOLS)
-        move.ask(one, agent, ("look", "{}"), ("look", "{}"))
-        body = provider_for(agent).to_request(agent, move.messages)
-        refused += one.api != other.api or bool(other.problems(json.loads(json.dumps(body))))
-    assert refused > 0.7 * len(PAIRS)
-
-
 def faults(server: StrictServer, body: Json) -> dict[str, Json]:
     """Return the request with one fault each, of those that the server is to refuse."""
     text = json.dumps(body)

@@ -16,11 +16,9 @@ from perdure.cli.entry import run
 from perdure.messages import Message
 from perdure.providers import WireDialect, provider_for, register_dialect
 
-from ..support.fake_services import fake_services
 from .servers import SERVERS
 from .servers.wires import ChatServer
 from .test_outgoing_any_server import TOOLS, Move, moved
-from .test_outgoing_by_fallback import moved as fallen_back
 
 PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text(encoding="utf-8")
 SECTION = PAGE.partition("### A server that is not in the table")[2]
@@ -42,16 +40,6 @@ class Lumen(ChatServer):
     refuses = ("presence_penalty", "max_completion_tokens")
 
 
-class Unlisted(Lumen):
-    """The same server at an address that nothing says of."""
-
-    endpoint = "https://elsewhere.example/v1"
-
-    @property
-    def table_name(self) -> str:
-        return ""
-
-
 @pytest.fixture
 def lumen() -> None:
     """The page's file, as a worker imports it."""
@@ -65,12 +53,6 @@ def test_a_conversation_moves_to_it_and_back(other: type[ChatServer]) -> None:
     for begins_with_user in (True, False):
         assert moved(other(), Lumen(), begins_with_user) == []
         assert moved(Lumen(), other(), begins_with_user) == []
-
-
-def test_without_its_dialect_the_server_refuses_the_conversation() -> None:
-    problems = moved(SERVERS[0](), Unlisted(), True)
-    assert {"trace is missing beside the calls", "presence_penalty is refused"} <= {*problems}
-    assert any("is not taken" in problem for problem in problems)
 
 
 def test_ids_of_a_form_of_its_own_are_unique_and_the_same_in_each_request() -> None:
@@ -145,43 +127,3 @@ def test_a_dialect_that_nobody_knows_is_named_before_a_run(
         "warning: model.options.dialect: there is no dialect 'mistrl' (did you mean 'mistral'?)"
         in said
     )
-
-
-class Quartz(ChatServer):
-    """A server that a stranger has: odd ids, a field of its own in each call, and an option that it
-    refuses.
-    """
-
-    endpoint = "https://quartz.example:8443/v1"
-    ids = "Q/{n}"
-    takes = "Q/[0-9]+"
-    gives_beside = {"receipt": "{mark}"}
-    needs_beside = ("receipt",)
-    wants_back = "calls"
-    refuses = ("seed",)
-
-
-QUARTZ = WireDialect(
-    name="quartz",
-    hosts=("quartz.example:8443",),
-    ids="Q/[0-9]+",
-    derive_id=lambda nine: f"Q/{int(nine, 36)}",
-    keeps=("receipt",),
-    keeps_beside_calls=(),
-    fills_call={"receipt": "none"},
-    refuses=("seed",),
-)
-
-
-@pytest.mark.usefixtures("lumen")
-async def test_a_run_moves_to_it_by_its_fallback_and_back() -> None:
-    register_dialect(QUARTZ)
-    async with fake_services() as services:
-        for other in (Quartz, SERVERS[0], SERVERS[8]):
-            assert await fallen_back(services, Lumen(), other(), stream=True) == []
-            assert (
-                await fallen_back(
-                    services, other(), Quartz() if other is not Quartz else Lumen(), stream=True
-                )
-                == []
-            )

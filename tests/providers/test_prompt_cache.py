@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from perdure.agents import Agent
-from perdure.errors import ModelError
 from perdure.messages import Message, ToolCall, ToolResult
 from perdure.providers.base import CallSeries, ModelCallOptions
-from perdure.providers.memo import Unchanging
 from perdure.providers.registry import provider_for
 from perdure.providers.sdk_call import encode
 from perdure.providers.wire_format import WireFormat
@@ -105,20 +103,6 @@ def test_anthropics_marks_stand_after_tools_and_system_and_where_requests_end() 
     )
 
 
-def test_thinking_is_not_marked() -> None:
-    thought = {
-        "api": "anthropic",
-        "content": [{"type": "thinking", "thinking": "Hm.", "signature": "s"}],
-    }
-    prefilled = Message(role="assistant", metadata={"provider_content": thought})
-    assert marks(cached(asked(ANTHROPIC), [*rounds(1), prefilled]))[2:] == [("messages", 2, 0)]
-
-
-def test_the_last_answer_without_tools_to_choose_from_writes_no_messages() -> None:
-    request = cached(asked(ANTHROPIC), rounds(2), may_call_tools=False)
-    assert marks(request) == [("tools", 1), ("system", 0)]
-
-
 @pytest.mark.parametrize(
     ("chosen", "mark"), [("1h", {**MARK, "ttl": "1h"}), ("5m", MARK), (None, MARK)]
 )
@@ -208,18 +192,6 @@ def test_what_the_file_tells_openais_cache_itself_stays() -> None:
     assert "prompt_cache_breakpoint" not in str(request)
 
 
-@pytest.mark.parametrize("api", [CHAT, RESPONSES, ANTHROPIC])
-def test_one_request_after_the_other_is_written_as_without_the_memo(api: Api) -> None:
-    """The marks move, and what is kept of each message stays as it is without them."""
-    messages, given = rounds(6, calls=2), asked(api, model="gpt-5.6")
-    for end in (2, 5, 8, 8, 11, len(messages)):
-        known = cached(given, Unchanging(messages[:end]))
-        assert encode(known) == encode(cached(given, messages[:end])), end
-    assert encode(cached(given, Unchanging(messages), series=CallSeries())) == encode(
-        cached(given, messages, series=CallSeries())
-    )
-
-
 OF_ANTHROPIC = {
     "error": {"message": "tools.1.cache_control: Extra inputs are not permitted", "type": "x"}
 }
@@ -243,35 +215,3 @@ async def test_a_server_that_refuses_marks_is_sent_none_from_then_on(
             given, provider.to_request(given, rounds(1)), ModelCallOptions(5, series=SERIES)
         )
     assert [len(marks(received.body)) for received in recorded.received] == [4, 0, 0]
-
-
-async def test_a_request_that_is_wrong_without_marks_too_fails_as_it_did(
-    recorded: RecordedServer,
-) -> None:
-    provider = provider_for(asked(ANTHROPIC))
-    given = asked(
-        ANTHROPIC,
-        model="wrong",
-        connection={"kind": "key", "endpoint": recorded.url, "apiKey": "k"},
-    )
-    for message, requests in (
-        ("max_tokens: too many", 1),
-        ("messages.1.x: Extra inputs are not permitted", 2),
-    ):
-        recorded.forget()
-        recorded.answers(
-            Recorded.of_json(
-                {"error": {"message": message, "type": "invalid_request_error"}}, status=400
-            )
-        )
-        with pytest.raises(ModelError, match=message):
-            await provider.call(
-                given, provider.to_request(given, rounds(1)), ModelCallOptions(5, series=SERIES)
-            )
-        assert len(recorded.received) == requests
-    recorded.forget()
-    recorded.answers(Recorded.of_json(SAID))
-    await provider.call(
-        given, provider.to_request(given, rounds(1)), ModelCallOptions(5, series=SERIES)
-    )
-    assert len(marks(recorded.received[0].body)) == 4, "it was not the marks"

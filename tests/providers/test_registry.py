@@ -15,7 +15,7 @@ from perdure.providers.anthropic import AnthropicMessages
 from perdure.providers.openai_chat import OpenAIChat
 from perdure.providers.openai_responses import OpenAIResponses
 
-from ..support.wire_agents import CHAT, agent
+from ..support.wire_agents import agent
 
 ADDED = """
 from perdure.providers import Provider
@@ -61,11 +61,6 @@ def test_openai_chat_is_the_default() -> None:
     assert to_request(Agent(), [{"role": "user", "content": "Hi"}])["messages"] == [
         {"role": "user", "content": "Hi"}
     ]
-
-
-def test_arguments_stand_in_for_the_model() -> None:
-    assert type(provider_for(agent(CHAT), provider="anthropic")) is AnthropicMessages
-    assert type(provider_for(agent(CHAT), api_type="responses")) is OpenAIResponses
 
 
 def test_unknown_providers_and_apis() -> None:

@@ -5,9 +5,7 @@ refused with a reason.
 from __future__ import annotations
 
 import base64
-import os
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +14,10 @@ from perdure import UnsupportedMediaError
 from perdure.agents import Agent
 from perdure.client import start_run
 from perdure.media import source_problem
-from perdure.messages import AudioPart, FilePart, ImagePart, Message
+from perdure.messages import AudioPart, Message
 from perdure.providers import to_request
-from perdure.testing import ScriptedModel, asks, call, says
 
-from ..support.agents import WIRES, scripted_agent
+from ..support.agents import WIRES
 from ..support.stage import Stage
 from ..support.wire_agents import ANTHROPIC, CHAT, RESPONSES, agent, answering, asking
 
@@ -98,31 +95,6 @@ def test_anthropic_is_sent_a_text_file_as_text() -> None:
     assert sent["messages"][0]["content"] == [{"type": "document", "source": source}]
 
 
-async def test_a_run_with_a_pdf_reaches_chat_completions(stage: Stage, tmp_path: Path) -> None:
-    """Before, `file.url` was sent, which the API does not have."""
-    (tmp_path / "report.pdf").write_bytes(b"%PDF-1.4\n")
-    with ScriptedModel([says("A report.")]) as model:
-        calling = scripted_agent(
-            model,
-            inputs=[{"name": "report", "kind": "file"}],
-            instructions="user:\nSum it up: {{report}}",
-        )
-        async with stage.worker({}):
-            run = await start_run(
-                stage.client,
-                calling,
-                {"report": tmp_path / "report.pdf"},
-                task_queue=stage.task_queue,
-            )
-            assert (await run.result()).output == "A report."
-        [request] = model.requests
-    [_, part] = request.body["messages"][0]["content"]
-    assert part == {
-        "type": "file",
-        "file": {"filename": "report.pdf", "file_data": f"data:application/pdf;base64,{PDF}"},
-    }
-
-
 @pytest.mark.parametrize("has_template", [True, False])
 async def test_a_run_that_the_model_cannot_be_sent_is_not_started(
     stage: Stage, has_template: bool
@@ -142,47 +114,6 @@ async def test_a_run_that_the_model_cannot_be_sent_is_not_started(
         await start_run(
             stage.client, calling, inputs, messages=messages, task_queue=stage.task_queue
         )
-
-
-async def test_a_tool_that_returns_audio_does_not_end_a_run(stage: Stage) -> None:
-    def record() -> AudioPart:
-        return AudioPart(source="UklGRg==", mediaType="audio/wav")
-
-    with ScriptedModel([asks(call("record", "c1")), says("No sound here.")]) as model:
-        async with stage.worker({"record": record}):
-            declared = {"name": "record", "kind": "function"}
-            run = await stage.start(scripted_agent(model, [declared], wire="anthropic"))
-            assert (await run.result()).output == "No sound here."
-        assert "[audio, not shown: Anthropic does not accept audio" in str(
-            model.requests[1].body["messages"]
-        )
-
-
-def test_parts_are_made_of_files_and_bytes(tmp_path: Path) -> None:
-    jpeg = tmp_path / "photo.png"  # named wrongly
-    jpeg.write_bytes(b"\xff\xd8\xff\xe0")
-    assert ImagePart.from_file(jpeg, detail="low").model_dump(by_alias=True) == {
-        "kind": "image",
-        "source": "/9j/4A==",
-        "mediaType": "image/jpeg",
-        "detail": "low",
-    }
-    with jpeg.open("rb") as opened:
-        assert FilePart.from_file(opened).filename == "photo.png"
-    assert FilePart.from_bytes(b"a;b", name="t.csv").media_type == "text/csv"
-    assert AudioPart.from_bytes(b"\0\0", media_type="audio/L16").media_type == "audio/L16"
-    with pytest.raises(ValueError, match=r"'photo.png' is image/jpeg: expected an audio"):
-        AudioPart.from_file(jpeg)
-    with pytest.raises(ValueError, match="the image is empty"):
-        ImagePart.from_bytes(b"")
-    with pytest.raises(ValueError, match="unknown type"):
-        ImagePart.from_bytes(b"hello")
-    with pytest.raises(FileNotFoundError):
-        ImagePart.from_file(tmp_path / "none.png")
-    os.mkfifo(tmp_path / "pipe.png")
-    for no_file in (tmp_path / "pipe.png", tmp_path):
-        with pytest.raises(ValueError, match="is not a regular file: expected a file"):
-            FilePart.from_file(no_file)
 
 
 def test_content_with_whitespace_is_checked_in_linear_time() -> None:

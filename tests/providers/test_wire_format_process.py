@@ -15,7 +15,6 @@ from perdure.errors import ModelError
 from perdure.messages import Message, ToolCall, ToolResult, Usage
 from perdure.options import RunOptions
 from perdure.providers import (
-    StructuredResult,
     cast,
     format_tool_messages,
     process_response,
@@ -49,39 +48,6 @@ def saying(api: Api, text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_text(api: Api) -> None:
-    assert process_response(agent(api), recorded_json(api, "text")) == "It is 72°F."
-    assert process_response(agent(api), saying(api, "")) == ""
-
-
-@pytest.mark.parametrize("api", APIS)
-def test_tool_calls_come_before_text(api: Api) -> None:
-    calls = process_response(agent(api, outputs=OUTPUTS), recorded_json(api, "tools"))
-    assert [(call.name, call.arguments) for call in calls] == [
-        ("get_weather", '{"city":"Paris"}'),
-        ("get_weather", '{"city":"Rome"}'),
-    ]
-
-
-@pytest.mark.parametrize("api", APIS)
-def test_structured_output(api: Api) -> None:
-    raw = '{"city": "Paris", "temp": 72}'
-    result = process_response(agent(api, outputs=OUTPUTS), saying(api, raw))
-    assert result == {"city": "Paris", "temp": 72}
-    assert isinstance(result, StructuredResult)
-    assert result.raw_json == raw
-    assert process_response(agent(api), saying(api, raw)) == raw, (
-        "without outputs the text is the answer"
-    )
-
-
-@pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize("text", ["no JSON", "", '{"city": '])
-def test_structured_output_that_is_no_json_is_the_raw_text(api: Api, text: str) -> None:
-    assert process_response(agent(api, outputs=OUTPUTS), saying(api, text)) == text
-
-
-@pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize(
     "response",
     [
@@ -104,34 +70,12 @@ def test_anything_else_is_an_unexpected_format(api: Api, response: dict[str, Any
     assert caught.value.kind == "invalid_response"
 
 
-def test_a_refusal_is_the_text() -> None:
-    chat = {"choices": [{"message": {"content": None, "refusal": "I cannot"}}]}
-    assert process_response(agent(CHAT), chat) == "I cannot"
-    responses = {
-        "output": [{"type": "message", "content": [{"type": "refusal", "refusal": "I cannot"}]}]
-    }
-    assert process_response(agent(RESPONSES), responses) == "I cannot"
-
-
 def test_an_error_in_a_response_is_a_value_error_with_its_text() -> None:
     with pytest.raises(ValueError, match="^No capacity$"):
         process_response(
             agent(RESPONSES),
             {"error": {"code": "server_error", "message": "No capacity"}, "output": []},
         )
-
-
-def test_arguments_given_as_an_object_and_calls_without_id() -> None:
-    function = {"name": "f", "arguments": {"a": [1, 2]}}
-    calls = [{"id": "", "function": function}, {"function": {"name": "g"}}]
-    response = {"id": "chatcmpl-123456789012345", "choices": [{"message": {"tool_calls": calls}}]}
-    first, second = process_response(agent(CHAT), response)
-    assert (first.id, first.arguments, second.arguments) == (
-        "call_0_456789012345",
-        '{"a":[1,2]}',
-        "",
-    )
-    assert first.id != second.id
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from perdure.providers import to_request
 
-from ..support.wire_agents import ANTHROPIC, APIS, CHAT, RESPONSES, agent
+from ..support.wire_agents import ANTHROPIC, APIS, CHAT, agent
 
 Api = tuple[str, str]
 
@@ -29,22 +29,6 @@ CITY: dict[str, Any] = {
     "properties": {"city": {"type": "string"}},
     "required": ["city"],
 }
-PARAMETERS = [{"name": "city", "required": True}, {"name": "unit", "required": True}]
-
-
-@pytest.mark.parametrize("api", APIS)
-def test_bound_parameters_are_stripped_everywhere(api: Api) -> None:
-    bindings = {"unit": {"input": "preferredUnit"}}
-    tool = {"kind": "function", "name": "f", "parameters": PARAMETERS, "bindings": bindings}
-    assert offered(api, [tool]) == {"f": CITY}
-    assert offered(
-        api, [{**tool, "bindings": {"city": {"input": "a"}, "unit": {"input": "b"}}}]
-    ) == {"f": EMPTY}
-
-
-@pytest.mark.parametrize("api", APIS)
-def test_a_function_without_parameters_takes_none(api: Api) -> None:
-    assert offered(api, [{"kind": "function", "name": "f"}]) == {"f": EMPTY}
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -85,12 +69,6 @@ def test_bindings_of_a_tool_whose_parameters_are_known_elsewhere() -> None:
         "required": ["unit", "city"],
     }
     assert offered(CHAT, [tool], extra_tools=[{"name": "p", "parameters": both}]) == {"p": CITY}
-
-
-@pytest.mark.parametrize("api", [CHAT, RESPONSES])
-def test_a_model_that_may_not_call_tools_is_offered_none(api: Api) -> None:
-    tools = [{"kind": "function", "name": "f"}]
-    assert "tools" not in to_request(agent(api, tools=tools), [], may_call_tools=False)
 
 
 def test_anthropic_declares_the_tools_that_the_conversation_may_mention() -> None:

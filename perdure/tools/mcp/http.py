@@ -11,7 +11,7 @@ import asyncio
 import http
 import re
 import secrets
-from functools import lru_cache
+from functools import cache
 from ssl import SSLContext
 from typing import Any
 
@@ -20,7 +20,6 @@ from mcp import MCPError, types
 from pydantic_core import from_json
 
 from ...text import UTF_8, one_line
-from ...worker_limits import authorities_now
 from ..http import CONNECT_SECONDS, Fault, read_body, reason_of, was_refused
 from .declaration import MAX_MESSAGE_BYTES, Server
 from .oauth import OAuthProblem, OAuthTokens
@@ -164,13 +163,9 @@ def _refusal_response(
     )
 
 
+@cache
 def tls_context() -> SSLContext:
-    """Return the TLS settings, with the current certificate authorities."""
-    return _tls_context(authorities_now())
-
-
-@lru_cache(maxsize=4)
-def _tls_context(authorities: tuple[object, ...]) -> SSLContext:
+    """Return the TLS settings that all connections share."""
     return httpx2.create_ssl_context()
 
 

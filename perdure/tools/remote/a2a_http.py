@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from functools import lru_cache
+from functools import cache
 
 import httpx
 from a2a.client import A2AClientError, A2AClientTimeoutError
 from a2a.utils.errors import A2AError, InternalError
 from google.protobuf.json_format import Error as JsonFormatError
 
-from ...worker_limits import authorities_now
 from ..http import CONNECT_SECONDS, Fault, charset_in, reason_of, was_refused
 from ..kind import OutcomeUnknown
 from .card import NOT_LET_IN
@@ -36,7 +35,7 @@ def http_client(settings: RemoteSettings, credentials: Mapping[str, str]) -> htt
     """
     guard = _Guard(settings, credentials)
     return httpx.AsyncClient(
-        verify=_tls(authorities_now()),
+        verify=_tls(),
         timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
         follow_redirects=True,
         max_redirects=5,
@@ -112,8 +111,8 @@ class _Bounded(httpx.AsyncByteStream):
         await self._stream.aclose()
 
 
-@lru_cache(maxsize=4)
-def _tls(authorities: tuple[object, ...]) -> ssl.SSLContext:
+@cache
+def _tls() -> ssl.SSLContext:
     """Return the TLS settings, created once: reading the certificates takes longer than the rest of
     a client.
     """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.prompty.check.check import Problem, check
+from perdure.prompty.check.check import check
 
 from ..conftest import WriteFile
 
@@ -27,12 +27,6 @@ def test_nothing_to_say(write: WriteFile) -> None:
         "}}\nuser:\n{{ q }}\n"
     )
     assert check(write(text)) == []
-
-
-def test_a_problem_says_where_and_how_bad(write: WriteFile) -> None:
-    assert check(write("---\nmodel: {id: 5}\n---\nuser:\n")) == [
-        Problem(line=2, field="model.id", message="expected a string, got 5", severity="error")
-    ]
 
 
 def test_all_problems_are_told(write: WriteFile) -> None:
@@ -234,15 +228,3 @@ def test_single_problems(write: WriteFile, text: str, problem: str) -> None:
 )
 def test_no_false_alarm(write: WriteFile, text: str) -> None:
     assert told(write(text)) == []
-
-
-def test_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="Prompty file not found"):
-        check(tmp_path / "none.prompty")
-
-
-def test_allowed_roots(write: WriteFile, tmp_path: Path) -> None:
-    write("m", "shared/model.txt")
-    file = write("---\nmodel: '${file:../shared/model.txt}'\n---\nuser:\n", "app/agent.prompty")
-    assert len(check(file)) == 1
-    assert check(file, allowed_file_roots=[tmp_path / "shared"]) == []

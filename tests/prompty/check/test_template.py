@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from pathlib import Path
 
 import pytest
@@ -12,26 +11,10 @@ import perdure
 from perdure.agents import Agent
 from perdure.prompty.check.check import check
 
-HONEST = """---
-model: {id: m, options: {temperature: 0}}
-inputs:
-  - {name: question, kind: string}
----
-user:
-{{question}}
-"""
-
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "a.prompty"
-
-
-def test_an_honest_file_is_loaded_in_silence(file: Path) -> None:
-    file.write_text(HONEST)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert perdure.load(file).inputs
 
 
 @pytest.mark.parametrize(
@@ -97,14 +80,6 @@ def test_an_unset_variable_hides_no_misplaced_policy(file: Path) -> None:
     assert [each.severity for each in check(file) if "has no effect here" in each.message] == [
         "error"
     ]
-
-
-@pytest.mark.parametrize(
-    "written", ["{timeout: 5}", "{perdured: true}", "{anything: {approval: always}}"]
-)
-def test_other_unknown_keys_of_a_tool_are_no_errors(file: Path, written: str) -> None:
-    file.write_text(f"---\nmodel: m\ntools:\n  f: {written}\n---\nHi.")
-    assert [each.severity for each in check(file) if each.field.startswith("tools")] == ["warning"]
 
 
 def test_a_recorded_agent_keeps_what_another_version_knows_of_a_policy() -> None:

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import pytest
-
 from perdure.agents import Agent
 from perdure.messages import ImagePart, Message, ModelReply, TextPart, ToolCall, ToolResult
 from perdure.providers.prompted.call import (
     AGENT_INSTRUCTIONS,
-    FINAL,
     NO_ACTION_INSTRUCTIONS,
     TOOLS_INSTRUCTIONS,
     PromptedCall,
 )
-from perdure.providers.registry import provider_for
 from perdure.testing.script import call
-from tests.support.wire_agents import APIS
-from tests.support.wire_agents import agent as wired
 
 TASK = [{"name": "task", "kind": "string", "required": True}]
 CALCULATOR = {
@@ -118,10 +112,6 @@ def test_agents_that_are_gone_are_named() -> None:
     )
 
 
-def test_the_answer_is_asked_for_by_a_message_of_its_own() -> None:
-    assert sent(prompted(phase="answer"), Message.user("Hi")) == [("user", "Hi"), ("user", FINAL)]
-
-
 def test_results_are_the_users() -> None:
     failed = ToolResult.failure("Error: Tool 'calculator' failed: no", kind="error")
     delegate = call("delegate_to_researcher", "d", task="it")
@@ -187,21 +177,6 @@ def test_pictures_in_results_stay() -> None:
     result = ToolResult(parts=[TextPart(value="seen"), image])
     [_, message] = prompted().messages(round_of([call("look", "a")], result))
     assert [part.kind for part in message.parts] == ["text", "image"]
-
-
-@pytest.mark.parametrize("api", APIS)
-def test_no_provider_is_sent_what_only_the_loop_needs(api: tuple[str, str]) -> None:
-    broken = '{"tool": "calculator", "arguments": {"expression": "2 +'
-    reply = prompted(CALCULATOR).read(ModelReply(message=Message.assistant(broken)))
-    [faulty] = reply.message.tool_calls
-    assert faulty.fault
-    result = ToolResult.failure(faulty.fault, kind="invalid_call")
-    declared = wired(api, tools=[CALCULATOR])
-    natively = provider_for(declared).to_request(
-        declared, [Message.user("Hi"), reply.message, Message.tool(faulty, result)]
-    )
-    assert "'fault'" not in str(natively)
-    assert "perdure.json" not in str(natively)
 
 
 def test_a_reply_is_read_with_what_the_model_wrote_beside_it() -> None:
