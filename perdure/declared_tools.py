@@ -126,9 +126,7 @@ MAX_APPROVERS = 20
 
 
 class ApprovalPolicy(Node):
-    """The people who may decide a call. A gateway must identify them, unless only `escalateAfter`
-    is set.
-    """
+    """The people who may decide a call. A gateway must identify them."""
 
     by: list[Annotated[str, Field(min_length=1, max_length=200)]] | None = None
     """Roles: a person with any of them may decide. Without it, every person whom a gateway
@@ -137,15 +135,9 @@ class ApprovalPolicy(Node):
     """Whether the people who started the run, or sent it messages, may not decide."""
     count: int = Field(default=1, ge=1, le=MAX_APPROVERS)
     """The number of people who must approve the same arguments. A single denial denies the call."""
-    escalate_after: float | None = Field(default=None, ge=MIN_SECONDS, le=MAX_SECONDS)
-    """Seconds after which the role `to` is asked, and may decide, too."""
-    to: str | None = Field(default=None, min_length=1, max_length=200)
-    """The role that is asked then."""
 
     @model_validator(mode="after")
-    def _check_escalation(self) -> Self:
-        if (self.escalate_after is None) != (self.to is None):
-            raise ValueError("expected both `escalateAfter` and `to`, or neither")
+    def _check_roles(self) -> Self:
         if self.by is not None and not self.by:
             raise ValueError("`by` is empty: expected at least one role, or no `by`")
         return self
@@ -172,15 +164,10 @@ class ApprovalPolicy(Node):
             raise ValueError(
                 f"the policies share no role: {', '.join(self.by)}; and {', '.join(other.by)}"
             )
-        sooner = min(
-            (each for each in (self, other) if each.escalate_after), key=_escalation, default=self
-        )
         return ApprovalPolicy(
             by=by,
             not_requester=self.not_requester or other.not_requester,
             count=max(self.count, other.count),
-            escalate_after=sooner.escalate_after,
-            to=sooner.to,
         )
 
     def in_words(self) -> str:
@@ -194,8 +181,7 @@ class ApprovalPolicy(Node):
         )
         several = f"{self.count} people" if self.count > 1 else ""
         others = "not the requester" if self.not_requester else ""
-        later = f"also {self.to} after {self.escalate_after:g} s" if self.escalate_after else ""
-        return ", ".join(part for part in (who, several, others, later) if part) or "anybody"
+        return ", ".join(part for part in (who, several, others) if part) or "anybody"
 
 
 def needs_gateway(approvers: JsonObject | ApprovalPolicy | None) -> bool:
@@ -203,10 +189,6 @@ def needs_gateway(approvers: JsonObject | ApprovalPolicy | None) -> bool:
     means anybody.
     """
     return approvers is not None and ApprovalPolicy.model_validate(approvers).needs_vouch
-
-
-def _escalation(policy: ApprovalPolicy) -> float:
-    return policy.escalate_after or MAX_SECONDS
 
 
 class ToolPolicy(Node):

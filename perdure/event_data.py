@@ -66,14 +66,6 @@ class PermissionVoteData(TypedDict):
     digest: str
 
 
-class PermissionEscalatedData(TypedDict):
-    """No decision came in time: a further role is asked."""
-
-    name: str
-    to: str
-    digest: str
-
-
 EventType = Literal[
     "token",
     "thinking",
@@ -98,7 +90,6 @@ EventType = Literal[
     "provider_tool",
     "permission_requested",
     "permission_vote",
-    "permission_escalated",
     "permission_completed",
     "held",
     "went_on",

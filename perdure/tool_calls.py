@@ -323,8 +323,6 @@ class PendingApproval(Exchanged):
     """The people who may decide; None for anybody."""
     votes: list[Vote] = unless_empty([])
     """The approvals up to now, if several are required."""
-    escalated: float | None = unless_none()
-    """When the role `approvers.to` was asked, in seconds since the epoch."""
 
     @property
     def schema(self) -> JsonObject | None:  # type: ignore[override]

@@ -104,9 +104,7 @@ def _who(pending: PendingApproval) -> str:
         return ""
     votes = ", ".join(one_line(vote.name) for vote in pending.votes)
     approved = f", approved by {votes}" if votes else ""
-    asked = pending.escalated
-    escalated = f", {policy.to} was asked {local_time(asked)}" if asked else ""
-    return one_line(f", may decide: {policy.in_words()}{approved}{escalated}", 500)
+    return one_line(f", may decide: {policy.in_words()}{approved}", 500)
 
 
 def local_time(seconds: float) -> str:

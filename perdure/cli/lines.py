@@ -106,7 +106,6 @@ SENTENCES: Mapping[str, tuple[Tone, Sentence]] = {
     "held": ("strong", lambda data: f"held ({data['reason']}): {one_line(data['message'], 500)}"),
     "went_on": ("strong", _went_on),
     "permission_vote": ("strong", describe_decision),
-    "permission_escalated": ("strong", describe_decision),
     "permission_completed": ("strong", describe_decision),
 }
 """Event type → the style of its sentence, and the sentence."""

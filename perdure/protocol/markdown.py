@@ -30,16 +30,6 @@ def inert(text: str) -> str:
     return _INERT.sub(lambda match: _INSTEAD.get(match[0], _JOINER), visible(text))
 
 
-def link(text: str, path: str) -> str:
-    """Return a link to a path on the same host, whose parts are encoded by `url_part`."""
-    return f"[{code(text)}]({path})"
-
-
-def url_part(text: str) -> str:
-    """Return the text as one part of a URL's path."""
-    return re.sub(rb"[^A-Za-z0-9_.~-]", lambda match: b"%%%02X" % match[0][0], utf8(text)).decode()
-
-
 def url_chars(text: str) -> int:
     """Return the length of the text in the query of a URL."""
     encoded = utf8(text)

@@ -157,7 +157,6 @@ class DirectEffects(Effects):
     approve_call: ApproveFunction | None = None
     answer_call: AnswerFunction | None = None
     on_event: EventCallback | None = None
-    on_checkpoint: Callable[[LoopState], None] | None = None
     call_agent: CallAgent | None = None
     """Runs another agent, whose run is already prepared, for a tool call and within an
     allowance."""
@@ -243,8 +242,6 @@ class DirectEffects(Effects):
 
     async def checkpoint(self, state: LoopState) -> None:
         await self.catch_up()
-        if self.on_checkpoint:
-            self.on_checkpoint(state)
         await asyncio.sleep(0)  # Yield to other tasks, even if neither model nor tools ever wait.
 
     async def hand_off(self, path: str) -> None:

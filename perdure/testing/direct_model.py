@@ -4,8 +4,6 @@ threads.
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -22,8 +20,6 @@ from ..providers.errors import error_from_http
 from ..providers.prompted.call import PromptedCall
 from ..providers.structured import read_answer
 from ..providers.tool_call_text import Call
-from ..tools.handlers import GivenTools, collect_tools
-from ..tools.signature import is_async
 from .script import ScriptedReply
 
 Reply = ScriptedReply | ModelReply
@@ -122,23 +118,3 @@ def compaction(compactor: Any, dropped: Sequence[Message]) -> tuple[Agent, list[
     """Return the summarising agent and its messages. Raises the errors of `load` and `prepare`."""
     agent = compactor if isinstance(compactor, Agent) else load(compactor)
     return agent, prepare(agent, {"conversation": conversation_text(dropped)})
-
-
-def without_threads(tools: GivenTools) -> dict[str, Callable[..., Any]]:
-    """Return the tools by name, as async functions that run on the event loop.
-
-    Raises ConfigurationError if two tools have one name.
-    """
-    return {
-        name: tool if is_async(tool) else _direct(tool)
-        for name, tool in collect_tools(tools).items()
-    }
-
-
-def _direct(tool: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-    @functools.wraps(tool)
-    async def call(*arguments: Any, **named: Any) -> Any:
-        value = tool(*arguments, **named)
-        return await value if inspect.isawaitable(value) else value
-
-    return call

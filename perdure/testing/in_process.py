@@ -58,7 +58,7 @@ from .direct_effects import (
     HandedOff,
     Tools,
 )
-from .direct_model import Model, model_function, without_threads
+from .direct_model import Model, model_function
 
 T = TypeVar("T", default=Any)
 
@@ -76,8 +76,7 @@ class InProcessRun(Generic[T]):
     With `output_type`, the model answers in that type's form, and the result's `output` is a value
     of that type.
 
-    Plain tools run in threads of their own. With `threads=False`, they run on the event loop: this
-    is faster, but nothing else runs meanwhile.
+    Plain tools run in threads of their own.
 
     Raises TypeError for an argument of the wrong type, and the errors of `load`, `prepare` and
     `with_output_type`.
@@ -104,8 +103,6 @@ class InProcessRun(Generic[T]):
         approve: ApproveFunction | None = None,
         answer: AnswerFunction | None = None,
         on_event: EventCallback | None = None,
-        on_checkpoint: Callable[[LoopState], None] | None = None,
-        threads: bool = True,
         output_type: OutputType[T] | None = None,
     ) -> None:
         given = loaded_agent(agent)
@@ -128,9 +125,7 @@ class InProcessRun(Generic[T]):
             agent=loaded,
             conversation=self.conversation,
             model=model_function(model),
-            toolbox=ToolBox(
-                tools if threads else without_threads(tools), kinds=tool_kinds, resources=resources
-            ),
+            toolbox=ToolBox(tools, kinds=tool_kinds, resources=resources),
             inputs=_with_defaults(loaded, inputs),
             options=options_for(loaded, options, os.environ),
             guardrails=with_validator(guardrails, known.output_validator),
@@ -139,14 +134,12 @@ class InProcessRun(Generic[T]):
             approve_call=approve,
             answer_call=answer,
             on_event=on_event,
-            on_checkpoint=on_checkpoint,
             call_agent=self._call_agent,
             deps=recorded_deps(deps, redactor(loaded)),
         )
         self._given = (options_of(options)).model_fields_set
         self._depth = 0
         self._state = LoopState()
-        self._threads = threads
         self._tools, self._tool_kinds, self._resources = tools, tool_kinds, resources
         self._called: set[InProcessRun] = set()
 
@@ -341,7 +334,6 @@ class InProcessRun(Generic[T]):
             compactor=effects.compactor,
             approve=effects.approve_call,
             answer=effects.answer_call,
-            threads=self._threads,
         )
 
     def _result(self, outcome: Outcome, state: LoopState) -> RunResult[T]:

@@ -95,7 +95,7 @@ class ScriptedRequest:
     api: Api
     body: JsonObject
     step: int
-    """Assistant turns in the conversation before this call, less `seed_assistant_turns`."""
+    """Assistant turns in the conversation before this call."""
     attempt: int
     """1 for the first request of this step, 2 for the second, …"""
     received_at: float

@@ -29,31 +29,21 @@ class ScriptedModel:
     """Plays a script to every client that speaks Chat Completions, Responses or Anthropic Messages.
 
     The reply depends on the request alone: its step is the number of assistant turns in its
-    conversation, less `seed_assistant_turns`. So a repeated call, after a failure or on another
+    conversation. So a repeated call, after a failure or on another
     worker after a crash, gets the same reply. Only a sequence in place of a reply depends on the
     number of requests for its step, by all clients together. If context trimming drops assistant
     turns, use a function as the script.
 
     A conversation that the real API would refuse (an unanswered tool call, a result without its
-    call) gets its 400, unless `check_conversation` is off. So does a request without a reply in the
-    script.
+    call) gets its 400. So does a request without a reply in the script.
 
     Use it as a context manager, or call `start` and `close`. `port` 0 takes any free one.
     """
 
-    def __init__(
-        self,
-        script: Script,
-        *,
-        port: int = 0,
-        seed_assistant_turns: int = 0,
-        check_conversation: bool = True,
-    ) -> None:
+    def __init__(self, script: Script, *, port: int = 0) -> None:
         self.requests: list[ScriptedRequest] = []
         """Every model call received, in order of arrival."""
         self._script = script
-        self._seed_assistant_turns = seed_assistant_turns
-        self._check_conversation = check_conversation
         self._attempts: Counter[int] = Counter()
         self._changed = threading.Condition()
         self._port = port
@@ -115,7 +105,7 @@ class ScriptedModel:
         self, wire: Wire, path: str, headers: dict[str, str], body: JsonObject
     ) -> ScriptedRequest:
         """Record a request; the server calls this."""
-        step = wire.count_turns(body) - self._seed_assistant_turns
+        step = wire.count_turns(body)
         with self._changed:
             self._attempts[step] += 1
             request = ScriptedRequest(
@@ -134,8 +124,7 @@ class ScriptedModel:
 
     def reply_to(self, wire: Wire, request: ScriptedRequest) -> ScriptedReply:
         """Return the script's reply, or a 400 that explains its absence; the server calls this."""
-        fault = wire.find_fault(request.body) if self._check_conversation else None
-        if fault:
+        if fault := wire.find_fault(request.body):
             return ScriptedReply(status=400, error=wire.error(400, fault))
         try:
             return choose_reply(self._script, request)

@@ -5,10 +5,10 @@ arguments.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ValidationError
 
 from ..declared_tools import CustomTool, Node, Property, Tool
 from ..json_types import JsonObject, JsonView
@@ -69,19 +69,11 @@ Duration = Annotated[float, BeforeValidator(seconds)]
 Name = Annotated[str, AfterValidator(_name)]
 
 
-class RetryOptions(Node):
-    """A part of Temporal's retry policy, with the names of its SDKs."""
-
-    maximum_attempts: int | None = Field(default=None, ge=1, le=1000)
-    initial_interval: Duration = 1.0
-
-
 class CallOptions(Node):
     """The common options of activities and workflows."""
 
     arguments: Literal["object", "positional"] = "object"
     """Form of the call's arguments: one JSON object, or positional in the order of `parameters`."""
-    retry_policy: RetryOptions | None = None
     parameters: list[Property] = []
     """The tool's declared parameters, bound ones included. Not an option of the file."""
     hidden: list[str] = []
@@ -100,8 +92,6 @@ class ActivityOptions(CallOptions):
     """Seconds that a call waits for a worker."""
     start_to_close_timeout: Duration | None = None
     """For one attempt."""
-    schedule_to_close_timeout: Duration | None = None
-    """For all attempts together."""
     heartbeat_timeout: Duration | None = None
 
 
@@ -117,7 +107,6 @@ class WorkflowOptions(CallOptions):
     id_reuse_policy: Literal["allowDuplicate", "allowDuplicateFailedOnly", "rejectDuplicate"] = (
         "allowDuplicate"
     )
-    parent_close_policy: Literal["requestCancel", "terminate", "abandon"] = "requestCancel"
     execution_timeout: Duration | None = None
 
     def filled_id(self, arguments: JsonView) -> str | None:
@@ -154,9 +143,6 @@ def option_problems(type_: type[CallOptions], options: JsonView) -> Iterator[str
     """
     known = [key for key in type_.file_keys() if key not in NOT_IN_FILES]
     yield from _unknown_keys("options", options, known)
-    retries = options.get("retryPolicy")
-    if isinstance(retries, Mapping):
-        yield from _unknown_keys("options.retryPolicy", retries, RetryOptions.file_keys())
     try:
         type_.model_validate({key: value for key, value in options.items() if key in known})
     except ValidationError as error:

@@ -48,7 +48,6 @@ from .recording import load_beginning
 from .run_state import MAX_UPDATES, RunState
 from .turn_result import TurnResult
 from .ui import next_model_call, show_end, show_status, show_waiting
-from .waiting import now
 
 SMALL_CONVERSATION_BYTES = 16 * 1024
 """Up to this size the workflow's result holds the conversation, so that a caller needs nothing
@@ -295,7 +294,6 @@ class AgentRun:
     async def _checkpoint(self) -> None:
         """Before each iteration, show the progress, and continue as new when due."""
         self.memory_bytes = self._measure_memory()
-        self.state.begun = now()
         show_status(self.state, "running")
         self.state.model_call = next_model_call(self.state)
         if self.state.is_told:

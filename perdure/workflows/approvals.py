@@ -127,10 +127,6 @@ class OpenApproval:
         self.on_vote(vote, len(agreeing))
         return False
 
-    def escalate(self) -> None:
-        """Record that a further role may decide from now on."""
-        self.pending = self.pending.model_copy(update={"escalated": workflow.time()})
-
     def require_fitting(self, decision: CallApproval) -> None:
         """Check that the decision fits the question, and edited arguments against the tool's
         schema.

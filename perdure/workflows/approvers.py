@@ -8,7 +8,7 @@ from temporalio import workflow
 
 from ..conversation import ConversationRef
 from ..errors import ConfigurationError
-from ..event_data import EventType, LoggedData, PermissionEscalatedData, PermissionVoteData
+from ..event_data import EventType, LoggedData, PermissionVoteData
 from ..protocol.run import CallApproval, RunInput
 from ..protocol.search_attributes import TENANT
 from ..protocol.session import SessionInput, SessionMessage
@@ -27,7 +27,6 @@ from ..protocol.signatures import (
 from ..text import one_line
 from ..tool_calls import Vote
 from .approvals import OpenApproval, refusal
-from .waiting import wait_until
 
 
 def require_entitled(
@@ -70,15 +69,13 @@ def _require_role(vouch: SignedIdentity, opened: OpenApproval) -> None:
     policy = opened.pending.approvers
     if policy is None or not policy.by:
         return
-    escalated = [policy.to] if policy.to and opened.pending.escalated else []
-    entitled = [*policy.by, *escalated]
-    if not {*entitled} & {*vouch.roles}:
+    if not {*policy.by} & {*vouch.roles}:
         has = ", ".join(map(one_line, vouch.roles[:10])) or "none"
         raise refusal(
             "not_entitled",
             f"{_name_of(vouch)} may not decide about tool {opened.pending.name!r}: expected one of "
             "the roles "
-            f"{', '.join(map(one_line, entitled))}, and the gateway knows of {has}",
+            f"{', '.join(map(one_line, policy.by))}, and the gateway knows of {has}",
         )
 
 
@@ -109,38 +106,20 @@ def _name_of(vouch: SignedIdentity) -> str:
 Emit = Callable[[EventType, LoggedData], None]
 
 
-async def wait_for_approvers(
-    opened: OpenApproval, emit: Emit, is_over: Callable[[], bool], end: float | None, why: str
-) -> None:
-    """Report votes, and wait out the time of the tool's own approvers where others are asked after
-    it.
-
-    `end` is the time at which the call is denied, in seconds since the epoch.
-    """
+def report_votes(opened: OpenApproval, emit: Emit) -> None:
+    """Emit an event for each vote about a call that several people must approve."""
     pending, policy = opened.pending, opened.pending.approvers
     assert policy is not None
+    count = policy.count
 
     def tell(vote: Vote, votes: int) -> None:
         said = vote.model_dump(mode="json")
         data = PermissionVoteData(
-            name=pending.name, vote=said, votes=votes, count=policy.count, digest=pending.digest
+            name=pending.name, vote=said, votes=votes, count=count, digest=pending.digest
         )
         emit("permission_vote", data)
 
     opened.on_vote = tell
-    if (
-        not policy.escalate_after
-        or not policy.to
-        or (end and end <= workflow.time() + policy.escalate_after)
-    ):
-        return
-    if await wait_until(is_over, policy.escalate_after, why):
-        return
-    opened.escalate()
-    emit(
-        "permission_escalated",
-        PermissionEscalatedData(name=pending.name, to=policy.to, digest=pending.digest),
-    )
 
 
 def initial_requests(input: RunInput | SessionInput) -> Requests:

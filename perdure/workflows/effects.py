@@ -27,7 +27,7 @@ from ..text import count_of, one_line
 from ..tool_calls import CHECK_FAILED, Approval, Asked, ToolRequest, ToolSpec
 from ..trace_ids import idempotency_key
 from ..unknown_outcomes import Reconciled, UnknownCall
-from .approvers import wait_for_approvers
+from .approvers import report_votes
 from .logging import goes_on, person_waited_for, tries_again, waits, workers_were_lost
 from .offers import Offers
 from .pacing import Pacing
@@ -334,9 +334,7 @@ class TemporalEffects:
             return state.cancelled or opened.approval is not None
 
         if spec.approvers:
-            why = about_call("asks others if not decided", request.name, request.arguments)
-            emit = partial(state.emit, call_id=request.call_id)
-            await wait_for_approvers(opened, emit, is_over, min(ends, default=None), why)
+            report_votes(opened, partial(state.emit, call_id=request.call_id))
         why = about_call("denied if not decided", request.name, request.arguments)
         await wait_until(is_over, max(0.0, min(ends) - now()) if ends else None, why)
         approvals.close(opened)

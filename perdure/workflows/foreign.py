@@ -97,7 +97,7 @@ def read_result(name: str, value: RawValue | None, max_bytes: int | None) -> Too
 
 
 def activity_failure(
-    name: str, called: ActivityOptions, error: ActivityError, seconds: float | None, cancelled: bool
+    name: str, called: ActivityOptions, error: ActivityError, seconds: float, cancelled: bool
 ) -> ToolResult:
     """Return the model's error result for an activity that returned no result."""
     cause = error.cause
@@ -136,7 +136,7 @@ def child_failure(
 
 
 def _timeout_of(
-    name: str, called: ActivityOptions, cause: TemporalTimeoutError, seconds: float | None
+    name: str, called: ActivityOptions, cause: TemporalTimeoutError, seconds: float
 ) -> ToolResult:
     match cause.type:
         case TimeoutType.SCHEDULE_TO_START:
@@ -149,10 +149,8 @@ def _timeout_of(
             return failure(name, text, kind="no_worker")
         case TimeoutType.HEARTBEAT:
             return lost_tool(name)
-        case TimeoutType.SCHEDULE_TO_CLOSE:
-            seconds = called.schedule_to_close_timeout or seconds
     last = cause.cause
-    text = f"timed out after {seconds or 0:g} seconds"
+    text = f"timed out after {seconds:g} seconds"
     if isinstance(last, ApplicationError):
         text = f"{text}. Its last failure: {_description_of(last)}"
     return failure(name, text, kind="timeout", status="timeout", outcome_unknown=True)
@@ -199,11 +197,6 @@ _REUSE = {
     "allowDuplicateFailedOnly": WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
     "rejectDuplicate": WorkflowIDReusePolicy.REJECT_DUPLICATE,
 }
-_CLOSE = {
-    "requestCancel": ParentClosePolicy.REQUEST_CANCEL,
-    "terminate": ParentClosePolicy.TERMINATE,
-    "abandon": ParentClosePolicy.ABANDON,
-}
 
 
 @dataclass(frozen=True)
@@ -231,9 +224,8 @@ class ForeignCall:
             activity_id=f"{self.request.iteration}-{self.request.index}",
             schedule_to_start_timeout=timedelta(seconds=called.schedule_to_start_timeout),
             start_to_close_timeout=_duration(self._attempt_seconds(called)),
-            schedule_to_close_timeout=_duration(called.schedule_to_close_timeout),
             heartbeat_timeout=_duration(called.heartbeat_timeout),
-            retry_policy=self._retry_policy(called),
+            retry_policy=self._retry_policy(),
             cancellation_type=ActivityCancellationType.TRY_CANCEL,
             summary=call_summary(self.request),
         )
@@ -267,9 +259,9 @@ class ForeignCall:
                 task_queue=called.task_queue,
                 result_type=RawValue,
                 id_reuse_policy=_REUSE[called.id_reuse_policy],
-                parent_close_policy=_CLOSE[called.parent_close_policy],
+                parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
                 execution_timeout=_duration(called.execution_timeout),
-                retry_policy=self._retry_policy(called),
+                retry_policy=self._retry_policy(),
                 static_summary=call_summary(self.request),
             )
         except WorkflowAlreadyStartedError:
@@ -323,18 +315,10 @@ class ForeignCall:
     def _grace(self, is_over: bool) -> float:
         return 0.0 if is_over else self.state.options.cancel_grace
 
-    def _attempt_seconds(self, called: ActivityOptions) -> float | None:
-        """Return the start-to-close time-out; None where the declaration only limits all attempts
-        together.
-        """
-        given = [
-            limit
-            for limit in (called.start_to_close_timeout, self.spec.timeout)
-            if limit is not None
-        ]
-        if not given and called.schedule_to_close_timeout is not None:
-            return None
-        return min(given, default=self.state.options.tool_timeout)
+    def _attempt_seconds(self, called: ActivityOptions) -> float:
+        """Return the start-to-close time-out."""
+        given = (called.start_to_close_timeout, self.spec.timeout)
+        return min(filter(None, given), default=self.state.options.tool_timeout)
 
     def _workflow_seconds(self, called: WorkflowOptions) -> float | None:
         """Return the seconds until the child is cancelled; None where Temporal ends it by the
@@ -344,20 +328,15 @@ class ForeignCall:
             return self.spec.timeout
         return self.spec.timeout or self.state.options.tool_timeout
 
-    def _retry_policy(self, called: CallOptions) -> RetryPolicy:
+    def _retry_policy(self) -> RetryPolicy:
         """Return the retry policy: one attempt, unless the declaration sets a number or marks the
         tool idempotent.
         """
-        retries, default = called.retry_policy, TOOL_RETRIES if self.spec.idempotent else NO_RETRY
+        policy = TOOL_RETRIES if self.spec.idempotent else NO_RETRY
         if self.spec.retries:
-            default = FAILED_RETRIES if not self.spec.idempotent else TOOL_RETRIES
-            default = replace(default, maximum_attempts=self.spec.retries + 1)
-        if retries is None:
-            return default
-        return RetryPolicy(
-            initial_interval=timedelta(seconds=retries.initial_interval),
-            maximum_attempts=retries.maximum_attempts or default.maximum_attempts,
-        )
+            policy = policy if self.spec.idempotent else FAILED_RETRIES
+            policy = replace(policy, maximum_attempts=self.spec.retries + 1)
+        return policy
 
 
 def _duration(seconds: float | None) -> timedelta | None:

@@ -136,8 +136,6 @@ class RunState:
         """The rate that the next model call waits for."""
         self.held_up: HeldUp | None = None
         """The reason why a model call waits for its next attempt."""
-        self.begun: float | None = None
-        """The start of the iteration, in seconds since the epoch; None before the first."""
         self.model_call = ""
         """Temporal's display text of the iteration's model calls."""
         self.ended: Literal["done", "failed", "cancelled"] | None = None

@@ -187,37 +187,6 @@ async def test_one_who_is_unknown_makes_all_unknown(waits: Waits) -> None:
     assert await waits.ask("gus") == "approval_not_entitled"
 
 
-async def test_after_a_while_another_role_decides(
-    scripted: Scripted, serve_agents: Serve, people: TokenFile, stage: Stage
-) -> None:
-    policy = declared(by=["finance"], escalateAfter=0.2, to="board")
-    agent = scripted_agent(
-        scripted([asks(call("pay", euros=3)), says("Paid.")]), [policy], instructions="user:\nHi"
-    )
-    async with serve_agents(agent, known=[people], tools={"pay": pay}) as served:
-        waits = await waiting_run(served, stage.client)
-        handle = get_run(stage.client, waits.run)
-        async with asyncio.timeout(20):
-            async for event in handle.stream():
-                if event.type == "permission_escalated":
-                    break
-        assert event.data == {"name": "pay", "to": "board", "digest": waits.pending.digest}
-        [pending] = (await handle.status()).pending_approvals
-        assert pending.escalated is not None
-        assert await waits.ask("bob") == "approval_not_entitled"
-        assert await waits.ask("hal") == ""
-        assert (await handle.result()).output == "Paid."
-        [decided] = [
-            each.data["vouched"]
-            for each in await handle.events()
-            if each.type == "permission_completed"
-        ]
-        assert [(each["name"], each["tenant"], each["roles"]) for each in decided] == [
-            ("hal", None, ["board"])
-        ]
-        await replay_runs(stage.client, waits.run)
-
-
 async def test_in_a_session_and_in_a_called_run_the_same_have_asked(
     scripted: Scripted, serve_agents: Serve, people: TokenFile, stage: Stage, tmp_path: Path
 ) -> None:

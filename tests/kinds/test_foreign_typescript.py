@@ -49,8 +49,7 @@ async def test_their_calls(home: Stage, scripted: Scripted, tmp_path: Path) -> N
     """Calls of one run: each is executed once, unless its declaration says otherwise."""
     log, slow = tmp_path / "log", "log:string! seconds:float!"
     patient = workflow("patient", ABROAD, "links:integer!", perdure={"timeout": 0.3})
-    again = {"maximumAttempts": 5, "initialInterval": "10ms"}
-    stubborn = activity("flaky", ABROAD, "log:string!", retryPolicy=again)
+    stubborn = activity("flaky", ABROAD, "log:string!", perdure={"retries": 4})
     limited = workflow("patient", ABROAD, "links:integer!", executionTimeout="500ms")
     cases: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         (activity("greet", ABROAD, "name:string! times:integer"), {"name": "Ada", "times": 2}, ""),

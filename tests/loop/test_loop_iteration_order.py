@@ -58,8 +58,8 @@ async def test_every_step_in_order() -> None:
             Message.user("d"),
         ],
         context_budget=300,
-        on_checkpoint=lambda state: order.append("checkpoint"),
     )
+    stage.effects.after_checkpoint = lambda state: order.append("checkpoint")
     await stage.play()
     assert order == [
         *["checkpoint", "trim", "input", "model", "output", "tool guardrail", "tool"],

@@ -17,7 +17,6 @@ from perdure.agents import Agent
 from perdure.errors import ExecuteError, GuardrailError, ModelError
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.loop.overflow import CUTS
-from perdure.loop.state import LoopState
 from perdure.messages import Message, ModelReply, Usage
 from perdure.options import RunOptions
 from perdure.testing import ScriptedReply, asks, call, says
@@ -75,12 +74,10 @@ class Played(Clocked):
         super().__init__(
             *given, on_event=lambda type, data: self.events.append((type, data)), **named
         )
-        self.states: list[LoopState] = []
-        self.effects.on_checkpoint = self.states.append
 
     @property
     def learned(self) -> dict[str, int]:
-        return self.states[-1].learned_budgets
+        return self._state.learned_budgets
 
     def said(self) -> list[str]:
         return [data["message"] for type, data in self.events if type == "status"]

@@ -226,14 +226,12 @@ async def test_calls_run_one_after_the_other_by_default_or_when_a_tool_wants_it(
         assert order == ["a begins", "a ends", "b begins", "b ends"]
 
 
-async def test_plain_tools_run_in_threads_unless_asked_otherwise() -> None:
+async def test_plain_tools_run_in_threads() -> None:
     def where() -> str:
         return threading.current_thread().name
 
     stage = await answer(call("where"), tools={"where": where})
     assert stage.results() == ["tool where"]
-    stage = await answer(call("where"), tools={"where": where}, threads=False)
-    assert stage.results() == [threading.current_thread().name]
 
 
 async def test_what_a_tool_may_know() -> None:

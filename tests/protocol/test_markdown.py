@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.protocol.markdown import code, inert, url_chars, url_part
+from perdure.protocol.markdown import code, inert, url_chars
 
 
 @given(st.text())
@@ -39,6 +39,5 @@ def test_inert_text_has_no_html_image_or_link(text: str, shown: str) -> None:
     assert inert(text) == shown
 
 
-def test_a_part_of_a_url() -> None:
-    assert url_part("a/b`c é") == "a%2Fb%60c%20%C3%A9"
+def test_the_length_in_a_url() -> None:
     assert url_chars("a b|é") == len("a%20b%7C%C3%A9")

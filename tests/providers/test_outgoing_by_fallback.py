@@ -82,7 +82,6 @@ async def moved(
         tools={"look": look, "files.read it!": lambda: "Read.", LONG: lambda: "Done."},
         options=RunOptions(max_llm_retries=1, stream=stream),
         on_event=on_event,
-        threads=False,
     )
     try:
         end = str((await run.run()).output)

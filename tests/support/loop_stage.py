@@ -11,6 +11,7 @@ from perdure.agents import Agent
 from perdure.errors import ModelError
 from perdure.event_data import EventType, LoggedData
 from perdure.events import EventLog
+from perdure.loop.state import LoopState
 from perdure.messages import Message, ModelReply, ToolCall
 from perdure.options import RunOptions
 from perdure.protocol.outcome import RunResult
@@ -55,10 +56,15 @@ class ClockedEffects(DirectEffects):
         self.waited: list[float] = []
         self.after_wait: Callable[[], None] = lambda: None
         self.after_event: Callable[[EventType], None] = lambda type: None
+        self.after_checkpoint: Callable[[LoopState], None] = lambda state: None
         self.log = EventLog(self.conversation)
         self.cancel_at: tuple[str, int] | None = None
         """Cancels the run at the n-th event of that type."""
         self._emitted: Counter[str] = Counter()
+
+    async def checkpoint(self, state: LoopState) -> None:
+        await super().checkpoint(state)
+        self.after_checkpoint(state)
 
     def now(self) -> float:
         return self.seconds

@@ -157,8 +157,6 @@ class RandomRun(Clocked):
             compactor=None if script.compactor == "none" else self._compact,
             approve=self._approve,
             on_event=lambda type, data: self.seen.delivered.append((type, data)),
-            on_checkpoint=self._note_state,
-            threads=False,
         )
         self.effects.after_event = self._after_event
 
@@ -167,6 +165,7 @@ class RandomRun(Clocked):
             self.seen.result = await self.run()
         except RunError as error:
             self.seen.error = error
+        self.seen.state = self._state
         return self.seen
 
     def _after_event(self, type: EventType) -> None:
@@ -187,9 +186,6 @@ class RandomRun(Clocked):
         if self.seen.cancelled:
             self.seen.started_after_cancel.append(what)
         self._pass_moment()
-
-    def _note_state(self, state: LoopState) -> None:
-        self.seen.state = state
 
     async def _model(self, agent: Agent, messages: list[Message]) -> ScriptedReply:
         self._begin("model")

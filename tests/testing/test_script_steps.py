@@ -16,9 +16,7 @@ TOOL_USE = {"id": "a", "name": "f", "input": {}}
 
 
 async def test_the_step_is_the_number_of_assistant_turns(serve: Any) -> None:
-    model, clients = serve(
-        [ScriptedReply(text=str(step)) for step in range(5)], check_conversation=False
-    )
+    model, clients = serve([ScriptedReply(text=str(step)) for step in range(5)])
     call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     turn = [
         {"role": "assistant", "content": "", "tool_calls": [call]},
@@ -51,12 +49,6 @@ async def test_the_step_is_the_number_of_assistant_turns(serve: Any) -> None:
     ]
     assert (await clients.responses(items)).output_text == "3"
     assert [request.step for request in model.requests] == [2, 1, 3]
-
-
-async def test_seeded_turns_do_not_count(serve: Any) -> None:
-    _, clients = serve([ScriptedReply(text="first")], seed_assistant_turns=1)
-    answer = await clients.chat([{"role": "assistant", "content": "Hi."}, *QUESTION])
-    assert answer.choices[0].message.content == "first"
 
 
 async def test_a_function_reads_the_conversation_in_neutral_form(serve: Any) -> None:

@@ -68,8 +68,7 @@ def test_the_example_of_the_page(
     assert "the shop is closed" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("threads", [True, False])
-async def test_a_tool_learns_that_its_run_was_cancelled(tmp_path: Path, threads: bool) -> None:
+async def test_a_tool_learns_that_its_run_was_cancelled(tmp_path: Path) -> None:
     begun = threading.Event()
 
     async def waits(context: ToolContext) -> str:
@@ -78,9 +77,7 @@ async def test_a_tool_learns_that_its_run_was_cancelled(tmp_path: Path, threads:
             await asyncio.sleep(0.01)
         return "left in order"
 
-    run = InProcessRun(
-        agent(tmp_path), model=[asks(call("work"))], tools={"work": waits}, threads=threads
-    )
+    run = InProcessRun(agent(tmp_path), model=[asks(call("work"))], tools={"work": waits})
     running = asyncio.create_task(run.run())
     await asyncio.to_thread(begun.wait)
     run.cancel()

@@ -94,12 +94,6 @@ def test_what_is_no_duration(written: Any) -> None:
         ),
         (
             declared(
-                options={"activity": "x", "taskQueue": "q", "retryPolicy": {"maxAttempts": 2}}
-            ),
-            "options.retryPolicy.maxAttempts is not an option of this kind (did you mean 'maximumAttempts'?)",
-        ),
-        (
-            declared(
                 "workflow", options={"workflow": "x", "id": "a-{{ b }}"}, parameters=[{"name": "c"}]
             ),
             "options.id has {{b}}: expected one of the parameters (c)",

@@ -1,7 +1,7 @@
 /** The card by which a person decides about a waiting call. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem, post } from "../api.js";
-import { moment, plain, span, title } from "../format.js";
+import { plain, span, title } from "../format.js";
 import { html } from "../html.js";
 import { address, announcement, link, loadApprovals, now } from "../state.js";
 import { Act, Folded } from "./basics.js";
@@ -149,8 +149,7 @@ function Approvers({ request }) {
   const others = approvers?.notRequester ? "Whoever started this run may not approve it. " : "";
   const needed = approvers?.count ?? 1;
   const given = votes.map((/** @type {any} */ each) => plain(each.vote.name)).join(", ");
-  return html`<p class="about">${by}${others}${needed > 1 ? `${votes.length} of ${needed} approvals${given ? `: ${given}` : ""}. ` : ""}
-    ${approvers?.to ? `Goes to ${plain(approvers.to)} ${request.escalated ? `since ${moment(request.escalated)}` : "later"}.` : ""}</p>`;
+  return html`<p class="about">${by}${others}${needed > 1 ? `${votes.length} of ${needed} approvals${given ? `: ${given}` : ""}. ` : ""}</p>`;
 }
 
 /** @param {any} props */
