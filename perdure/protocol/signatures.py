@@ -4,23 +4,19 @@ share.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import hmac
 import json
-import os
-import re
 import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
 from ..errors import ConfigurationError
+from ..keyring import MAKE_ONE, keys_in, written_keys
 from ..messages import Exchanged
 
 VARIABLE = "PERDURE_VOUCH_KEY"
@@ -33,9 +29,6 @@ UNDECIDABLE = (
 )
 VALID_SECONDS = 300.0
 """The most seconds between a signature and its receipt."""
-MIN_KEY_BYTES = 32
-KEY_ID_FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-MAKE_ONE = "`perdure encryption-key` prints one"
 
 
 class SignedIdentity(Exchanged):
@@ -126,22 +119,7 @@ class VouchKeys:
 
         Raises ConfigurationError, which never shows a key.
         """
-        keys: dict[str, bytes] = {}
-        lines = (line.partition("#")[0] for line in text.splitlines())
-        entries = [entry.strip() for line in lines for entry in line.split(",") if entry.strip()]
-        for number, entry in enumerate(entries, start=1):
-            id, separator, encoded = entry.partition(":")
-            if not separator or not KEY_ID_FORM.fullmatch(id) or id in keys:
-                raise ConfigurationError(
-                    f"{source}, entry {number}: expected KEYID:BASE64KEY with an id of its own; "
-                    f"{MAKE_ONE}"
-                )
-            keys[id] = _secret(encoded, f"{source}, entry {number} ({id!r})")
-        if not keys:
-            raise ConfigurationError(
-                f"{source} has no key: expected KEYID:BASE64KEY; {MAKE_ONE}. Or unset it"
-            )
-        return cls(keys)
+        return cls(keys_in(text, source))
 
     def decision(
         self, name: str, tenant: str | None, roles: Collection[str], subject: Sequence[Any]
@@ -218,19 +196,6 @@ class VouchKeys:
         return hmac.new(self.keys[said.key_id], text.encode(), hashlib.sha256).hexdigest()
 
 
-def _secret(encoded: str, place: str) -> bytes:
-    try:
-        secret = base64.b64decode(
-            encoded.strip().translate(str.maketrans("-_", "+/")), validate=True
-        )
-    except binascii.Error as error:
-        raise ConfigurationError(f"{place}: the key is not base64 ({error}); {MAKE_ONE}") from None
-    if len(secret) < MIN_KEY_BYTES:
-        text = f"the key has {len(secret)} bytes, expected at least {MIN_KEY_BYTES}"
-        raise ConfigurationError(f"{place}: {text}; {MAKE_ONE}")
-    return secret
-
-
 NO_KEYS = VouchKeys()
 
 
@@ -239,14 +204,8 @@ def vouch_keys() -> VouchKeys:
 
     Raises ConfigurationError for anything but usable keys.
     """
-    text, path = os.environ.get(VARIABLE), os.environ.get(FILE_VARIABLE)
-    if text is not None and path is not None:
-        raise ConfigurationError(
-            f"{VARIABLE} and {FILE_VARIABLE} are both set, expected one of them: unset the other"
-        )
-    if path is not None:
-        return _read(path)
-    return NO_KEYS if text is None else _parse(text, VARIABLE)
+    found = written_keys(VARIABLE)
+    return _parse(*found) if found else NO_KEYS
 
 
 def _require_keys() -> VouchKeys:
@@ -261,21 +220,6 @@ def _require_keys() -> VouchKeys:
 @lru_cache(maxsize=4)
 def _parse(text: str, source: str) -> VouchKeys:
     return VouchKeys.parse(text, source)
-
-
-@lru_cache(maxsize=4)
-def _read(path: str) -> VouchKeys:
-    """Return the keys in a file, read once."""
-    try:
-        return VouchKeys.parse(
-            Path(path).expanduser().read_text(encoding="utf-8"), f"{FILE_VARIABLE}={path!r}"
-        )
-    except (OSError, ValueError, RuntimeError) as error:
-        if isinstance(error, ConfigurationError):
-            raise
-        raise ConfigurationError(
-            f"{FILE_VARIABLE}={path!r} can't be read: {error}. Expected a file of keys"
-        ) from error
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from temporalio.converter import (
 )
 from temporalio.exceptions import ApplicationError
 
+from ...keyring import KEY_ID_FORM
 from .keys import (
-    KEY_ID_FORM,
     Encryption,
     Key,
     missing_key,

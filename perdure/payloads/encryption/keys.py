@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import os
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from temporalio.exceptions import ApplicationError
 
 from ...errors import ConfigurationError
+from ...keyring import KEY_BYTES, MAKE_ONE, keys_in, require_key_id, written_keys
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -86,9 +83,6 @@ def tampered_error(key_id: str) -> ApplicationError:
     )
 
 
-KEY_BYTES = 32
-MAKE_ONE = "`perdure encryption-key` prints a new one"
-KEY_ID_FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _YES, _NO = ("1", "true", "yes"), ("", "0", "false", "no")
 
 
@@ -124,22 +118,8 @@ class Encryption:
         `source` names the text in errors, which never show a key. Raises `EncryptionError` for a
         text of another form, and where the package `cryptography` is missing.
         """
-        keys: dict[str, Key] = {}
-        for number, entry in enumerate(_entries(text), start=1):
-            key = _key(entry, f"{source}, entry {number}")
-            if key.id in keys:
-                raise EncryptionError(
-                    f"{source}, entry {number}: the id {key.id!r} occurs twice; give each key "
-                    "its own"
-                )
-            keys[key.id] = key
-        if not keys:
-            raise EncryptionError(
-                f"{source} is set, but has no key: expected KEYID:BASE64KEY[,OLDID:BASE64KEY]; "
-                f"{MAKE_ONE}. To run "
-                "without encryption, unset it"
-            )
-        return cls(tuple(keys.values()), required)
+        found = keys_in(text, source, EncryptionError)
+        return cls(tuple(_key(id, secret) for id, secret in found.items()), required)
 
     def find(self, id: str) -> Key | None:
         """Return the key of that id; None if there is none."""
@@ -158,15 +138,9 @@ def encryption_from_environment() -> Encryption | None:
     Raises `EncryptionError` for anything but usable keys: an empty variable does not turn
     encryption off.
     """
-    text, path, required = os.environ.get(VARIABLE), os.environ.get(FILE_VARIABLE), _is_required()
-    if text is not None and path is not None:
-        raise EncryptionError(
-            f"{VARIABLE} and {FILE_VARIABLE} are both set, expected one of them: unset the other"
-        )
-    if text is not None:
-        return _parse(text, required, VARIABLE)
-    if path is not None:
-        return _parse(_read(path), required, f"{FILE_VARIABLE}={path!r}")
+    required = _is_required()
+    if found := written_keys(VARIABLE, EncryptionError):
+        return _parse(*found, required)
     if required:
         raise EncryptionError(
             f"{REQUIRED_VARIABLE} is set, and no key: set {VARIABLE} or {FILE_VARIABLE}; {MAKE_ONE}"
@@ -179,23 +153,13 @@ def new_key(id: str) -> str:
     an invalid id.
     """
     entry = f"{id}:{base64.b64encode(os.urandom(KEY_BYTES)).decode()}"
-    _key_id(id, "the new key")
+    require_key_id(id, "the new key", EncryptionError)
     return entry
 
 
 @lru_cache(maxsize=4)
-def _parse(text: str, required: bool, source: str) -> Encryption:
+def _parse(text: str, source: str, required: bool) -> Encryption:
     return Encryption.parse(text, required=required, source=source)
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).expanduser().read_text(encoding="utf-8")
-    except (OSError, ValueError, RuntimeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise EncryptionError(
-            f"{FILE_VARIABLE}={path!r} can't be read: {reason}. Expected a file of keys"
-        ) from error
 
 
 def _is_required() -> bool:
@@ -205,42 +169,9 @@ def _is_required() -> bool:
     return value in _YES
 
 
-def _entries(text: str) -> Iterator[str]:
-    for line in text.splitlines():
-        yield from (entry.strip() for entry in line.partition("#")[0].split(",") if entry.strip())
-
-
-def _key(entry: str, place: str) -> Key:
-    id, separator, encoded = entry.partition(":")
-    if not separator:
-        raise EncryptionError(
-            f"{place}: expected KEYID:BASE64KEY, with a colon after the key's id; {MAKE_ONE}"
-        )
-    _key_id(id, place)
-    try:
-        secret = base64.b64decode(
-            encoded.strip().translate(str.maketrans("-_", "+/")), validate=True
-        )
-    except binascii.Error as error:
-        raise EncryptionError(
-            f"{place} ({id!r}): the key is not base64 ({error}); {MAKE_ONE}"
-        ) from None
-    if len(secret) != KEY_BYTES:
-        raise EncryptionError(
-            f"{place} ({id!r}): the key has {len(secret)} bytes, expected {KEY_BYTES}; {MAKE_ONE}"
-        )
+def _key(id: str, secret: bytes) -> Key:
     check = hashlib.blake2b(b"perdure key check", key=secret, digest_size=4).hexdigest().encode()
     return Key(id, check, _cipher(secret))
-
-
-def _key_id(id: str, place: str) -> None:
-    if not KEY_ID_FORM.fullmatch(id):
-        shown = repr(id) if len(id) <= 20 else f"one of {len(id)} characters"
-        raise EncryptionError(
-            f"{place}: the key's id is {shown}, expected up to 64 letters, digits, dots, dashes "
-            "and underscores, such "
-            "as 2026-11"
-        )
 
 
 def _cipher(secret: bytes) -> AESGCM:
