@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import re
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from ...client import Session
 from ...commands import command_line
 from ...errors import SessionError
 from ...messages import Message
 from ...protocol.run import RunInput
-from ...protocol.session import WhileBusy
-from ...text import count_of, did_you_mean, one_line
+from ...text import count_of, one_line
 from ..ask_person import this_user
 from ..console import keep_stdout_for_answers, say
 from ..follow import SENT, cancel_from_terminal
@@ -25,7 +24,17 @@ from ..screen import Screen, open_screen
 from .open import Opened
 from .turns import Following, first_messages, last_part
 
-_COMMAND = re.compile(r"/([a-z]+)(?:\s+(.*))?", re.DOTALL)
+COMMANDS = {
+    "/cancel": "ends the run under way; the session goes on",
+    "/close": "ends the session, after the run under way, and leaves",
+    "/quit": "leaves; the session stays (Ctrl-D too)",
+    "/help": "this list",
+}
+_KEYS = (
+    "Any other line is a message to the agent; a working agent reads it before its next model "
+    "call.",
+    "Alt-Enter begins a new line. Ctrl-C drops what is being typed; twice, it leaves.",
+)
 
 
 class Commands:
@@ -48,26 +57,34 @@ class Commands:
                 say("    the arrow keys bring it back; sent again, it counts once", "faint")
 
     async def _do(self, line: str) -> None:
-        found = _COMMAND.fullmatch(line)
-        if not found:
-            await self._send(line, "steer")
-        elif command := COMMANDS.get(found[1]):
-            await command.do(self, (found[2] or "").strip())
-        else:
-            hint = did_you_mean(found[1], COMMANDS)
-            say(f"    there is no command /{found[1]}{hint}; /help lists them", "bad")
+        match line:
+            case "/cancel" if self._following.current:
+                await cancel_from_terminal(self._following.current)
+            case "/cancel":
+                say("    no run is under way; /quit leaves", "faint")
+            case "/close":
+                await self._close()
+            case "/quit":
+                self._screen.left.set()
+            case "/help":
+                for name, text in COMMANDS.items():
+                    say(f"    {name:<8} {text}")
+                whole = command_line("messages", self._session.id)
+                for each in (*_KEYS, f"The whole conversation: {whole}"):
+                    say(f"    {each}")
+            case _ if re.fullmatch("/[a-z]+", line):
+                say(f"    there is no command {line}; /help lists them", "bad")
+            case _:
+                await self._send(line)
 
-    async def _send(self, text: str, while_busy: WhileBusy) -> None:
+    async def _send(self, text: str) -> None:
         busy = self._following.current
-        if while_busy != "queue":
-            self._following.shown[text] += 1
+        self._following.shown[text] += 1
         if busy is None:
             self._screen.below = lambda: [Line("    sending …")]
         id = self.unconfirmed.setdefault(text, uuid.uuid4().hex)
         try:
-            handle = await self._session.send(
-                text, while_busy=while_busy, message_id=id, by=this_user()
-            )
+            handle = await self._session.send(text, message_id=id, by=this_user())
         except SessionError as error:
             self._screen.below = list
             if error.kind != "unconfirmed":
@@ -76,26 +93,9 @@ class Commands:
         self.unconfirmed.pop(text)
         if busy and handle.id == busy.id:
             say(f"    {SENT}", "faint")
-        elif busy and while_busy == "queue":
-            say(f"    waits; it opens {handle.id}", "faint")
         self._following.expect_run()
 
-    async def queue(self, text: str) -> None:
-        """Send what waits for a turn of its own."""
-        if text:
-            await self._send(text, "queue")
-        else:
-            say("    /queue TEXT: expected the message that begins the next turn", "bad")
-
-    async def cancel(self, _: str) -> None:
-        """Cancel the current run."""
-        if self._following.current:
-            await cancel_from_terminal(self._following.current)
-        else:
-            say("    no run is under way; /quit leaves", "faint")
-
-    async def close(self, _: str) -> None:
-        """Close the session."""
+    async def _close(self) -> None:
         self._following.is_closing = True
         await self._session.close()
         say(
@@ -104,42 +104,6 @@ class Commands:
             "faint",
         )
 
-    async def quit(self, _: str) -> None:
-        """Leave."""
-        self._screen.left.set()
-
-    async def help(self, _: str) -> None:
-        """Show what can be typed."""
-        width = max(len(f"/{name} {command.takes}") for name, command in COMMANDS.items())
-        for name, command in COMMANDS.items():
-            say(f"    {f'/{name} {command.takes}'.ljust(width)}  {command.text}")
-        for line in (
-            *_KEYS,
-            f"The whole conversation: {command_line('messages', self._session.id)}",
-        ):
-            say(f"    {line}")
-
-
-class _Command(NamedTuple):
-    do: Callable[[Commands, str], Awaitable[None]]
-    text: str
-    takes: str = ""
-
-
-COMMANDS = {
-    "queue": _Command(
-        Commands.queue, "waits for a turn of its own, while a run is under way", "TEXT"
-    ),
-    "cancel": _Command(Commands.cancel, "ends the run under way; the session goes on"),
-    "close": _Command(Commands.close, "ends the session, after the run under way, and leaves"),
-    "quit": _Command(Commands.quit, "leaves; the session stays (Ctrl-D too)"),
-    "help": _Command(Commands.help, "this list"),
-}
-_KEYS = (
-    "Any other line is a message to the agent; a working agent reads it before its next model "
-    "call.",
-    "Alt-Enter begins a new line. Ctrl-C drops what is being typed; twice, it leaves.",
-)
 
 _LEAVES = ("/quit",)
 _ADVICE = (
@@ -166,7 +130,7 @@ async def talk(opened: Opened, *, on_stdout: bool) -> int:
     unsent: list[str] = []
     try:
         async with open_screen(typed) as screen:
-            screen.advice, screen.commands = _ADVICE, [f"/{name}" for name in COMMANDS]
+            screen.advice, screen.commands = _ADVICE, [*COMMANDS]
             with waiting_shown():
                 await _until_left(opened, following, screen, unsent)
     finally:

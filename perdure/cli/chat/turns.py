@@ -18,8 +18,7 @@ from ...errors import RunError
 from ...history.link import read_input
 from ...messages import Message
 from ...protocol.run import RunInput
-from ...text import count_of, one_line
-from ..console import answer, describe_call, describe_spending, say
+from ..console import answer, describe_spending, say
 from ..follow import Detached, alongside, shown_to_the_end
 from ..lines import Line, typed_text
 from ..problems import explained
@@ -28,44 +27,16 @@ from ..screen import Screen
 from ..server_connection import ServerConnection, run_under_way
 from ..worker_inside import mention_missing_worker
 
-_EXCHANGES = 2
-"""How many of what a person has said are shown, with what followed."""
-_LINES = 12
-"""Of one message."""
-
 
 def last_part(messages: Sequence[Message]) -> Iterator[Line]:
-    """Yield the end of the conversation, and a line about what is before it."""
-    shown = [message for message in messages if message.role != "system"]
-    asked = [place for place, message in enumerate(shown) if message.role == "user"]
-    start = asked[-_EXCHANGES] if len(asked) > _EXCHANGES else 0
-    if start:
-        yield Line(f"    … {count_of(start, 'earlier message')}: perdure messages shows them")
-    for message in shown[start:]:
-        yield from _lines(message)
-
-
-def _lines(message: Message) -> Iterator[Line]:
-    if message.role == "user":
-        yield Line(_first_lines(typed_text(message)), "strong")
-    elif message.role == "tool":
-        yield Line(f"    → {one_line(message.text, 300)}")
-    elif message.text.strip():
-        yield Line(_first_lines(message.text), "plain")
-    for call in message.tool_calls:
-        yield Line(f"  {describe_call(call.name, call.arguments)}", "call")
-    for part in message.parts:
-        if part.kind != "text":
-            yield Line(f"    [{part.kind}]")
-
-
-def _first_lines(text: str) -> str:
-    lines = text.strip("\n").split("\n")
-    if len(lines) <= _LINES:
-        return "\n".join(lines)
-    return "\n".join(
-        [*lines[: _LINES - 1], f"    … {count_of(len(lines) - _LINES + 1, 'more line')}"]
-    )
+    """Yield the last thing that a person has said, and the texts that followed."""
+    said = [message for message in messages if message.role in ("user", "assistant")]
+    asked = [place for place, message in enumerate(said) if message.role == "user"]
+    for message in said[asked[-1] if asked else 0 :]:
+        if message.role == "user":
+            yield Line(typed_text(message), "strong")
+        elif message.text.strip():
+            yield Line(message.text.strip("\n"), "plain")
 
 
 class Following:
