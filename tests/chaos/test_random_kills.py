@@ -73,20 +73,6 @@ async def test_workers_come_and_go(client: Client, nursery: Nursery, tmp_path: P
 
 
 @pytest.mark.timeout(600)
-async def test_the_server_comes_and_goes(nursery: Nursery, tmp_path: Path) -> None:
-    async with (
-        DevServer(tmp_path / "server.db") as server,
-        runs(server.client, nursery, tmp_path, server.address) as scenes,
-    ):
-        for _ in range(WORKERS):
-            await scenes[0].worker()
-        for _ in range(ROUNDS // 2):
-            await asyncio.sleep(pause())
-            await server.kill()
-            await server.start()
-
-
-@pytest.mark.timeout(600)
 async def test_both_come_and_go(nursery: Nursery, tmp_path: Path) -> None:
     async with (
         DevServer(tmp_path / "server.db") as server,

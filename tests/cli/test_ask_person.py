@@ -78,14 +78,6 @@ async def test_result_asks_too_and_withdraws_what_is_decided_elsewhere(
     await running.finish()
 
 
-async def test_no_is_told_with_its_reason(tmux: Tmux, run_id: str) -> None:
-    pane = await tmux.perdure(*paying(run_id), folder=AGENT, columns=120)
-    await pane.shows("e JSON = yes")
-    pane.type("n not today")
-    await pane.ends()
-    assert "\nTool denied: not today\n" in pane.text
-
-
 async def test_a_refusal_says_what_waits(cli: Cli, client: Client, run_id: str) -> None:
     running = await cli.start(*paying(run_id))
     await running.says("perdure approve")

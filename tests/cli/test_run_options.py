@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import uuid
-from typing import get_args
 
 import pytest
 
-from perdure.cli.given import BY_CODE, option_name
-from perdure.client import RunOptions
+from perdure.cli.given import option_name
 
 from ..support.command_line import Cli
 
@@ -47,11 +45,6 @@ async def test_a_run_that_a_limit_ended_goes_on(cli: Cli, run_id: str) -> None:
     assert said["output"] == "go on."
 
 
-async def test_a_budget_is_named_with_its_option(cli: Cli, run_id: str) -> None:
-    limited = await cli(*AGES, "--id", run_id, "--max-tool-calls", "1")
-    assert f'perdure fork {run_id} --max-tool-calls 2 --steer "go on"' in limited.stderr
-
-
 async def test_a_run_that_was_terminated_goes_on(cli: Cli, run_id: str) -> None:
     await cli(
         "run",
@@ -72,29 +65,6 @@ async def test_a_run_that_was_terminated_goes_on(cli: Cli, run_id: str) -> None:
         "fork", run_id, "--steer", "go on", "--tools", "tools.py", "--scripted", "tools.py:script"
     )
     assert (went_on.code, went_on.stdout) == (0, "go on is 50.\n"), went_on.stderr
-
-
-async def test_every_option_of_a_run_can_be_typed(cli: Cli) -> None:
-    help = (await cli("run", "--help")).stdout
-    titles = [
-        "Arguments",
-        "Options",
-        "The model",
-        "Code",
-        "Output",
-        "Limits and time-outs",
-        "How the run works",
-    ]
-    assert [
-        line[:-1] for line in help.splitlines() if line.endswith(":") and line[0] != " "
-    ] == titles
-    for field, info in RunOptions.model_fields.items():
-        assert (
-            f"{option_name(field) if field not in BY_CODE else '--' + field}"
-            in help.replace(",", " ").split()
-        ), field
-        if field not in BY_CODE and info.default not in (None, False):
-            assert f"[default: {info.default}]" in " ".join(help.split()), field
 
 
 async def test_what_is_typed_is_what_the_run_is_told(cli: Cli, run_id: str) -> None:
@@ -133,9 +103,3 @@ async def test_a_value_that_cannot_be(cli: Cli, option: str, value: str, text: s
     refused = await cli("run", "ages.prompty", "--input", "person=Ann", option, value)
     assert refused.code == 2
     assert text in refused.stderr
-
-
-async def test_the_choices_are_those_of_the_model(cli: Cli) -> None:
-    help = (await cli("run", "--help")).stdout
-    for field in ("on_limit", "unknown_tools"):
-        assert "|".join(get_args(RunOptions.model_fields[field].annotation)) in help

@@ -65,30 +65,6 @@ def test_each_alert_has_both_tests() -> None:
     assert [name for name in tested if not name.endswith(FROM_NOTHING)] == both
 
 
-def test_alerts_that_count_fire_for_a_series_that_begins_with_all_of_its_events() -> None:
-    tested = [test["name"] for test in yaml.safe_load(UNIT_TESTS.read_text())["tests"]]
-    counting = {
-        rule["alert"]
-        for rule in ALERTS
-        if "increase(" in rule["expr"] or "perdure:" in rule["expr"]
-    }
-    assert {
-        name.removesuffix(FROM_NOTHING) for name in tested if name.endswith(FROM_NOTHING)
-    } == counting
-
-
-def test_panels_lie_beside_each_other() -> None:
-    taken: dict[tuple[int, int], str] = {}
-    for panel in DASHBOARD["panels"]:
-        place = panel["gridPos"]
-        for x in range(place["x"], place["x"] + place["w"]):
-            for y in range(place["y"], place["y"] + place["h"]):
-                assert x < 24
-                assert taken.setdefault((x, y), panel["title"]) == panel["title"]
-    ids = [panel["id"] for panel in DASHBOARD["panels"]]
-    assert len(set(ids)) == len(ids)
-
-
 def _queries() -> Iterator[str]:
     for rule in EVERY_RULE:
         yield rule["expr"]

@@ -1,6 +1,4 @@
-"""Tasks that outlive their gateway; `tests/chaos` has a hundred of them, and kills their workers
-too.
-"""
+"""Tasks that outlive their gateway."""
 
 from __future__ import annotations
 
@@ -15,15 +13,4 @@ from ..support.workers import Nursery
 
 async def test_five_tasks_over_kills(client: Client, cli: Cli, tmp_path: Path) -> None:
     async with Nursery() as nursery:
-        kills = await tasks_over_kills(
-            cli,
-            nursery,
-            client,
-            tmp_path,
-            tasks=5,
-            at_once=5,
-            pauses=(0.1, 0.3),
-            most=2,
-            victims=["gateway"],
-        )
-    assert kills["gateway"] >= 1
+        await tasks_over_kills(cli, nursery, client, tmp_path, tasks=5, kills=2)

@@ -1,13 +1,11 @@
-"""MCP tasks whose gateway and worker are killed while they are under way, by clients that come
-back.
-"""
+"""MCP tasks whose gateway is killed while they are under way, by clients that come back."""
 
 from __future__ import annotations
 
 import asyncio
-import math
+import random
 import uuid
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -20,8 +18,10 @@ from temporalio.client import Client as TemporalClient
 from perdure.gateway.mcp_server import TASKS, TOOL_USE
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, says
 
-from .command_line import Cli
-from .gateway_kills import Ground
+from .command_line import Cli, Started
+from .commands import ForkedCommand
+from .dev_server import free_port
+from .waiting import wait_for
 from .worker_process import WorkerJob
 from .workers import Nursery
 
@@ -128,37 +128,35 @@ class MessageQueue:
 
 
 async def tasks_over_kills(
-    cli: Cli,
-    nursery: Nursery,
-    client: TemporalClient,
-    folder: Path,
-    *,
-    tasks: int,
-    at_once: int,
-    pauses: tuple[float, float],
-    most: float = math.inf,
-    victims: Sequence[str] = ("gateway", "worker"),
-) -> dict[str, int]:
-    """Play so many tasks; each has its own answer, and one run. Return how often what was
-    killed.
+    cli: Cli, nursery: Nursery, client: TemporalClient, folder: Path, *, tasks: int, kills: int
+) -> None:
+    """Play so many tasks at once while the gateway is killed so often; each has its own answer, and
+    one run.
     """
     with ScriptedModel(reply) as model:
-        agent = folder / "clerk.prompty"
+        agent, port = folder / "clerk.prompty", free_port()
         agent.write_text(AGENT.format(endpoint=model.openai_endpoint))
         address, queue = client.service_client.config.target_host, f"tasks-{uuid.uuid4()}"
-        job = WorkerJob(address=address, task_queue=queue, folder=str(folder))
-        ground, places = (
-            Ground(cli, nursery, job, agent, victims=victims),
-            asyncio.Semaphore(at_once),
-        )
-        desk = MessageQueue(f"http://127.0.0.1:{ground.ports[0]}/mcp/", queue)
+        await nursery.start(WorkerJob(address=address, task_queue=queue, folder=str(folder)))
+        desk = MessageQueue(f"http://127.0.0.1:{port}/mcp/", queue)
 
-        async def play(number: int) -> str:
-            async with places:
-                return await desk.play(f"number {number}")
+        async def serve() -> Started:
+            options = ("--port", str(port), "--task-queue", queue)
+            gateway = await cli.start("serve", str(agent), *options)
+            await gateway.says("Gateway: ")
+            return gateway
 
-        async with ground.killing(pauses, most):
-            answers = await asyncio.gather(*map(play, range(tasks)))
-    assert answers == [f"It is number {number}." for number in range(tasks)]
-    await ground.has_runs(client, tasks)
-    return ground.kills
+        gateway = await serve()
+        async with asyncio.TaskGroup() as group:
+            plays = [group.create_task(desk.play(f"number {n}")) for n in range(tasks)]
+            for _ in range(kills):
+                await asyncio.sleep(random.uniform(0.1, 0.3))
+                assert isinstance(gateway.process, ForkedCommand)
+                await gateway.process.close()
+                gateway = await serve()
+    assert [play.result() for play in plays] == [f"It is number {n}." for n in range(tasks)]
+
+    async def are_listed() -> bool:
+        return (await client.count_workflows(f"TaskQueue = '{queue}'")).count == tasks
+
+    await wait_for(are_listed)

@@ -30,7 +30,7 @@ async def examined_server(
     `RPCError`.
     """
     version, namespace = await _version(client), client.namespace
-    findings = [*_of_version(version)]
+    findings = [*of_version(version)]
     hours, ahead = await retention_hours(client), 0.0
     if hours is None:
         findings.append(finding("no-namespace", namespace=namespace))
@@ -67,7 +67,8 @@ async def _version(client: Client) -> str:
         return (await service.get_system_info(GetSystemInfoRequest(), retry=True)).server_version
 
 
-def _of_version(version: str) -> Iterator[Finding]:
+def of_version(version: str) -> Iterator[Finding]:
+    """Yield the finding of a server that is too old."""
     numbers = tuple(map(int, re.findall(r"\d+", version)[:2]))
     if numbers and numbers < MIN_SERVER:
         yield finding("old-server", version=version, least=".".join(map(str, MIN_SERVER)))

