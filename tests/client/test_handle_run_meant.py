@@ -14,12 +14,14 @@ from perdure.history.chain import Chain
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
+from ..long_runs.conftest import short_histories
 from ..support.agents import QUESTION, scripted_agent
 from ..support.gates import Gate
 from ..support.stage import Stage
 from ..test_events_changes import rebuilt
 
 Scripted = Callable[[Script], ScriptedModel]
+__all__ = ["short_histories"]
 
 
 async def test_an_id_used_again_leaves_the_first_handle_alone(
