@@ -10,7 +10,6 @@ from temporalio.api.enums.v1 import EventType
 from perdure.agents import Agent
 from perdure.client import RunHandle
 from perdure.errors import PayloadTooLargeError
-from perdure.messages import Message
 from perdure.protocol.names import STEER
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script, ScriptedRequest
@@ -94,16 +93,6 @@ async def test_a_state_that_does_not_fit_ends_the_run_with_a_typed_failure(
     # The input was never sent: Temporal would have failed the decision, and asked for it again, for
     # ever.
     assert await failed_tasks(stage, run) == []
-
-
-async def test_a_run_is_not_started_with_more_than_fits(stage: Stage, scripted: Scripted) -> None:
-    agent = scripted_agent(scripted([]))
-    messages = [Message.user(noise(3_000_000, "seed"))]
-    with pytest.raises(
-        PayloadTooLargeError, match="2[0-9]{6} bytes after compression, at most 2031616"
-    ):
-        await stage.start(agent, messages)
-    assert stage.runs == []
 
 
 async def test_a_steering_message_is_not_sent_when_it_does_not_fit(

@@ -44,13 +44,6 @@ async def test_before_the_first_iteration() -> None:
     )
 
 
-async def test_between_iterations() -> None:
-    stage = Stage(asks("look"), tools={"look": lambda: "seen"})
-    stage.effects.cancel_at = ("messages_updated", 1)
-    error = await cancelled(stage)
-    assert (error.iterations, stage.results()) == (1, ["seen"])
-
-
 @pytest.mark.parametrize(
     "type", ["messages_updated", "status", "compaction_start", "compaction_complete"]
 )
@@ -171,21 +164,6 @@ async def test_calls_that_did_not_start_are_answered(parallel: bool) -> None:
     assert stage.types("tool_call_start", "tool_result").count("tool_call_start") == 2
 
 
-async def test_parallel_tools_that_have_started_all_end() -> None:
-    async def work(number: int) -> str:
-        if number == 1:
-            stage.run.cancel()
-        await asyncio.sleep(0.01)
-        return f"did {number}"
-
-    def reply() -> Said:
-        return asks(*[call("work", f"{number}", number=number) for number in (2, 3, 1)])
-
-    stage = Stage(reply, tools={"work": work}, parallel_tool_calls=True)
-    await cancelled(stage)
-    assert stage.results() == ["did 2", "did 3", "did 1"]
-
-
 @pytest.mark.parametrize("grace", [0.0, 0.02])
 async def test_a_tool_that_outlasts_its_grace_period_is_given_up(grace: float) -> None:
     ended: list[str] = []
@@ -233,16 +211,6 @@ async def test_between_the_guardrail_and_the_tool() -> None:
     await cancelled(stage)
     assert (ran, stage.results()) == ([], ["[cancelled]"])
     assert stage.types("tool_call_start", "tool_result") == ["tool_call_start", "tool_result"]
-
-
-async def test_from_another_thread() -> None:
-    async def wait() -> Said:
-        threading.Timer(0.005, stage.run.cancel).start()
-        await asyncio.sleep(60)
-        return says("never")
-
-    stage = Stage(wait)
-    await cancelled(stage)
 
 
 async def test_in_the_last_moment_the_answer_stands() -> None:

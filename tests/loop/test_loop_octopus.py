@@ -14,7 +14,6 @@ from perdure.options import RunOptions
 from perdure.testing import asks, call, says
 
 from ..support.loop_stage import Stage
-from ..support.unknown_outcomes import FIND_OUT
 
 BALANCE = call("get_leave_balance", "tc_01", employeeId="EMP-1042")
 MANAGER = call("get_manager_details", "tc_02", employeeId="EMP-1042")
@@ -71,75 +70,7 @@ async def test_the_loop_calls_appends_and_calls_again() -> None:
     assert paired == [("tc_01", "15 days"), ("tc_02", "Ada")]
 
 
-async def max_tool_iterations() -> None:
-    """The page's `MaxToolIterations`: so many rounds, then the incomplete response."""
-    stage = Stage(
-        *[asks(call("look", f"c{number}")) for number in range(2)],
-        tools={"look": lambda: "nothing"},
-        agent=octopus("look", MaxToolIterations=2),
-    )
-    result = await stage.play()
-    assert (result.output, result.is_incomplete, result.iterations) == (INCOMPLETE, True, 2)
-    assert stage.results() == ["nothing", "nothing"]
-
-
-async def tool_timeout_seconds() -> None:
-    async def hang() -> None:
-        await asyncio.Event().wait()
-
-    agent = octopus("hang", ToolTimeoutSeconds=0.05)
-    stage = Stage(asks(call("hang")), says("Too slow."), tools={"hang": hang}, agent=agent)
-    assert (await stage.play()).output == "Too slow."
-    assert stage.results() == ["Error: Tool 'hang' failed: timed out after 0.05 seconds" + FIND_OUT]
-
-
-async def parallel_tool_execution() -> None:
-    """Turned off, the tools of one reply wait for each other; turned on, they meet in the test
-    above.
-    """
-    running: list[str] = []
-
-    async def look(number: int) -> str:
-        running.append(f"begins {number}")
-        await asyncio.sleep(0)
-        running.append(f"ends {number}")
-        return str(number)
-
-    declared = {
-        "kind": "function",
-        "name": "look",
-        "parameters": [{"name": "number", "kind": "integer"}],
-    }
-    calls = [call("look", f"c{number}", number=number) for number in range(2)]
-    agent = octopus(ParallelToolExecution=False)
-    agent = agent.model_copy(update={"tools": Agent.model_validate({"tools": [declared]}).tools})
-    stage = Stage(asks(*calls), says("Done"), tools={"look": look}, agent=agent)
-    await stage.play()
-    assert stage.results() == ["0", "1"]
-    assert running == ["begins 0", "ends 0", "begins 1", "ends 1"]
-
-
-async def tool_result_truncator() -> None:
-    """In tokens of 4 characters; a tool with a limit of its own keeps that."""
-    agent = octopus(ToolResultTruncator={"maxTokens": 25})
-    tools: list[dict[str, Any]] = [
-        {"kind": "function", "name": "long"},
-        {"kind": "function", "name": "own", "perdure": {"maxResult": 200}},
-    ]
-    agent = agent.model_copy(update={"tools": Agent.model_validate({"tools": tools}).tools})
-    text = "x" * 1000
-    stage = Stage(
-        asks(call("long", "a"), call("own", "b")),
-        says("Long"),
-        tools={"long": lambda: text, "own": lambda: text},
-        agent=agent,
-    )
-    await stage.play()
-    assert [result.count("x") for result in stage.results()] == [100, 200]
-    assert all("bytes left out here" in result for result in stage.results())
-
-
-async def max_working_memory_tokens() -> None:
+async def test_max_working_memory_tokens() -> None:
     """Groups are dropped as a whole, oldest first, down to `MinHistoryMessages`."""
     before = [Message.system("Be brief.")]
     for number in range(4):
@@ -162,18 +93,18 @@ def _result() -> ToolResult:
     return ToolResult.of_text("seen")
 
 
-SETTINGS: dict[str, Callable[[], Any]] = {
-    "MaxToolIterations": max_tool_iterations,
-    "ToolTimeoutSeconds": tool_timeout_seconds,
-    "ParallelToolExecution": parallel_tool_execution,
-    "ToolResultTruncator": tool_result_truncator,
-    "MaxWorkingMemoryTokens, MinHistoryMessages": max_working_memory_tokens,
-}
-
-
-@pytest.mark.parametrize("setting", SETTINGS)
-async def test_settings(setting: str) -> None:
-    await SETTINGS[setting]()
+@pytest.mark.parametrize(
+    ("setting", "given", "option", "value"),
+    [
+        ("MaxToolIterations", 2, "max_iterations", 2),
+        ("ToolTimeoutSeconds", 0.05, "tool_timeout", 0.05),
+        ("ParallelToolExecution", False, "parallel_tool_calls", False),
+        ("ToolResultTruncator", {"maxTokens": 25}, "max_result", 100),
+    ],
+)
+def test_settings(setting: str, given: object, option: str, value: object) -> None:
+    stage = Stage(agent=octopus(**{setting: given}))
+    assert getattr(stage.effects.options, option) == value
 
 
 @pytest.mark.parametrize(
@@ -194,19 +125,3 @@ def test_defaults(option: str, value: object) -> None:
     plain = RunOptions.model_fields[option].get_default()
     named = Stage(agent=octopus(), **{option: plain})
     assert getattr(named.effects.options, option) == plain, "what the caller says counts"
-
-
-async def test_a_tool_that_cancels_itself_takes_no_other_with_it() -> None:
-    async def gives_up() -> None:
-        raise asyncio.CancelledError("enough")
-
-    tools: dict[str, Any] = {"look": lambda: "seen", "gives_up": gives_up}
-    stage = Stage(
-        asks(call("gives_up", "a"), call("look", "b")),
-        says("Done"),
-        tools=tools,
-        agent=octopus(*tools),
-    )
-    assert (await stage.play()).output == "Done"
-    assert stage.results()[1] == "seen"
-    assert stage.results()[0].startswith("Error: Tool 'gives_up' failed: ")

@@ -173,16 +173,6 @@ async def test_an_unknown_tool_fails_the_run_when_the_caller_wants_that() -> Non
     assert (ran, stage.types()[-1]) == ([], "failed")
 
 
-async def test_a_declared_tool_without_handler_fails_before_the_first_model_call() -> None:
-    tools = [tool.model_copy(update={"name": "nobody_has_it"}) for tool in LOOK.tools or []]
-    stage = Stage(agent=LOOK.model_copy(update={"tools": tools}))
-    with pytest.raises(
-        ToolNotRegisteredError, match="No handler registered for tool: nobody_has_it"
-    ):
-        await stage.play()
-    assert (stage.seen, stage.types()) == ([], ["failed"])
-
-
 async def test_parallel_calls_run_at_once_and_results_keep_the_order_of_the_request() -> None:
     running = 0
     turns = [asyncio.Event() for _ in range(4)]

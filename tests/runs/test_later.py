@@ -182,22 +182,6 @@ async def test_a_completion_may_come_before_its_tool_returns(
     assert results(await run.messages()) == ["at once"]
 
 
-async def test_what_is_too_much_for_a_result_is_bounded_as_a_tools(
-    stage: Stage, scripted: Scripted
-) -> None:
-    order = Order()
-    async with stage.worker({"order": order}):
-        run = await stage.start(
-            scripted_agent(scripted([asks(call("order", "c1")), says("over")]), [ORDER])
-        )
-        await awaited(run)
-        await complete_call(stage.client, order.tokens[0], "x" * 100_000)
-        await run.result()
-    (shown,) = results(await run.messages())
-    assert len(shown) < 70_000
-    assert (await run.tool_result("c1")).text == "x" * 100_000
-
-
 async def test_an_isolated_function_gives_the_same_token(stage: Stage, scripted: Scripted) -> None:
     from ..support.isolated_functions import order_later
 
@@ -212,29 +196,6 @@ async def test_an_isolated_function_gives_the_same_token(stage: Stage, scripted:
         await complete_call(stage.client, token, "delivered")
         await run.result()
     assert results(await run.messages()) == ["delivered"]
-
-
-async def test_a_failed_call_is_executed_again_with_another_token(
-    stage: Stage, scripted: Scripted
-) -> None:
-    order = Order()
-    declared = {**ORDER, "perdure": {"retries": 1}}
-    async with stage.worker({"order": order}):
-        run = await stage.start(
-            scripted_agent(scripted([asks(call("order", "c1")), says("over")]), [declared])
-        )
-        await awaited(run)
-        await complete_call(stage.client, order.tokens[0], error="try again")
-        await wait_for(lambda: _executed(order, 2))
-        await awaited(run)
-        await complete_call(stage.client, order.tokens[1], "delivered")
-        await run.result()
-    assert results(await run.messages()) == ["delivered"]
-    assert order.tokens[0] != order.tokens[1]
-
-
-async def _executed(order: Order, times: int) -> bool:
-    return len(order.tokens) == times
 
 
 async def test_a_run_without_a_server_has_nobody_to_finish_a_call(scripted: Scripted) -> None:

@@ -96,17 +96,6 @@ async def test_an_exhausted_script_says_so(serve: Any) -> None:
         await clients.messages()
 
 
-async def test_a_failing_script_says_so(serve: Any) -> None:
-    def script(request: ScriptedRequest) -> ScriptedReply:
-        raise KeyError("city")
-
-    _, clients = serve(script)
-    with pytest.raises(
-        openai.BadRequestError, match="the script failed at step 0: KeyError: 'city'"
-    ):
-        await clients.chat()
-
-
 async def test_a_conversation_that_the_provider_would_refuse_is_refused(serve: Any) -> None:
     _, clients = serve([ScriptedReply(text="never")] * 3)
     call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}

@@ -26,8 +26,3 @@ def test_closing_gives_up_answers_under_way() -> None:
     assert not model.requests[0].aborted
     with pytest.raises(RuntimeError, match="not running"):
         _ = model.url
-
-
-def test_wait_until_gives_up() -> None:
-    with ScriptedModel([]) as model, pytest.raises(TimeoutError, match="requests so far: \\[\\]"):
-        model.wait_until(lambda: bool(model.requests), timeout=0.01)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -108,27 +107,6 @@ async def test_a_log_of_json_objects(cli: Cli, noisy: list[str]) -> None:
     assert "Traceback" in raised["exception"]
     assert any(record["message"].startswith("Run noisy-2 is done") for record in records)
     assert SECRET not in finished.stderr
-
-
-async def test_a_service_says_what_becomes_of_its_runs(
-    cli: Cli, noisy: list[str], task_queue: str
-) -> None:
-    worker = await cli.start(
-        "worker", "--tools", noisy[3], "--task-queue", task_queue, "--log-format", "json"
-    )
-    begins = json.loads(await worker.says("begins"))
-    assert (begins["level"], begins["logger"]) == ("info", "perdure.worker")
-    finished = await worker.finish(signal.SIGTERM)
-    said = [
-        json.loads(line)["message"]
-        for line in finished.stderr.splitlines()
-        if not line.startswith("printed ")
-    ]
-    assert said[-2:] == [
-        f"The worker on the task queue {task_queue!r} takes no new tasks and waits for the "
-        "current ones",
-        f"The worker on the task queue {task_queue!r} is done",
-    ]
 
 
 def test_an_unknown_level_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,22 +113,6 @@ async def test_a_worker_of_a_client_with_the_plugin_is_made_once_and_has_what_th
         )
 
 
-async def test_arguments_of_a_worker_come_before_the_plugin_of_its_client(
-    address: str, task_queue: str
-) -> None:
-    client = await Client.connect(address, plugins=[PerdurePlugin(tools={"shout": whisper})])
-    with ScriptedModel([asks(call("shout", text="x")), says("done")]) as model:
-        async with create_worker(client, task_queue=task_queue, tools=[shout]):
-            run = await start_run(
-                client,
-                scripted_agent(model, ["shout"]),
-                messages=QUESTION,
-                task_queue=task_queue,
-                id=f"run-{uuid.uuid4()}",
-            )
-            assert results_of(await run.result()) == ["X"]
-
-
 @pytest.mark.filterwarnings("ignore:The same plugin type:UserWarning")
 async def test_two_plugins_of_one_worker_are_an_error_that_says_what_to_do(
     address: str, task_queue: str

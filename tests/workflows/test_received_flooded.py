@@ -176,23 +176,3 @@ async def test_what_takes_long_to_check_hinders_no_session(
         assert (await (await talk.send("And this.")).result()).output == "Read."
     assert "TMPRL1101" not in caplog.text
     assert not await failed_tasks(stage.client.get_workflow_handle(talk.id))
-
-
-async def test_what_others_send_beside_a_text_is_short(stage: Stage, scripted: Scripted) -> None:
-    """A session that carries long ids to its next link has no room to carry those of all
-    messages.
-    """
-    agent = scripted_agent(scripted(lambda request: says("Read.")))
-    talk = session(stage.client, agent, f"{stage.task_queue}-talk", task_queue=stage.task_queue)
-    async with stage.worker():
-        await (await talk.send("Read this.")).result()
-        for junk in (
-            {"text": "a", "id": "x" * 201},
-            {"text": "a", "id": "1", "traceparent": "x" * 500},
-        ):
-            refused = await send_update(
-                stage.client, talk.id, SEND, in_json(json.dumps(junk).encode())
-            )
-            assert "characters, at most" in refused
-        run = await talk.send("x" * 600_000, while_busy="queue")  # It needs not wait.
-        assert (await run.result()).output == "Read."

@@ -298,6 +298,7 @@ async def test_refusals(session: SessionStage) -> None:
         assert await refusal(session.send("  ")) == "empty"
         assert await refusal(session.send("x" * 1_100_000)) == "too_large"
         assert await refusal(session.send("hello", setup_digest="another")) == "setup"
+        assert await refusal(session.send("hello", id="x" * 201)) == "unreadable"
         assert (await session.status()).turn == 0
         described = await session.handle.describe()
         assert described.history_length < 10
