@@ -14,9 +14,9 @@ from ..declared_tools import CustomTool, Node, Property, Tool
 from ..json_types import JsonObject, JsonView
 from ..options import MAX_SECONDS, MIN_SECONDS
 from ..schema import object_schema
-from ..text import did_you_mean, fault_text
 from ..tool_calls import ChildWorkflow, Execution, ForeignActivity
 from .kind import Asking, KindCall, Offering, ToolKind, ToolOfferError
+from .options import option_problems
 from .signature import InvalidArguments
 from .validation import find_problems, unknown_arguments, without_absent
 
@@ -134,38 +134,7 @@ def _id_part(name: str, arguments: JsonView) -> str:
     return str(value)
 
 
-NOT_IN_FILES = ("parameters", "hidden", "bound")
-
-
-def option_problems(type_: type[CallOptions], options: JsonView) -> Iterator[str]:
-    """Yield the faults of a file's options, a sentence each. Values that the environment will
-    give are not looked at.
-    """
-    known = [key for key in type_.file_keys() if key not in NOT_IN_FILES]
-    yield from _unknown_keys("options", options, known)
-    try:
-        type_.model_validate({key: value for key, value in options.items() if key in known})
-    except ValidationError as error:
-        for problem in error.errors():
-            if "${" not in repr(problem["input"]) or problem["type"] == "missing":
-                yield _sentence(problem)
-
-
-def _unknown_keys(place: str, given: JsonView, known: Sequence[str]) -> Iterator[str]:
-    for key in given:
-        if key not in known:
-            yield (
-                f"{place}.{key} is not an option of this kind{did_you_mean(key, known)}. Expected: "
-                f"{', '.join(known)}"
-            )
-
-
-def _sentence(problem: Any) -> str:
-    place = ".".join(["options", *map(str, problem["loc"])])
-    if problem["type"] == "missing":
-        return f"{place} is missing"
-    text = fault_text(problem)
-    return f"{place} is {problem['input']!r:.100}: {text[:1].lower()}{text[1:]}"
+NOT_IN_FILES = frozenset({"parameters", "hidden", "bound"})
 
 
 class _ForeignKind(ToolKind):
@@ -183,6 +152,8 @@ class _ForeignKind(ToolKind):
         if not options:
             yield f"options is missing: expected {self.example}"
         else:
+            for name in options.keys() & NOT_IN_FILES:
+                yield f"options.{name} is unknown"
             yield from option_problems(self.options_type, options)
         yield from _parameter_problems(tool)
         if tool.perdure and tool.perdure.local:

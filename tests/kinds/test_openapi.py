@@ -189,7 +189,7 @@ async def test_a_file_that_is_absent_there_is_read_by_the_worker(
             {"options": {"operations": ["getPett"]}},
             r"no operation 'getPett' \(did you mean 'getPet'\?\)",
         ),
-        ({"options": {"operation": ["getPet"]}}, r"options.operation means nothing here"),
+        ({"options": {"operation": ["getPet"]}}, r"options.operation is unknown"),
         ({"specification": "URL/nothing"}, "answered 404 Not Found"),
         ({"specification": "URL/nonsense"}, "is not UTF-8 text"),
         ({"specification": "URL/hello"}, "its `openapi` is None"),

@@ -109,7 +109,7 @@ async def test_a_decision_in_a_called_run(
         (
             [],
             {"agents": [{"name": "clerk", "url": "http://c", "headers": {"a b": "c"}}]},
-            "'options.headers' has 'a b'",
+            "options.headers.a b: String should match",
         ),
         (
             [],

@@ -68,20 +68,20 @@ def test_what_is_no_duration(written: Any) -> None:
     ("tool", "problem"),
     [
         (declared(options=None), "options is missing: expected {activity: TYPE, taskQueue: QUEUE}"),
-        (declared(options={"activity": "x"}), "options.taskQueue is missing"),
-        (declared("workflow", options={"taskQueue": "q"}), "options.workflow is missing"),
+        (declared(options={"activity": "x"}), "options.taskQueue: Field required"),
+        (declared("workflow", options={"taskQueue": "q"}), "options.workflow: Field required"),
         (declared(parameters=None), "parameters is missing"),
         (
             declared(options={"activity": "x", "taskQueue": "q", "taskQ": 1}),
-            "options.taskQ is not an option of this kind (did",
+            "options.taskQ is unknown (did you mean 'taskQueue'?)",
         ),
         (
             declared(options={"activity": "x", "taskQueue": "q", "bound": {}}),
-            "options.bound is not an option",
+            "options.bound is unknown",
         ),
         (
             declared(options={"activity": "", "taskQueue": "q"}),
-            "options.activity is '': expected a name",
+            "options.activity: expected a name",
         ),
         (
             declared(options={"activity": "x", "taskQueue": "/_sys/q"}),
@@ -90,7 +90,7 @@ def test_what_is_no_duration(written: Any) -> None:
         (declared(options={"activity": "x" * 1001, "taskQueue": "q"}), "of at most 1000 bytes"),
         (
             declared(options={"activity": "x", "taskQueue": "q", "heartbeatTimeout": "soon"}),
-            "is 'soon': expected a number",
+            "options.heartbeatTimeout: expected a number",
         ),
         (
             declared(
@@ -100,7 +100,7 @@ def test_what_is_no_duration(written: Any) -> None:
         ),
         (
             declared("workflow", options={"workflow": "x", "idReusePolicy": "always"}),
-            "options.idReusePolicy is 'always'",
+            "options.idReusePolicy: Input should be",
         ),
         (declared(parameters=[{"name": "a"}, {"name": "a"}]), "parameters has 'a' twice"),
         (declared(parameters=[{"kind": "string"}]), "parameters has one without a name"),

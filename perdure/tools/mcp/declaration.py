@@ -14,7 +14,6 @@ from pydantic import (
     StrictFloat,
     StrictInt,
     StrictStr,
-    ValidationError,
 )
 from pydantic.alias_generators import to_camel
 
@@ -22,20 +21,14 @@ from ...declared_tools import Connection, CustomTool, McpApprovalMode, McpTool, 
 from ...json_types import JsonView
 from ...prompty.portable import is_reference
 from ...redaction import redact
-from ...text import did_you_mean, fault_text, one_line
+from ...text import did_you_mean, one_line
+from ..options import option_problems
 
 DISCOVERY_SECONDS = 10.0
 """Seconds for connecting to a server and listing its tools."""
 MAX_DISCOVERY_SECONDS = 50.0
 """A run waits 60 seconds for the functions of its tools."""
 
-_LIMITED = ("discoveryTimeout",)
-_OPTIONS = {
-    "a server at connection.endpoint": ("headers", *_LIMITED),
-    "a server that options.command starts": ("command", "args", "env", "cwd", *_LIMITED),
-    "a server that the worker's owner has registered": _LIMITED,
-}
-"""Kind of server → the options that it may have."""
 _CONNECTIONS = ("key", "anonymous", "remote", "oauth")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 Scalar = StrictStr | StrictInt | StrictFloat
@@ -44,18 +37,28 @@ HeaderValue = Annotated[StrictStr, Field(pattern=r"^[\t\x20-\x7e]*$")] | StrictI
 
 
 class Options(BaseModel):
-    """The `options` of a declaration."""
+    """The `options` of any declaration, and of a server that the worker's owner has registered."""
 
     model_config = ConfigDict(alias_generator=to_camel, hide_input_in_errors=True)
 
-    command: str = ""
-    args: list[Scalar] = []
-    env: dict[str, Scalar] = {}
-    cwd: str | None = None
-    headers: dict[HeaderName, HeaderValue] = {}
     discovery_timeout: StrictInt | StrictFloat | None = Field(
         default=None, gt=0, le=MAX_DISCOVERY_SECONDS
     )
+
+
+class RemoteOptions(Options):
+    """Those of a server at `connection.endpoint`."""
+
+    headers: dict[HeaderName, HeaderValue] = {}
+
+
+class ProcessOptions(Options):
+    """Those of a server that `command` starts."""
+
+    command: str
+    args: list[Scalar] = []
+    env: dict[str, Scalar] = {}
+    cwd: str | None = None
 
 
 @dataclass(frozen=True)
@@ -101,14 +104,16 @@ def server_of(tool: Tool) -> Server:
     """Return the server of a declaration without `problems_of`, its references to the environment
     resolved.
     """
-    options = Options.model_validate(options_of(tool))
-    if options.command:
+    given = options_of(tool)
+    if given.get("command"):
+        options = ProcessOptions.model_validate(given)
         env = tuple(sorted((name, str(value)) for name, value in options.env.items()))
         return Server(
             command=options.command, args=tuple(map(str, options.args)), env=env, cwd=options.cwd
         )
     connection: Connection = getattr(tool, "connection", None) or Connection()
-    headers = {name.lower(): str(value) for name, value in options.headers.items()}
+    written = RemoteOptions.model_validate(given).headers
+    headers = {name.lower(): str(value) for name, value in written.items()}
     if connection.api_key and connection.kind == "key":
         headers.setdefault("authorization", f"Bearer {connection.api_key}")
     oauth = oauth_of(connection) if connection.kind == "oauth" else None
@@ -169,11 +174,13 @@ def problems_of(tool: Tool) -> Iterator[str]:
         yield f"expected kind: mcp, not {tool.kind!r}"
         return
     options, connection = options_of(tool), tool.connection or Connection()
-    kinds = list(_OPTIONS)
     if connection.kind == "reference":
-        kind = kinds[2]
+        model: type[Options] = Options
         if not connection.name or connection.endpoint:
-            yield f"connection.kind is 'reference': expected the name of {kind}, and no endpoint"
+            yield (
+                "connection.kind is 'reference': expected the name of a server that the worker's "
+                "owner has registered, and no endpoint"
+            )
     elif bool(connection.endpoint) == bool(options.get("command")):
         yield (
             "expected either connection.endpoint (streamable HTTP) or options.command (stdio), or "
@@ -182,19 +189,11 @@ def problems_of(tool: Tool) -> Iterator[str]:
         )
         return
     elif connection.endpoint:
-        kind = kinds[0]
+        model = RemoteOptions
         yield from _problems_of_connection(connection, options)
     else:
-        kind = kinds[1]
-    for name in options:
-        if name not in _OPTIONS[kind]:
-            expected = ", ".join(_OPTIONS[kind])
-            yield f"options.{name} means nothing for {kind}: expected some of {expected}"
-    try:
-        Options.model_validate(options)
-    except ValidationError as error:
-        places = {str(each["loc"][0]): fault_text(dict(each)) for each in error.errors()}
-        yield from (f"options.{place}: {text}" for place, text in places.items())
+        model = ProcessOptions
+    yield from option_problems(model, options)
     yield from _problems_of_approvals(getattr(tool, "approval_mode", None))
 
 

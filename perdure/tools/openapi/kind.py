@@ -22,9 +22,10 @@ from ...text import excerpt
 from ...worker_limits import OPEN, WorkerLimits
 from ..http import Http, HttpAnswer, HttpFailure, charset_in, origin_of
 from ..kind import Asking, KindCall, Offering, RunStart, ToolKind, ToolOfferError
+from ..options import option_problems
 from .document import SpecificationError
 from .operation import Operation
-from .operations import option_problems
+from .operations import Options
 from .request import Unfit, request_of
 from .security import RequestCredentials, base_url, credentials_for, key_of, require_trusted
 from .sources import as_text, from_text, is_url, offerings_at, offerings_in_file, recorded_file
@@ -52,7 +53,7 @@ class OpenApiKind(ToolKind):
     def problems(self, tool: Tool) -> Sequence[str]:
         """Return the faults of the declaration, a sentence each."""
         assert isinstance(tool, OpenApiTool)
-        found = list(option_problems(tool.options))
+        found = list(option_problems(Options, tool.options))
         if not (tool.specification or tool.recorded):
             found.append(
                 "specification is missing. Expected the URL of an OpenAPI document, or a path"

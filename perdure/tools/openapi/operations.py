@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
+from pydantic import BaseModel
+
 from ...json_types import JsonView
 from ...redaction import get_logger
 from ...text import did_you_mean
@@ -30,7 +32,6 @@ MAX_UNFILTERED = 64
 """Maximum number of operations offered without a filter."""
 MAX_OPERATIONS = 128
 """Maximum number of operations offered with a filter: the limit of models."""
-OPTIONS = ("operations", "tags", "exclude")
 _HOW = (
     'write `options: {operations: [getPet, "GET /pets"]}`, `options: {tags: [pets]}` or '
     "`options: {exclude: [deletePet]}` at the tool"
@@ -40,17 +41,12 @@ MAX_DESCRIPTION = 1024
 _log = get_logger("perdure.tools")
 
 
-def option_problems(options: Any) -> Iterator[str]:
-    """Yield the faults of the tool's `options`."""
-    if not isinstance(options, Mapping | None):
-        yield f"options must be a map, got {options!r:.60}"
-        return
-    for name, value in (options or {}).items():
-        if name not in OPTIONS:
-            hint = did_you_mean(name, OPTIONS)
-            yield f"options.{name} means nothing here{hint}. Expected one of {', '.join(OPTIONS)}"
-        elif not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
-            yield f"options.{name} must be a list of strings, got {value!r:.60}"
+class Options(BaseModel):
+    """The `options` of a declaration: operations by name or tag, and those to leave out."""
+
+    operations: list[str] = []
+    tags: list[str] = []
+    exclude: list[str] = []
 
 
 class Found(NamedTuple):
@@ -132,7 +128,7 @@ def _chosen(found: Sequence[Found], options: JsonView) -> list[Found]:
     Raises SpecificationError for an unknown name, and for too many.
     """
     wanted, tags, excluded = (
-        {_usual_spelling(each) for each in options.get(name) or ()} for name in OPTIONS
+        {_usual_spelling(each) for each in options.get(name) or ()} for name in Options.model_fields
     )
     _require_known(wanted | excluded, {name for each in found for name in each.names}, "operation")
     _require_known(tags, {tag for each in found for tag in each.tags}, "operation with the tag")

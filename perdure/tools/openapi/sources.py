@@ -22,8 +22,9 @@ from ...prompty.shorthands import map_strings
 from ...redaction import looks_secret, redact, redactor
 from ..http import Http, HttpRequest, origin_of
 from ..kind import Offering, RunStart
+from ..options import option_problems
 from .document import MAX_BYTES, Document, SpecificationError, read_document
-from .operations import offerings_of, option_problems
+from .operations import Options, offerings_of
 from .security import RequestCredentials
 
 ACCEPT = b"application/json, application/yaml;q=0.9, */*;q=0.5"
@@ -102,7 +103,7 @@ def recorded_file(tool: OpenApiTool, start: RunStart) -> str | None:
     Raises LoadError for an invalid file, and for one outside the folders of the loaded agent.
     """
     path, folder = tool.specification or "", start.folder
-    if not path or folder is None or is_url(path) or any(option_problems(tool.options)):
+    if not path or folder is None or is_url(path) or any(option_problems(Options, tool.options)):
         return None
     try:
         if not contained_path(path, folder, start.roots).exists():

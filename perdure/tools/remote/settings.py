@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from ...declared_tools import Connection, CustomTool, Tool
@@ -16,9 +16,10 @@ from ...options import MAX_SECONDS, MIN_SECONDS
 from ...redaction import redact
 from ...settings.child_agents import DELEGATE, DELEGATION_FAILED
 from ...settings.delegates import REMOTE
-from ...text import did_you_mean, fault_text
+from ...text import did_you_mean
 from ...worker_limits import Origin
 from ..http import origin_of
+from ..options import option_problems
 
 DEFAULT_TIMEOUT = 600.0
 """Seconds for one call: agents are slow."""
@@ -185,7 +186,11 @@ def remote_problems(tool: Tool) -> Sequence[str]:
     ]
     if tool.parameters is not None:
         found.append(f"a tool of kind {tool.kind} has no 'parameters': the kind has its own")
-    return [*found, *_problems_of_connection(tool.connection), *_problems_of_options(tool)]
+    return [
+        *found,
+        *_problems_of_connection(tool.connection),
+        *option_problems(_options_of(tool), tool.options),
+    ]
 
 
 def _options_of(tool: Tool) -> type[Options]:
@@ -217,18 +222,3 @@ def _problems_of_connection(connection: Connection | None) -> Iterator[str]:
             f"'connection.endpoint' is {redact(endpoint)!r}: expected the base URL of the agent, "
             "such as https://agent.example, without user"
         )
-
-
-def _problems_of_options(tool: CustomTool) -> Iterator[str]:
-    model = _options_of(tool)
-    try:
-        model.model_validate(tool.options or {})
-    except ValidationError as error:
-        names = [str(each.alias) for each in model.model_fields.values()]
-        for each in error.errors():
-            place, text = str(each["loc"][0]), fault_text(dict(each))
-            if each["type"] == "extra_forbidden":
-                text = f"unknown{did_you_mean(place, names)}, expected one of {', '.join(names)}"
-            # Only a key is shown: values may be secrets.
-            found = f" has {each['input']!r}" if each["loc"][-1] == "[key]" else ""
-            yield f"'options.{place}'{found}: {text}"

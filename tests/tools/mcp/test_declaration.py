@@ -62,7 +62,7 @@ def test_declarations_that_are_right(fields: dict[str, Any]) -> None:
         ),
         (
             {"connection": {"kind": "reference", "name": "a"}, "options": {"command": "sh"}},
-            "options.command means nothing for a server that the worker's owner has registered",
+            "options.command is unknown: expected some of discoveryTimeout",
         ),
         (
             {"connection": {"kind": "reference", "name": "a", "endpoint": "https://b"}},
@@ -70,7 +70,7 @@ def test_declarations_that_are_right(fields: dict[str, Any]) -> None:
         ),
         (
             {"options": {"command": "uvx", "comand": "uvx"}},
-            "options.comand means nothing for a server that options.command starts: expected some of comm",
+            "options.comand is unknown (did you mean 'command'?): expected some of",
         ),
         (
             {"connection": {"endpoint": "host/mcp"}},
@@ -90,7 +90,7 @@ def test_declarations_that_are_right(fields: dict[str, Any]) -> None:
         ),
         (
             {**URL, "options": {"args": ["x"]}},
-            "options.args means nothing for a server at connection.endpoint: expected some of headers",
+            "options.args is unknown: expected some of discoveryTimeout, headers",
         ),
         (
             {**URL, "options": {"headers": ["x"]}},
@@ -98,11 +98,11 @@ def test_declarations_that_are_right(fields: dict[str, Any]) -> None:
         ),
         (
             {**URL, "options": {"headers": {"X Y": "z"}}},
-            "options.headers: String should match pattern",
+            "options.headers.X Y: String should match pattern",
         ),
         (
             {**URL, "options": {"headers": {"X": "a\r\nY: b"}}},
-            "options.headers: ",
+            "options.headers.X: ",
         ),
         (
             {**URL, "options": {"discoveryTimeout": 0}},
@@ -119,11 +119,11 @@ def test_declarations_that_are_right(fields: dict[str, Any]) -> None:
         ),
         (
             {"options": {"command": "uvx", "env": {"A": ["b"]}}},
-            "options.env: Input should be a valid",
+            "options.env.A: Input should be a valid",
         ),
         (
             {"options": {"command": "uvx", "headers": {"A": "b"}}},
-            "options.headers means nothing for a server that options.command starts",
+            "options.headers is unknown: expected some of discoveryTimeout, command",
         ),
     ],
 )

@@ -360,8 +360,8 @@ def test_the_header_of_the_idempotency_key() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"operation": ["x"]}, "options.operation means nothing here (did you mean 'operations'?)"),
-        ({"tags": "x"}, "options.tags must be a list of strings, got 'x'"),
+        ({"operation": ["x"]}, "options.operation is unknown (did you mean 'operations'?)"),
+        ({"tags": "x"}, "options.tags: Input should be a valid list"),
     ],
 )
 def test_problems_of_declarations(options: Any, problem: str) -> None:

@@ -48,19 +48,19 @@ def declared(**fields: Any) -> CustomTool:
         ),
         (
             {"options": {"allowedHost": ["x"]}},
-            "'options.allowedHost': unknown (did you mean 'allowedHosts'?)",
+            "options.allowedHost is unknown (did you mean 'allowedHosts'?)",
         ),
         (
             {"options": {"allowedHosts": ["https://x"]}},
-            "'options.allowedHosts': String should match pattern",
+            "options.allowedHosts: String should match pattern",
         ),
         (
             {"options": {"discoveryTimeout": 0}},
-            "'options.discoveryTimeout': Input should be greater than 0",
+            "options.discoveryTimeout: Input should be greater than 0",
         ),
         (
             {"options": {"reconnectTimeout": "soon"}},
-            "'options.reconnectTimeout': Input should be a valid number",
+            "options.reconnectTimeout: Input should be a valid number",
         ),
         ({"parameters": [{"name": "x"}]}, "has no 'parameters'"),
         (
