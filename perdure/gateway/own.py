@@ -60,6 +60,7 @@ from .own_types import (
     TakenMessage,
     Waiting,
     WaitQuery,
+    WhoAsks,
     moment,
 )
 from .problems import HttpProblem, path_of
@@ -70,6 +71,13 @@ PREFIX = "/perdure"
 """The path prefix of this API."""
 ORIGIN_NAME = "gateway"
 """The `PerdureOrigin` of its runs."""
+
+
+async def who_asks(call: HttpCall) -> WhoAsks:
+    """The client's name, tenant and roles."""
+    who = call.identity
+    is_known = bool(call.gateway.authenticators)
+    return WhoAsks(name=who.name, tenant=who.tenant, roles=sorted(who.roles), is_known=is_known)
 
 
 async def list_agents(call: HttpCall) -> list[AgentView]:
@@ -411,6 +419,7 @@ def _operation(method: str, path: str, handle: Any, **more: Any) -> Endpoint:
 
 
 OPERATIONS = (
+    _operation("GET", "/me", who_asks),
     _operation("GET", "/agents", list_agents),
     _operation("POST", "/runs", start, answer=StartedRun, status=201),
     _operation("GET", "/runs", list_runs, is_shared=True),

@@ -37,6 +37,16 @@ class CamelCase(BaseModel):
     )
 
 
+class WhoAsks(CamelCase):
+    """The client, as the gateway knows it."""
+
+    name: str
+    tenant: str | None
+    roles: list[str]
+    is_known: bool
+    """False at a gateway that asks nobody who they are."""
+
+
 class AgentView(CamelCase):
     """An agent that this gateway offers."""
 

@@ -15,12 +15,14 @@ from perdure.prompty.load import load
 from perdure.testing import ScriptedReply, asks, call, says
 
 from ..support.agents import scripted_agent
+from ..support.approvers import Waits, token
+from ..support.browser import PATIENCE
 from ..support.families import calls, family_script, write_agent
 from ..support.pages import ASKS, PAY, Opened, Scripted, send_refund, start
 from .conftest import Serve
 
 if TYPE_CHECKING:
-    from playwright.async_api import Page
+    from playwright.async_api import Browser, Page
 
 
 async def test_a_run_is_paused_and_goes_on_and_a_held_one_with_a_higher_limit(
@@ -138,3 +140,30 @@ async def test_operators_are_those_of_no_tenant(
         assert (await olga.get("/doctor")).json()["kind"] == "no_doctor"
         for path in ("schedules/none/run", "schedules/none/burn"):
             assert (await olga.post(f"/{path}", json={})).status_code == 404
+
+
+async def test_two_decide_and_those_who_may_not_read_why(browser: Browser, waits: Waits) -> None:
+    pages: dict[str, Page] = {}
+    for who in ("carl", "ann", "fay", "gus"):
+        context = await browser.new_context(viewport={"width": 390, "height": 800})
+        context.set_default_timeout(PATIENCE)
+        pages[who] = page = await context.new_page()
+        call_id = waits.pending.call_id
+        await page.goto(f"{waits.served.url}/#/run/{waits.run}/decide/{call_id}")
+        await page.get_by_label("Bearer token").fill(token(who))
+        await page.get_by_role("button", name="Sign in").click()
+        await page.get_by_text("0 of 2 approvals").wait_for()
+    carl, ann, fay, gus = pages.values()
+    await carl.get_by_text("You may not decide this: it needs the role finance.").wait_for()
+    assert await carl.locator("#approve").is_disabled()
+    await ann.locator("#approve").click()
+    await ann.get_by_role("alert").wait_for()
+    assert "ann" in await ann.get_by_role("alert").inner_text()
+    await fay.locator("#approve").click()
+    await fay.get_by_text("You have approved this.").wait_for()
+    await gus.get_by_text("1 of 2 approvals").wait_for()
+    await gus.get_by_text(re.compile("fay, ")).wait_for()
+    await gus.locator("#approve").click()
+    for page in pages.values():
+        await page.get_by_role("heading", name="Approved").wait_for()
+        await page.context.close()

@@ -6,7 +6,7 @@ import { needsToken, offlineSince, setToken, token } from "./api.js";
 import { clock, plain } from "./format.js";
 import { html } from "./html.js";
 import { SignIn, finishSignIn } from "./parts/sign_in.js";
-import { address, announcement, approvals, isOffline, link, loadApprovals, repeat } from "./state.js";
+import { address, announcement, approvals, isOffline, link, loadApprovals, me, repeat } from "./state.js";
 import { Compare } from "./views/compare.js";
 import { Fork } from "./views/fork.js";
 import { Operate } from "./views/operate.js";
@@ -34,11 +34,12 @@ function Bar() {
   const place = (/** @type {string} */ name, /** @type {string} */ href, /** @type {string[]} */ rooms) =>
     html`<a href=${href} aria-current=${rooms.includes(room) ? "page" : undefined}>${name}</a>`;
   return html`<header class="bar"><a class="brand" href=${link()}><img src="page/icon.svg" alt="" width="18" height="18" /> perdure</a>
-    <nav>${place("Runs", link(), ["", "run"])}${place("Sessions", link("sessions"), ["sessions", "session"])}${place("Start", link("start"), ["start"])}${place("Operate", link("operate"), ["operate"])}</nav>
+    <nav>${place("Runs", link(), ["", "run"])}${place("Sessions", link("sessions"), ["sessions", "session"])}${place("Start", link("start"), ["start"])}${!me.value?.tenant && place("Operate", link("operate"), ["operate"])}</nav>
     <span class="grow"></span>
     ${waits.length > 0 && html`<a class="state person pill" href=${link("run", waits[0].runId, "decide", waits[0].call.call_id)}>
       <span aria-hidden="true">●</span> ${waits.length} waiting for a person</a>`}
     <span class=${`state ${isOffline.value ? "held" : "done"}`}><span aria-hidden="true">●</span> ${isOffline.value ? "Offline" : "Live"}</span>
+    ${me.value?.isKnown && html`<span class="about">${plain(me.value.name)}${me.value.tenant ? ` · ${plain(me.value.tenant)}` : ""}</span>`}
     ${token.value && html`<button class="quiet" onClick=${() => setToken("")}>Sign out</button>`}
     <button class="quiet" aria-label="Keys" onClick=${() => (isHelpOpen.value = !isHelpOpen.value)}>?</button></header>`;
 }

@@ -35,6 +35,11 @@ export const isOffline = computed(() => offlineSince.value > 0 && now.value * 10
 
 /** The calls that wait for a person, longest first. */
 export const approvals = signal(/** @type {any[]} */ ([]));
+/** The reader, as the gateway knows it; null before it has answered. */
+export const me = signal(/** @type {{name: string, tenant: string | null, roles: string[], isKnown: boolean} | null} */ (null));
+effect(() => {
+  if (!needsToken.value && token.value !== undefined) get("/me").then((found) => (me.value = found), () => (me.value = null));
+});
 /** A sentence for screen readers, when something changed. */
 export const announcement = signal("");
 

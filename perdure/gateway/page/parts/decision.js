@@ -1,9 +1,9 @@
 /** The card by which a person decides about a waiting call. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem, post } from "../api.js";
-import { plain, span, title } from "../format.js";
+import { moment, plain, span, title } from "../format.js";
 import { html } from "../html.js";
-import { address, announcement, link, loadApprovals, now } from "../state.js";
+import { address, announcement, link, loadApprovals, me, now } from "../state.js";
 import { Act, Folded } from "./basics.js";
 import { Field, read, written } from "./form.js";
 
@@ -135,21 +135,37 @@ function Approval({ request, words, draft, change, send, heading, isInert, runId
         </div>`
       : html`<div class="card-foot">
           <button id="deny" class="danger" onClick=${() => change({ isDenying: true })}>Deny…</button>
-          <${Act} id="approve" kind="primary" disabled=${isInert || isWrong} act=${approve}>
+          <${Act} id="approve" kind="primary" disabled=${isInert || isWrong || Boolean(whyNot(request))} act=${approve}>
             ${changes ? `Approve with ${changes} change${changes === 1 ? "" : "s"}` : "Approve"}<//>
           <span class="about">${changes ? "The tool runs with your value." : "Nothing happens until you decide."}</span>
         </div>`}`;
 }
 
+/** Who has approved so far. @param {any} request @returns {any[]} */
+const votesOf = (request) => (request.votes ?? []).map((/** @type {any} */ each) => each.vote ?? each);
+
+/** Why the reader may not decide; "" where nothing is known against it. The gateway decides in any case. @param {any} request */
+function whyNot(request) {
+  const who = me.value;
+  const roles = request.approvers?.by ?? [];
+  if (!who?.isKnown) return roles.length ? "You may not decide this: this gateway does not know who you are." : "";
+  if (roles.length && !roles.some((/** @type {string} */ each) => who.roles.includes(each))) return `You may not decide this: it needs the role ${roles.map(plain).join(" or ")}.`;
+  if (votesOf(request).some((each) => each.name === who.name)) return "You have approved this. Somebody else must, too.";
+  return "";
+}
+
 /** @param {{request: any}} props */
 function Approvers({ request }) {
-  const { approvers, votes = [] } = request;
+  const { approvers } = request;
+  const votes = votesOf(request);
   if (!approvers && !votes.length) return null;
-  const by = approvers?.by?.length ? `Needs the role ${approvers.by.map(plain).join(" or ")}. ` : "";
-  const others = approvers?.notRequester ? "Whoever started this run may not approve it. " : "";
   const needed = approvers?.count ?? 1;
-  const given = votes.map((/** @type {any} */ each) => plain(each.vote.name)).join(", ");
-  return html`<p class="about">${by}${others}${needed > 1 ? `${votes.length} of ${needed} approvals${given ? `: ${given}` : ""}. ` : ""}</p>`;
+  const given = votes.map((each) => `${plain(each.name)}${each.at ? `, ${moment(each.at)}` : ""}`).join("; ");
+  const by = approvers?.by?.length ? `Needs the role ${approvers.by.map(plain).join(" or ")}. ` : "";
+  const others = approvers?.notRequester ? "Whoever started or steered this run may not approve it. " : "";
+  const why = whyNot(request);
+  return html`<p class="about">${by}${others}${needed > 1 ? html`<strong>${votes.length} of ${needed} approvals${given ? ":" : "."}</strong> ${given}` : ""}</p>
+    ${why && html`<p class="note held">${why}</p>`}`;
 }
 
 /** @param {any} props */
