@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import time
-import uuid
-from datetime import timedelta
 
 import pytest
 from temporalio.client import Client
 
 from perdure.activities.pollers import somebody_polls
-from perdure.cli.ls import row_of
-from perdure.cli.server_connection import CommandMemo
 from perdure.client.connection import server_time
-from perdure.protocol.names import WORKFLOW
-from perdure.protocol.search_attributes import ShownRun
 
 
 @pytest.mark.parametrize("hours", [0, -7, 7])
@@ -22,21 +16,6 @@ async def test_a_clock_that_is_off_tells_the_server_s_time(client: Client, hours
     before = time.time()
     told = await server_time(client, clock=lambda: time.time() + hours * 3600)
     assert before - 1 <= told <= time.time() + 1
-
-
-async def test_ages_are_by_the_time_that_is_given(client: Client) -> None:
-    started = await client.start_workflow(
-        WORKFLOW, {}, id=str(uuid.uuid4()), task_queue=f"none-{uuid.uuid4()}"
-    )
-    described = await started.describe()
-    row = row_of(
-        described,
-        ShownRun("a", described.start_time),
-        CommandMemo(),
-        described.start_time + timedelta(seconds=90),
-    )
-    await started.terminate()
-    assert (row["age"], row["seconds"]) == (90, 90)
 
 
 async def test_a_worker_is_seen_by_the_time_that_is_given(client: Client) -> None:

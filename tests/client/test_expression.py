@@ -13,7 +13,6 @@ from pydantic import BaseModel, Field
 from temporalio.client import Client
 
 import perdure
-from perdure.agents import Model
 from perdure.client import session, start_run
 from perdure.prompty.portable import agent_to_dict
 from perdure.testing import ScriptedModel, asks, run_in_process, says
@@ -84,15 +83,6 @@ async def test_a_worker_has_its_functions_by_the_agent(client: Client) -> None:
     assert model.requests[-1].messages[-1].text == "blue in Oslo"
 
 
-def test_in_process() -> None:
-    agent = made(output_type=Weather)
-    result = run_in_process(
-        agent, model=[asks("look", place="Oslo"), says('{"degrees": 1}')], inputs="How is Oslo?"
-    )
-    assert result.output == Weather(degrees=1)
-    assert [message.text for message in result.messages][:2] == ["How is Oslo?", ""]
-
-
 def test_other_tools_are_declared_as_in_files() -> None:
     agent = perdure.agent(
         {"id": "m", "provider": "anthropic"}, tools=[look, {"name": "ask_user", "kind": "builtin"}]
@@ -106,29 +96,6 @@ def test_other_tools_are_declared_as_in_files() -> None:
     named = perdure.agent("meta-llama/Llama-3", instructions="user:\nHello.").model
     assert named is not None
     assert (named.id, named.provider) == ("meta-llama/Llama-3", None)
-
-
-def test_the_class_makes_the_same_agent() -> None:
-    parts: dict[str, Any] = {
-        "instructions": "You are in {{place}}.",
-        "tools": [look],
-        "output_type": Weather,
-    }
-    by_function = perdure.agent("openai/gpt-5", **parts)
-    for by_class in (
-        perdure.Agent("openai/gpt-5", **parts),
-        perdure.Agent(**{"model": "openai/gpt-5", **parts}),
-    ):
-        assert by_class == by_function
-        assert isinstance(by_class, perdure.Agent)
-        assert run_in_process(
-            by_class, model=[says('{"degrees": 1}')], inputs={"place": "Oslo", "question": "?"}
-        ).output
-    assert perdure.Agent.model_validate({"model": {"id": "gpt-5"}}) == perdure.Agent(
-        model=Model(id="gpt-5")
-    )
-    with pytest.raises(TypeError, match="missing 1 required positional argument: 'model'"):
-        perdure.Agent(tools=[look])
 
 
 @pytest.mark.parametrize("model", ["", " ", "openai/", "anthropic/", {"provider": "openai"}])

@@ -12,7 +12,7 @@ import pytest
 from temporalio.client import Client
 
 import perdure
-from perdure import CancellationToken, GuardrailResult, Guardrails, Steering
+from perdure import CancellationToken
 from perdure.testing import ScriptedModel, asks, says
 
 AGENT = """---
@@ -138,31 +138,6 @@ async def test_a_token_cancelled_from_another_thread_ends_the_run(
             )
     assert caught.value.messages[-1].role == "tool"
     assert caught.value.reason == "the caller's CancellationToken"
-
-
-async def test_steering_sent_before_the_call_comes_before_the_first_iteration(
-    client: Client, model: ScriptedModel, agent: Path
-) -> None:
-    steering = Steering()
-    steering.send("in Celsius, please")
-    assert steering.has_pending
-    await perdure.invoke_agent_async(
-        agent, {"question": "?"}, [get_weather], steering=steering, client=client
-    )
-    assert not steering.has_pending
-    assert model.requests[0].messages[-1].text == "in Celsius, please"
-
-
-async def test_guardrails_of_the_call_are_asked(
-    client: Client, model: ScriptedModel, agent: Path
-) -> None:
-    def no_paris(name: str, arguments: dict[str, Any]) -> GuardrailResult:
-        return GuardrailResult(allowed=False, reason="not Paris")
-
-    await perdure.invoke_agent_async(
-        agent, {"question": "?"}, [get_weather], guardrails=Guardrails(tool=no_paris), client=client
-    )
-    assert model.requests[1].messages[-1].text == "Tool denied by guardrail: not Paris"
 
 
 def test_without_a_server_the_embedded_one_is_used(

@@ -22,7 +22,7 @@ from ..support.agents import scripted_agent
 
 Scripted = Callable[[Script], ScriptedModel]
 TEXT = " ".join(f"word{number}" for number in range(40))
-LONG = " ".join(f"word{number}" for number in range(150))
+LONG = " ".join(f"word{number}" for number in range(60))
 
 
 def echo(text: str = "") -> str:

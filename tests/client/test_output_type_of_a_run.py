@@ -116,16 +116,6 @@ async def test_invoke_agent_gives_the_type(client: Client, scripted: Scripted) -
     assert raised.value.text == "???"
 
 
-async def test_an_output_of_another_type_is_an_error(stage: Stage, scripted: Scripted) -> None:
-    async with stage.worker():
-        run = await started(stage, scripted_agent(scripted([says("Blue")])), None)
-        assert (await run.result()).output == "Blue"
-        with pytest.raises(OutputError, match="not a Place") as raised:
-            await get_run(stage.client, run.id, output_type=Place).result()
-    assert (raised.value.kind, raised.value.text) == ("output", "Blue")
-    assert len(raised.value.messages) == 3
-
-
 class Node(BaseModel):
     name: str
     children: list[Node] = []

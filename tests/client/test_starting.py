@@ -20,13 +20,15 @@ from temporalio.common import (
     WorkflowIDReusePolicy,
 )
 from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.worker import Worker
 
 from perdure import Agent, RunError, RunOptions, run_input
-from perdure.client import start_run
+from perdure.client import get_run, start_run
 from perdure.protocol.search_attributes import AGENT
 from perdure.testing import ScriptedModel, says
 
 from ..support.agents import QUESTION, scripted_agent
+from ..support.parents import Author, Parent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
@@ -35,6 +37,23 @@ from ..support.waiting import wait_for
 def agent() -> Iterator[Agent]:
     with ScriptedModel([says("hello")]) as model:
         yield scripted_agent(model)
+
+
+async def test_a_run_as_a_child(client: Client, stage: Stage, agent: Agent) -> None:
+    own = f"own-{uuid4()}"
+    async with stage.worker(), Worker(client, task_queue=own, workflows=[Parent, Author]):
+        argument = run_input(agent, messages=QUESTION)
+        answer = await client.execute_workflow(
+            Parent.run, args=[argument, stage.task_queue], id=own, task_queue=own
+        )
+        child = get_run(client, f"{own}-child")
+        assert (answer["output"], (await child.result()).output) == ("hello", "hello")
+        assert (await child.events())[-1].type == "done"
+        model = argument["agent"]["model"]
+        made = await client.execute_workflow(
+            Author.run, args=[model, stage.task_queue], id=f"{own}-author", task_queue=own
+        )
+        assert made["output"] == "hello"
 
 
 async def test_what_start_run_sends_is_what_run_input_says(

@@ -16,7 +16,7 @@ from temporalio.worker import Worker
 
 from perdure.client import RunHandle
 from perdure.protocol.outcome import RunStatus
-from perdure.testing import ScriptedModel, ScriptedReply, asks, says
+from perdure.testing import ScriptedModel, asks, says
 from perdure.testing.script import Script
 from perdure.tools import tool
 from perdure.worker import PerdurePlugin
@@ -92,17 +92,3 @@ async def test_a_decision_that_comes_with_what_made_the_call_wait(
             await approving
             assert (await run.result()).output == "done"
     assert paid == [""]
-
-
-async def test_a_held_run_that_is_to_go_on_before_it_knows_that_it_is_held(
-    stage: Stage, scripted: Scripted
-) -> None:
-    gate = GatedReplies([ScriptedReply(status=401), says("done")])
-    agent = scripted_agent(scripted(gate))
-    async with not_taken_up(stage, gate, lambda: stage.start(agent, on_failure="hold")) as run:
-        await until(run, lambda status: status.held)
-        going_on = asyncio.create_task(run.go_on())
-        await asyncio.sleep(0.3)
-        async with stage.worker():
-            await going_on
-            assert (await run.result()).output == "done"

@@ -51,11 +51,3 @@ class GatedReplies:
         assert await asyncio.to_thread(self._reached.wait, 60), (
             f"reply {self._held} was not asked for within 60 s"
         )
-
-
-async def seconds_until(event: asyncio.Event, timeout: float = 10.0) -> float:
-    """How long the event took from now."""
-    loop = asyncio.get_running_loop()
-    started = loop.time()
-    await asyncio.wait_for(event.wait(), timeout)
-    return loop.time() - started

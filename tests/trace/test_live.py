@@ -87,23 +87,6 @@ async def test_an_attempt_that_temporal_retries_exports_nothing(traced: TracedSt
     assert [event.name for event in compact.events] == ["attempt failed"]
 
 
-async def test_a_replay_exports_nothing(traced: TracedStage) -> None:
-    """Without a cache, each workflow task begins with a replay of all that was before."""
-
-    def echo(text: str = "") -> str:
-        return text
-
-    with ScriptedModel(
-        [asks(call("echo", text="a")), asks(call("echo", text="b")), says("done")]
-    ) as model:
-        async with traced.worker({"echo": echo}, max_cached_workflows=0):
-            run = await traced.start(scripted_agent(model, ["echo"]))
-            await run.result()
-            await run.events()
-    require_one_trace(traced.live, await run.trace())
-    assert len(traced.live) == 6
-
-
 async def test_a_sampler_decides_about_the_whole_trace(traced: TracedStage) -> None:
     provider = TracerProvider(TraceIdRatioBased(0.0), shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(traced.exporter))

@@ -9,19 +9,12 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
-import yaml
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import WorkflowExecutionStatus
 
-from perdure.client.embedded.launch import (
-    FEW_LARGE_UPDATES,
-    dev_server_arguments,
-    end_of_log,
-)
 from perdure.client.embedded.server import LocalServer
 from perdure.client.embedded.state import is_locked
 from perdure.errors import ConfigurationError
@@ -39,18 +32,6 @@ async def use():
 
 asyncio.run(use())
 """
-
-
-def test_every_server_of_ours_lets_large_updates_wait_for_each_other() -> None:
-    embedded = dev_server_arguments(Path("temporal.db"), port=7233, ui_port=8233)
-    name, _, value = FEW_LARGE_UPDATES.partition("=")
-    assert ["--dynamic-config-value", FEW_LARGE_UPDATES] in [
-        list(pair) for pair in pairwise(embedded)
-    ]
-    compose = yaml.safe_load((Path(__file__).parents[3] / "docker-compose.yml").read_text())
-    assert yaml.safe_load(compose["configs"]["dynamic-config"]["content"])[name] == [
-        {"value": int(value)}
-    ]
 
 
 @pytest.fixture
@@ -158,16 +139,6 @@ async def test_a_server_that_dies_says_why_at_once(tmp_path: Path) -> None:
     assert "within" not in text
     assert "file is not a database" in text
     assert str(tmp_path / "server.log") in text
-
-
-def test_a_crash_is_shown_by_its_first_lines(tmp_path: Path) -> None:
-    trace = "\n".join(
-        f"goroutine {number} [running]:\nmain.main()\n\t/go/main.go:{number}"
-        for number in range(500)
-    )
-    crash = 'panic: runtime error: index out of range [3] with length 3\n\tpanic: "again"'
-    (tmp_path / "server.log").write_text(f"starting\n\n{crash}\n\n{trace}\nexit status 2\n")
-    assert end_of_log(tmp_path) == f"starting\n{crash}"
 
 
 async def test_a_data_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:

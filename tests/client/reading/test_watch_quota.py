@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from temporalio.api.enums.v1 import EventType, ResourceExhaustedCause
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.service import RPCError, RPCStatusCode
 
-from perdure.client.reading.watch import HistoryWatcher, ask_again, is_away
-from perdure.history.chain import Chain
+from perdure.client.reading.watch import ask_again, is_away
 from tests.activities.test_pollers import refused
 
 
@@ -42,15 +41,6 @@ class RefusedOnce:
         if isinstance(page := self._pages.pop(0), Exception):
             raise page
         return page
-
-
-async def test_a_refused_page_of_the_history_is_asked_for_again() -> None:
-    bell = HistoryWatcher(cast(Chain, RefusedOnce()), "run")
-    assert await bell.wait(5)
-    await bell.wait_for_end(5)
-    assert await bell.wait(5)
-    assert bell.growth is not None
-    await bell.close()
 
 
 SAID_IN_PASSING = (

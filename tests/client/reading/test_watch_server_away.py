@@ -18,7 +18,6 @@ from perdure.errors import ConfigurationError
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from tests.support.agents import scripted_agent
-from tests.support.command_line import Cli, Started, clean_environment
 from tests.support.dev_server import DevServer, free_port
 from tests.support.gates import Gate
 from tests.support.stage import Stage
@@ -38,47 +37,6 @@ async def streamed(run: RunHandle) -> list[RunEvent]:
     return [event async for event in run.stream()]
 
 
-async def waiters(
-    frail: DevServer,
-    scripted: Scripted,
-    tmp_path: Path,
-    log: pytest.LogCaptureFixture,
-    *,
-    seconds: float,
-) -> list[str]:
-    """Kill the server under a run with four who wait for it, for so many seconds at least; what was
-    said meanwhile.
-    """
-    gate, client = Gate(), frail.client
-    stage = Stage(client, "frail")
-    commands = Cli({**clean_environment(tmp_path), "TEMPORAL_ADDRESS": frail.address})
-    async with stage.worker({"gate": gate}):
-        run = await stage.start(
-            scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"]), stream=True
-        )
-        watched = await commands.start("result", "--follow", run.id)
-        await watched.says("gate")
-        result = asyncio.create_task(run.result())
-        stream = asyncio.create_task(streamed(get_run(client, run.id)))
-        gone = await frail.kill()
-        messages = asyncio.create_task(get_run(client, run.id).messages())
-        said = await watched.says(away(frail))
-        await wait_for(lambda: noted(log, away(frail)))
-        await asyncio.sleep(max(0.0, seconds - (time.monotonic() - gone)))
-        assert not result.done()
-        assert not stream.done()
-        assert not messages.done()
-        await frail.start()
-        gate.open.set()
-        async with asyncio.timeout(40):
-            assert (await result).output == "done"
-            assert [event.seq for event in await stream if event.type != "token"][-1] == (
-                await run.events()
-            )[-1].seq
-            assert (await messages)[0].role == "system"
-        return [said, *await answered(watched)]
-
-
 def away(server: DevServer) -> str:
     return f"the server at {server.address} does not answer; waiting"
 
@@ -87,18 +45,30 @@ async def noted(log: pytest.LogCaptureFixture, text: str) -> bool:
     return text in log.messages
 
 
-async def answered(command: Started) -> list[str]:
-    finished = await command.finish()
-    assert (finished.code, finished.stdout) == (0, "done\n")
-    return [line for line in finished.stderr.splitlines() if "the server at" in line]
-
-
 async def test_who_waits_for_a_run_goes_on_when_the_server_is_back(
-    frail: DevServer, scripted: Scripted, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    frail: DevServer, scripted: Scripted, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING, "perdure.waiting"):
-        said = await waiters(frail, scripted, tmp_path, caplog, seconds=0.0)
-    assert "answers again" in said[-1]
+    gate, client = Gate(), frail.client
+    stage = Stage(client, "frail")
+    caplog.set_level(logging.WARNING, "perdure.waiting")
+    async with stage.worker({"gate": gate}):
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"]), stream=True
+        )
+        result = asyncio.create_task(run.result())
+        stream = asyncio.create_task(streamed(get_run(client, run.id)))
+        await gate.reached.wait()
+        await frail.kill()
+        messages = asyncio.create_task(get_run(client, run.id).messages())
+        await wait_for(lambda: noted(caplog, away(frail)))
+        assert not any(each.done() for each in (result, stream, messages))
+        await frail.start()
+        gate.open.set()
+        async with asyncio.timeout(40):
+            assert (await result).output == "done"
+            assert (await stream)[-1].seq == (await run.events())[-1].seq
+            assert (await messages)[0].role == "system"
+    assert any("answers again" in each for each in caplog.messages)
 
 
 async def test_one_lost_answer_is_no_server_that_is_away(

@@ -14,18 +14,16 @@ from pydantic import BaseModel
 from temporalio.client import WorkflowHandle
 from temporalio.service import RPCError
 
-from perdure import ConfigurationError, RunNotFound, SessionError, ToolNotRegisteredError
-from perdure.client import RunEvent, RunHandle, RunOptions, Session, connect, get_run, start_run
+from perdure import ConfigurationError, RunNotFound, SessionError
+from perdure.client import RunEvent, RunHandle, Session, connect, get_run, start_run
 from perdure.client import session as make_session
 from perdure.client.sessions.reading import recorded_status
 from perdure.declared_tools import ToolPolicy
 from perdure.history.events import decode
 from perdure.messages import Message, Usage
-from perdure.protocol.activities import LOAD_PIECE
 from perdure.protocol.session import SessionInput, SessionStatus
 from perdure.testing import ScriptedModel
 from perdure.worker import create_worker
-from tests.support.agents import scripted_agent
 from tests.support.waiting import wait_for
 
 from .conftest import HOLD, REFUSED, Talk
@@ -284,56 +282,6 @@ async def test_an_edited_file_counts_from_the_next_turn_on(
     ]
 
 
-async def test_a_turn_that_fails_before_it_has_the_conversation(
-    talk: Talk, model: ScriptedModel
-) -> None:
-    """The conversation is so large that a turn loads it, and the turn's agent has a tool that no
-    worker has.
-    """
-    session, long = talk.session(), "long " * 2000
-    await answers(session, long)
-    options = RunOptions(missing_tool_grace=0, on_failure="fail")
-    broken = talk.session(session.id, scripted_agent(model, ["absent"]), options=options)
-    run = await broken.send("two")
-    with pytest.raises(ToolNotRegisteredError) as failed:
-        await run.result()
-    assert [len(text) for text in texts(failed.value.messages)] == [10000, 10010, 3]
-    assert texts(await run.messages())[-1] == "two"
-    assert await answers(session, "three") == ["You said three."]
-    assert texts(await session.messages())[-3:] == ["two", "three", "You said three."]
-    assert [len(text) for text in texts(await get_run(talk.client, run.id).messages())] == [
-        10000,
-        10010,
-        3,
-    ]
-    history = await talk.client.get_workflow_handle(f"{session.id}/3").fetch_history()
-    loads = [event.activity_task_scheduled_event_attributes for event in history.events]
-    assert [
-        each.heartbeat_timeout.seconds for each in loads if each.activity_type.name == LOAD_PIECE
-    ] == [5]
-
-
-async def test_the_events_of_all_turns(talk: Talk) -> None:
-    session = talk.session()
-    await answers(session, "one")
-    seen: list[RunEvent] = []
-    async with aclosing(session.stream()) as events:  # type: ignore[type-var]
-        async for event in events:
-            seen.append(event)
-            if event.type == "done" and event.run_id == f"{session.id}/1":
-                two = await session.send("two")
-            elif event.type == "done":
-                break
-    done = next(number for number, event in enumerate(seen) if event.type == "done")
-    assert [event.position for event in seen[: done + 1]] == [f"1:{n + 1}" for n in range(done + 1)]
-    assert {event.run_id for event in seen[done + 1 :]} == {two.id}
-    await session.close()
-    after = [event async for event in session.stream(seen[done].position)]
-    assert [event.position for event in after] == [event.position for event in seen[done + 1 :]]
-    with pytest.raises(ValueError, match="is not a position in a session"):
-        await anext(session.stream("12"))
-
-
 async def test_a_stream_tells_each_turn_only_what_is_new(talk: Talk) -> None:
     session = talk.session()
     await answers(session, *(f"{number} " + "x" * 500 for number in range(6)))
@@ -354,6 +302,8 @@ async def test_a_stream_tells_each_turn_only_what_is_new(talk: Talk) -> None:
     assert [event.position for event in after] == [
         event.position for event in seen[len(seen) // 2 + 1 :]
     ]
+    with pytest.raises(ValueError, match="is not a position in a session"):
+        await anext(session.stream("12"))
     first, *_ = [each for event in after for each in event.data.get("operations", ())]
     assert first["op"] == "rewrite", "a reader that comes back gets the conversation once more"
 
