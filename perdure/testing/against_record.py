@@ -21,7 +21,7 @@ from ..prompty.portable import resolve_environment
 from ..providers.prices import Prices
 from ..tool_calls import Approval, Handoff, ToolRequest, ToolSpec
 from .direct_effects import DirectEffects
-from .direct_model import prompted_call
+from .direct_model import Model, prompted_call
 from .in_process import InProcessRun
 from .recording import Answers, RecordedReply, Recording
 
@@ -41,6 +41,8 @@ class RecordEffects(DirectEffects):
     """Calls the provider and executes only the real tools: the record answers all other calls."""
 
     answers: Answers = field(default_factory=lambda: Answers([]))
+    is_played: bool = False
+    """Whether `model` replies in the place of the provider."""
     real: frozenset[str] = frozenset()
     """The names of the tools to execute."""
     read_before: dict[int, list[str]] = field(default_factory=dict)
@@ -67,9 +69,7 @@ class RecordEffects(DirectEffects):
         """As `Effects.call_model`. Raises Diverged for a tool call without a recorded result."""
         self.unread.clear()
         started = time.perf_counter()
-        reply = await self._with_cost(
-            await self._unless_cancelled(self._ask_model(conversation, calling))
-        )
+        reply = await self._with_cost(await self._next_reply(conversation, calling))
         self.replies.append(RecordedReply(calling.iteration, reply, time.perf_counter() - started))
         asked = [
             (index, call)
@@ -80,6 +80,11 @@ class RecordEffects(DirectEffects):
         for (index, _), result in zip(asked, results, strict=True):
             self._claimed[calling.iteration, index] = result
         return reply
+
+    async def _next_reply(self, conversation: Conversation, calling: Calling) -> ModelReply:
+        if self.is_played:
+            return await super().call_model(conversation, calling)
+        return await self._unless_cancelled(self._ask_model(conversation, calling))
 
     async def _ask_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
         messages, agent = list(conversation.messages), self.agent.with_fallback(calling.fallback)
@@ -109,7 +114,8 @@ class RecordEffects(DirectEffects):
 class AgainstRecord(InProcessRun):
     """A run whose tool calls a record answers, except those of the given `tools`.
 
-    `handoffs` has the instructions of the agents to hand over to; None renders them.
+    `model` replies in the place of the provider. `handoffs` has the instructions of the agents to
+    hand over to; None renders them.
     """
 
     effects_type: ClassVar[type[DirectEffects]] = RecordEffects
@@ -119,6 +125,7 @@ class AgainstRecord(InProcessRun):
         recording: Recording,
         *,
         agent: Agent | None = None,
+        model: Model | None = None,
         messages: Sequence[Message] | None = None,
         options: JsonView | None = None,
         inputs: JsonView | None = None,
@@ -131,7 +138,7 @@ class AgainstRecord(InProcessRun):
         super().__init__(
             agent or recording.agent,
             recording.messages if messages is None else messages,
-            model=[],
+            model=model or [],
             options=RunOptions.model_validate({**option_values(recording), **chosen}),
             inputs={**recording.inputs, **(inputs or {})},
             tools=tools or {},
@@ -140,6 +147,7 @@ class AgainstRecord(InProcessRun):
         )
         assert isinstance(self.effects, RecordEffects)
         self.record = self.effects
+        self.record.is_played = model is not None
         self.record.answers = Answers(
             [each for each in recording.calls if each.call.name not in (tools or {})]
         )
@@ -168,7 +176,9 @@ class AgainstRecord(InProcessRun):
         declared = self.effects.agent.tools or []
         # Tools answered by the record are never reached, so the references of their connections may
         # be unset here.
-        resolved = resolve_environment(whole.model_copy(update={"tools": None}))
+        resolved = whole.model_copy(update={"tools": None})
+        if not self.record.is_played:
+            resolved = resolve_environment(resolved)
         resolved = with_others(resolved.model_copy(update={"tools": whole.tools}), others_of(whole))
         offered = offered_to(resolved, self._recording)
         self.effects.agent = resolved.with_declarations([*offered, *declared])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +11,20 @@ from ..agents import Agent
 from ..client.callers import wait_for_result
 from ..client.run_input import loaded_agent
 from ..json_types import JsonView
-from ..messages import ToolCall
+from ..messages import ModelReply, ToolCall
 from ..protocol.outcome import RunResult
 from ..providers.prompted.call import written_of
 from ..tools.handlers import collect_tools
 from .against_record import AgainstRecord
 from .direct_effects import Tools
 from .recording import RecordedReply, Recording, read_recording
-from .script import ScriptedReply, ScriptedRequest
-from .server import ScriptedModel, with_script
+from .script import ScriptedReply
 
 
 class RecordedRun:
     """An exported run to replay: calling it runs the agent and returns the result.
 
-    A scripted model gives the recorded replies over HTTP, and the record answers the tool calls.
+    The record gives the model's replies, in order, and answers the tool calls.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -74,41 +72,27 @@ class RecordedRun:
         # The recorded replies are in the tool protocol that the run used at its end.
         protocol = {"tool_protocol": "json"} if self.recording.lost_native_tools else {}
         options = {**protocol, **(more.get("options") or {})}
-        known = {"handoffs": self.recording.handoffs if given is None else None}
-        with self._model() as model:
-            agent = with_script(
-                self.recording.agent if given is None else loaded_agent(given), model
-            )
-            run = AgainstRecord(
-                self.recording, agent=agent, tools=tools, **{**known, **more, "options": options}
-            )
-            return await run.run()
-
-    def _model(self) -> ScriptedModel:
-        replies, number = [_scripted_reply(each) for each in self.recording.replies], count()
-
-        def next_reply(request: ScriptedRequest) -> ScriptedReply:
-            """By order, not by conversation: trimming may have dropped turns from it."""
-            place = next(number)
-            if place < len(replies):
-                return replies[place]
-            text = f"the record has {len(replies)} replies, and this is model call {place + 1}"
-            return ScriptedReply(
-                status=400, error={"error": {"message": text, "type": "invalid_request_error"}}
-            )
-
-        return ScriptedModel(next_reply)
+        run = AgainstRecord(
+            self.recording,
+            agent=None if given is None else loaded_agent(given),
+            model=[_given_reply(each.reply) for each in self.recording.replies],
+            tools=tools,
+            **{
+                "handoffs": self.recording.handoffs if given is None else None,
+                **more,
+                "options": options,
+            },
+        )
+        return await run.run()
 
 
-def _scripted_reply(recorded: RecordedReply) -> ScriptedReply:
-    message, usage = recorded.reply.message, recorded.reply.usage
-    written = written_of(message)
+def _given_reply(reply: ModelReply) -> ModelReply | ScriptedReply:
+    """Return the reply as the model gave it: the loop reads the tool calls in a text anew."""
+    if (written := written_of(reply.message)) is None:
+        return reply.model_copy(deep=True)
+    usage = reply.usage
     return ScriptedReply(
-        text=message.text if written is None else written,
-        tool_calls=message.tool_calls if written is None else [],
-        finish_reason=recorded.reply.finish_reason,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
+        text=written, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens
     )
 
 

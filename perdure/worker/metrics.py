@@ -26,7 +26,6 @@ from temporalio.workflow import ContinueAsNewError
 from ..activities.heartbeat import on_first_words
 from ..activities.run_cache import KnownRun, RunCache
 from ..agents import Model
-from ..breakers import breakers
 from ..errors import ConfigurationError, ExecuteError
 from ..messages import ModelReply, ToolResult
 from ..protocol import activities
@@ -61,23 +60,8 @@ async def queue_measured(worker: Worker) -> AsyncIterator[None]:
     if meter is None:
         yield
         return
-    gauges = QueueGauges(worker.client, worker.task_queue, meter)
-    async with in_background(_show_breakers, meter), in_background(gauges.keep_up_to_date):
+    async with in_background(QueueGauges(worker.client, worker.task_queue, meter).keep_up_to_date):
         yield
-
-
-BREAKER_OPEN = "perdure_breaker_open"
-BREAKER_SECONDS = 5.0
-
-
-async def _show_breakers(meter: MetricMeter) -> None:
-    gauge = meter.create_gauge(
-        BREAKER_OPEN, "1 where the calls of a connection wait, because it refuses all"
-    )
-    while True:
-        for breaker in breakers:
-            gauge.set(int(breaker.state != "closed"), {"connection": breaker.name})
-        await asyncio.sleep(BREAKER_SECONDS)
 
 
 def meter_of(client: Client) -> MetricMeter | None:
@@ -93,7 +77,6 @@ UNPRICED = "perdure_unpriced_model_calls"
 MODEL_SECONDS = "gen_ai_client_operation_duration_seconds"
 FIRST_CHUNK_SECONDS = "gen_ai_client_operation_time_to_first_chunk_seconds"
 TOOL_SECONDS = "gen_ai_execute_tool_duration_seconds"
-REFUSED = "perdure_refused_calls"
 
 
 class Metrics(RunObserver[AgentRun]):
@@ -119,9 +102,6 @@ class Metrics(RunObserver[AgentRun]):
             FIRST_CHUNK_SECONDS, "Time to the first token of a streamed answer"
         )
         self._tool = meter.create_histogram_float(TOOL_SECONDS, "Attempts of tool executions")
-        self._refused = meter.create_counter(
-            REFUSED, "Calls that this worker has refused, because it lacked something"
-        )
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
         """Called by the worker."""
@@ -149,10 +129,9 @@ class Metrics(RunObserver[AgentRun]):
         """Record an attempt of a model call: its time, and its tokens if there is a reply."""
         fallback = input.fallback if isinstance(input, activities.ModelInput) else 0
         model = input.model if isinstance(input, activities.ModelInput) else None
-        about = {**await self._model_labels(fallback, model), "gen_ai_operation_name": "chat"}
         if _error_type(end) in activities.REFUSED:
-            self._refused.add(1, {**about, "error_type": _error_type(end)})
             return
+        about = {**await self._model_labels(fallback, model), "gen_ai_operation_name": "chat"}
         self._model.record(seconds, {**about, "error_type": _error_type(end)})
         if first_words is not None:
             self._first_chunk.record(first_words, about)
@@ -172,11 +151,9 @@ class Metrics(RunObserver[AgentRun]):
 
     def tool_called(self, name: str, seconds: float, end: Any) -> None:
         """Record an attempt of a tool's execution."""
-        about = {**self._labels(self._runs.at_hand()), "gen_ai_tool_name": name}
-        if _error_type(end) in activities.REFUSED:
-            self._refused.add(1, {**about, "error_type": _error_type(end)})
-        else:
-            self._tool.record(seconds, {**about, "error_type": _error_type(end)})
+        if (kind := _error_type(end)) not in activities.REFUSED:
+            about = {**self._labels(self._runs.at_hand()), "gen_ai_tool_name": name}
+            self._tool.record(seconds, {**about, "error_type": kind})
 
     def _labels(self, run: KnownRun | None) -> dict[str, str]:
         """Return the activity's labels; activities do not know the tenant."""

@@ -94,7 +94,6 @@ async def limited(folder: Path, scripted: Scripted, runs: int, seconds: float) -
             return "rate_limit" in await it.first_status()
 
         await wait_for(is_seen)
-        await it.metric("perdure_breaker_open", 1)
         assert "wait because it refuses them" in it.log.read_text()
         until[0] = time.monotonic() + seconds
         await asyncio.sleep(seconds)
@@ -118,7 +117,6 @@ async def limited(folder: Path, scripted: Scripted, runs: int, seconds: float) -
             f"{refused} refused calls of {runs} runs in {seconds:g} s; {held} were held",
             file=sys.stderr,
         )
-        await it.metric("perdure_breaker_open", 0)
     assert refused < 3 * runs + seconds
 
 

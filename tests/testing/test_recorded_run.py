@@ -132,7 +132,7 @@ async def test_what_the_record_does_not_have(
     with pytest.raises(Diverged, match="asks for note"):
         played()
     recording.replies.clear()
-    with pytest.raises(ExecuteError, match="the record has 0 replies"):
+    with pytest.raises(ExecuteError, match="the script has 0 replies"):
         played(options={"max_llm_retries": 1})
     whole = file.read_text()
     for text, why in (
