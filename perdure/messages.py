@@ -4,16 +4,39 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
+from functools import partial
 from os import PathLike
-from typing import IO, Annotated, Any, Literal, Self
+from typing import IO, Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
-from .exchanged import Exchanged as Exchanged
-from .exchanged import unless_empty as unless_empty
-from .exchanged import unless_none as unless_none
 from .json_types import JsonObject as JsonObject
 from .media import described_content, read_content
+
+T = TypeVar("T")
+
+
+class Exchanged(BaseModel):
+    """Keeps unknown fields, and passes them on.
+
+    The processes of one run may have different versions: a newer client may start a run, an older
+    worker continue it, and a newer one continue it again. Fields that the older one does not
+    understand must still arrive.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+
+def unless_empty(default: T) -> T:
+    """A field with this falsy default: it is omitted from the JSON while its value is falsy."""
+    field: T = Field(default=default, exclude_if=operator.not_)
+    return field
+
+
+def unless_none() -> Any:
+    """A field that is None by default, and is then omitted from the JSON."""
+    return Field(default=None, exclude_if=partial(operator.is_, None))
+
 
 Role = Literal["system", "user", "assistant", "developer", "tool"]
 DELEGATED = "task-delegation"

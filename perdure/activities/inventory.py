@@ -28,7 +28,7 @@ from ..protocol.run import PacedCall, QueueInput, paced_model, rate_queue
 from ..protocol.signatures import UNDECIDABLE, vouch_keys
 from ..providers.prices import VARIABLE, Prices, is_list_installed, names
 from ..providers.rates import rate_name, require_rates
-from ..providers.registry import require_provider
+from ..providers.registry import model_problem
 from ..redaction import get_logger, redacted_excerpt, redactor
 from ..settings.mocks import mock_responses
 from ..text import one_line
@@ -60,7 +60,9 @@ def checked_rates(rates: Mapping[str, float] | None) -> dict[str, float]:
     call.
     """
     for name in (checked := require_rates(rates or {})):
-        require_provider(name.split("/", 1)[0])
+        problem = model_problem(name.split("/", 1)[0], "chat")
+        if problem and problem.field == "provider":
+            raise ConfigurationError(f"the rate {name!r}: {problem.text}")
     return checked
 
 

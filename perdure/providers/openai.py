@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import mimetypes
 from collections.abc import Sequence
-from typing import ClassVar
 
 from ..agents import PromptCache
 from ..declared_tools import Property
@@ -24,16 +23,12 @@ _AUDIO_FORMATS = {"x-wav": "wav", "wave": "wav", "mpeg": "mp3"}
 class OpenAIFormat(WireFormat):
     """One of the two APIs."""
 
-    conversation_key: ClassVar[str]
-    """The key of a request that holds the conversation."""
     imitated = "openai"
 
     def for_cache(
         self, request: JsonObject, chosen: PromptCache | None, series: CallSeries, *, is_own: bool
     ) -> JsonObject:
-        return with_cache_key(
-            request, chosen, series, is_own=is_own, messages=self.conversation_key
-        )
+        return with_cache_key(request, chosen, series, is_own=is_own)
 
 
 def function_fields(definition: FunctionDefinition) -> JsonObject:

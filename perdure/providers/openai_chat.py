@@ -58,7 +58,6 @@ class OpenAIChat(OpenAIFormat):
     api = "chat"
     expected = "a completion with a list `choices` whose first has a `message`"
     path = "/chat/completions"
-    conversation_key = "messages"
     title = "OpenAI Chat Completions"
     media = {
         "image": AcceptedMedia(url=True),

@@ -55,7 +55,6 @@ class OpenAIResponses(OpenAIFormat):
     api = "responses"
     expected = "a response with a list `output`"
     path = "/responses"
-    conversation_key = "input"
     title = "OpenAI Responses"
     media = {
         "image": AcceptedMedia(url=True),

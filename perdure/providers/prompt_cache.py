@@ -7,7 +7,6 @@ https://developers.openai.com/api/docs/guides/prompt-caching
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,10 +16,6 @@ from .base import CallSeries
 
 _MARKABLE = frozenset({"text", "image", "document", "tool_use", "tool_result"})
 """Blocks of Anthropic's that may be marked; thinking may not."""
-_GENERATION = re.compile(r"(?:^|[/:])gpt-(?!35)(\d{1,2})(?:\.(\d+))?")
-_WITH_MARKS = (5, 6)
-"""The first generation of OpenAI's models that charges for writes, and matches prefixes only at
-marks."""
 
 
 def with_cache_control(
@@ -106,69 +101,11 @@ def _has(block: Any, name: str) -> bool:
 
 
 def with_cache_key(
-    request: JsonObject,
-    chosen: PromptCache | None,
-    series: CallSeries,
-    *,
-    is_own: bool,
-    messages: str,
+    request: JsonObject, chosen: PromptCache | None, series: CallSeries, *, is_own: bool
 ) -> JsonObject:
-    """Return the request for OpenAI's cache: with the key of its series, and a mark after tools and
-    system.
-
-    `messages` is the key of its conversation. Other servers get neither, unless the agent's file
-    asks for it. Only models that support marks get one; with `off`, these models do not write. The
-    agent's file overrides all of this.
+    """Return the request for OpenAI's cache, with the key of its series. Other servers get it only
+    if the agent's file asks for a cache.
     """
-    knows_marks = _generation(request.get("model")) >= _WITH_MARKS
-    if chosen == "off":
-        return {"prompt_cache_options": {"mode": "explicit"}, **request} if knows_marks else request
-    if chosen is None and not (series.goes_on and is_own):
-        return request
-    changed = (
-        {"prompt_cache_key": series.key, **request}
-        if series.goes_on and series.key
-        else dict(request)
-    )
-    if knows_marks and not _has_breakpoints(request, messages):
-        if chosen == "1h":
-            changed["prompt_cache_options"] = {"ttl": "12h"}
-        _mark_instructions(changed, messages)
-    return changed
-
-
-def _mark_instructions(request: JsonObject, messages: str) -> None:
-    mark = {"prompt_cache_breakpoint": {"mode": "explicit"}}
-    items = request[messages] = [*request[messages]]
-    instructions = request.get("instructions")
-    if (
-        isinstance(instructions, str)
-        and _is_said(instructions)
-        and "previous_response_id" not in request
-    ):
-        # The API does not accept a mark in `instructions`.
-        content = [{"type": "input_text", "text": request.pop("instructions"), **mark}]
-        items.insert(0, {"role": "developer", "content": content})
-        return
-    end = next((index for index, item in enumerate(items) if not _instructs(item)), len(items))
-    if end and (content := items[end - 1].get("content")) and _is_said(content):
-        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        items[end - 1] = items[end - 1] | {"content": [*parts[:-1], {**parts[-1], **mark}]}
-
-
-def _instructs(item: JsonObject) -> bool:
-    return item.get("role") in ("system", "developer")
-
-
-def _has_breakpoints(request: JsonObject, messages: str) -> bool:
-    contents = [item.get("content") for item in request[messages]]
-    parts = (part for content in contents if isinstance(content, list) for part in content)
-    return "prompt_cache_options" in request or any(
-        _has(part, "prompt_cache_breakpoint") for part in parts
-    )
-
-
-def _generation(model: Any) -> tuple[int, int]:
-    """Return a GPT's version from its name, as (5, 6); (0, 0) for any other model."""
-    match = _GENERATION.search(model) if isinstance(model, str) else None
-    return (int(match[1]), int(match[2] or 0)) if match else (0, 0)
+    is_wanted = is_own if chosen is None else chosen != "off"
+    known = series.goes_on and series.key
+    return {"prompt_cache_key": series.key, **request} if is_wanted and known else request

@@ -11,7 +11,7 @@ from importlib.metadata import entry_points
 from typing import Any, Literal, NamedTuple
 
 from ..agents import DEFAULT_PROVIDER, PROVIDERS_GROUP, Agent
-from ..errors import ConfigurationError, InvokerError, LoadError, UnsupportedMediaError
+from ..errors import InvokerError, LoadError, UnsupportedMediaError
 from ..json_types import JsonObject, JsonView
 from ..messages import Message, ToolCall, ToolResult
 from ..text import did_you_mean, valid_json
@@ -175,17 +175,6 @@ def require_media(agent: Agent, messages: Sequence[Message]) -> None:
         except UnsupportedMediaError as error:
             refusals.append(error)
     raise refusals[0]
-
-
-def require_provider(provider: str) -> None:
-    """Raise ConfigurationError for a provider unknown to this process, which names the known
-    ones.
-    """
-    if provider not in (known := _known_providers()):
-        hint = did_you_mean(provider, known)
-        raise ConfigurationError(
-            f"there is no provider {provider!r}{hint}: expected one of {', '.join(known)}"
-        )
 
 
 def _known_providers() -> list[str]:

@@ -7,19 +7,18 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic_core import to_json
 
 from ..errors import ModelError, ModelErrorKind
 from ..json_types import JsonObject, JsonView
 from ..options import DEFAULT_ANSWER_BYTES
-from ..text import bounded_text, valid_json, valid_text
+from ..text import bounded_text, valid_json
 from .base import Delta, StreamAssembler
 from .errors import (
     UNEXPECTED_FORMAT,
@@ -77,31 +76,17 @@ ENVELOPES = 16
 """The most bytes of a stream per byte of its answer: each event wraps a few characters in
 hundreds."""
 _END = "[DONE]"
-_MAY_HOLD_HALVES = re.compile("\\\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
 
 class TooLargeError(Exception):
     """The answer exceeds its limit."""
 
 
-class TextPieces:
-    """Makes the pieces of one text valid, if a character may be split between pieces."""
-
-    def __init__(self) -> None:
-        self._half = ""
-
-    def add(self, piece: str) -> str:
-        """Return the piece; without a half at its end, which is added to the next piece."""
-        text = self._half + piece
-        self._half = text[-1] if "\ud800" <= text[-1:] <= "\udbff" else ""
-        return valid_text(text[:-1] if self._half else text)
-
-
 class StreamReader:
     """Feeds an assembler with the events of one response; `on_delta` gets each piece of the answer,
     its text valid.
 
-    Characters that are split between events are joined.
+    A character that is split between events is whole in the response.
     """
 
     def __init__(
@@ -114,8 +99,6 @@ class StreamReader:
         self._body = bytearray()
         """The whole body, if it is not a stream in spite of its type."""
         self._is_over = False
-        self._pieces: dict[str, TextPieces] = defaultdict(TextPieces)
-        self._may_hold_halves = False
 
     async def read(self, response: Any) -> None:
         """Read to the end. A connection lost after the end of the answer is not an error.
@@ -142,7 +125,7 @@ class StreamReader:
         if self._body:
             return _json_object(bytes(self._body))
         response = _read_event(self._assembler.response, "a stream of events without an answer")
-        return valid_json(response) if self._may_hold_halves else response
+        return cast(JsonObject, valid_json(response))
 
     async def _take(self, unpacked: AsyncIterator[bytes]) -> None:
         decoder = EventDecoder()
@@ -173,7 +156,6 @@ class StreamReader:
         event = json.loads(data)
         if not isinstance(event, dict):
             raise UnexpectedFormatError(f"the event {json_excerpt(event)}")
-        self._may_hold_halves = self._may_hold_halves or bool(_MAY_HOLD_HALVES.search(data))
         for delta in _read_event(lambda: self._deltas(event), event):
             self._on_delta(delta)
 
@@ -181,10 +163,6 @@ class StreamReader:
         deltas = self._assembler.add(event)
         if self._assembler.refusal:
             return []
-        if self._may_hold_halves:
-            deltas = [
-                Delta(delta.kind, self._pieces[delta.kind].add(delta.text)) for delta in deltas
-            ]
         if not all(isinstance(delta.text, str) for delta in deltas):
             raise TypeError(UNEXPECTED_FORMAT)
         return [delta for delta in deltas if delta.text]
@@ -207,8 +185,6 @@ MAX_BRACKETS = 500_000
 """The limit of one response, or one event."""
 SHOWN_CHARS = 500
 """The characters of an answer that is not JSON, in the error."""
-MAY_HOLD_HALVES = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
-"""The only two ways in which JSON text can contain half of a surrogate pair."""
 _WHOLE = ("json", "html")
 """Content types that are not a stream: a requested stream has any other type."""
 _STREAM = "text/event-stream"
@@ -409,4 +385,4 @@ def _json_object(content: bytes) -> JsonObject:
         value = json.loads(content.decode(errors="replace"))
     if not isinstance(value, dict):
         raise UnexpectedFormatError(json_excerpt(value))
-    return valid_json(value) if MAY_HOLD_HALVES.search(content) else value
+    return cast(JsonObject, valid_json(value))
