@@ -73,15 +73,9 @@ def load_checked(
             if each.severity == "error" or not each.field.startswith("model.")
         ]
     errors = [problem for problem in problems if problem.severity == "error"]
-    old = [problem for problem in problems if problem.is_first_format]
-    tell(path, errors if quiet else [problem for problem in problems if problem not in old])
-    validate = command_line("validate", str(path))
-    if old and not quiet:
-        say(
-            f"{path}: warning: of the first format: {len(old)} of its properties; `{validate}` "
-            "lists them"
-        )
+    tell(path, errors if quiet else problems)
     if errors:
+        validate = command_line("validate", str(path))
         raise Failure(
             f"no run was started: correct {str(path)!r} first; `{validate}` checks it again"
         )

@@ -48,22 +48,21 @@ class Explanation(NamedTuple):
     exit_code: int
 
 
-_EXIT_CODES: dict[type[Exception], int] = {
-    UsageProblem: USAGE,
-    Failure: FAILED,
-    ConfigurationError: FAILED,
-    LoadError: FAILED,
-    RenderError: FAILED,
-    InvokerError: FAILED,
-    UnsupportedMediaError: FAILED,
-    RunError: FAILED,
-    RunNotFound: FAILED,
-    UnknownCallError: FAILED,
-    SessionError: FAILED,
-    GoOnError: FAILED,
-    CompletionError: FAILED,
-    DeletionError: FAILED,
-}
+_EXPECTED = (
+    Failure,
+    ConfigurationError,
+    LoadError,
+    RenderError,
+    InvokerError,
+    UnsupportedMediaError,
+    RunError,
+    RunNotFound,
+    UnknownCallError,
+    SessionError,
+    GoOnError,
+    CompletionError,
+    DeletionError,
+)
 
 
 def explained(error: Exception) -> str:
@@ -87,9 +86,10 @@ def explain(error: Exception) -> Explanation | None:
         return Explanation(
             "".join([str(error), *[_pending_line(each) for each in error.pending]]), FAILED
         )
-    for kind, code in _EXIT_CODES.items():
-        if isinstance(error, kind):
-            return Explanation(str(error), code)
+    if isinstance(error, UsageProblem):
+        return Explanation(str(error), USAGE)
+    if isinstance(error, _EXPECTED):
+        return Explanation(str(error), FAILED)
     return _explain_temporal(error) if "temporalio" in sys.modules else None
 
 

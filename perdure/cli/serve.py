@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 from functools import partial
-from importlib.util import find_spec
 
 from ..client.connection import register_search_attributes
 from ..errors import ConfigurationError
@@ -174,19 +173,10 @@ async def examine(server: ServerConnection, queue: str) -> JsonObject:
 
 
 def _say_where(url: str, about: str, agents: list[str], *, is_open: bool) -> None:
-    """Report the address, and lines to paste into clients."""
-    first, key = agents[0], "anything" if is_open else "TOKEN"
-    header = "" if is_open else ' --header "Authorization: Bearer TOKEN"'
+    """Report the address, and where clients find theirs."""
+    key = "any key" if is_open else "a token of yours"
     say(f"Gateway: {url}   agents: {', '.join(agents)}", "strong")
     say(f"Page:    {url}/")
     say(about)
-    say(f'OpenAI:  client = OpenAI(base_url="{url}/v1", api_key="{key}")')
-    say(f'         client.chat.completions.create(model="{first}", messages=[…])')
-    if find_spec("mcp"):
-        say(f"MCP:     claude mcp add --transport http perdure {url}/mcp/{header}")
-    if find_spec("a2a"):
-        say(f"A2A:     {url}/a2a/{first}/.well-known/agent-card.json")
-    say(f'AI SDK:  new DefaultChatTransport({{ api: "{url}/ai/{first}" }})')
-    if find_spec("ag_ui"):
-        say(f'AG-UI:   new HttpAgent({{ url: "{url}/ag-ui/{first}" }})')
-    say(f"perdure: {url}/perdure/openapi.json")
+    say(f"OpenAI:  base URL {url}/v1, {key}, model {agents[0]}")
+    say(f"Others:  {url}/perdure/openapi.json, and perdure docs gateway (MCP, A2A, AI SDK, AG-UI)")

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -30,7 +30,7 @@ from ..protocol.signatures import UNDECIDABLE, vouch_keys
 from ..providers.dialects import dialect_problem
 from ..providers.registry import id_problem, media_problem, model_problem
 from ..settings.delegates import REMOTE, with_delegates
-from ..text import did_you_mean, nearest
+from ..text import did_you_mean
 from ..tools.kind import BUILT_IN, Kinds, ToolKind, get_tool
 from ..webhooks import Webhook, secret_problem
 from ..worker_limits import WorkerLimits
@@ -175,11 +175,7 @@ def _no_handler(place: Place, name: str, kind: str) -> Finding:
 
 def _approvers(asset: JsonView, folder: Path) -> Iterator[Finding]:
     """Warn of tools about whose calls nobody can decide, for want of a key."""
-    try:
-        has_keys = bool(vouch_keys().keys)
-    except ConfigurationError as error:
-        yield warning((), str(error), line=1)
-        return
+    has_keys = bool(vouch_keys().keys)
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         approval = _at(tool, "perdure", "approval")
         needs_key = isinstance(approval, Mapping) and {"by", "notRequester", "count"} & {*approval}
@@ -317,15 +313,11 @@ def _missing_file(path: str, folder: Path) -> str | None:
         if (folder / path).is_file():
             return None
         here = sorted(each.name for each in folder.glob("*.prompty"))
-        above = [f"../{each.name}" for each in folder.absolute().parent.glob("*.prompty")]
     except (OSError, ValueError) as error:
         return f"can't look for the sub-agent {path!r}: {error}"
-    names = {PurePosixPath(each).stem: each for each in (*above, *here)}
-    near = nearest(Path(path).stem, names)
-    hint = "" if near is None else f" (did you mean {names[near]!r}?)"
     return (
-        f"there is no file {path!r} in {str(folder)!r}{hint}. Expected the sub-agent's .prompty "
-        f"file; there: {', '.join(here)}"
+        f"there is no file {path!r} in {str(folder)!r}{did_you_mean(path, here)}. Expected the "
+        f"sub-agent's .prompty file; there: {', '.join(here)}"
     )
 
 

@@ -34,7 +34,7 @@ async def test_one_command_has_it_all(embedded: Cli, tmp_path: Path) -> None:
         "serve", str(file), "--port", "0", "--mock", "--guardrails", f"{code}:RULES"
     )
     pasted = await gateway.says("OpenAI:")
-    url = pasted.partition('base_url="')[2].partition('"')[0]
+    url = pasted.partition("base URL ")[2].partition(",")[0]
     async with openai.AsyncOpenAI(base_url=url, api_key="anything", max_retries=0) as client:
         assert [each.id async for each in await client.models.list()] == ["clerk"]
         said = await client.chat.completions.create(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -38,9 +38,6 @@ class Problem:
     file."""
     message: str
     severity: Literal["error", "warning"]
-    is_first_format: bool = False
-    """Whether it is a property of the first format of `.prompty` files, which is read as the
-    present one."""
     is_last: bool = False
     """Whether it comes after all others, because it sums them up."""
 
@@ -91,9 +88,7 @@ def _problems(
     if written.data.get("model") is None and not any(choice):
         yield _problem(written, (), warning((), "no `model` is named"))
     for note in found.notes:
-        yield replace(
-            _problem(written, note.place, warning(note.place, note.text)), is_first_format=True
-        )
+        yield _problem(written, note.place, warning(note.place, note.text))
     for finding in unresolved:
         yield _problem(written, finding.place, finding)
     further = (finding for find in also for finding in find(asset, folder))

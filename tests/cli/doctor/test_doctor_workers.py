@@ -126,8 +126,9 @@ async def test_a_connection_that_refuses_calls(stage: Stage) -> None:
         breaker = breakers.of(("of", stage.task_queue), stage.task_queue)
         refused = ServerRefusal("rate_limit", "too many")
         for number in range(REFUSALS):
-            async with breaker.call(f"run-{number}", 0.0, lambda error: None) as turn:
-                turn.refusal = refused
+            with pytest.raises(OSError, match="no"):
+                async with breaker.call(f"run-{number}", 0.0, lambda error: refused):
+                    raise OSError("no")
         try:
             finding = (await found_in(stage))["open-breaker"]
         finally:
