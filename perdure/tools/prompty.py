@@ -28,7 +28,6 @@ from .binding import bound_inputs
 from .files import record_tools
 from .kind import Asking, KindCall, Offering, RunStart, ToolKind, ToolOfferError
 
-MAX_NESTING = 8
 MAX_AGENTS = 100
 
 
@@ -48,20 +47,19 @@ class AgentFiles:
         self._folder = None if folder is None else Path(folder).absolute()
         self._roots = [Path(root).resolve() for root in (self._folder, *roots) if root is not None]
         self._known = dict(known or {})
-        self._heights: dict[str, int] = {}
+        self._followed: set[str] = set()
         self.found: dict[str, Agent] = {}
         """Path relative to the run's agent → agent without secrets, ready to be recorded."""
         self.absent: dict[str, str] = {}
         """The same for missing files → the path as written."""
 
-    def find(self, agent: Agent, trail: tuple[str, ...] = ()) -> int:
-        """Find all agents that the agent can reach, and return the number of levels; `trail` is the
-        path to it.
+    def find(self, agent: Agent, trail: tuple[str, ...] = ()) -> None:
+        """Find all agents that the agent can reach; `trail` is the path to it.
 
-        Raises LoadError for an invalid path or file, for a circle of agents, and for more than
-        `MAX_NESTING` levels, and ConfigurationError for a literal secret.
+        Raises LoadError for an invalid path or file, and for a circle of agents, and
+        ConfigurationError for a literal secret. How deep agents call each other is limited when
+        they do (`RunOptions.max_depth`).
         """
-        levels = 0
         for tool in child_tools(agent):
             key = key_of(tool.path)
             if tool.is_handoff:
@@ -71,15 +69,9 @@ class AgentFiles:
             if key in trail and tool.mode == "agentic":
                 raise LoadError(f"agents call each other in a circle: {' → '.join(path)}")
             child = self._agent(key, tool.path)
-            if child is None:
-                continue
-            if tool.mode == "agentic" and key not in self._heights:
-                _require_levels(path, 1)
-                self._heights[key] = self.find(child, path)
-            height = 1 + (self._heights[key] if tool.mode == "agentic" else 0)
-            _require_levels(path, height)
-            levels = max(levels, height)
-        return levels
+            if child is not None and tool.mode == "agentic" and key not in self._followed:
+                self._followed.add(key)
+                self.find(child, path)
 
     def _find_handoff(self, key: str, written: str) -> None:
         """Find an agent that the run may be handed over to: it adds no nesting, and may hand
@@ -117,13 +109,6 @@ class AgentFiles:
             raise ConfigurationError(f"{path}: {error}") from error
         except LoadError as error:
             raise LoadError(f"{path}: {error}") from error
-
-
-def _require_levels(path: tuple[str, ...], height: int) -> None:
-    if len(path) - 1 + height > MAX_NESTING:
-        raise LoadError(
-            f"agents call each other more than {MAX_NESTING} levels deep: {' → '.join(path)} …"
-        )
 
 
 class PromptyKind(ToolKind):

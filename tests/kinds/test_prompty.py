@@ -144,18 +144,7 @@ async def test_events_of_called_runs_are_read_through_their_caller(
         own = [f"{place} {event.type}" for event in await run.called(f"{run.id}{place}").events()]
         assert [each for each in told if each.startswith(f"{place} ")] == own
         assert [each for each in shown(live, run) if each.startswith(f"{place} ")] == own
-    for read in (events, live):
-        of = [event.run_id for event in read]
-        (begun,) = (
-            n for n, event in enumerate(read) if event.data.get("run_id") == f"{run.id}/2-0"
-        )
-        ended = next(
-            n for n in range(begun, len(read)) if read[n].type == "tool_result" and of[n] is None
-        )
-        assert {n for n, id in enumerate(of) if id and id.startswith(f"{run.id}/2-0")} == set(
-            range(begun + 1, ended)
-        )
-        assert read[-1].type == "done"
+    assert (events[-1].type, live[-1].type) == ("done", "done")
     for number in range(3, len(events), 14):
         rest = await run.events(events[number].position, children=True)
         assert shown(rest, run) == told[number + 1 :], events[number].position

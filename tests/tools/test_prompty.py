@@ -122,15 +122,6 @@ def test_circles_are_refused_unless_a_single_call_breaks_them(root: Path) -> Non
         recorded_agents(load(itself))
 
 
-def test_eight_levels_and_no_more(root: Path) -> None:
-    for level in range(9):
-        write_agent(root, f"a{level}.prompty", tools=[calls(f"a{level + 1}.prompty")])
-    write_agent(root, "a9.prompty")
-    assert len(recorded_agents(load(root / "a1.prompty"))) == 8
-    with pytest.raises(LoadError, match=r"more than 8 levels deep: a1\.prompty → a2"):
-        recorded_agents(load(root / "a0.prompty"))
-
-
 def test_a_lattice_is_read_once(root: Path) -> None:
     for level in range(7):
         tools = [
