@@ -357,7 +357,9 @@ class Usage(BaseModel):
     each such attempt, and its known text."""
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(**{name: count + getattr(other, name) for name, count in vars(self).items()})
+        mine = vars(self)
+        added = {name: mine[name] + count for name, count in vars(other).items() if count}
+        return self.model_copy(update=added)
 
     @property
     def cache_share(self) -> float:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from .errors import UnknownCallError
 from .messages import Part, TextPart, ToolResult
@@ -78,8 +78,7 @@ SHOWN_TOGETHER_BYTES = 4 * MIB
 further."""
 
 
-@dataclass(frozen=True)
-class SizeLimits:
+class SizeLimits(NamedTuple):
     """The size limits of one tool result, so that it fits into a Temporal payload (2 MB) and a
     history (50 MB).
     """

@@ -24,7 +24,7 @@ from ..protocol import activities
 from ..redaction import get_logger, redactor
 from ..tool_calls import ToolProgress, ToolRequest
 from ..tool_results import SHOWN_BYTES, STORED, KeptResults, SizeLimits
-from ..tools.context import ToolContext
+from ..tools.context import ToolContext, context_with
 from ..tools.dispatch import ToolBox
 from ..tools.results import to_result
 from ..trace_ids import TraceIds, idempotency_key
@@ -62,7 +62,7 @@ def result_limits(request: ToolRequest) -> SizeLimits:
     """
     limits = (STORED if _is_stored() else SizeLimits()).for_one_of(request.calls)
     return (
-        replace(limits, text_bytes=min(limits.text_bytes, SHOWN_BYTES))
+        limits._replace(text_bytes=min(limits.text_bytes, SHOWN_BYTES))
         if activity.info().is_local
         else limits
     )
@@ -76,7 +76,7 @@ def recordable(result: ToolResult, limits: SizeLimits) -> ToolResult:
     if _length(result) * MOST_PER_CHARACTER <= MAX_PAYLOAD_BYTES or _is_stored():
         return result
     while size_of(result) > MAX_PAYLOAD_BYTES and limits.text_bytes > SHOWN_BYTES:
-        limits = replace(limits, text_bytes=max(limits.text_bytes // 2, SHOWN_BYTES))
+        limits = limits._replace(text_bytes=max(limits.text_bytes // 2, SHOWN_BYTES))
         result = to_result(result, limits)
     return result
 
@@ -319,7 +319,7 @@ class ToolActivities:
                     run.inputs,
                     context,
                     timeout=input.timeout,
-                    limits=replace(most, text_bytes=min(most.text_bytes, SHOWN_BYTES)),
+                    limits=most._replace(text_bytes=min(most.text_bytes, SHOWN_BYTES)),
                 )
                 return redactor().value(found)
 
@@ -444,7 +444,7 @@ def call_context(
     call's.
     """
     link = current_link()
-    return ToolContext(
+    return context_with(
         idempotency_key=key or idempotency_key(link.run_id, request.iteration, request.index),
         run_id=link.workflow_id,
         iteration=request.iteration,

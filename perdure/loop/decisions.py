@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..event_data import EventType, LoggedData, PermissionCompletedData, PermissionRequestedData
 from ..messages import Answered, Needed, ToolResult
@@ -19,15 +20,13 @@ from .effects import Effects
 from .state import LoopState
 
 
-@dataclass(frozen=True)
-class Immediate:
+class Immediate(NamedTuple):
     """A call that is answered without an execution."""
 
     result: ToolResult
 
 
-@dataclass(frozen=True)
-class Admitted:
+class Admitted(NamedTuple):
     """A call that may be executed, after a person's approval if it needs one."""
 
     request: ToolRequest
@@ -61,7 +60,7 @@ class HumanDecisions:
                 ToolResult.denial(f"Tool denied: {approval.reason or 'no reason was given'}")
             )
         if approval.arguments is None or approval.arguments == call.request.arguments:
-            return replace(call, ask=None)
+            return call._replace(ask=None)
         return Admitted(
             call.request.model_copy(update={"arguments": approval.arguments}), is_edited=True
         )

@@ -25,9 +25,10 @@ def reached_limit(options: RunOptions, state: LoopState, now: float) -> RunError
     if options.max_cost_usd is not None and state.unpriced_calls:
         return _unheld_cost(options.max_cost_usd, state)
     for name, measure in _BUDGETS:
-        limit = getattr(options, name)
+        if (limit := getattr(options, name)) is None:
+            continue
         untold = getattr(state, _UNTOLD.get(name, ""), 0)
-        if limit is not None and (used := measure(state, now)) + untold >= limit:
+        if (used := measure(state, now)) + untold >= limit:
             text = f"Budget exhausted: {name} ({limit}) reached"
             more = f", up to {untold:g} more that could not be counted" if untold else ""
             return LimitExceededError.of_option(name, text, reason=f"{name}: {used:g} used{more}")

@@ -217,7 +217,7 @@ class ModelCalls(RunPart[Effects]):
         Raises ModelError of kind `empty`.
         """
         if (
-            reply.message.tool_calls
+            reply.message.metadata.get("tool_calls")
             or says_something(reply.message.text)
             or reply.ended == "paused"
         ):

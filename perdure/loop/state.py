@@ -201,9 +201,10 @@ def usages(counted: Sequence[UsageCounts]) -> list[Usage]:
 
 def _counts(usage: Usage) -> UsageCounts:
     """The first five fields always, and the others up to the last one that is set."""
-    counts = tuple(vars(usage).values())
-    end = max(place for place, count in enumerate(counts, 1) if count or place == 5)
-    return counts[:end]
+    counts = list(vars(usage).values())
+    while len(counts) > 5 and not counts[-1]:
+        counts.pop()
+    return tuple(counts)
 
 
 def usage_data(usage: Usage) -> UsageData:

@@ -8,7 +8,7 @@ import asyncio
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..arguments import parse_with_repair
 from ..errors import ToolArgumentError, ToolNotRegisteredError
@@ -276,7 +276,7 @@ class ToolRound(RunPart[Effects]):
         if isinstance(settled, ToolResult):
             return Immediate(self._shown(request, settled))
         if settled is not None:
-            call = replace(call, ask="; ".join(filter(None, (call.ask, settled))))
+            call = call._replace(ask="; ".join(filter(None, (call.ask, settled))))
         if call.ask is None:
             return call
         if problems := self.effects.misfits(request):

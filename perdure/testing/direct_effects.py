@@ -38,7 +38,7 @@ from ..options import RunOptions
 from ..protocol.activities import JUDGE_SECONDS
 from ..tool_calls import Approval, Asked, ToolProgress, ToolRequest, ToolSpec, misfit
 from ..tool_results import CallPlace, SizeLimits, choose
-from ..tools.context import ToolContext, open_deps
+from ..tools.context import ToolContext, context_with, open_deps
 from ..tools.dispatch import ToolBox
 from ..tools.handlers import Toolset
 from ..tools.validation import call_problems
@@ -109,21 +109,23 @@ class DirectResults:
     """All results of one run, in memory."""
 
     def __init__(self) -> None:
-        self._kept: dict[CallPlace, ToolResult] = {}
+        self._kept: list[tuple[ToolRequest, ToolResult]] = []
 
     def add(self, request: ToolRequest, result: ToolResult) -> ToolResult:
         """Keep and return a result."""
-        place = CallPlace(request.iteration, request.index, request.call_id, request.name)
-        self._kept[place] = result
+        self._kept.append((request, result))
         return result
 
     async def find(
         self, call_id: str, iteration: int | None, ignored: Sequence[str] = ()
     ) -> ToolResult:
         """As `perdure.tool_results.KeptResults`. Raises UnknownCallError."""
-        return self._kept[
-            choose((place for place in self._kept if place.name not in ignored), call_id, iteration)
-        ]
+        kept = {
+            CallPlace(call.iteration, call.index, call.call_id, call.name): result
+            for call, result in self._kept
+            if call.name not in ignored
+        }
+        return kept[choose(kept, call_id, iteration)]
 
 
 logger = logging.getLogger(__name__)
@@ -222,7 +224,7 @@ class DirectEffects(Effects):
         except Exception:
             logger.exception(_ON_EVENT_FAILED, type)
             return
-        if inspect.isawaitable(told):
+        if told is not None and inspect.isawaitable(told):
             self._telling = asyncio.ensure_future(self._tell(type, told, self._telling))
 
     async def _tell(
@@ -311,7 +313,7 @@ class DirectEffects(Effects):
             return ToolResult.cancellation(outcome_unknown=True)
 
     def _context(self, request: ToolRequest, key: str = "", **more: Any) -> ToolContext:
-        return ToolContext(
+        return context_with(
             iteration=request.iteration,
             call_id=request.call_id,
             idempotency_key=key or self.idempotency_key(request),
@@ -436,7 +438,8 @@ class DirectEffects(Effects):
 
     async def _unless_cancelled(self, effect: Awaitable[Value]) -> Value:
         """Return the effect's result. Raises `Cancelled` if the run is cancelled first."""
-        await self.catch_up()
+        if self._telling is not None:
+            await self.catch_up()
         if not self.waits.cancelled:
             return await self.waits.until(effect)
         if inspect.iscoroutine(effect):

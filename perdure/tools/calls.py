@@ -5,9 +5,8 @@ inputs.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..agents import Agent
 from ..declared_tools import OfferedFunction, Property
@@ -23,8 +22,7 @@ from .signature import InvalidArguments, call_by_name, signature_of
 from .validation import find_problems, schema_problems, unknown_arguments, without_absent
 
 
-@dataclass(frozen=True)
-class BoundCall:
+class BoundCall(NamedTuple):
     """A call before its context is known; `with_context` returns the call. The context needs the
     resources in `needs`.
     """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,7 +19,7 @@ from ..unknown_outcomes import Reconciled
 from ..worker_limits import OPEN, WorkerLimits
 from .binding import apply_bindings
 from .calls import BoundCall, call_of, kind_call
-from .context import ToolContext
+from .context import NO_CONTEXT, ToolContext
 from .decorator import OWN, check_call, finding_of, verdict_of
 from .handlers import GivenTools, Handler, Handlers
 from .inventory import ToolInventory, take_inventory
@@ -155,7 +154,7 @@ class ToolBox:
         started = time.perf_counter()
         most = limits or self._limits
         result = await self._run(
-            handler, agent, arguments, inputs, context or ToolContext(), timeout, most
+            handler, agent, arguments, inputs, context or NO_CONTEXT, timeout, most
         )
         if result.duration_ms is None:
             result.duration_ms = round((time.perf_counter() - started) * 1000, 3)
@@ -204,7 +203,7 @@ class ToolBox:
         bound = apply_bindings(handler.tool, arguments, inputs)
         try:
             return await self._answer_of(
-                handler, "approval", [bound], verdict_of, context or ToolContext(), timeout
+                handler, "approval", [bound], verdict_of, context or NO_CONTEXT, timeout
             )
         except NoToolAnswer as error:
             return GuardrailResult(allowed=True, ask=CHECK_FAILED.format(error))
@@ -328,7 +327,7 @@ class ToolBox:
         )
 
     def _failure(self, text: str, kind: str, *, outcome_unknown: bool = False) -> ToolResult:
-        limits = replace(self._limits, text_bytes=min(self._limits.text_bytes, SHOWN_BYTES))
+        limits = self._limits._replace(text_bytes=min(self._limits.text_bytes, SHOWN_BYTES))
         return to_result(
             ToolResult.failure(text, kind=kind, outcome_unknown=outcome_unknown), limits
         )

@@ -233,9 +233,10 @@ class Handlers:
         tool = agent.tool(name)
         if tool is None:
             raise ToolNotRegisteredError(f"Tool not registered: {name}")
-        is_offered = isinstance(tool, OfferedFunction)
+        if not isinstance(tool, OfferedFunction) and (found := self.find(tool)):
+            return found
         kind = agent.source(tool).kind
-        if found := self._by_kind(tool, kind) if is_offered else self.find(tool):
+        if isinstance(tool, OfferedFunction) and (found := self._by_kind(tool, kind)):
             return found
         raise ToolNotRegisteredError(f"No handler registered for tool: {name} (kind: {kind})")
 

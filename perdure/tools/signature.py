@@ -6,7 +6,7 @@ import inspect
 import json
 import typing
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import Any, get_args, get_origin
 
@@ -19,7 +19,7 @@ from pydantic.errors import (
 
 from ..json_types import JsonObject, JsonView
 from ..text import fault_text, unknown_argument
-from .context import ToolContext, open_deps
+from .context import ToolContext, context_with, open_deps
 
 MISSING = inspect.Parameter.empty
 
@@ -134,7 +134,7 @@ class ToolSignature:
         return (
             context
             if self.deps.adapter is None
-            else replace(context, deps=self.deps.of_json(context.deps))
+            else context_with(context, deps=self.deps.of_json(context.deps))
         )
 
     def fit(
@@ -146,20 +146,20 @@ class ToolSignature:
         invalid arguments, but UnfitInputError if only parameters `hidden` from the model are
         affected.
         """
-        own = {name: each for name, each in self.parameters.items() if name not in elsewhere}
-        problems, unfit = (
-            self.unexpected_arguments(arguments, hidden=hidden, elsewhere=elsewhere),
-            list[str](),
-        )
-        for name in _missing_arguments(arguments, own):
-            (unfit if name in hidden else problems).append(f"'{name}' is required")
+        problems = self.unexpected_arguments(arguments, hidden=hidden, elsewhere=elsewhere)
+        unfit: list[str] = []
         fitted = dict(arguments)
-        for name in own.keys() & arguments.keys():
+        for name, parameter in self.parameters.items():
+            if name in elsewhere:
+                continue
+            found = unfit if name in hidden else problems
+            if name not in arguments:
+                found += [f"'{name}' is required"] if parameter.default is MISSING else []
+                continue
             try:
-                fitted[name] = own[name].converted(arguments[name])
+                fitted[name] = parameter.converted(arguments[name])
             except ValidationError as error:
-                details = error.errors(include_url=False)
-                (unfit if name in hidden else problems).extend(map(own[name].problem, details))
+                found += map(parameter.problem, error.errors(include_url=False))
         if problems:
             raise InvalidArguments(problems)
         if unfit:
@@ -183,13 +183,6 @@ class ToolSignature:
             return []
         own = [name for name in self.parameters if name not in elsewhere and name not in hidden]
         return [unknown_argument(name, own) for name in unexpected]
-
-
-def _missing_arguments(
-    arguments: JsonView, parameters: Mapping[str, FunctionParameter]
-) -> list[str]:
-    required = (name for name, parameter in parameters.items() if parameter.default is MISSING)
-    return [name for name in required if name not in arguments]
 
 
 def signature_of(function: Callable[..., Any]) -> ToolSignature:
@@ -237,7 +230,9 @@ def call_by_name(function: Callable[..., Any], named: JsonView, *first: Any) -> 
     """Return the call with these arguments, after the `first` ones; positional-only parameters get
     them by position.
     """
-    places = list(signature_of(function).places.items())[len(first) :]
+    if not (by_position := signature_of(function).places):
+        return partial(function, *first, **named)
+    places = list(by_position.items())[len(first) :]
     while places and places[-1][0] not in named:
         places.pop()
     by_name = {name: value for name, value in named.items() if name not in dict(places)}

@@ -11,7 +11,7 @@ import contextlib
 import contextvars
 import inspect
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from pydantic_core import to_json
 
 from ..redaction import get_logger
 from ..tool_calls import ToolProgress
-from .context import ToolContext
+from .context import ToolContext, context_with
 from .threads import Blocker, Ended, LoopThread, end_in_thread, watchdog
 
 _log = get_logger("perdure.tools")
@@ -351,48 +351,32 @@ class _Execution:
             self.done.set_result(self._ended)
 
 
-@contextlib.contextmanager
-def execution_context(context: ToolContext, **more: Any) -> Iterator[ToolContext]:
-    """Provide a context for an execution, with functions that are callable from any thread, also
+class execution_context:
+    """Provides a context for an execution, with functions that are callable from any thread, also
     afterwards.
 
     Sets the fields in `more`, too.
 
     Raises RuntimeError without a running event loop, for which the functions of `context` are.
     """
-    execution = _UnderWay(context)
-    try:
-        yield execution.context(**more)
-    finally:
-        execution.end()
 
-
-class _UnderWay:
-    """Created and ended on the event loop that the functions of `context` are for."""
-
-    def __init__(self, context: ToolContext) -> None:
-        self._given = context
+    def __init__(self, context: ToolContext, **more: Any) -> None:
+        self._given, self._more = context, more
         self._loop = asyncio.get_running_loop()
         self._has_ended = False
         self._latest: ToolProgress | None = None
         self._is_due = False
 
-    def context(self, **more: Any) -> ToolContext:
-        """Return the context with functions callable from any thread, and with the fields of
-        `more`.
-        """
-        own = {
-            "heartbeat": self._heartbeat,
-            "report": self._report,
-            "is_cancelled": self._is_cancelled,
-        }
-        # `dataclasses.replace` sets each of the 20 fields by itself, which takes five times as
-        # long.
-        given = object.__new__(type(self._given))
-        vars(given).update({**vars(self._given), **own, **more})
-        return given
+    def __enter__(self) -> ToolContext:
+        return context_with(
+            self._given,
+            heartbeat=self._heartbeat,
+            report=self._report,
+            is_cancelled=self._is_cancelled,
+            **self._more,
+        )
 
-    def end(self) -> None:
+    def __exit__(self, *error: object) -> None:
         """End the execution: ignore later reports, and show it as cancelled."""
         if not self._has_ended:
             self._tell_latest()
