@@ -139,6 +139,7 @@ async def _serve(
             queue,
             authenticators,
             examine=partial(examine, server, queue),
+            ui_url=server.ui_url,
             **settings,
         )
         if authenticators:

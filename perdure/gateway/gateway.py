@@ -129,6 +129,8 @@ class Gateway:
     """Webhooks of all runs started here, in addition to those in the agents' files."""
     examine: Callable[[], Awaitable[JsonObject]] | None = None
     """Returns the findings about the server, its workers and its runs; None if nobody can."""
+    ui_url: Callable[[str], str | None] | None = None
+    """Returns the address of a run in Temporal's UI, if it is known."""
     attempts: LostAnswers = field(default_factory=LostAnswers)
     ending: OpenRequests = field(default_factory=OpenRequests)
     keys: VouchKeys = field(default_factory=vouch_keys)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from datetime import datetime
@@ -26,6 +27,7 @@ from ..protocol.later import read_token
 from ..protocol.names import SESSION_WORKFLOW
 from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, TENANT, quote, shown_of
 from ..protocol.session import SessionStatus
+from ..trace_ids import TraceIds
 from . import operate
 from .gateway import FoundRun, Gateway, OfferedAgent, scoped_id
 from .identity import ANYBODY, Identity
@@ -266,16 +268,22 @@ async def go_on(call: HttpCall[Nothing, GoOnBody]) -> Nothing:
 
 async def show_setup(call: HttpCall) -> RunSetup:
     """What a run was started with."""
-    found = await find(call)
-    input = await read_input(call.gateway.client, found.id, found.described.run_id)
+    found, gateway = await find(call), call.gateway
+    input = await read_input(gateway.client, found.id, found.described.run_id)
+    caller = input.lineage.trace if input.lineage else ""
+    ids = TraceIds.of(gateway.client.namespace, found.id, found.first_run_id, caller)
+    trace, viewer = f"{ids.trace_id:032x}", os.environ.get("PERDURE_TRACE_URL")
     fork, model = await fork_origin(found.described), input.agent.model
     return RunSetup(
         model=model and model.name,
         options=input.options.model_dump(mode="json", include=set(CHANGED_BY_GO_ON)),
         inputs=input.inputs,
         fork_of=fork and RunOrigin(run=fork.run, at=fork.at),
-        forks=[each async for each in forks_of(call.gateway.client, found.id, limit=20)],
+        forks=[each async for each in forks_of(gateway.client, found.id, limit=20)],
         called_by=input.lineage and input.lineage.parent,
+        trace_id=trace,
+        trace_url=viewer and viewer.replace("{trace_id}", trace),
+        temporal_url=gateway.ui_url(found.id) if gateway.ui_url else None,
     )
 
 

@@ -170,6 +170,12 @@ class RunSetup(CamelCase):
     """The ids of its newest forks, at most twenty."""
     called_by: str | None
     """The id of the run that called this one."""
+    trace_id: str
+    """In hexadecimal."""
+    trace_url: str | None
+    """The trace in a viewer, by `PERDURE_TRACE_URL` of the gateway."""
+    temporal_url: str | None
+    """The run in Temporal's UI, if the gateway knows where that is."""
 
 
 class CallBody(CamelCase):

@@ -137,7 +137,10 @@ async def test_what_waits_is_seen_and_decided(scripted: Scripted, serve_agents: 
     assert decided["by"] == "anybody"
 
 
-async def test_a_held_run_is_listed_as_that(scripted: Scripted, serve_agents: Serve) -> None:
+async def test_a_held_run_is_listed_as_that(
+    scripted: Scripted, serve_agents: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERDURE_TRACE_URL", "https://traces.example/{trace_id}?tab=1")
     metadata = {"perdure": {"onFailure": "hold"}}
     agent = scripted_agent(
         scripted([ScriptedReply(status=401)]), instructions="user:\nHi", metadata=metadata
@@ -158,6 +161,9 @@ async def test_a_held_run_is_listed_as_that(scripted: Scripted, serve_agents: Se
         setup = (await http.get(f"/runs/{run}/setup")).json()
         assert (setup["model"], setup["options"]["max_iterations"]) == ("openai/scripted", 10)
         assert (setup["forkOf"], setup["calledBy"]) == (None, None)
+        assert setup["traceUrl"] == f"https://traces.example/{setup['traceId']}?tab=1"
+        spans = (await http.get(f"/runs/{run}/trace")).json()["resourceSpans"]
+        assert f'"{setup["traceId"]}"' in json.dumps(spans)
         await http.post(f"/runs/{run}/cancel")
 
 

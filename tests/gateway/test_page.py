@@ -38,6 +38,7 @@ async def test_a_run_is_started_followed_and_approved_with_an_edited_argument(
         await page.get_by_role("heading", name="Send refund?").wait_for()
         await page.get_by_text(re.compile("[0-9]+ waiting for a person")).wait_for()
         assert re.match(r"\([0-9]+\) perdure", await page.title())
+        assert await page.locator("link[rel=icon][href*=waiting]").count() == 1
         await page.get_by_label("Euros").fill("12x")
         await page.get_by_text("Not a whole number.").wait_for()
         assert await page.get_by_role("button", name="Approve").is_disabled()
@@ -50,6 +51,14 @@ async def test_a_run_is_started_followed_and_approved_with_an_edited_argument(
         assert "refunded 129" in row
         assert await page.locator(".call del").inner_text() == 'euros: 258, note: "Sorry."'
         id = page.url.split("/")[-1]
+        await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        await page.get_by_text("More", exact=True).click()
+        await page.get_by_role("button", name="Copy for an agent").click()
+        await page.get_by_role("button", name="Copied").wait_for()
+        copied = await page.evaluate("navigator.clipboard.readText()")
+        assert copied.startswith(f"# Run {id}\n\nAgent tested, done, 2 iterations")
+        assert "### Call `send_refund`: done" in copied
+        assert copied.index("## Answer") < copied.index("## Iteration 2")
         await page.goto(f"{served.url}/#/?q=order+7")
         listed = page.locator("a.run", has_text=id)
         await listed.get_by_text("Refunded, done.").wait_for()

@@ -5,6 +5,7 @@ import { useEffect } from "preact/hooks";
 import { needsToken, offlineSince, setToken, token } from "./api.js";
 import { clock, plain } from "./format.js";
 import { html } from "./html.js";
+import { isWanted, NotifyButton, tell } from "./parts/notify.js";
 import { SignIn, finishSignIn } from "./parts/sign_in.js";
 import { address, announcement, approvals, isOffline, link, loadApprovals, me, repeat } from "./state.js";
 import { Compare } from "./views/compare.js";
@@ -30,7 +31,7 @@ function View() {
 function Bar() {
   const room = address.value.path[0] ?? "";
   const waits = approvals.value;
-  useEffect(() => repeat(() => loadApprovals()), []);
+  useEffect(() => repeat(() => loadApprovals().then(tell), undefined, isWanted), []);
   const place = (/** @type {string} */ name, /** @type {string} */ href, /** @type {string[]} */ rooms) =>
     html`<a href=${href} aria-current=${rooms.includes(room) ? "page" : undefined}>${name}</a>`;
   return html`<header class="bar"><a class="brand" href=${link()}><img src="page/icon.svg" alt="" width="18" height="18" /> perdure</a>
@@ -40,6 +41,7 @@ function Bar() {
       <span aria-hidden="true">●</span> ${waits.length} waiting for a person</a>`}
     <span class=${`state ${isOffline.value ? "held" : "done"}`}><span aria-hidden="true">●</span> ${isOffline.value ? "Offline" : "Live"}</span>
     ${me.value?.isKnown && html`<span class="about">${plain(me.value.name)}${me.value.tenant ? ` · ${plain(me.value.tenant)}` : ""}</span>`}
+    <${NotifyButton} />
     ${token.value && html`<button class="quiet" onClick=${() => setToken("")}>Sign out</button>`}
     <button class="quiet" aria-label="Keys" onClick=${() => (isHelpOpen.value = !isHelpOpen.value)}>?</button></header>`;
 }

@@ -51,26 +51,28 @@ export async function loadApprovals(isFresh = false) {
 }
 
 const EVERY_MS = 4000;
+const HIDDEN_MS = 30000;
 
 /**
  * Repeat a request while the tab is visible, and at once when it becomes visible again.
- * @param {() => Promise<unknown>} load @param {number} [every] in ms @returns {() => void} ends it
+ * @param {() => Promise<unknown>} load @param {number} [every] in ms
+ * @param {() => boolean} [goesOn] whether it is repeated in a hidden tab, too, every 30 s @returns {() => void} ends it
  */
-export function repeat(load, every = EVERY_MS) {
+export function repeat(load, every = EVERY_MS, goesOn = () => false) {
   let timer = 0;
   let ended = false;
   const run = async () => {
     clearTimeout(timer);
-    if (ended || !isVisible.peek() || needsToken.peek()) return;
+    if (ended || needsToken.peek() || !(isVisible.peek() || goesOn())) return;
     try {
       await load();
     } catch {
       // The bar shows that the gateway is away or wants a token.
     }
-    if (!ended) timer = setTimeout(run, every);
+    if (!ended) timer = setTimeout(run, isVisible.peek() ? every : HIDDEN_MS);
   };
   const dispose = effect(() => {
-    if (isVisible.value && !needsToken.value && token.value !== undefined) run();
+    if ((isVisible.value || goesOn()) && !needsToken.value && token.value !== undefined) run();
   });
   return () => {
     ended = true;
@@ -78,8 +80,3 @@ export function repeat(load, every = EVERY_MS) {
     dispose();
   };
 }
-
-effect(() => {
-  const count = approvals.value.length;
-  document.title = count ? `(${count}) perdure` : "perdure";
-});

@@ -10,6 +10,7 @@ import { Called, FEW } from "../parts/called.js";
 import { Composer } from "../parts/composer.js";
 import { Decision } from "../parts/decision.js";
 import { Held } from "../parts/held.js";
+import { markdownOf } from "../parts/markdown_of.js";
 import { Strip, timelineOf } from "../parts/strip.js";
 import { emptyRun, take, textOf, usageOf, waiting, wordsBefore } from "../run_model.js";
 import { address, announcement, isVisible, link, now, repeat } from "../state.js";
@@ -114,7 +115,7 @@ export function Run({ id, deciding = "" }) {
           <span><strong>${tokens(usage.input)}</strong> in · <strong>${tokens(usage.output)}</strong> out${usage.cost !== null ? html` · <strong>${money(usage.cost)}</strong>` : ""}</span></p></div>
       <div class="actions">
         <a class="button" href=${link("run", id, "fork", String(run.iterations.at(-1)?.number ?? 1))}>Fork…</a>
-        <button onClick=${() => navigator.clipboard.writeText(asMarkdown(run))}>Copy as Markdown</button>
+        <${More} id=${id} agent=${view?.agent ?? ""} run=${run} setup=${setup} />
         ${!end && !held.length && html`<${Act} act=${() => post(`/runs/${encodeURIComponent(id)}/pause`).then(() => setPaused(true))} disabled=${isPaused}>${isPaused ? "Pausing" : "Pause"}<//>`}
         ${!end && html`<${Sure} sentence="A running tool finishes; nothing else starts." confirm="Cancel the run"
           act=${() => post(`/runs/${encodeURIComponent(id)}/cancel`, { reason: "" })}>Cancel run<//>`}
@@ -248,10 +249,20 @@ function Seen({ messages }) {
     <${Folded} text=${textOf(each) || JSON.stringify(each.metadata.tool_calls ?? "", null, 1)} /></li>`)}</ol>`;
 }
 
-/** @param {import("../run_model.js").Run} run */
-function asMarkdown(run) {
-  const parts = run.iterations.map((each) => [
-    `## Iteration ${each.number}`, ...each.said.map((said) => `> ${said.text.replace(/\n/g, "\n> ")}`), each.text,
-    ...each.calls.map((call) => `- \`${call.name}(${call.arguments})\`: ${call.state}\n\n  ${(call.result ?? "").slice(0, 500)}`)].filter(Boolean).join("\n\n"));
-  return [...parts, run.end?.response ?? run.end?.message ?? ""].join("\n\n");
+/** A link that others made is opened only where it leads to the web. @param {string | null | undefined} url */
+const isWeb = (url) => /^https?:\/\//.test(url ?? "");
+
+/** What is done with a run beside deciding. @param {{id: string, agent: string, run: import("../run_model.js").Run, setup: any}} props */
+function More({ id, agent, run, setup }) {
+  const [copied, setCopied] = useState("");
+  const copy = (/** @type {string} */ name, /** @type {boolean} */ isBounded) => async () => {
+    await navigator.clipboard.writeText(markdownOf(id, agent, run, isBounded));
+    setCopied(name);
+  };
+  const outside = (/** @type {string | null | undefined} */ url, /** @type {string} */ name) => isWeb(url) && html`<a class="button" href=${url} target="_blank" rel="noopener noreferrer">${name}</a>`;
+  return html`<details class="more"><summary class="button">More</summary><div class="menu">
+    <${Act} act=${copy("whole", false)}>${copied === "whole" ? "Copied" : "Copy as Markdown"}<//>
+    <${Act} act=${copy("bounded", true)}>${copied === "bounded" ? "Copied" : "Copy for an agent (20 KB)"}<//>
+    ${outside(setup?.traceUrl, "Trace")}${outside(setup?.temporalUrl, "Temporal UI")}
+    ${setup && html`<span class="about">Trace <code>${setup.traceId}</code></span>`}</div></details>`;
 }
