@@ -164,17 +164,6 @@ async def test_one_that_fails_to_close_is_one_line_of_the_log(
     assert caplog.records[0].exc_info is None
 
 
-async def test_one_that_never_opens_ends_with_the_call_s_time() -> None:
-    async def hang() -> Database:
-        await asyncio.sleep(60)
-        return made()
-
-    box = ToolBox([find], resources={Database: hang}, loop=UserLoop())
-    result = await box.execute(agent("find"), "find", {"name": "a"}, {}, timeout=0.2)
-    assert result.status == "timeout"
-    await asyncio.wait_for(box.close(), 5)
-
-
 async def test_those_that_were_opened_last_are_closed_first() -> None:
     def cache() -> Iterator[Cache]:
         yield Cache()
