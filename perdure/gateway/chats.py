@@ -21,7 +21,6 @@ from ..errors import ApprovalError
 from ..events import ASKING_EVENTS, TERMINAL_EVENTS, RunEvent
 from ..json_types import JsonObject
 from ..messages import Message
-from ..protocol.outcome import RunStatus
 from ..settings.agent_file import session_settings
 from ..tool_calls import PendingApproval
 from .gateway import FoundRun, Gateway, OfferedAgent, digest_of
@@ -219,7 +218,6 @@ class WaitsForPerson:
     """The last item of a stream whose run waits for a person."""
 
     pending: Sequence[PendingApproval]
-    position: str
 
 
 async def follow(
@@ -233,10 +231,13 @@ async def follow(
     Texts are complete: `token` events also carry the model's text before tool calls. Raises
     `HttpProblem` if the run is held.
     """
-    shown, waiting = shown or CompleteText(), _Waiting(found)
-    if waits := await waiting.behind(str(after)):
-        yield waits
-        return
+    shown, seq, status = shown or CompleteText(), 0, None
+    if after not in (0, "0") and not found.has_ended:
+        status = await found.handle.status()
+        later = await found.handle.events(after, children=True) if status.pending_approvals else ()
+        if status.pending_approvals and all(each.run_id for each in later):
+            yield WaitsForPerson(status.pending_approvals)
+            return
     async with aclosing(
         until_held(gateway, found.id, gateway.stream(found, after, children=True))
     ) as events:
@@ -245,62 +246,14 @@ async def follow(
                 yield each
             if event.type in TERMINAL_EVENTS and event.run_id is None:
                 return
-            if waits := await waiting.after(event):
-                yield waits
+            seq = seq if event.run_id else event.seq
+            is_news = status is None or event.run_id or event.seq > status.last_seq
+            if event.type in ASKING_EVENTS and is_news and not found.has_ended:
+                status = await found.handle.status()
+            # Events that the run emitted before the wait come before it.
+            if status and status.pending_approvals and status.last_seq <= seq:
+                yield WaitsForPerson(status.pending_approvals)
                 return
-
-
-class _Waiting:
-    """Determines where a run waits for a person: after the last event that it emitted before the
-    wait.
-    """
-
-    def __init__(self, found: FoundRun) -> None:
-        self._found = found
-        self._status: RunStatus | None = None
-        self._seq = 0
-        self._until = 0
-        """0 while no call waits for a person."""
-
-    async def behind(self, position: str) -> WaitsForPerson | None:
-        """Return the wait for a reader whose position is after all events that announce it.
-
-        None if nothing waits, or if earlier events must come first.
-        """
-        if position == "0" or self._found.has_ended:
-            return None
-        status = await self._found.handle.status()
-        later = (
-            await self._found.handle.events(position, children=True)
-            if status.pending_approvals
-            else []
-        )
-        asked = {each.data["digest"] for each in later if each.type in ASKING_EVENTS}
-        if not status.pending_approvals or asked & {
-            each.digest for each in status.pending_approvals
-        }:
-            return None
-        if any(each.run_id is None for each in later):
-            self._status, self._until = status, status.last_seq
-            return None
-        return WaitsForPerson(status.pending_approvals, position)
-
-    async def after(self, event: RunEvent) -> WaitsForPerson | None:
-        """Return the wait after an event; None while earlier events may still come."""
-        self._seq = self._seq if event.run_id else event.seq
-        if event.type in ASKING_EVENTS and not self._found.has_ended:
-            status = await self._status_at(event)
-            if any(each.digest == event.data["digest"] for each in status.pending_approvals):
-                self._until = status.last_seq
-        if self._status is None or not 0 < self._until <= self._seq:
-            return None
-        self._until = 0
-        return WaitsForPerson(self._status.pending_approvals, event.position)
-
-    async def _status_at(self, event: RunEvent) -> RunStatus:
-        if self._status is None or event.run_id or event.seq > self._status.last_seq:
-            self._status = await self._found.handle.status()
-        return self._status
 
 
 def said_in(event: RunEvent) -> Iterator[Message]:

@@ -105,23 +105,20 @@ async def test_a_client_is_told_when_its_task_waits_and_ends(
     assert "the-clients" not in history
 
 
-@pytest.mark.parametrize("wrong", [{"url": "ftp://host"}, {"url": "https://a", "token": "a\nb"}])
-async def test_a_config_that_cannot_be_is_refused(
-    scripted: Scripted, serve_agents: Serve, wrong: dict[str, str]
-) -> None:
+async def test_a_config_that_cannot_be_is_refused(scripted: Scripted, serve_agents: Serve) -> None:
     agent = scripted_agent(scripted([asks(call("pay", euros=3)), says("Paid.")]), [PAY])
     async with (
         serve_agents(agent, tools={"pay": pay}) as served,
         client_of(served, streaming=False) as client,
     ):
-        configuration = SendMessageConfiguration(
-            task_push_notification_config=TaskPushNotificationConfig(**wrong)
-        )
-        with pytest.raises(A2AError):
-            async for _ in client.send_message(
-                SendMessageRequest(message=said("Hi"), configuration=configuration)
-            ):
-                pass
+        for wrong in ({"url": "ftp://host"}, {"url": "https://a", "token": "a\nb"}):
+            config = TaskPushNotificationConfig(**wrong)
+            about = SendMessageConfiguration(task_push_notification_config=config)
+            with pytest.raises(A2AError):
+                async for _ in client.send_message(
+                    SendMessageRequest(message=said("Hi"), configuration=about)
+                ):
+                    pass
 
 
 def test_what_is_sealed_for_one_address_opens_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,8 @@ from a2a.utils.errors import A2AError, ContentTypeNotSupportedError
 from temporalio.client import Client as TemporalClient
 
 from perdure.errors import RunCancelled
+from perdure.events import RunEvent
+from perdure.gateway.a2a_text import ArtifactText
 from perdure.gateway.identity import TokenFile
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
@@ -90,30 +92,27 @@ async def test_a_message_is_a_task_whose_text_is_streamed(
     assert len(model.requests) == 2
 
 
-async def test_the_text_of_an_agent_with_tools_is_streamed_and_what_does_not_count_is_replaced(
-    scripted: Scripted, serve_agents: Serve
-) -> None:
-    model = scripted(
-        [
-            asks(call("echo", text="x"), text="Let me look at it.", chunk_delay=0.05),
-            says(TEXT, chunk_delay=0.02),
-        ]
-    )
-    async with (
-        serve_agents(scripted_agent(model, ["echo"]), tools={"echo": lambda text: text}) as served,
-        client_of(served) as client,
-    ):
-        seen = await send(client, said("Hi"))
-        shown, states = "", []
-        for each in seen:
-            if each.HasField("artifact_update"):
-                piece = get_artifact_text(each.artifact_update.artifact)
-                shown = shown + piece if each.artifact_update.append else piece
-                states.append(shown)
-        assert shown == TEXT
-        assert states[0]
-        assert "Let me look at it.".startswith(states[0])
-        assert any(TEXT.startswith(each) and each != TEXT for each in states), "as it is made"
+def test_text_that_does_not_count_is_replaced() -> None:
+    def event(type: Any, **data: Any) -> RunEvent:
+        return RunEvent(seq=1, type=type, iteration=1, data=data)
+
+    text = ArtifactText(0)
+    said = [
+        event("llm_start"),
+        *(event("token", token=each) for each in ("Let me ", "look.")),
+        event("llm_start"),
+        *(event("token", token=each) for each in ("It is", " a lamp.")),
+        event("done", response="It is a lamp."),
+    ]
+    assert [text.more(each) for each in said] == [
+        None,
+        ("Let me ", False),
+        ("look.", True),
+        None,
+        ("It is", False),
+        (" a lamp.", True),
+        None,
+    ]
 
 
 @pytest.mark.parametrize("ends", ["approved", "cancelled"])
@@ -174,10 +173,10 @@ async def test_a_card_is_for_clients_of_both_versions(
     assert old.security == [{"bearer": []}]
 
 
-async def test_the_sdk_speaks_the_older_version_that_the_card_names(
+async def test_the_sdk_speaks_the_older_version_and_the_linter_finds_nothing(
     scripted: Scripted, serve_agents: Serve
 ) -> None:
-    agent = scripted_agent(scripted([says("It is a lamp.")]))
+    agent = scripted_agent(scripted([says("It is a lamp.")] * 3))
     async with serve_agents(agent) as served, httpx.AsyncClient(timeout=60) as http:
         card = await A2ACardResolver(http, f"{served.url}/a2a/tested").get_agent_card()
         kept = [each for each in card.supported_interfaces if each.protocol_version == "0.3"]
@@ -185,24 +184,12 @@ async def test_the_sdk_speaks_the_older_version_that_the_card_names(
         card.supported_interfaces.extend(kept)
         client = ClientFactory(ClientConfig(httpx_client=http, streaming=True)).create(card)
         seen = await send(client, said("Hi"))
-    assert seen[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
-    pieces = [
-        get_artifact_text(each.artifact_update.artifact)
-        for each in seen
-        if each.HasField("artifact_update")
-    ]
-    assert "".join(pieces) == "It is a lamp."
-
-
-async def test_the_linter_finds_nothing(scripted: Scripted, serve_agents: Serve) -> None:
-    linter = needs.module("a2a_lint.cli")
-    async with serve_agents(
-        scripted_agent(scripted([says("It is a lamp."), says("Once more.")]))
-    ) as served:
-        findings, seen = await linter.lint(served.url, True, 60)
+        assert seen[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
+        linter = needs.module("a2a_lint.cli")
+        findings, shown = await linter.lint(served.url, True, 60)
     assert [each for each in findings if each["level"] != "info"] == []
     assert linter.summarize(findings)["grade"] == "A"
-    assert {"liveRoundTripMs", "streamEvents"} <= seen.keys()
+    assert {"liveRoundTripMs", "streamEvents"} <= shown.keys()
 
 
 async def test_data_is_read_and_a_file_is_refused(scripted: Scripted, serve_agents: Serve) -> None:
@@ -221,21 +208,6 @@ async def test_data_is_read_and_a_file_is_refused(scripted: Scripted, serve_agen
     assert (words, json.loads(data)) == ("Look.", {"order": 3, "open": True})
 
 
-async def test_what_waits_is_decided_in_the_task(scripted: Scripted, serve_agents: Serve) -> None:
-    agent = scripted_agent(scripted([asks(call("pay", euros=3)), says("It is paid.")]), [PAY])
-    async with serve_agents(agent, tools={"pay": pay}) as served, client_of(served) as client:
-        seen = await send(client, said("Pay it."))
-        task: Task = seen[0].task
-        status = seen[-1].status_update.status
-        assert status.state == TaskState.TASK_STATE_INPUT_REQUIRED
-        assert 'May pay be called with {"euros": 3}?' in get_message_text(status.message)
-        there = {"task_id": task.id, "context_id": task.context_id}
-        with pytest.raises(A2AError, match="expected `approve`"):
-            await send(client, said("Hm.", **there))
-        decided = await send(client, said("approve", **there))
-        assert decided[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
-
-
 async def test_a_message_that_comes_again_decides_nothing_more(
     scripted: Scripted, serve_agents: Serve
 ) -> None:
@@ -245,8 +217,14 @@ async def test_a_message_that_comes_again_decides_nothing_more(
         serve_agents(scripted_agent(model, [PAY]), tools={"pay": pay}) as served,
         client_of(served) as client,
     ):
-        task: Task = (await send(client, said("Pay it.")))[0].task
+        seen = await send(client, said("Pay it."))
+        asked = seen[-1].status_update.status
+        assert asked.state == TaskState.TASK_STATE_INPUT_REQUIRED
+        assert 'May pay be called with {"euros": 3}?' in get_message_text(asked.message)
+        task: Task = seen[0].task
         there = {"task_id": task.id, "context_id": task.context_id}
+        with pytest.raises(A2AError, match="expected `approve`"):
+            await send(client, said("Hm.", **there))
         first, second = said("approve", **there), said("approve", **there)
         for message in (first, first):
             status = (await send(client, message))[-1].status_update.status

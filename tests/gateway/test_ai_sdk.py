@@ -99,36 +99,18 @@ async def test_a_denial_and_other_arguments_with_version_6(
     assert "too much" in str(model.requests[-1].body["messages"])
 
 
-async def test_the_next_message_answers_a_question(
-    scripted: Scripted, serve_agents: Serve, clients: ChatClients
-) -> None:
-    asked = asks(call("ask_user", question="Which?", choices=["tea", "coffee"]))
-    async with serve_agents(
-        scripted_agent(scripted([asked, says("Tea it is.")]), [ASK_USER])
-    ) as served:
-        await open_chat(clients, served, "p3")
-        seen = await clients.do("p3", "send", text="A drink")
-        (question,) = [
-            each for each in seen["messages"][-1]["parts"] if each["type"] == "data-question"
-        ]
-        assert question["data"] == {
-            "question": "Which?",
-            "choices": ["tea", "coffee"],
-            "allowOther": True,
-        }
-        done = await clients.do("p3", "send", text="tea")
-        assert done["errors"] == []
-        assert "Tea it is." in [text_of(each) for each in done["messages"]]
-
-
 async def test_a_message_that_is_sent_again_is_no_answer_to_what_it_has_led_to(
     scripted: Scripted, serve_agents: Serve, clients: ChatClients
 ) -> None:
-    asked = asks(call("ask_user", question="Which?"))
+    asked = asks(call("ask_user", question="Which?", choices=["tea", "coffee"]))
     model = scripted([asked, says("Tea it is.")])
     async with serve_agents(scripted_agent(model, [ASK_USER])) as served:
         id = await open_chat(clients, served, "p3-again")
         sent = await clients.do("p3-again", "send", text="tea")
+        parts = sent["messages"][-1]["parts"]
+        (question,) = [each["data"] for each in parts if each["type"] == "data-question"]
+        about = {"question": "Which?", "choices": ["tea", "coffee"]}
+        assert question == {**about, "allowOther": True}
         # As the page sends it that was never told of the question.
         repeated = {"id": id, "messages": sent["messages"][:1], "trigger": "submit-message"}
         async with httpx2.AsyncClient(base_url=served.url, timeout=60) as http:

@@ -211,17 +211,13 @@ async def test_nobody_decides_without_the_right_by(send: Send, turn: Waits) -> N
     await replay_runs(turn.client, turn.run)
 
 
-@pytest.mark.parametrize("version", ["ai", "ai6"])
-async def test_a_page_asks_again_after_the_first_of_two(
-    turn: Waits, clients: ChatClients, version: str
-) -> None:
-    page = f"fay-{version}"
-    api = f"{turn.served.url}/ai/tested" + ("?v=6" if version == "ai6" else "")
+async def test_a_page_asks_again_after_the_first_of_two(turn: Waits, clients: ChatClients) -> None:
+    page, api = "fay", f"{turn.served.url}/ai/tested"
     headers = {"Authorization": f"Bearer {token('fay')}"}
     await clients.make(
         "ai-sdk",
         page,
-        package=version,
+        package="ai",
         api=api,
         id=session_of(turn),
         automatic=True,

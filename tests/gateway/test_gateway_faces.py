@@ -63,6 +63,10 @@ async def test_a_held_run_is_an_answer(scripted: Scripted, serve_agents: Serve) 
             told = (await http.post(**FACES[name].asked(session, stream=stream))).text
             assert f"the run {session}/1 is held (credentials): " in told, (name, stream, told)
             assert f"perdure go-on {session}/1" in told, (name, stream, told)
+            if name in ("octopus", "kaos"):  # Behind a turn that is held.
+                told = (await http.post(**FACES[name].asked(session, stream=stream))).text
+                assert f"the run {session}/1 is held (credentials): " in told, (name, told)
+                assert told.find("event: error") <= told.find("event: turn_end")
             await served.gateway.client.get_workflow_handle(session).terminate()
 
         await asyncio.gather(*(ask(*each) for each in WAYS))

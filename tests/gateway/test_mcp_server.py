@@ -126,57 +126,42 @@ async def test_a_task_outlives_gateways_and_is_decided(
 
 
 ABOUT_TASKS = ("tasks/get", "tasks/update", "tasks/cancel")
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {"extensions": {TASKS: {}}},
+}
+MODERN = {
+    "MCP-Protocol-Version": "2026-07-28",
+    "Accept": "application/json, text/event-stream",
+}
+HEADERS = {"another": -32020, "": -32020, "none": -32602, "=?base64?bm9uZQ==?=": -32602}
+"""The task that the header names, and the code of the refusal."""
 
 
-@pytest.mark.parametrize("method", ABOUT_TASKS)
 async def test_tasks_are_for_clients_that_have_declared_them(
-    scripted: Scripted, serve_agents: Serve, method: str
+    scripted: Scripted, serve_agents: Serve
 ) -> None:
-    async with serve_agents(scripted_agent(scripted([]), **FIELDS)) as served:
-        for more, code in (
-            ({}, types.MISSING_REQUIRED_CLIENT_CAPABILITY),
-            ({"mode": "legacy"}, types.METHOD_NOT_FOUND),
+    """And the header names the task of the body."""
+    agent = scripted_agent(scripted([]), **FIELDS)
+    async with serve_agents(agent) as served, httpx2.AsyncClient(timeout=60) as http:
+        for more, code, text in (
+            ({}, types.MISSING_REQUIRED_CLIENT_CAPABILITY, "."),
+            ({"mode": "legacy"}, types.METHOD_NOT_FOUND, "."),
+            ({"extensions": [Tasks()]}, types.INVALID_PARAMS, "There is no run 'none'"),
         ):
             async with client_of(served, **more) as client:
-                with pytest.raises(MCPError) as refused:
-                    await ask(client, method, taskId="none")
-            assert refused.value.code == code, more
-        async with client_of(served, extensions=[Tasks()]) as client:
-            with pytest.raises(MCPError, match="There is no run 'none'") as refused:
-                await ask(client, method, taskId="none")
-        assert refused.value.code == types.INVALID_PARAMS
-
-
-@pytest.mark.parametrize("method", ABOUT_TASKS)
-@pytest.mark.parametrize(
-    ("name", "code"),
-    [("another", -32020), (None, -32020), ("none", -32602), ("=?base64?bm9uZQ==?=", -32602)],
-)
-async def test_the_header_names_the_task_of_the_body(
-    scripted: Scripted, serve_agents: Serve, method: str, name: str | None, code: int
-) -> None:
-    meta = {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {"extensions": {TASKS: {}}},
-    }
-    headers = {
-        "MCP-Protocol-Version": "2026-07-28",
-        "Mcp-Method": method,
-        "Accept": "application/json, text/event-stream",
-    }
-    body = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": method,
-        "params": {"taskId": "none", "_meta": meta},
-    }
-    async with (
-        serve_agents(scripted_agent(scripted([]), **FIELDS)) as served,
-        httpx2.AsyncClient(headers={**headers, **({"Mcp-Name": name} if name else {})}) as http,
-    ):
-        answer = await http.post(f"{served.url}/mcp/", json=body)
-    assert answer.json()["error"]["code"] == code, answer.text
+                for method in ABOUT_TASKS:
+                    with pytest.raises(MCPError, match=text) as refused:
+                        await ask(client, method, taskId="none")
+                    assert refused.value.code == code, more
+        for method in ABOUT_TASKS:
+            for name, code in HEADERS.items():
+                headers = {**MODERN, "Mcp-Method": method, **({"Mcp-Name": name} if name else {})}
+                about = {"jsonrpc": "2.0", "id": 1, "method": method}
+                body = {**about, "params": {"taskId": "none", "_meta": META}}
+                answer = await http.post(f"{served.url}/mcp/", json=body, headers=headers)
+                assert answer.json()["error"]["code"] == code, answer.text
 
 
 async def _until(client: Client, task: str, status: str) -> dict[str, Any]:

@@ -118,30 +118,6 @@ async def test_a_background_stream_goes_on_at_every_position(
             assert (await helped.get_final_response()).output_text == TEXT
 
 
-async def test_a_stream_goes_on_while_the_text_is_written(
-    stage: Stage, scripted: Scripted, serve_agents: Serve
-) -> None:
-    agent = scripted_agent(scripted([says(TEXT, chunk_delay=0.03)]))
-    async with (
-        serve_agents(agent) as served,
-        client_of(served) as client,
-        another_gateway(stage, served) as other,
-    ):
-        begun = []
-        async for event in await client.responses.create(
-            model="tested", input="Hi", background=True, stream=True
-        ):
-            begun.append(event)
-            if event.type == "response.output_text.delta":
-                break
-        id, after = begun[0].response.id, begun[-1].sequence_number
-        assert (await other.responses.retrieve(id)).status == "in_progress"
-        rest = await read(await other.responses.retrieve(id, stream=True, starting_after=after))
-        assert text_in(begun) + text_in(rest) == TEXT
-        assert len(text_in(begun)) < len(TEXT)
-        assert rest[-1].response.output_text == TEXT
-
-
 async def test_background_cancel_and_delete(scripted: Scripted, serve_agents: Serve) -> None:
     slowly = says(TEXT, chunk_delay=0.3)
     agent = scripted_agent(

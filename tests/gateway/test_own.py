@@ -167,33 +167,6 @@ async def test_a_held_run_is_listed_as_that(
         await http.post(f"/runs/{run}/cancel")
 
 
-async def test_who_waits_for_a_held_run_is_told(scripted: Scripted, serve_agents: Serve) -> None:
-    """On each face of a chat, streamed or not, also behind a turn that is held."""
-    agent = scripted_agent(
-        scripted(lambda request: ScriptedReply(status=401)), instructions="user:\nHi"
-    )
-    words = {"model": "tested", "messages": [{"role": "user", "content": "Hi"}]}
-    async with (
-        serve_agents(agent, held_seconds=0.5) as served,
-        httpx2.AsyncClient(timeout=60) as http,
-    ):
-        session = served.gateway.task_queue
-        kaos, held = {"X-Session-ID": session}, f"the run {session}/1 is held (credentials): "
-        asked = [
-            ("v1/chat/completions", words, {"x-openwebui-chat-id": session}),
-            ("kaos/tested/v1/chat/completions", words, kaos),
-            ("kaos/tested/v1/chat/completions", {**words, "stream": True}, kaos),
-            (f"api/chat/{session}/send", {"message": "Hi"}, {}),
-        ]
-        for path, body, headers in asked:
-            told = (await http.post(f"{served.url}/{path}", json=body, headers=headers)).text
-            assert held in told, path
-            assert f"perdure go-on {session}/1" in told
-        assert told.rstrip().endswith("}")
-        assert told.index("event: error") < told.index("event: turn_end")
-        await served.gateway.client.get_workflow_handle(session).terminate()
-
-
 async def test_a_session(scripted: Scripted, serve_agents: Serve) -> None:
     agent = scripted_agent(scripted([says("Hello."), says("Yes, again.")]))
     async with serve_agents(agent) as served, served.asking() as http:
@@ -278,10 +251,6 @@ async def test_what_is_wrong_is_said(plain: Served) -> None:
             unfit.json()["detail"]
             == "callId: Input should be a valid string; digest: Field required"
         )
-
-
-async def test_the_document_names_every_address(plain: Served) -> None:
-    async with plain.asking() as http:
         document = (await http.get("/openapi.json")).json()
     validate(document)
     assert set(document["paths"]["/perdure/runs/{id}/approve"]) == {"post"}

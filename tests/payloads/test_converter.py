@@ -47,36 +47,16 @@ async def encoded(value: object, converter: DataConverter = perdure_data_convert
     return payload
 
 
-async def test_small_values_stay_readable() -> None:
-    payload = await encoded({"text": "x" * 1000})
-    assert payload.metadata["encoding"] == b"json/plain"
-
-
-async def test_large_values_are_compressed() -> None:
-    text = "the same again " * 10_000
-    payload = await encoded(text)
-    assert payload.metadata["encoding"] == ENCODING
-    assert payload.ByteSize() < 1000
-    assert await perdure_data_converter.decode([payload], [str]) == [text]
-
-
-async def test_the_threshold_is_the_callers() -> None:
-    assert (await encoded("x" * 2000, data_converter(compress_from_bytes=1000))).metadata[
-        "encoding"
-    ] == ENCODING
-
-
-async def test_what_does_not_compress_stays_as_it_is() -> None:
-    noise = random.Random(2).randbytes(50_000)
-    payload = await encoded(noise)
-    assert payload.metadata["encoding"] == b"binary/plain"
-    assert await perdure_data_converter.decode([payload], [bytes]) == [noise]
-
-
-async def test_every_value_of_a_call_by_itself() -> None:
-    payloads = await perdure_data_converter.encode(["small", NOISE])
-    assert [payload.metadata["encoding"] for payload in payloads] == [b"json/plain", ENCODING]
-    assert await perdure_data_converter.decode(payloads, [str, str]) == ["small", NOISE]
+async def test_large_values_are_compressed_each_by_itself() -> None:
+    text, noise = "the same again " * 10_000, random.Random(2).randbytes(50_000)
+    values = ["x" * 1000, text, NOISE, noise]
+    payloads = await perdure_data_converter.encode(values)
+    encodings = [payload.metadata["encoding"] for payload in payloads]
+    assert encodings == [b"json/plain", ENCODING, ENCODING, b"binary/plain"]
+    assert payloads[1].ByteSize() < 1000
+    assert await perdure_data_converter.decode(payloads, [str, str, str, bytes]) == values
+    own = await encoded("x" * 2000, data_converter(compress_from_bytes=1000))
+    assert own.metadata["encoding"] == ENCODING
 
 
 async def test_what_others_wrote_can_be_read() -> None:
@@ -146,11 +126,8 @@ async def test_the_environment_may_name_a_codec(name: str, monkeypatch: pytest.M
         converter_from_environment()
 
 
-def test_a_client_with_its_own_converter_keeps_it(client: Client) -> None:
-    assert with_converter(client) is client
-
-
 def test_a_client_with_the_default_converter_gets_ours(client: Client) -> None:
+    assert with_converter(client) is client
     settings = client.config(active_config=True)
     settings["data_converter"] = DataConverter.default
     plain = Client(**settings)

@@ -28,11 +28,6 @@ def test_a_folder() -> None:
     assert driver.folder == Path("/var/lib/perdure values")
 
 
-def test_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PERDURE_STORAGE", "")
-    assert converter_from_environment().external_storage is None
-
-
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
@@ -80,11 +75,8 @@ async def test_the_environment_is_honoured_everywhere(
         assert storage is not None
         assert isinstance(storage.drivers[0], FileDriver)
         assert storage.drivers[0].folder == tmp_path
-
-
-async def test_a_wrong_environment_is_a_configuration_error(
-    address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    monkeypatch.setenv("PERDURE_STORAGE", "")
+    assert converter_from_environment().external_storage is None
     monkeypatch.setenv("PERDURE_STORAGE", "nowhere")
     with pytest.raises(ConfigurationError, match="PERDURE_STORAGE='nowhere' can't be used"):
         await connect(address)

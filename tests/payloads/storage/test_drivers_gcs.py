@@ -104,7 +104,7 @@ def converter(bucket: Bucket) -> DataConverter:
     return data_converter(storage="gs://values/perdure/tests")
 
 
-async def test_a_large_value_is_stored_under_the_prefix(
+async def test_a_large_value_is_stored_under_the_prefix_damaged_and_lost(
     converter: DataConverter, bucket: Bucket
 ) -> None:
     first = await converter.encode([LARGE])
@@ -112,6 +112,13 @@ async def test_a_large_value_is_stored_under_the_prefix(
     assert await converter.decode(first, [str]) == [LARGE]
     (name,) = bucket.objects
     assert name.startswith("perdure/tests/v0/")
+    bucket.objects[name] = b"something else"
+    with pytest.raises(ApplicationError, match="integrity check failed"):
+        await converter.decode(first, [str])
+    bucket.objects.clear()
+    with pytest.raises(ApplicationError, match="the object is gone") as raised:
+        await converter.decode(first, [str])
+    assert (raised.value.type, raised.value.non_retryable) == ("storage", True)
     await close_storage()
 
 
@@ -131,24 +138,6 @@ async def test_a_bucket_that_refuses_a_value(
     ) as raised:
         await converter.encode([LARGE])
     assert (raised.value.type, raised.value.non_retryable) == (NOT_STORED, True)
-    await close_storage()
-
-
-async def test_a_missing_object(converter: DataConverter, bucket: Bucket) -> None:
-    payloads = await converter.encode([LARGE])
-    bucket.objects.clear()
-    with pytest.raises(ApplicationError, match="the object is gone") as raised:
-        await converter.decode(payloads, [str])
-    assert (raised.value.type, raised.value.non_retryable) == ("storage", True)
-    await close_storage()
-
-
-async def test_a_damaged_object(converter: DataConverter, bucket: Bucket) -> None:
-    payloads = await converter.encode([LARGE])
-    (name,) = bucket.objects
-    bucket.objects[name] = b"something else"
-    with pytest.raises(ApplicationError, match="integrity check failed"):
-        await converter.decode(payloads, [str])
     await close_storage()
 
 
