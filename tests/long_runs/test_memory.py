@@ -109,16 +109,3 @@ async def test_nothing_is_kept_of_a_run_that_has_ended(
         await waiting.approve("c")
         await waiting.result()
         assert (cache.hits, cache.misses) == (hits + 1, 0)
-
-
-async def test_without_a_cache_every_call_reads_the_history(
-    roomy_stage: Stage, scripted: Scripted
-) -> None:
-    stage = roomy_stage
-    model = scripted([asks(call("shout", "c", text="x")), says("done")])
-    async with stage.worker([shout], conversation_cache_bytes=0) as worker:
-        cache = plugin_of(worker).runs
-        assert (
-            await (await stage.start(scripted_agent(model, ["shout"]))).result()
-        ).output == "done"
-        assert (cache.bytes, cache.hits, cache.misses) == (0, 0, 2)

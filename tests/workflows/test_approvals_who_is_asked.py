@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +16,8 @@ from perdure.tool_calls import PendingApproval
 from perdure.tools import ToolContext, tool
 
 from ..support.agents import scripted_agent
-from ..support.dev_server import DevServer
-from ..support.kills import Scene
 from ..support.stage import Stage
 from ..support.waiting import wait_for
-from ..support.workers import Nursery, count
 
 Scripted = Callable[[Script], ScriptedModel]
 DECLARED = {
@@ -171,44 +167,3 @@ async def test_calls_beside_a_waiting_one(stage: Stage, scripted: Scripted) -> N
 
 async def _equal(probe: Callable[[], Any], expected: set[str]) -> bool:
     return await probe() == expected
-
-
-async def test_it_waits_through_the_end_of_worker_and_server(
-    tmp_path: Path, scripted: Scripted
-) -> None:
-    model = scripted(
-        [
-            asks(call("pay", "c1", text="x")),
-            asks(call("ask_user", "c2", question="And?")),
-            says("done"),
-        ]
-    )
-    late = scripted([asks(call("pay", "c3", text="x")), says("done")])
-    declared = {"name": "pay", "parameters": [{"name": "text", "kind": "string"}]}
-    asking = {"name": "ask_user", "kind": "builtin"}
-    async with DevServer(tmp_path / "server.db") as server, Nursery() as nursery:
-        scene = Scene(server.client, nursery, model, tmp_path, server.address)
-        other = Scene(server.client, nursery, late, tmp_path, server.address)
-        run = await scene.start(
-            scripted_agent(model, [{**declared, "perdure": {"approval": "always"}}, asking])
-        )
-        policy = {"approval": "always", "approvalTimeout": 3}
-        expiring = await other.start(
-            scripted_agent(late, [{**declared, "perdure": policy}]), task_queue=scene.id
-        )
-        worker = await scene.worker()
-        await asyncio.gather(waiting(run), waiting(expiring))
-        worker.kill()
-        await server.kill()
-        await server.start()
-        await scene.worker()
-        assert [each.call_id for each in await waiting(run)] == ["c1"]
-        await run.approve("c1", by="ann")
-        await wait_for(lambda: is_waiting_for(run, "c2"))
-        await run.answer("c2", "nothing else")
-        assert await told(run) == ["step x done", "nothing else"]
-        assert await told(expiring) == [
-            "Tool denied: nobody has decided within 3 s (approvalTimeout)"
-        ]
-    assert count(scene.folder, "start") == {"c1": 1}
-    assert count(other.folder, "start") == {}
