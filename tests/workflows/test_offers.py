@@ -76,24 +76,3 @@ async def test_what_is_lacking_is_logged_at_once(
     assert f"this one lacks {lacks}" in line
     assert advises in line
     assert (OPTION in line) == (advises == OPTION)
-
-
-async def test_the_line_of_a_held_run_has_one_full_stop(
-    stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.WARNING, "perdure")
-    tool = {"name": "gaze_at", "kind": "function", "parameters": []}
-    async with stage.worker([]):
-        agent = scripted_agent(scripted([says("never")]), [tool])
-        run = await stage.start(agent, on_failure="hold", missing_tool_grace=0.5)
-
-        async def said() -> list[str]:
-            return [
-                text for each in caplog.records if "is held (tool)" in (text := each.getMessage())
-            ]
-
-        [line] = await wait_for(said)
-        await run.cancel()
-        with pytest.raises(RunCancelled):
-            await run.result()
-    assert f"had it for 0.5 s. Let it go on: perdure go-on {run.id}" in line
