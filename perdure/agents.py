@@ -398,21 +398,18 @@ def others_of(agent: Agent) -> Mapping[str, Agent]:
     return agent._others if isinstance(agent, RunAgent) else {}
 
 
-def _document(agent: Agent) -> JsonObject:
-    return agent.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-
-def _model_document(model: Model) -> JsonObject:
-    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+def document_of(node: Node) -> JsonObject:
+    """All fields that have a value, under the names that files use."""
+    return node.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def _documents(agents: Mapping[str, Agent]) -> JsonObject:
-    return {path: _document(agent) for path, agent in agents.items()}
+    return {path: document_of(agent) for path, agent in agents.items()}
 
 
-RecordedAgent = Annotated[Agent, PlainSerializer(_document)]
+RecordedAgent = Annotated[Agent, PlainSerializer(document_of)]
 """An agent in the form for people in the Temporal UI: without absent fields."""
-RecordedModel = Annotated[Model, PlainSerializer(_model_document)]
+RecordedModel = Annotated[Model, PlainSerializer(document_of)]
 """A model in the same form."""
 RecordedAgents = Annotated[dict[str, Agent], PlainSerializer(_documents)]
 """Agents in the same form, by path."""

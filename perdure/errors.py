@@ -106,7 +106,15 @@ class ConfigurationError(Exception):
     """
 
 
-class ApprovalError(Exception):
+class _KindError(Exception):
+    """An error with a `kind`, the reason in one word."""
+
+    def __init__(self, message: str, *, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class ApprovalError(_KindError):
     """A decision about a tool call was not accepted, and changes nothing; an unconfirmed one may
     still arrive.
 
@@ -117,8 +125,7 @@ class ApprovalError(Exception):
     """
 
     def __init__(self, message: str, *, kind: str, pending: Sequence[PendingApproval] = ()) -> None:
-        super().__init__(message)
-        self.kind = kind
+        super().__init__(message, kind=kind)
         self.pending = list(pending)
         """The calls of the run that wait for a person, if they could be read."""
 
@@ -309,7 +316,7 @@ RUN_ERRORS: dict[str, type[RunError]] = {
 """Error kind, which is also the Temporal error type → the class of the error for the caller."""
 
 
-class GoOnError(Exception):
+class GoOnError(_KindError):
     """A held run was not resumed, or not as requested; an unconfirmed request may still arrive.
 
     `kind` is the reason: `not_held`; `options` that can't change, or have an invalid value; a
@@ -317,12 +324,8 @@ class GoOnError(Exception):
     `crowded` out by other requests.
     """
 
-    def __init__(self, message: str, *, kind: str) -> None:
-        super().__init__(message)
-        self.kind = kind
 
-
-class CompletionError(Exception):
+class CompletionError(_KindError):
     """A tool call that waits for another system was not finished; an unconfirmed completion may
     still arrive.
 
@@ -332,22 +335,14 @@ class CompletionError(Exception):
     requests.
     """
 
-    def __init__(self, message: str, *, kind: str) -> None:
-        super().__init__(message)
-        self.kind = kind
 
-
-class DeletionError(Exception):
+class DeletionError(_KindError):
     """Something was not deleted, or only in part; the next attempt continues where this one
     stopped.
 
     `kind` is the reason: `open`: it has not ended; `slow`: it has not ended after its termination;
     `other`: it is not a run.
     """
-
-    def __init__(self, message: str, *, kind: str) -> None:
-        super().__init__(message)
-        self.kind = kind
 
 
 class UnknownCallError(LookupError):
@@ -356,7 +351,7 @@ class UnknownCallError(LookupError):
     """
 
 
-class SessionError(Exception):
+class SessionError(_KindError):
     """A session did not accept a message; an unconfirmed one may still arrive.
 
     `kind` is the reason: `busy` with a run (or too many messages wait), `closing`: the session
@@ -366,8 +361,7 @@ class SessionError(Exception):
     """
 
     def __init__(self, message: str, *, kind: str, message_id: str = "", reason: str = "") -> None:
-        super().__init__(message)
-        self.kind = kind
+        super().__init__(message, kind=kind)
         self.reason = reason
         """The reason why a message is unconfirmed."""
         self.message_id = message_id

@@ -6,7 +6,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -46,15 +46,6 @@ class Webhook(BaseModel):
     @classmethod
     def _accept_url(cls, data: Any) -> Any:
         return {"url": data} if isinstance(data, str) else data
-
-    @field_validator("events", mode="before")
-    @classmethod
-    def _accept_short_names(cls, events: Any) -> Any:
-        """Accept `waiting` for `run.waiting`."""
-        known = {name.partition(".")[2]: name for name in get_args(NoticeType)}
-        return [
-            known.get(each, each) if isinstance(each, str) else each for each in _as_list(events)
-        ]
 
     @field_validator("url")
     @classmethod

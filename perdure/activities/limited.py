@@ -6,13 +6,12 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from ..agents import DEFAULT_PROVIDER, Agent
+from ..agents import DEFAULT_PROVIDER, Agent, document_of
 from ..arguments import Place, dotted_path
 from ..errors import ConfigurationError
 from ..json_types import JsonView
 from ..prompty.portable import (
     credential_id,
-    document_of,
     env_name,
     env_value,
     is_env_reference,

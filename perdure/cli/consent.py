@@ -11,9 +11,8 @@ from pathlib import Path
 import click
 
 from ..activities.limited import refusals
-from ..agents import Agent, others_of
+from ..agents import Agent, document_of, others_of
 from ..arguments import dotted_path
-from ..prompty.portable import document_of
 from ..text import one_line, visible
 from ..worker_limits import WorkerLimits
 from .console import say

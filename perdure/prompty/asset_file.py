@@ -200,7 +200,6 @@ def read_asset(file: Path) -> WrittenAsset:
     try:
         text = split_frontmatter(read_text(file))
         data, lines = read_frontmatter(text.frontmatter or "", text.frontmatter_line)
-        _require_text(text)
     except LoadError as error:
         raise LoadError(error.message, file=file, line=error.line) from None
     return WrittenAsset(data, text.body, file, lines, text.body_line, text.frontmatter is not None)
@@ -225,12 +224,6 @@ def read_frontmatter(yaml: str, first_line: int) -> tuple[JsonObject, dict[Place
     return data, lines
 
 
-def _require_text(text: SplitText) -> None:
-    if "\0" in text.body:
-        line = text.body_line + text.body[: text.body.index("\0")].count("\n")
-        raise LoadError("the file has a NUL character. Expected a text file in UTF-8", line=line)
-
-
 def read_text(file: Path) -> str:
     """Return the text of a regular file, without a byte order mark.
 
@@ -241,14 +234,9 @@ def read_text(file: Path) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        utf16 = content[:2] in (b"\xff\xfe", b"\xfe\xff")
         raise LoadError(
-            f"the file is not UTF-8 text: {error.reason} at byte {error.start}. "
-            + (
-                "It looks like UTF-16: save it as UTF-8"
-                if utf16
-                else "Expected a text file in UTF-8"
-            ),
+            f"the file is not UTF-8 text: {error.reason} at byte {error.start}. Expected a text "
+            "file in UTF-8",
             line=1 + content.count(b"\n", 0, error.start),
         ) from None
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
-from ..agents import Agent, EnvReference, LoadedAgent, loaded_from
+from ..agents import Agent, EnvReference, LoadedAgent, document_of, loaded_from
 from ..arguments import Place, dotted_path
 from ..errors import ConfigurationError
 from ..json_types import JsonObject
@@ -311,11 +311,6 @@ def agent_to_dict(agent: Agent, *, include_secrets: bool = False) -> JsonObject:
         named = places_named_secret(fields)
         fields = map_strings(fields, lambda place, text: _shown_text(agent, place, text, named))
     return {"kind": "prompt", **dict.fromkeys(Agent.file_keys()), **fields}
-
-
-def document_of(agent: Agent) -> JsonObject:
-    """All fields that have a value, under the names that files use."""
-    return agent.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def written_reference(agent: Agent, place: Place, text: str) -> str | None:

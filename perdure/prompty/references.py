@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..arguments import MAX_DEPTH, MAX_VALUES, Place, json_value, why_no_json
+from ..arguments import DECODER, MAX_DEPTH, MAX_VALUES, Place, json_value, why_no_json
 from ..errors import LoadError, ReferencedFileNotFoundError
 from .portable import env_name, env_value, is_env_reference
 from .shorthands import Fail, map_strings
@@ -159,14 +158,10 @@ def read_referenced(path: Path) -> Any:
 
 def _parse_json(text: str, path: Path) -> Any:
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         raise LoadError(f"{path} is not valid JSON: {error}") from None
     try:
         return json_value(value)
     except LoadError as error:
         raise LoadError(f"{path}: {error}") from None
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a JSON value")

@@ -36,17 +36,12 @@ def require_rates(rates: Mapping[str, float]) -> dict[str, float]:
     has no name.
     """
     for name, rate in rates.items():
-        if not isinstance(name, str):
+        is_name = isinstance(name, str) and all(name.split("/", 1))
+        is_rate = isinstance(rate, int | float) and math.isfinite(rate) and rate > 0
+        if not (is_name and is_rate):
             raise ConfigurationError(
-                f"{name!r} has a rate: expected the name of a provider or model, as a text"
-            )
-        if not isinstance(rate, int | float) or not math.isfinite(rate) or rate <= 0:
-            raise ConfigurationError(
-                f"the rate of {name!r} is {rate!r}: expected calls per second, above 0"
-            )
-        if not all(name.split("/", 1)):
-            raise ConfigurationError(
-                f"the rate {name!r} lacks a provider or model: expected e.g. `openai/gpt-4o`"
+                f"{name!r} has the rate {rate!r}: expected calls per second, above 0, by a "
+                "provider or `PROVIDER/MODEL`"
             )
     return dict(rates)
 

@@ -138,7 +138,7 @@ def test_allowed_roots(write: WriteFile, tmp_path: Path) -> None:
         ("a.json", "[" * 5000, "is not valid JSON"),
         ("a.json", "[" * 100 + "]" * 100, "nested deeper than 64 levels"),
         ("a.json", '"\\ud800"', "half of a surrogate pair"),
-        ("a.json", "[1e999]", "not a number that JSON can express"),
+        ("a.json", "[1e999]", "is too large a number"),
         ("a.yaml", "a: 1\nb: c: d", "a.yaml:2: mapping values are not allowed"),
         ("a.json", '"${file:a.json}"', "a.json refers to itself"),
     ],

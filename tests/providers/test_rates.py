@@ -29,7 +29,7 @@ def test_anything_else_says_what_is_expected(text: str) -> None:
 @pytest.mark.parametrize("name", [5, None, ("openai",)])
 def test_what_has_a_rate_is_a_text(name: Any) -> None:
     with pytest.raises(
-        ConfigurationError, match="expected the name of a provider or model, as a text"
+        ConfigurationError, match="expected calls per second, above 0, by a provider"
     ):
         require_rates({name: 5})
 

@@ -113,7 +113,7 @@ async def test_other_ends_are_told(
     stage: Stage, scripted: Scripted, receiver: Receiver, end: str
 ) -> None:
     options: dict[str, Any] = {
-        "webhooks": [{"url": receiver.url, "events": ["failed", "run.cancelled", "held"]}]
+        "webhooks": [{"url": receiver.url, "events": ["run.failed", "run.cancelled", "run.held"]}]
     }
     options |= {"max_tool_calls": 1} if end != "cancelled" else {}
     options |= {"on_failure": "hold"} if end == "held" else {}
@@ -214,7 +214,7 @@ def test_a_webhook_is_a_plain_url_and_its_secret_a_variable() -> None:
 
 
 def test_the_file_and_who_starts_a_run_are_both_told() -> None:
-    told = {"url": "https://author.example", "events": ["failed"]}
+    told = {"url": "https://author.example", "events": ["run.failed"]}
     agent = Agent(name="told", metadata={"perdure": {"webhooks": [told]}})
     options = options_for(agent, RunOptions(webhooks=["https://caller.example"]))  # type: ignore[list-item]
     assert [each.url for each in options.webhooks] == [

@@ -1,8 +1,7 @@
 """Reads the actions in a model's text: one JSON object, with any text around it.
 
 The grammar: `{"tool": NAME, "arguments": {…}}`, `{"agent": NAME, "task": TEXT}`, and `{}` for none.
-Also understood are the forms of other prompts: `{"name", "arguments"}`, `{"tool_calls": […]}`, and
-a list of actions.
+Also understood is `{"name", "arguments"}`.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ _WRITE = "Write one JSON object and nothing else, its names and texts in double 
 _THINKING = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _FENCE = "```"
 _FENCED = re.compile(rf"{_FENCE}[a-zA-Z]*[^\S\n]*\n")
-_START = re.compile(r"""\{(?=\s*(?:["'}]|(?:tool|agent|tool_calls)\s*:))""")
+_START = re.compile(r"""\{(?=\s*(?:["'}]|(?:tool|agent)\s*:))""")
 _MEANT = re.compile(
-    r"""(?:\{\s*|["'])(?P<key>tool|agent|tool_calls)["']?\s*:\s*(?:["'](?P<name>[^"'\n]{1,200})["'])?"""
+    r"""(?:\{\s*|["'])(?P<key>tool|agent)["']?\s*:\s*(?:["'](?P<name>[^"'\n]{1,200})["'])?"""
 )
 """The mark of an action in an object that is not valid JSON."""
 _NAMED = frozenset({"id", "type", "name", "arguments", "parameters"})
@@ -134,16 +133,12 @@ def _repaired(text: str, meant: re.Match[str], error: Exception) -> list[Action]
 
 def _actions(value: Any) -> list[Action]:
     """Return the actions in a JSON value; [] for any other value."""
-    if isinstance(value, list):
-        return [action for each in value if isinstance(each, dict) for action in _actions(each)]
     if not isinstance(value, dict):
         return []
     if value.get("tool"):
         return [_tool(value["tool"], value)]
     if value.get("agent"):
         return [_agent(value)]
-    if isinstance(value.get("tool_calls"), list):
-        return [_listed_action(each) for each in value["tool_calls"]]
     if isinstance(value.get("name"), str) and _is_call(value):
         return [_tool(value["name"], value)]
     return []
@@ -153,17 +148,6 @@ def _is_call(value: JsonObject) -> bool:
     return value.keys() <= _NAMED and any(
         isinstance(value.get(key), dict | str) for key in _ARGUMENTS
     )
-
-
-def _listed_action(value: Any) -> Action:
-    call = value.get("function", value) if isinstance(value, dict) else None
-    if not isinstance(call, dict):
-        return _faulty(
-            "tool call", f"expected an object with 'name' and 'arguments', got {value!r:.80}", value
-        )
-    if actions := _actions({key: call[key] for key in call if key != "tool_calls"}):
-        return actions[0]
-    return _tool(call.get("name") or "", call)
 
 
 def _tool(name: Any, value: JsonObject) -> Action:

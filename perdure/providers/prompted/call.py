@@ -41,11 +41,7 @@ def with_instructions(agent: Agent, messages: Sequence[Message]) -> list[Message
     Raises ValueError for a union without alternatives.
     """
     functions = offered_functions(agent)
-    known = {function.name for function in functions}
-    names = [tool.name for tool in agent.tools or []]
-    sections = _sections(
-        functions, [name for name in names if name.startswith(DELEGATE) and name not in known]
-    )
+    sections = _sections(functions)
     if not sections:
         return list(messages)
     first = next((index for index, message in enumerate(messages) if message.instructs), None)
@@ -63,23 +59,15 @@ def is_agent(function: FunctionDefinition) -> bool:
     return function.name.startswith(DELEGATE) and TASK in function.parameters.get("properties", {})
 
 
-def _sections(functions: Sequence[FunctionDefinition], unavailable: Sequence[str]) -> list[str]:
+def _sections(functions: Sequence[FunctionDefinition]) -> list[str]:
     agents = [function for function in functions if is_agent(function)]
     tools = [function for function in functions if not is_agent(function)]
     sections = []
     if tools:
         sections += ["\n## Available Tools\n" + "\n".join(map(_tool, tools)), TOOLS_INSTRUCTIONS]
-    if agents or unavailable:
-        gone = ["\n**Unavailable agents:**"] if unavailable else []
-        lines = [
-            *map(_agent, agents),
-            *gone,
-            *(f"- **{_name(tool)}**: (unavailable)" for tool in unavailable),
-        ]
-        sections += [
-            "\n## Available Agents for Delegation\n" + "\n".join(lines),
-            AGENT_INSTRUCTIONS,
-        ]
+    if agents:
+        listed = "\n".join(map(_agent, agents))
+        sections += ["\n## Available Agents for Delegation\n" + listed, AGENT_INSTRUCTIONS]
     return [*sections, NO_ACTION_INSTRUCTIONS] if sections else []
 
 
@@ -89,11 +77,7 @@ def _tool(function: FunctionDefinition) -> str:
 
 
 def _agent(function: FunctionDefinition) -> str:
-    return f"- **{_name(function.name)}**: {function.description or ''}"
-
-
-def _name(tool: str) -> str:
-    return tool.removeprefix(DELEGATE)
+    return f"- **{function.name.removeprefix(DELEGATE)}**: {function.description or ''}"
 
 
 API = "perdure.json"

@@ -61,16 +61,6 @@ ACTIONS: dict[str, tuple[str, list[tuple[str, Any]]]] = {
         '{"agent": "delegate_to_x", "task": "y"}',
         [("delegate_to_x", {"task": "y"})],
     ),
-    "a list of one": ('[{"tool": "a"}]', [("a", {})]),
-    "a list of two": (
-        '[{"tool": "a"}, {"tool": "b", "arguments": {"c": 1}}]',
-        [("a", {}), ("b", {"c": 1})],
-    ),
-    "tool_calls": (
-        '{"tool_calls": [{"name": "a", "arguments": {"b": 1}}, {"function": {"name": "c", '
-        '"arguments": "{}"}}]}',
-        [("a", {"b": 1}), ("c", {})],
-    ),
     "name and arguments": ('{"name": "a", "arguments": {"b": 1}}', [("a", {"b": 1})]),
     "a trailing comma": ('{"tool": "a", "arguments": {"b": 1,},}', [("a", {"b": 1})]),
     "a line break in a string": (
@@ -124,11 +114,6 @@ FAULTS: dict[str, tuple[str, str, str]] = {
     "single quotes": ("{'tool': 'a', 'arguments': {'b': 1}}", "a", "double quotes"),
     "no quotes": ("{tool: a}", "invalid_action", "double quotes"),
     "an agent, cut": ('{"agent": "x", "task": "y', "delegate_to_x", "not valid JSON"),
-    "a list of calls, cut": (
-        '{"tool_calls": [{"name": "a", "arguments": {}}, {"na',
-        "invalid_action",
-        "not valid JSON",
-    ),
     "no task": ('{"agent": "x"}', "delegate_to_x", "Invalid delegation: missing 'task'"),
     "an empty task": (
         '{"agent": "x", "task": ""}',
@@ -150,12 +135,6 @@ FAULTS: dict[str, tuple[str, str, str]] = {
         "invalid_action",
         "tool's name must be a text",
     ),
-    "a call without a name": (
-        '{"tool_calls": [{"arguments": {}}]}',
-        "invalid_action",
-        "tool's name must be a text",
-    ),
-    "calls that are texts": ('{"tool_calls": ["a"]}', "invalid_action", "expected an object"),
 }
 
 

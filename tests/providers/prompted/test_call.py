@@ -27,7 +27,6 @@ RESEARCHER = {
     "description": "Finds out",
     "parameters": TASK,
 }
-GONE = {"name": "delegate_to_gone", "kind": "delegate", "url": "http://127.0.0.1:9"}
 SECTION = """
 ## Available Tools
 - **calculator**: Calculates
@@ -101,14 +100,6 @@ def test_the_parts_that_are_not_needed_are_left_out() -> None:
     assert sent(prompted(), Message.system("Be brief."), Message.user("Hi"))[0] == (
         "system",
         "Be brief.",
-    )
-
-
-def test_agents_that_are_gone_are_named() -> None:
-    [(_, text), _] = sent(prompted(RESEARCHER, GONE), Message.user("Hi"))
-    assert (
-        "- **researcher**: Finds out\n\n**Unavailable agents:**\n- **gone**: (unavailable)\n"
-        in text
     )
 
 
