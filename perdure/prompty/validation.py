@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from ..agents import Agent, EnvReference, LoadedAgent
 from ..arguments import Place
-from ..declared_tools import ApprovalPolicy, ToolPolicy
+from ..declared_tools import ApprovalPolicy, Node, ToolPolicy
 from ..json_types import JsonView
 from ..redaction import is_secret_name
 from ..settings.values import unknown
@@ -43,13 +43,17 @@ class InvalidAssetError(Exception):
 
 def to_agent(asset: JsonView) -> Agent:
     """Agent that an asset in canonical form describes. Raises InvalidAssetError with all errors."""
-    problems = [*_name_problems(asset), *_policy_problems(asset)]
+    problems = [*_name_problems(asset), *_misplaced_policies(asset)]
     try:
         agent = Agent.model_validate(
             map_strings(asset, lambda _, text: str(text)), by_alias=True, by_name=False
         )
     except ValidationError as error:
         raise InvalidAssetError([*problems, *_type_problems(error, asset)]) from None
+    # A misspelt approval would let calls run without one.
+    for place, model in unknown_fields(agent):
+        if model in (ToolPolicy, ApprovalPolicy):
+            problems.append((place, unknown(str(place[-1]), model.file_keys())))
     if problems:
         raise InvalidAssetError(problems)
     references = {
@@ -127,20 +131,15 @@ def _name_problems(asset: JsonView) -> Iterator[tuple[Place, str]]:
         yield from _list_problems(tool.get("parameters"), (*place, "parameters"))
 
 
-def _policy_problems(asset: JsonView) -> Iterator[tuple[Place, str]]:
-    """Yield the unknown keys of a tool's policy: a misspelt approval would let calls run without
-    one.
-    """
-    yield from _misplaced_policies(asset)
-    for place, tool in maps_in(asset.get("tools"), ("tools",)):
-        policy = tool.get("perdure")
-        for key in policy if isinstance(policy, Mapping) else ():
-            if key not in ToolPolicy.file_keys():
-                yield (*place, "perdure", key), unknown(key, ToolPolicy.file_keys())
-        approval = policy.get("approval") if isinstance(policy, Mapping) else None
-        for key in approval if isinstance(approval, Mapping) else ():
-            if key not in ApprovalPolicy.file_keys():
-                yield (*place, "perdure", "approval", key), unknown(key, ApprovalPolicy.file_keys())
+def unknown_fields(value: Any, place: Place = ()) -> Iterator[tuple[Place, type[Node]]]:
+    """Yield the place of each field that its type does not have, and that type."""
+    if isinstance(value, Node):
+        yield from (((*place, key), type(value)) for key in value.model_extra or ())
+        for name, field in type(value).model_fields.items():
+            yield from unknown_fields(getattr(value, name), (*place, field.alias or name))
+    elif isinstance(value, list | dict) and place[-1] != "metadata":
+        for step, child in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from unknown_fields(child, (*place, step))
 
 
 def _misplaced_policies(asset: JsonView) -> Iterator[tuple[Place, str]]:

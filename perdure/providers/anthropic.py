@@ -146,7 +146,7 @@ class AnthropicMessages(WireFormat):
         """Raise the limit to the model's own; disable thinking if the last turn has none, as the
         API requires.
         """
-        if self.limits_itself(agent):
+        if "max_tokens" not in self._asked(agent):
             found = (
                 most
                 for family, most in _MOST_TOKENS

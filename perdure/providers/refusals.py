@@ -18,24 +18,15 @@ MARKS = "prompt cache"
 _REFUSING = frozenset({400, 404, 422})
 _TOOL = re.compile(r"tools[\[.](\d+)|(?:function|tool) ['\"`]([^'\"`]+)['\"`]")
 _ABOUT_TOOLS = re.compile(r"schema|parameters|\bname\b", re.IGNORECASE)
-_LIMIT = re.compile(r"max_tokens\W*\d+ > (\d+)")
-_ROOM = re.compile(r"exceed context limit: (\d+) \+ \d+ > (\d+)")
-_LEAST_ROOM = 1024
 
 
-def refused_part(
-    error: ModelError, sent: JsonObject, *, is_marked: bool, limits_itself: bool
-) -> str | None:
+def refused_part(error: ModelError, sent: JsonObject, *, is_marked: bool) -> str | None:
     """Return the part of a request that the error refuses and that can be left out; None for
     nothing.
-
-    `limits_itself` is whether the length of the answer is perdure's own choice.
     """
     if error.status not in _REFUSING:
         return None
     text = error.message
-    if limits_itself and (limited := _lower_limit(text)):
-        return limited
     if (tool := _tool_named(text, sent)) is not None:
         return f"tool:{tool}"
     known = table()["left_out"]
@@ -62,11 +53,6 @@ def without(request: JsonObject, refused: Iterable[str]) -> JsonObject:
         if word == "tool":
             kept = [tool for tool in request.get("tools") or () if tool_name(tool) != value]
             request = {**request, "tools": kept} if "tools" in request else request
-        elif word == "limit":
-            request = {
-                **request,
-                "max_tokens": min(int(value), request.get("max_tokens", int(value))),
-            }
         elif part in known["fields"]:
             request = {
                 **request,
@@ -92,14 +78,6 @@ def _tool_named(text: str, sent: JsonObject) -> str | None:
     if match[1]:
         return tool_name(tools[int(match[1])]) or None if int(match[1]) < len(tools) else None
     return match[2] if match[2] in map(tool_name, tools) else None
-
-
-def _lower_limit(text: str) -> str | None:
-    if match := _ROOM.search(text):
-        room = int(match[2]) - int(match[1])
-        return f"limit:{room}" if room >= _LEAST_ROOM else None
-    match = _LIMIT.search(text)
-    return f"limit:{match[1]}" if match else None
 
 
 def _has_private(sent: JsonObject, key: str) -> bool:

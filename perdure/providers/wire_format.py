@@ -183,17 +183,10 @@ class WireFormat(Provider):
             calls = made_calls(answer, ended)
             message = self._message(answer, calls, agent)
         except ValueError as error:
-            # pydantic's words about a message name our fields, not the provider's.
-            unfit = (
-                UnexpectedFormatError(json_excerpt(response))
-                if isinstance(error, ValidationError)
-                else error
-            )
-            text = (
-                unfit.account(self.expected)
-                if isinstance(unfit, UnexpectedFormatError)
-                else str(error)
-            )
+            text = str(error)
+            if isinstance(error, ValidationError | UnexpectedFormatError):
+                # pydantic's words about a message name our fields, not the provider's.
+                text = UnexpectedFormatError(json_excerpt(response)).account(self.expected)
             raise ModelError(
                 bounded_text(text), kind="invalid_response", provider=self.key
             ) from error
@@ -275,28 +268,18 @@ class WireFormat(Provider):
             try:
                 response = await send(sent)
             except ModelError as error:
-                limits_itself = self.limits_itself(agent)
-                part = refused_part(
-                    error, sent, is_marked=sent is not plain, limits_itself=limits_itself
-                )
+                part = refused_part(error, sent, is_marked=sent is not plain)
                 if part is None or part in refused or len(refused) >= MAX_REFUSED:
                     raise
                 refused = (*refused, part)
             else:
-                lasting = tuple(part for part in refused if not part.startswith("limit:"))
-                if lasting:
-                    self._refused[place] = lasting
+                if refused:
+                    self._refused[place] = refused
                 return response
 
     def for_call(self, agent: Agent, request: JsonObject) -> JsonObject:
         """Return the request with the additions that every call needs and `to_request` omits."""
         return request
-
-    def limits_itself(self, agent: Agent) -> bool:
-        """Return whether perdure chose the limit of the answer's length, because the file has
-        none.
-        """
-        return "max_tokens" in self.defaults.keys() - self._asked(agent)
 
     def _asked(self, agent: Agent) -> set[str]:
         """Return the request keys that the agent's file sets."""

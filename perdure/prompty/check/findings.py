@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from ...agents import Agent, ModelOptions
 from ...arguments import Place
-from ...declared_tools import Connection, CustomTool, Node, ToolPolicy
+from ...declared_tools import Connection, CustomTool, ToolPolicy
 from ...json_types import JsonView
 from ...settings.agent_file import setting_problems
 from ...text import did_you_mean
@@ -28,6 +28,7 @@ from ..portable import (
 )
 from ..references import FromEnvironment, is_unset
 from ..shorthands import maps_in, strings
+from ..validation import unknown_fields
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def _unknown_top_level(written: JsonView) -> Iterator[Finding]:
 
 
 def _unknown_keys(agent: Agent) -> Iterator[Finding]:
-    for place, model in _unknown_fields(agent, ()):
+    for place, model in unknown_fields(agent):
         known, key = model.file_keys(), str(place[-1])
         hint = did_you_mean(key, known)
         if key in ToolPolicy.file_keys() and place[0] == "tools":
@@ -114,17 +115,6 @@ def _unknown_keys(agent: Agent) -> Iterator[Finding]:
 
 _FREE = (Connection, CustomTool)
 """These may have other fields, for other code."""
-
-
-def _unknown_fields(value: Any, place: Place) -> Iterator[tuple[Place, type[Node]]]:
-    """Yield the place of each field that its type does not have, and that type."""
-    if isinstance(value, Node):
-        yield from (((*place, key), type(value)) for key in value.model_extra or ())
-        for name, field in type(value).model_fields.items():
-            yield from _unknown_fields(getattr(value, name), (*place, field.alias or name))
-    elif isinstance(value, list | dict) and place[-1] != "metadata":
-        for step, child in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _unknown_fields(child, (*place, step))
 
 
 def _bindings(asset: JsonView) -> Iterator[Finding]:
