@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from temporalio.api.namespace.v1 import NamespaceConfig
-from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, UpdateNamespaceRequest
+from temporalio.api.workflowservice.v1 import UpdateNamespaceRequest
 from temporalio.client import Client
 
 from ...errors import ConfigurationError
@@ -43,13 +43,6 @@ def retention_days() -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 36_500:
         raise ConfigurationError(f"{VARIABLE}={text!r}: expected a number of days, from 1 to 36500")
     return int(text)
-
-
-async def days_kept(client: Client) -> float:
-    """Return the namespace's retention of closed runs in days. Raises `RPCError`."""
-    request = DescribeNamespaceRequest(namespace=client.namespace)
-    description = await client.workflow_service.describe_namespace(request, retry=True)
-    return description.config.workflow_execution_retention_ttl.ToTimedelta() / timedelta(days=1)
 
 
 _START_SECONDS = 30.0

@@ -6,14 +6,13 @@ import asyncio
 import time
 import uuid
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, get_args
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from temporalio.client import (
     Client,
-    WithStartWorkflowOperation,
     WorkflowUpdateHandle,
     WorkflowUpdateStage,
 )
@@ -97,21 +96,6 @@ class SessionRequest:
         own[STATUS_ATTRIBUTE.name] = SearchAttributePair(STATUS_ATTRIBUTE, "session")
         own[SESSION.name] = SearchAttributePair(SESSION, self.arguments["id"])
         return own
-
-    def operation(
-        self, names: list[str], attributes: TypedSearchAttributes
-    ) -> WithStartWorkflowOperation[Any, Any]:
-        """Return the operation that starts the session unless it is open; Temporal takes each such
-        object once.
-        """
-        input = self.input.model_copy(update={"search_attributes": names})
-        return WithStartWorkflowOperation(
-            SESSION_WORKFLOW,
-            input,
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            search_attributes=attributes,
-            **self.arguments,
-        )
 
 
 async def start_session(client: Client, request: SessionRequest) -> None:
@@ -358,8 +342,6 @@ class Delivery:
     async def _start(self, link: Link) -> WorkflowUpdateHandle[Any]:
         """Send the message alone first: the request that starts a session is large, and one
         sender's is enough.
-
-        A signed message names the session's first link, which must be there before.
         """
         try:
             return await self._start_update(link)
@@ -368,8 +350,6 @@ class Delivery:
                 raise
             if self.request is None:
                 raise no_session(self.client, self.session) from error
-            if self.voucher is None:
-                return await self._start_session(self.request)
             await start_session(self.client, self.request)
             return await self._start_update(link)
 
@@ -386,24 +366,3 @@ class Delivery:
             result_type=Taken,
             wait_for_stage=WorkflowUpdateStage.ACCEPTED,
         )
-
-    async def _start_session(self, request: SessionRequest) -> WorkflowUpdateHandle[Any]:
-        async def start(
-            names: list[str], attributes: TypedSearchAttributes
-        ) -> WorkflowUpdateHandle[Any]:
-            operation = request.operation(names, attributes)
-            try:
-                return await self.client.start_update_with_start_workflow(
-                    SEND,
-                    self.message,
-                    id=self._update_id,
-                    result_type=Taken,
-                    wait_for_stage=WorkflowUpdateStage.ACCEPTED,
-                    start_workflow_operation=operation,
-                )
-            finally:
-                # Retrieve the operation's own error.
-                with suppress(Exception):
-                    await operation.workflow_handle()
-
-        return await send_with_attributes(self.client, request.attributes, request.start, start)

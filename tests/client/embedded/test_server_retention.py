@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 
-from perdure.client.embedded.server import LocalServer, days_kept, retention_days
+from perdure.client.embedded.server import LocalServer, retention_days
 from perdure.errors import ConfigurationError
 
 
@@ -14,7 +15,11 @@ async def test_closed_runs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert retention_days() == 365
     monkeypatch.setenv("PERDURE_RETENTION_DAYS", "7")
     async with LocalServer(tmp_path) as server:
-        assert await days_kept(await server.connect()) == 7
+        client = await server.connect()
+        found = await client.workflow_service.describe_namespace(
+            DescribeNamespaceRequest(namespace="default")
+        )
+    assert found.config.workflow_execution_retention_ttl.ToTimedelta().days == 7
 
 
 @pytest.mark.parametrize("setting", ["0", "a year", "-1", "99999999", "²"])
