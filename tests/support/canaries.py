@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from perdure.messages import TextPart, ToolResult
@@ -111,73 +112,7 @@ ANSWERS: dict[str, Callable[[], list[ScriptedReply]]] = {
 }
 """The answers of the model, by the place in which the secret is in them."""
 
-AGENTS: dict[str, dict[str, Any]] = {
-    "apiKey": {"model": {"connection": {"apiKey": CANARY}}},
-    "api_key": {"model": {"connection": {"api_key": CANARY}}},
-    "clientSecret": {"model": {"connection": {"kind": "oauth", "clientSecret": CANARY}}},
-    "a default": {"model": {"connection": {"apiKey": f"${{env:PLANTED_NOT_SET:sk-{CANARY}}}"}}},
-    "a default that is not used": {
-        "model": {"connection": {"apiKey": f"${{env:PLANTED_API_KEY:sk-{CANARY}}}"}}
-    },
-    "a default with a key in a URL": {
-        "model": {"connection": {"endpoint": f"${{env:NOT_SET:https://h?key={CANARY}}}"}}
-    },
-    "user and password": {"model": {"connection": {"endpoint": f"https://me:{CANARY}@host/v1"}}},
-    "user information": {"model": {"connection": {"endpoint": f"http://{CANARY}@host/v1"}}},
-    "?api_key=": {"model": {"connection": {"endpoint": f"https://host/v1?api_key={CANARY}"}}},
-    "?key=": {"model": {"connection": {"endpoint": f"https://host/v1?a=b&key={CANARY}"}}},
-    "another field": {"model": {"connection": {"subscriptionKey": CANARY}}},
-    "deep in a connection": {"model": {"connection": {"own": {"deep": [{"accessToken": CANARY}]}}}},
-    "extra_headers": {
-        "model": {"options": {"additionalProperties": {"extra_headers": {"X-Api-Key": CANARY}}}}
-    },
-    "Authorization": {
-        "model": {
-            "options": {
-                "additionalProperties": {"extra_headers": {"Authorization": f"Bearer {CANARY}"}}
-            }
-        }
-    },
-    "a header of any name": {
-        "model": {
-            "options": {
-                "additionalProperties": {"extra_headers": {"X-Own": f"sk-{CANARY}-and-more"}}
-            }
-        }
-    },
-    "defaultHeaders": {"model": {"connection": {"defaultHeaders": {"api-key": CANARY}}}},
-    "extra_query": {
-        "model": {"options": {"additionalProperties": {"extra_query": {"api_key": CANARY}}}}
-    },
-    "extra_body": {
-        "model": {"options": {"additionalProperties": {"extra_body": {"password": CANARY}}}}
-    },
-    "a tool's connection": {"tools": {"t": {"kind": "mcp", "connection": {"apiKey": CANARY}}}},
-    "a tool's endpoint": {
-        "tools": {"t": {"kind": "mcp", "connection": {"endpoint": f"https://a:{CANARY}@h"}}}
-    },
-    "a tool's option": {"tools": {"t": {"kind": "own", "options": {"password": CANARY}}}},
-    "a tool's field": {"tools": {"t": {"kind": "own", "authToken": CANARY}}},
-    "an argument": {"tools": {"t": {"kind": "own", "options": {"args": ["--api-key", CANARY]}}}},
-    "an argument with =": {
-        "tools": {"t": {"kind": "own", "options": {"args": [f"--api-key={CANARY}-long"]}}}
-    },
-    "an assignment": {
-        "tools": {"t": {"kind": "own", "options": {"env": [f"A_TOKEN={CANARY}-long"]}}}
-    },
-    "a header as text": {
-        "tools": {"t": {"kind": "own", "options": {"headers": [f"X-Api-Key: {CANARY}-long"]}}}
-    },
-    "name and value": {
-        "tools": {
-            "t": {"kind": "own", "options": {"headers": [{"name": "X-Api-Key", "value": CANARY}]}}
-        }
-    },
-    "key and value": {
-        "tools": {"t": {"kind": "own", "options": {"env": [{"key": "A_TOKEN", "value": CANARY}]}}}
-    },
-    "a map of variables": {
-        "tools": {"t": {"kind": "own", "options": {"env": {"GITHUB_TOKEN": CANARY}}}}
-    },
-}
+AGENTS: dict[str, dict[str, Any]] = json.loads(
+    Path(__file__).with_suffix(".json").read_text(encoding="utf-8").replace("CANARY", CANARY)
+)
 """Agents that are a secret's hiding place, all refused."""

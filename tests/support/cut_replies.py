@@ -177,7 +177,9 @@ class CutReply:
             self.sent.append(Sent(called.id, is_whole, is_whole and is_closed))
 
     def _end(self, pieces: list[bytes]) -> int:
-        """The place of the piece that says why the reply has ended."""
+        """The place of the piece with which the reply has ended."""
+        if self.api != "chat":
+            return len(pieces) - 1
         return _common(pieces, self._pieces(self._text, self.calls, EARLY[self.api]))
 
     def _pieces(self, text: str, calls: list[Called], word: str | None = None) -> list[bytes]:
