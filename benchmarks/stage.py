@@ -101,8 +101,8 @@ class Stage:
 
     @asynccontextmanager
     async def worker(self, kind: str = "perdure") -> AsyncIterator[tuple[str, Process]]:
-        """A worker's task queue and process. `kind` may be `floor`, or `forgetful`: one without a
-        cache.
+        """A worker's task queue and process. `kind` may be `floor`, `forgetful` (without a cache),
+        `threads` (its tool runs in a thread) or `traced` (it makes spans).
         """
         task_queue = f"bench-{uuid.uuid4()}"
         process = await Process.start(
@@ -120,11 +120,15 @@ class Stage:
         *,
         calls: int = 1,
         context_budget: int | None = None,
+        stream: bool = False,
         agent: Agent | None = None,
     ) -> RunHandle:
         messages = [Message.system(f"rounds={rounds} calls={calls}"), Message.user("Go on.")]
         options = RunOptions(
-            max_iterations=rounds + 1, parallel_tool_calls=calls > 1, context_budget=context_budget
+            max_iterations=rounds + 1,
+            parallel_tool_calls=calls > 1,
+            context_budget=context_budget,
+            stream=stream,
         )
         agent = agent or self.agent
         return await start_run(

@@ -26,3 +26,9 @@ def text_of(round: int, part: int, size: int = 1024) -> str:
 async def look_up(round: int, part: int) -> str:
     """Look a part up."""
     return text_of(round, part)
+
+
+@tool(name="look_up")
+def look_up_in_thread(round: int, part: int) -> str:
+    """Look a part up."""
+    return text_of(round, part)

@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 from temporalio.client import Client
 from temporalio.worker import Worker
@@ -16,7 +17,7 @@ from temporalio.worker import Worker
 from perdure.client import connect
 from perdure.worker import create_worker, tune_process
 
-from .tools import look_up
+from .tools import look_up, look_up_in_thread
 
 
 async def main(kind: str, address: str, task_queue: str, endpoint: str) -> None:
@@ -29,8 +30,16 @@ async def main(kind: str, address: str, task_queue: str, endpoint: str) -> None:
     else:
         tune_process()
         client = await connect(address)
-        cache = {"conversation_cache_bytes": 0} if kind == "forgetful" else {}
-        worker = create_worker(client, task_queue=task_queue, tools=[look_up], **cache)
+        more: dict[str, Any] = {"conversation_cache_bytes": 0} if kind == "forgetful" else {}
+        if kind == "traced":
+            from opentelemetry.sdk.trace import TracerProvider
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+            from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+            more["tracer_provider"] = provider = TracerProvider()
+            provider.add_span_processor(BatchSpanProcessor(InMemorySpanExporter()))
+        tools = [look_up_in_thread if kind == "threads" else look_up]
+        worker = create_worker(client, task_queue=task_queue, tools=tools, **more)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with worker:

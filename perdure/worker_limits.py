@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import NamedTuple
 
@@ -39,6 +40,7 @@ class Origin(NamedTuple):
         return f"{self.scheme}://{self.address}"
 
 
+@lru_cache(maxsize=1024)
 def server_in(url: str | None) -> Origin | None:
     """Return the server of a URL; None for anything but a plain HTTP URL."""
     match = _URL.fullmatch(url or "")

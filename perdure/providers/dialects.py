@@ -94,13 +94,19 @@ def server_of(agent: Agent, sdk: SdkNames, provider: str) -> Recipient:
         (connection.endpoint if connection else None) or os.environ.get(sdk.endpoint_variable) or ""
     )
     chosen = (options and options.dialect) or ""
-    address = urlsplit(endpoint)
-    # One host may run several services: below its paths, which may contain secrets, or as a proxy
-    # with their dialects.
-    below = blake2b(f"{address.path.rstrip('/')} {chosen}".encode(), digest_size=6).hexdigest()
-    where = f"{address.netloc.rpartition('@')[2].lower()} {below}"
-    name = provider if not endpoint or sdk.is_providers(endpoint) else where
+    is_own = not endpoint or sdk.is_providers(endpoint)
+    name = provider if is_own else _service(endpoint, chosen)
     return Recipient(name, _dialect(chosen, endpoint, provider))
+
+
+@lru_cache(maxsize=1024)
+def _service(endpoint: str, dialect: str) -> str:
+    """Return a name of the server: one host may run several services, below its paths, which may
+    contain secrets, or as a proxy with their dialects.
+    """
+    address = urlsplit(endpoint)
+    below = blake2b(f"{address.path.rstrip('/')} {dialect}".encode(), digest_size=6).hexdigest()
+    return f"{address.netloc.rpartition('@')[2].lower()} {below}"
 
 
 @lru_cache(maxsize=1024)

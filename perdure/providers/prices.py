@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -129,10 +130,29 @@ def listed_cost(agent: Agent, usage: Usage, model: str) -> float | None:
     )
     for provided in [*by_endpoint, {"provider_id": _NAMED_OTHERWISE.get(provider, provider)}]:
         with suppress(LookupError, ValueError):
-            return float(calc_price(tokens, model, **provided).total_price)
+            if _is_listed(model, **provided):
+                return float(calc_price(tokens, model, **provided).total_price)
     return None
 
 
+@lru_cache(maxsize=1024)
+def _is_listed(model: str, **provider: Any) -> bool:
+    """Return whether the list has the model. The list remembers those that it has found, but
+    searches for a missing one each time, which takes a fiftieth of a model call's work.
+    """
+    from genai_prices import Usage as Tokens
+    from genai_prices import calc_price
+
+    try:
+        calc_price(Tokens(input_tokens=1), model, **provider)
+    except LookupError:
+        return False
+    except ValueError:
+        pass  # It has no price for this use.
+    return True
+
+
+@cache
 def is_list_installed() -> bool:
     """Return whether the list of `genai-prices` is installed."""
     return importlib.util.find_spec("genai_prices") is not None
