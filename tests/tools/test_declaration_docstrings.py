@@ -29,7 +29,9 @@ def google(topic: str, limit: int = 5, *, exact: bool = False) -> list[str]:
     The catalogue is searched as it was yesterday.
 
     Args:
-        topic: What the books are about, in a word. limit (int): How many at most.
+        topic: What the books are about,
+            in a word.
+        limit (int): How many at most.
 
     Returns:
         Their titles.
