@@ -26,7 +26,7 @@ from perdure.tools.user_loop import ThisLoop
 from perdure.worker import create_worker
 
 from ..runs.test_secrets import everything_said
-from ..support.agents import WIRES, scripted_agent
+from ..support.agents import scripted_agent
 from ..support.hosts import serving
 from ..support.mcp_server import make_server
 from ..support.stage import Stage
@@ -85,13 +85,12 @@ def tool_texts(result: RunResult[Any]) -> list[str]:
     return [message.text for message in result.messages if message.role == "tool"]
 
 
-@pytest.mark.parametrize("wire", WIRES)
 async def test_the_provider_gets_the_secret_and_the_history_its_id(
-    stage: Stage, scripted: Scripted, wire: str
+    stage: Stage, scripted: Scripted
 ) -> None:
     model = scripted(demanding([says(f"You sent {MODEL_SECRET}.")]))
     async with stage.worker(credentials=SECRETS):
-        run = await stage.start(scripted_agent(model, wire=wire, api_key=KEY))
+        run = await stage.start(scripted_agent(model, api_key=KEY))
         await run.result()
     said = await everything_said(stage.client, run)
     assert KEY in said
