@@ -12,13 +12,13 @@ from perdure.agents import Agent
 from perdure.client import start_run
 from perdure.messages import Message
 from perdure.settings.child_agents import DELEGATE
-from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing import InProcessRun, ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
 from ..runs.test_secrets import everything_recorded
 from ..support.a2a_agents import RemoteAgent, served
 from ..support.agents import scripted_agent
-from ..support.families import family_script, write_agent
+from ..support.families import write_agent
 from ..support.peers import KAOS_CARD, Peer
 from ..support.remote_weather import tool_texts
 from ..support.stage import Stage
@@ -105,36 +105,29 @@ async def test_a_run_delegates_to_agents_of_kaos_and_of_a2a(
     await stage.replay()
 
 
-async def test_an_agent_here_is_told_what_was_said_before(
-    stage: Stage, scripted: Scripted, tmp_path: Path
-) -> None:
-    asked = asks(call("delegate_to_clerk", task="Count them."))
-    model = scripted(
-        family_script(
-            {
-                "chief": lambda request: (
-                    says("Three.") if request.body["messages"][-1]["role"] == "tool" else asked
-                ),
-                "clerk": lambda request: says("3"),
-            }
-        )
-    )
+async def test_an_agent_here_is_told_what_was_said_before(tmp_path: Path) -> None:
     agents = [{"name": "clerk", "path": "clerk.prompty", "context": 2}]
-    file = write_agent(tmp_path, "chief.prompty", model, metadata={"perdure": {"agents": agents}})
-    write_agent(tmp_path, "clerk.prompty", model)
+    file = write_agent(tmp_path, "chief.prompty", metadata={"perdure": {"agents": agents}})
+    write_agent(tmp_path, "clerk.prompty")
+    asked: list[list[Message]] = []
+
+    def model(agent: Agent, messages: list[Message]) -> Any:
+        if agent.name == "clerk":
+            asked.append(list(messages))
+            return says("3")
+        is_answered = messages[-1].role == "tool"
+        return says("Three.") if is_answered else asks(call("delegate_to_clerk", task="Count."))
+
     said = [
         Message.system("Be brief."),
         Message.user("Ships?"),
         Message.assistant("Yes."),
         Message.user("How many?"),
     ]
-    async with stage.worker():
-        run = await start_run(stage.client, file, messages=said, task_queue=stage.task_queue)
-        assert (await run.result()).output == "Three."
-    assert [(each["role"], each["content"]) for each in model.requests[1].body["messages"]] == [
+    assert (await InProcessRun(file, said, model=model).run()).output == "Three."
+    assert [(each.role, each.text) for each in asked[0]] == [
         ("system", "You are clerk."),
-        ("user", "Begin."),
         ("assistant", "Yes."),
         ("user", "How many?"),
-        ("user", "Count them."),
+        ("user", "Count."),
     ]
