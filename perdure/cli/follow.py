@@ -196,8 +196,6 @@ def _print_result(handle: RunHandle, result: RunResult, shown: Progress, *, quie
     """Print the answer, unless it was streamed to the same terminal."""
     streamed, output = shown.streamed_text if answers_beside_says() else "", result.output
     if not streamed or not isinstance(output, str) or output.strip() != streamed:
-        if streamed:
-            say("The answer differs from the streamed text:", "strong")
         answer(output, exact=True)
     if not quiet:
         say(f"Run {handle.id} is done: {describe_spending(result)}", "faint")

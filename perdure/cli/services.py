@@ -8,10 +8,9 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..client.connection import Registration, set_up_namespace, type_name
+from ..client.connection import Registration, set_up_namespace
 from ..client.embedded.server import LocalServer
 from ..client.server_settings import MIN_RETENTION_HOURS
-from ..protocol.search_attributes import ALL
 from ..worker_limits import OPEN
 from .command import execute
 from .console import answer, say
@@ -79,30 +78,14 @@ async def setup(given: Given) -> int:
 def _tell(
     server: ServerConnection, found: Registration, unfit: Sequence[Finding], as_json: bool
 ) -> None:
-    expected = {key.name: type_name(int(key.indexed_value_type)) for key in ALL}
+    client = server.client
     if as_json:
-        wrong = [
-            {"name": name, "type": type, "expected": expected[name]}
-            for name, type in found.mismatched.items()
-        ]
-        client = server.client
-        answer(
-            {
-                "address": client.service_client.config.target_host,
-                "namespace": client.namespace,
-                "existing": found.existing,
-                "added": found.added,
-                "mismatched": wrong,
-                "unfit": [each.as_json() for each in unfit],
-            }
-        )
+        about = {"address": client.service_client.config.target_host, "namespace": client.namespace}
+        unfit_ones = [each.as_json() for each in unfit]
+        answer({**about, "existing": found.existing, "added": found.added, "unfit": unfit_ones})
     else:
-        states = {
-            **dict.fromkeys(expected, "has another type"),
-            **dict.fromkeys(found.existing, "exists"),
-            **dict.fromkeys(found.added, "added"),
-        }
-        for name, type in expected.items():
-            answer(f"{name:<16} {type:<8} {states[name]}")
+        for state, names in {"exists": found.existing, "added": found.added}.items():
+            for name in names:
+                answer(f"{name:<16} {state}")
     for each in unfit:
         say(f"{each.text}. {each.do}", "bad" if each.level == "error" else "strong")

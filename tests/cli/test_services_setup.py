@@ -19,6 +19,7 @@ async def test_setup_adds_the_rest_and_fails(bare: Client, cli: Cli) -> None:
     finished = await cli("--namespace", bare.namespace, "setup", "--json")
     assert finished.code == 1
     told = json.loads(finished.stdout)
-    assert told["mismatched"] == [{"name": "PerdureCost", "type": "Keyword", "expected": "Double"}]
+    [wrong] = [each["about"] for each in told["unfit"] if each["id"] == "search-attribute-type"]
+    assert (wrong["name"], wrong["type"], wrong["expected"]) == ("PerdureCost", "Keyword", "Double")
     assert (len(told["added"]), told["existing"]) == (5, [])
     assert "--name PerdureCost --yes, and then again: perdure setup" in finished.stderr

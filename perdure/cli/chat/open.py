@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from temporalio.client import Client, WorkflowExecutionDescription
+from temporalio.client import WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
 from ...agents import Agent
@@ -76,7 +76,7 @@ async def open_session(given: Given, *, on_terminal: bool) -> AsyncIterator[Open
         code, memo = await _code(server, given, new, found)
         id = given.session or readable_id(new.agent.name or given.agent_file.stem if new else "")
         private = f"{DEFAULT_QUEUE}-{id}"
-        named: str | None = given.task_queue or (found.task_queue if found else None)
+        named: str | None = given.task_queue or (found.description.task_queue if found else None)
         inside = bool(code) or memo.has_code or await _has_no_other_worker(server, named, private)
         queue = named or (private if inside else DEFAULT_QUEUE)
         if not (given.quiet or memo.scripted):
@@ -183,16 +183,7 @@ class FoundSession:
     memo: CommandMemo
     agent: Agent
     """The one that it has begun with."""
-
-    @property
-    def task_queue(self) -> str:
-        """Queue whose workers execute it and its runs."""
-        return self.description.task_queue
-
-    @property
-    def has_ended(self) -> bool:
-        """True once it is closed."""
-        return self.description.close_time is not None
+    has_ended: bool
 
 
 async def find_session(server: ServerConnection, id: str) -> FoundSession | None:
@@ -210,11 +201,6 @@ async def find_session(server: ServerConnection, id: str) -> FoundSession | None
             f"{id!r} is the id of a run, expected that of a session: `perdure ls --sessions` lists "
             "them"
         )
-    return FoundSession(
-        found, await read_memo(found), await _agent(server.client, id, found.run_id)
-    )
-
-
-async def _agent(client: Client, id: str, link: str) -> Agent:
-    started = await read_start(client, id, link)
-    return (await decode(client, started.input.payloads, SessionInput)).setup.agent
+    started = await read_start(server.client, id, found.run_id)
+    agent = (await decode(server.client, started.input.payloads, SessionInput)).setup.agent
+    return FoundSession(found, await read_memo(found), agent, found.close_time is not None)
