@@ -198,6 +198,8 @@ async def test_a_token_opens_the_page_and_stays_out_of_the_address(
         await page.get_by_label("Search runs").wait_for()
         assert "token" not in page.url
         assert await page.evaluate("Object.keys(localStorage).length") == 0
+        loaded = "performance.getEntriesByType('resource').map((each) => each.name).join()"
+        assert "token-of" not in await page.evaluate(loaded)
         await start(served, "mine", "token-of-ann-at-acme")
         await start(served, "theirs", "token-of-bob-at-bolt")
         await page.get_by_text("acme:mine").first.wait_for()
@@ -245,6 +247,10 @@ async def test_each_screen_is_accessible_also_on_a_narrow_one(
                 found = await page.evaluate(f"{axe}; axe.run().then((found) => found.violations)")
                 assert [(each["id"], each["nodes"][0]["html"]) for each in found] == [], place
                 assert await page.evaluate("document.documentElement.scrollWidth") <= width, place
+                assert await page.evaluate("document.getAnimations().length") == 0, place
+            # 1,280 pixels at a zoom of 200 %.
+            await page.set_viewport_size({"width": 640, "height": 400})
+            assert await page.evaluate("document.documentElement.scrollWidth") <= 640, place
 
 
 async def test_keys_alone_decide(opened: Opened, page: Page) -> None:
