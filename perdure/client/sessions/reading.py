@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
@@ -14,6 +15,7 @@ from temporalio.client import (
     Client,
     WorkflowExecutionDescription,
     WorkflowExecutionStatus,
+    WorkflowHandle,
 )
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -76,18 +78,27 @@ async def _events(
     client: Client, session: str, link: str, *, wait: bool
 ) -> AsyncIterator[HistoryEvent]:
     """Yield the events of one link; with `wait`, until it ends."""
-    seen, handle = 0, client.get_workflow_handle(session, run_id=link)
+    seen = 0
     while True:
         try:
-            async for event in handle.fetch_history_events(wait_new_event=wait):
-                if event.event_id > seen:
-                    seen = event.event_id
-                    yield event
+            async for event in _new_events(
+                client.get_workflow_handle(session, run_id=link), seen, wait=wait
+            ):
+                seen = event.event_id
+                yield event
             return
         except RPCError as error:
             if not wait or not is_away(error):
                 raise
         await asyncio.sleep(RETRY_SECONDS)
+
+
+async def _new_events(
+    link: WorkflowHandle[Any, Any], seen: int, *, wait: bool
+) -> AsyncIterator[HistoryEvent]:
+    async for event in link.fetch_history_events(wait_new_event=wait):
+        if event.event_id > seen:
+            yield event
 
 
 class PromisedChain(Chain):
