@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,19 @@ async def test_cancelling_reaches_an_agent_that_has_continued_as_new(
     told = [message.text for message in cancelled.value.messages if message.role == "tool"]
     assert told == [f"[cancelled]{FIND_OUT}"]
     assert model.requests[-1].aborted
+
+
+async def test_the_depth_is_that_of_the_whole_family(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
+    family = ["chief", "clerk", "intern", "page"]
+    replies = {name: [asks(call(below)), says("done")] for name, below in pairwise(family)}
+    model = scripted(family_script(replies))
+    for name, below in pairwise(family):
+        write_agent(tmp_path, f"{name}.prompty", model, tools=[calls(f"{below}.prompty")])
+    write_agent(tmp_path, "page.prompty", model)
+    async with stage.worker():
+        run = await stage.start(load(tmp_path / "chief.prompty"), max_depth=2)
+        assert (await run.result()).output == "done"
+    asked = {request.body["model"] for request in model.requests}
+    assert asked == {"chief", "clerk", "intern"}

@@ -10,10 +10,12 @@ import pytest
 from perdure import GuardrailResult, Guardrails
 from perdure.client import RunHandle
 from perdure.errors import ApprovalError
+from perdure.protocol.run import CallApproval, DecidedCall
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from perdure.tool_calls import PendingApproval
 from perdure.tools import tool
+from perdure.workflows.approvals import Approvals
 
 from ..support.agents import scripted_agent
 from ..support.stage import Stage
@@ -151,3 +153,10 @@ async def test_a_rewrite_that_is_no_json_denies(stage: Stage, scripted: Scripted
     assert "the tool guardrail failed: TypeError: its rewrite has no JSON form: " in text
     assert "nan is not a number that JSON can express" in text
     assert done == []
+
+
+def test_a_decision_that_counts_already_is_about_no_other_call() -> None:
+    decided = DecidedCall(call_id="c1", digest="d", mark="m", id="sent twice", approved=True)
+    approvals = Approvals([decided], max_updates=10)
+    again = CallApproval(call_id="c2", approved=True, id="sent twice")
+    assert approvals.find(again) is None
