@@ -56,6 +56,7 @@ from .a2a_decisions import decide, was_decision
 from .a2a_push import add_config, config_of, configs_of, remove_config
 from .a2a_status import (
     ANSWER,
+    ArtifactText,
     completed_status,
     context_of,
     failure_status,
@@ -65,7 +66,6 @@ from .a2a_status import (
     waiting_status,
     working_status,
 )
-from .a2a_text import ArtifactText
 from .ending import GatewayEnds
 from .gateway import FoundRun, Gateway, OfferedAgent, digest_of
 from .held import KIND, begun, until_held

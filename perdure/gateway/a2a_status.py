@@ -16,6 +16,8 @@ from a2a.types import (
     TaskStatusUpdateEvent,
 )
 
+from ..client.callers import text_after
+from ..events import RunEvent
 from ..protocol.outcome import Held
 from ..tool_calls import PendingApproval
 from .gateway import FoundRun, session_of
@@ -94,3 +96,36 @@ def waiting_status(found: FoundRun, pending: Sequence[PendingApproval]) -> TaskS
     return TaskStatus(
         state=TaskState.TASK_STATE_INPUT_REQUIRED, message=_agent_message(found, text)
     )
+
+
+class ArtifactText:
+    """The client's copy of the artifact: text that does not extend the sent text replaces it."""
+
+    def __init__(self, held_back: int | None) -> None:
+        """`held_back` is the number of a text's first characters that are held back until more
+        follow; None for all.
+        """
+        self._held_back = held_back
+        self._text = ""
+        self._sent = ""
+
+    def more(self, event: RunEvent) -> tuple[str, bool] | None:
+        """Return a piece, and whether it extends the sent text; None if nothing is new."""
+        match event.type:
+            case "llm_start" | "text_reset":
+                self._text = ""
+            case "token" | "llm_complete":
+                self._text = text_after(event, self._text)
+                if self._held_back is not None and len(self._text) > self._held_back:
+                    return self._send(self._text)
+            case "done":
+                return self._send(event.data["response"])
+        return None
+
+    def _send(self, text: str) -> tuple[str, bool] | None:
+        if text == self._sent:
+            return None
+        goes_on = bool(self._sent) and text.startswith(self._sent)
+        piece = text[len(self._sent) :] if goes_on else text
+        self._sent = text
+        return piece, goes_on

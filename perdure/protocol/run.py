@@ -186,9 +186,6 @@ class RecordedOptions(RunOptions):
 
     model_config = ConfigDict(extra="allow")
 
-    trim_to: float = Field(default=1.0, gt=0, le=1, exclude_if=lambda share: share == 1.0)
-    """1.0 if the input leaves it out, as runs did before this option existed."""
-
     @model_validator(mode="before")
     @classmethod
     def _accept_options(cls, data: Any) -> Any:

@@ -31,7 +31,7 @@ from temporalio.client import Client as TemporalClient
 
 from perdure.errors import RunCancelled
 from perdure.events import RunEvent
-from perdure.gateway.a2a_text import ArtifactText
+from perdure.gateway.a2a_status import ArtifactText
 from perdure.gateway.identity import TokenFile
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
@@ -134,7 +134,7 @@ async def test_perdure_asks_an_agent_of_perdures(
     async with serve_agents(inner, tools={"pay": pay}) as served:
         connection = {"kind": "anonymous", "endpoint": f"{served.url}/a2a/tested"}
         other = {"name": "other", "kind": "a2a", "connection": connection}
-        run = await stage.start(scripted_agent(scripted(caller), [other]))
+        run = await stage.start(scripted_agent(scripted(caller), [other]), cancel_grace=0.5)
         if ends == "approved":
             gate.open.set()
             assert (await run.result()).output == "All is paid."

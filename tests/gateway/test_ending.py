@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import httpx2
-import pytest
 
 from perdure.client import RunHandle
 from perdure.events import RunEvent
@@ -150,9 +149,8 @@ async def whole(http: httpx2.AsyncClient, text: str) -> httpx2.Response:
     return await http.post("/v1/chat/completions", json=body)
 
 
-@pytest.mark.parametrize("each", [1, pytest.param(7, marks=pytest.mark.trial)])
 async def test_open_streams_say_where_to_go_on_and_nothing_else_is_written(
-    each: int, cli: Cli, stage: Stage, tmp_path: Path
+    cli: Cli, stage: Stage, tmp_path: Path
 ) -> None:
     replies = Replies()
     with ScriptedModel(replies) as model:
@@ -176,9 +174,7 @@ async def test_open_streams_say_where_to_go_on_and_nothing_else_is_written(
                 base_url=url, timeout=60, limits=httpx2.Limits(max_connections=200)
             ) as http,
         ):
-            cases = [
-                case for number in range(each) for case in streams(f"{stage.task_queue}-{number}")
-            ]
+            cases = streams(stage.task_queue)
             begun = [asyncio.Event() for _ in range(len(cases) + 1)]
             asking = [
                 asyncio.create_task(ask(http, asked, at))

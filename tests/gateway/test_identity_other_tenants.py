@@ -191,7 +191,7 @@ async def test_another_tenant_reaches_nothing(
             ),
             *(
                 ("POST", f"/perdure/calls/{CompletionToken.of(run, 'guess')}", {"result": 1}, {})
-                for run in runs
+                for run in runs[:2]
             ),
             *(
                 ("GET", path, None, {})

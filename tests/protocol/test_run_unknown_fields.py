@@ -106,18 +106,5 @@ def test_a_recorded_option_that_is_unknown_is_kept() -> None:
 
 def test_the_options_of_a_caller_are_recorded() -> None:
     input = RunInput(agent=Agent(), messages=[], options=RunOptions(max_iterations=3))
-    assert input.options == RecordedOptions(max_iterations=3, trim_to=0.6)
+    assert input.options == RecordedOptions(max_iterations=3)
     assert Usage() == RunOutput().usage
-
-
-def test_a_run_whose_input_does_not_say_how_far_it_is_trimmed_is_trimmed_as_before() -> None:
-    recorded = RunInput(
-        agent=Agent(), messages=[], options=RunOptions(context_budget=100)
-    ).model_dump(mode="json")
-    assert RunInput.model_validate(recorded).options.trim_to == RunOptions().trim_to == 0.6
-    del recorded["options"]["trim_to"]
-    before = RunInput.model_validate(recorded)
-    assert before.options.trim_to == 1.0
-    assert "trim_to" not in before.model_dump(mode="json")["options"], (
-        "the digest of a session's setup stays"
-    )
