@@ -21,7 +21,6 @@ from perdure.conversation import (
     operation_bytes,
     total_bytes,
 )
-from perdure.history.transcript import Transcript
 from perdure.messages import ImagePart, Message, ToolCall, ToolResult
 
 CALL = ToolCall(id="1", name="look", arguments='{"at": "sky"}')
@@ -244,14 +243,3 @@ def test_a_conversation_goes_on_from_a_version_and_a_digest() -> None:
     )
     with pytest.raises(ValueError, match="only an empty conversation"):
         loaded.load(HELLO)
-
-
-def test_the_transcript_keeps_what_trimming_drops() -> None:
-    writer, transcript = Conversation.recorded(HELLO), Transcript(HELLO)
-    said = [Message.user(f"{number}") for number in range(5)]
-    for message in said:
-        writer.append([message])
-    writer.trim(1, 4, Message.user("[Context summary: …]"))
-    writer.append([Message.assistant("Done")])
-    transcript.follow(writer.operations)
-    assert transcript.messages == [*HELLO, *said, Message.assistant("Done")]

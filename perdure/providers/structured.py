@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from threading import Lock
@@ -105,84 +106,58 @@ def read_value(value: Any, outputs: Sequence[Property]) -> Any:
     """
     if is_bare(outputs):
         is_wrapped = isinstance(value, dict) and value.keys() == {ANSWER}
-        return _without_entries(value[ANSWER] if is_wrapped else value, outputs[0])
-    plain = _without_entries(value, Property(kind="object", properties=list(outputs)))
+        return _read_as(value[ANSWER] if is_wrapped else value, outputs[0])
+    plain = _read_as(value, _object(outputs))
     return value if plain == value else plain
-
-
-def _without_entries(value: Any, prop: Property | None) -> Any:
-    """Return the value with objects in place of the lists of `{key, value}` that represent them."""
-    match prop:
-        case Property(kind="array", items=Property() as items) if isinstance(value, list):
-            return [_without_entries(each, items) for each in value]
-        case Property(kind="object", values=Property() as values):
-            if isinstance(value, list) and all(
-                isinstance(e, dict) and e.keys() == {"key", "value"} for e in value
-            ):
-                value = {str(entry["key"]): entry["value"] for entry in value}
-            return (
-                {k: _without_entries(v, values) for k, v in value.items()}
-                if isinstance(value, dict)
-                else value
-            )
-        case Property(kind="object") if isinstance(value, dict):
-            known = {each.name: each for each in prop.properties or []}
-            return {
-                name: _without_entries(member, known.get(name)) for name, member in value.items()
-            }
-        case Property(kind="union"):
-            read = (
-                (_without_entries(value, each), each) for each in prop.one_of or prop.any_of or []
-            )
-            return next(
-                (found for found, each in read if not output_faults(found, [_nameless(each)])),
-                value,
-            )
-    return value
-
-
-def _nameless(prop: Property) -> Property:
-    return prop.model_copy(update={"name": ""})
 
 
 def without_nulls(value: Any, properties: Sequence[Property]) -> Any:
     """Return the value without null members whose type does not allow null: models write absent
     members as null.
     """
-    if is_bare(properties):
-        return _inner_without_nulls(value, properties[0])
-    if not isinstance(value, dict):
-        return value
-    known = {each.name: each for each in properties}
-    return {
-        name: _inner_without_nulls(member, known.get(name))
-        for name, member in value.items()
-        if member is not None or name not in known or known[name].nullable or known[name].required
-    }
+    described = properties[0] if is_bare(properties) else _object(properties)
+    return _read_as(value, described, drops_nulls=True)
 
 
-def _inner_without_nulls(value: Any, described: Property | None) -> Any:
-    match described:
+def _object(properties: Sequence[Property]) -> Property:
+    return Property(kind="object", properties=list(properties))
+
+
+def _read_as(value: Any, prop: Property | None, *, drops_nulls: bool = False) -> Any:
+    """Return the value with objects in place of the lists of `{key, value}` that represent them,
+    and without those null members if `drops_nulls`.
+    """
+    read = partial(_read_as, drops_nulls=drops_nulls)
+    match prop:
         case Property(kind="array") if isinstance(value, list):
-            return [_inner_without_nulls(item, described.items) for item in value]
-        case Property(values=Property() as values) if isinstance(value, dict):
-            return {key: _inner_without_nulls(member, values) for key, member in value.items()}
-        case Property(kind="union") if isinstance(value, dict):
-            options = described.one_of or described.any_of or []
-            names = [
-                ({each.name for each in option.properties or ()}, option) for option in options
-            ]
-            return next(
-                (
-                    _inner_without_nulls(value, option)
-                    for known, option in names
-                    if value.keys() <= known
-                ),
-                value,
+            return [read(each, prop.items) for each in value]
+        case Property(kind="object", values=Property() as values):
+            if isinstance(value, list) and all(
+                isinstance(e, dict) and e.keys() == {"key", "value"} for e in value
+            ):
+                value = {str(entry["key"]): entry["value"] for entry in value}
+            is_object = isinstance(value, dict)
+            return {k: read(v, values) for k, v in value.items()} if is_object else value
+        case Property(kind="object") if isinstance(value, dict):
+            known = {each.name: each for each in prop.properties or []}
+            return {
+                name: read(member, known.get(name))
+                for name, member in value.items()
+                if not (drops_nulls and member is None and _is_optional(known.get(name)))
+            }
+        case Property(kind="union"):
+            found = ((read(value, each), each) for each in prop.one_of or prop.any_of or [])
+            fitting = (
+                plain
+                for plain, each in found
+                if not output_faults(plain, [each.model_copy(update={"name": ""})])
             )
-        case Property():
-            return without_nulls(value, described.properties or [])
+            return next(fitting, value)
     return value
+
+
+def _is_optional(prop: Property | None) -> bool:
+    return prop is not None and not (prop.nullable or prop.required)
 
 
 def read_answer(text: str, outputs: Sequence[Property]) -> tuple[Any, list[str]]:

@@ -126,19 +126,6 @@ def test_input_is_always_an_object(arguments: str, sent: dict[str, Any]) -> None
     )
 
 
-def test_a_result_that_is_not_text_is_blocks() -> None:
-    parts = [
-        {"kind": "text", "value": "See"},
-        {"kind": "text", "value": ""},
-        {"kind": "image", "source": "https://x/y"},
-    ]
-    block = turns(answering("c1", parts))[0]["content"][0]
-    assert block["content"] == [
-        text("See"),
-        {"type": "image", "source": {"type": "url", "url": "https://x/y"}},
-    ]
-
-
 def test_blank_text_that_the_api_wrote_is_not_sent_back() -> None:
     response = RESPONSE | {"content": [text("\n\n"), USED]}
     tool_round = format_tool_messages(agent(ANTHROPIC), response, [CALL], ["72"])
@@ -154,13 +141,6 @@ def test_edited_calls_win() -> None:
     edited = CALL.model_copy(update={"arguments": '{"city":"Rome"}'})
     tool_round = format_tool_messages(agent(ANTHROPIC), RESPONSE, [edited], ["72"])
     assert turns(*tool_round)[1]["content"][-1] == USED | {"input": {"city": "Rome"}}
-
-
-def test_tools_have_no_strict_mode() -> None:
-    tool = {"kind": "function", "name": "f", "strict": True, "parameters": [{"name": "a"}]}
-    assert request(tools=[tool])["tools"] == [
-        {"name": "f", "input_schema": {"type": "object", "properties": {"a": {"type": "string"}}}}
-    ]
 
 
 def test_outputs_are_an_output_format_beside_other_settings() -> None:

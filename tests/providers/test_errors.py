@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perdure.loop.failed_calls import may_pass
-from perdure.providers.errors import asked_wait, error_from_http
+from perdure.providers.errors import error_from_http
 
 
 def openai_error(
@@ -127,27 +127,3 @@ def test_text_and_request_id() -> None:
         == "Error code: 502"
     )
     assert error_from_http(502, {}, None, provider="p").message == "HTTP status 502"
-
-
-NOW = 1_445_412_480.0  # Wed, 21 Oct 2015 07:28:00 GMT
-
-
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({}, None),
-        ({"retry-after-ms": "1500"}, 1.5),
-        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
-        ({"retry-after-ms": "soon", "retry-after": "9"}, 9.0),
-        ({"retry-after": "0.5"}, 0.5),
-        ({"retry-after": "-3"}, 0.0),
-        ({"retry-after": "Wed, 21 Oct 2015 07:28:30 GMT"}, 30.0),
-        ({"retry-after": "Wed, 21 Oct 2015 07:27:00 GMT"}, 0.0),
-        ({"retry-after": "soon"}, None),
-        ({"retry-after": "inf"}, None),
-        ({"retry-after": "nan"}, None),
-        ({"retry-after": "Wed, 99 Oct 2015 07:28:30 GMT"}, None),
-    ],
-)
-def test_retry_after_in_its_three_spellings(headers: dict[str, str], seconds: float | None) -> None:
-    assert asked_wait(headers, [], "", now=NOW) == seconds

@@ -90,20 +90,6 @@ def test_all_texts_of_a_tool_result_are_one_string() -> None:
     assert (told["role"], shown["role"]) == ("tool", "user")
 
 
-def test_outputs_are_a_strict_response_format() -> None:
-    request = to_request(
-        agent(outputs=[{"name": "a", "required": True}, {"name": "b", "kind": "integer"}]), []
-    )
-    form = request["response_format"]["json_schema"]
-    assert request["response_format"]["type"] == "json_schema"
-    assert (form["name"], form["strict"], form["schema"]["required"]) == (
-        "structured_output",
-        True,
-        ["a", "b"],
-    )
-    assert form["schema"]["properties"]["b"] == {"type": ["integer", "null"]}
-
-
 @pytest.mark.parametrize(
     "result",
     [

@@ -81,27 +81,6 @@ def test_an_error_in_a_response_is_a_value_error_with_its_text() -> None:
 @pytest.mark.parametrize(
     ("api", "usage"),
     [
-        (CHAT, (1117, 46, 1163, 1024, 12, 0)),
-        (RESPONSES, (36, 87, 123, 30, 64, 0)),
-        (ANTHROPIC, (1120, 12, 1132, 1000, 7, 100)),
-    ],
-)
-def test_usage(api: Api, usage: tuple[int, ...]) -> None:
-    reply = provider_for(agent(api)).reply(agent(api), recorded_json(api, "text"))
-    read, written, total, cached, reasoned, kept = usage
-    assert reply.usage == Usage(
-        input_tokens=read,
-        output_tokens=written,
-        total_tokens=total,
-        cached_input_tokens=cached,
-        reasoning_tokens=reasoned,
-        cache_write_tokens=kept,
-    )
-
-
-@pytest.mark.parametrize(
-    ("api", "usage"),
-    [
         (
             CHAT,
             {
