@@ -101,31 +101,6 @@ async def test_an_unreachable_server_is_named_with_what_to_type(closed_port: int
     assert "TEMPORAL_ADDRESS=" in message
 
 
-async def test_an_unreachable_server_of_the_environment_is_started_or_no_longer_named(
-    closed_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    address = f"127.0.0.1:{closed_port}"
-    monkeypatch.setenv("TEMPORAL_ADDRESS", address)
-    said = (
-        "host:port: start that server, or unset TEMPORAL_ADDRESS and type `perdure dev` for an "
-        "embedded one, or"
-    )
-    with pytest.raises(ConfigurationError, match=said):
-        await connect()
-    monkeypatch.delenv("TEMPORAL_ADDRESS")
-    (tmp_path / "temporal.toml").write_text(f'[profile.default]\naddress = "{address}"\n')
-    with pytest.raises(
-        ConfigurationError,
-        match="or take it out of the profile of temporal.toml and type `perdure dev`",
-    ):
-        await connect()
-
-
-async def test_an_address_that_is_not_valid_is_named() -> None:
-    with pytest.raises(ConfigurationError, match="'bad address' .not a host:port."):
-        await connect("bad address")
-
-
 async def test_a_broken_configuration_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "temporal.toml").write_text("this is not TOML")
     with pytest.raises(ConfigurationError, match="environment configuration"):

@@ -18,7 +18,6 @@ import perdure
 from perdure import (
     GuardrailResult,
     Guardrails,
-    LoadError,
     agent_to_dict,
     load_dict,
     process_response,
@@ -165,21 +164,6 @@ async def test_from_a_file(stage: Stage, scripted: Callable[[Any], ScriptedModel
     assert events[-1].data["response"] == '[{"city": "Oslo"}]'
     assert "$.answer[0]: 'city' is a required property" in result.messages[-2].text
     assert '"required": ["answer"]' in json.dumps(model.requests[0].body)
-
-
-def test_a_file_has_one_answer() -> None:
-    with pytest.raises(
-        LoadError, match=r"metadata\.perdure\.output: declares an answer, and so does `outputs`"
-    ):
-        load_dict(
-            {"metadata": {"perdure": {"output": OUTPUT}}, "outputs": {"city": {"kind": "string"}}}
-        )
-    with pytest.raises(LoadError, match=r"metadata\.perdure\.output\.kind"):
-        load_dict({"metadata": {"perdure": {"output": {"kind": "nonsense"}}}})
-    with pytest.raises(LoadError, match=r"metadata\.perdure\.output: 'list': expected a property"):
-        perdure.run_input(
-            load_dict({"metadata": {"perdure": {"output": "list"}}}), messages=[{"role": "user"}]
-        )
 
 
 def test_a_guardrail_may_rewrite_it() -> None:

@@ -16,7 +16,7 @@ from perdure.client import RunHandle
 from perdure.declared_tools import Property, Tool
 from perdure.errors import RunError
 from perdure.guardrails import GuardrailResult, Guardrails
-from perdure.messages import Message, ToolCall
+from perdure.messages import Message
 from perdure.providers.prompted.call import FINAL
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
@@ -179,15 +179,6 @@ async def parallel_tools(scene: Scene) -> RunHandle:
 
 
 @scenario
-async def model_mistakes(scene: Scene) -> RunHandle:
-    no_json = ToolCall(id="call_2", name="echo", arguments='{"text": oops')
-    fenced = ToolCall(id="call_3", name="echo", arguments='```json\n{"text": "fenced"}\n```')
-    mistakes = asks(call("unheard_of", "call_1"), no_json, fenced, call("broken", "call_4"))
-    async with scene.running([mistakes, says("sorry")], [echo, broken]) as run:
-        return run
-
-
-@scenario
 async def retries(scene: Scene) -> RunHandle:
     failures = [
         ScriptedReply(status=500),
@@ -256,16 +247,6 @@ async def approval(scene: Scene) -> RunHandle:
         await run.approve("call_1", arguments={"text": "changed"})
         await wait_for(lambda: _is_asked(run, "call_2"))
         await run.deny("call_2", "no")
-        return run
-
-
-@scenario
-async def question(scene: Scene) -> RunHandle:
-    asked = asks(call("ask_user", "call_1", question="Which?", choices=["this", "that"]))
-    builtin = [{"name": "ask_user", "kind": "builtin"}]
-    async with scene.running([asked, says("done")], files=builtin) as run:
-        await wait_for(lambda: _is_asked(run, "call_1"))
-        await run.answer("call_1", "that")
         return run
 
 
@@ -363,22 +344,6 @@ async def called_agents_within_a_limit(scene: Scene) -> RunHandle:
 
 
 @scenario
-async def partial_result(scene: Scene) -> RunHandle:
-    async with scene.running(
-        [step(1), step(2)], [echo], max_tool_calls=2, on_limit="partial"
-    ) as run:
-        return run
-
-
-@scenario
-async def final_answer(scene: Scene) -> RunHandle:
-    async with scene.running(
-        [step(1), says("what I have")], [echo], max_iterations=1, on_limit="final_answer"
-    ) as run:
-        return run
-
-
-@scenario
 async def large_results(scene: Scene) -> RunHandle:
     """More than one activity input can carry: parts of the conversation go ahead."""
     many = asks(*(call("echo", f"call_{number}", text="x" * 60_000) for number in range(14)))
@@ -398,20 +363,6 @@ async def continued_as_new_in_pieces(scene: Scene) -> RunHandle:
 async def paced(scene: Scene) -> RunHandle:
     async with scene.running(
         [step(1), says("done")], [echo], worker={"model_rate": {"openai": 100.0}}
-    ) as run:
-        return run
-
-
-@scenario
-async def priced(scene: Scene) -> RunHandle:
-    prices = {"openai/*": {"input": 1000.0, "output": 1000.0}}
-    limits = {"max_cost_usd": 0.5, "on_limit": "partial"}
-    replies = [
-        asks(call("echo", f"call_{number}", text="x"), input_tokens=100 * number)
-        for number in (1, 2, 3)
-    ]
-    async with scene.running(
-        [*replies, says("done")], [echo], worker={"prices": prices}, **limits
     ) as run:
         return run
 
