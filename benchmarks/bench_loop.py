@@ -91,7 +91,7 @@ async def floor() -> None:
             messages.append(Message.tool(call, ToolResult.of_text(result)))
 
 
-async def in_process(*, plain: bool = False, events: bool = True, **more: Any) -> None:
+async def in_process(*, plain: bool = False, events: bool = True) -> None:
     """The same through perdure."""
     model = Model()
     seen: list[str] = []
@@ -106,7 +106,6 @@ async def in_process(*, plain: bool = False, events: bool = True, **more: Any) -
         tools={"look_up": look_up_plainly if plain else look_up},
         options=RunOptions(max_iterations=ITERATIONS + 1),
         on_event=on_event if events else None,
-        **more,
     )
     result = await run.run()
     assert (result.iterations, result.output) == (ITERATIONS + 1, "done")
@@ -117,7 +116,6 @@ VARIANTS: dict[str, Callable[[], Awaitable[None]]] = {
     "floor: a bare loop": floor,
     "async model and tool, events on": in_process,
     "async model and tool, events off": lambda: in_process(events=False),
-    "plain model and tool, events on": lambda: in_process(plain=True, threads=False),
     "plain tool in a thread, events on": lambda: in_process(plain=True),
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from string import ascii_lowercase, digits
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic_core import from_json
 
@@ -128,17 +128,12 @@ def _clean_call(call: JsonObject) -> JsonObject:
     return {**kept, "function": {**function, "name": name, "arguments": arguments}}
 
 
-class _Renamed(NamedTuple):
-    old: str
-    new: str
-
-
 def _address(messages: Sequence[Message], api: str, server: Recipient) -> Iterator[Message]:
     """Yield the messages with unique ids that the server accepts, and without content that only
     others understand.
     """
     used: set[str] = set()
-    open_calls: list[_Renamed] = []
+    open_calls: list[tuple[str, str]] = []
     for message in messages:
         if message.role == "tool":
             yield _result(message, open_calls, server)
@@ -147,13 +142,13 @@ def _address(messages: Sequence[Message], api: str, server: Recipient) -> Iterat
             yield message
             continue
         own = private_content(message, api, server.name)
-        calls = message.metadata.get("tool_calls") or []
+        old = [call["id"] for call in message.metadata.get("tool_calls") or ()]
         ids = [
-            _first_free(_acceptable_id(call["id"], own, server), used, server.dialect.derive_id)
-            for call in calls
+            _first_free(_acceptable_id(id, own, server), used, server.dialect.derive_id)
+            for id in old
         ]
-        open_calls = [_Renamed(call["id"], id) for call, id in zip(calls, ids, strict=True)]
-        changed = message if ids == [call["id"] for call in calls] else _with_ids(message, ids)
+        open_calls = list(zip(old, ids, strict=True))
+        changed = message if ids == old else _with_ids(message, ids)
         content = _content_for(message, own, api, server)
         is_same = content is message.metadata.get("provider_content")
         yield changed if is_same else _with_metadata(changed, provider_content=content)
@@ -161,8 +156,11 @@ def _address(messages: Sequence[Message], api: str, server: Recipient) -> Iterat
 
 def _acceptable_id(id: str, own: list[Any] | None, server: Recipient) -> str:
     derive = server.dialect.derive_id
-    is_taken = re.fullmatch(server.dialect.ids, id) or (own is not None and derive is None)
+    is_taken = _matches(server.dialect.ids, id) or (own is not None and derive is None)
     return id if id and is_taken else (derive or str)(short_digest(id))
+
+
+_matches = lru_cache(maxsize=4096)(re.fullmatch)
 
 
 def _first_free(id: str, used: set[str], derive: Callable[[str], str] | None = None) -> str:
@@ -178,12 +176,16 @@ def _first_free(id: str, used: set[str], derive: Callable[[str], str] | None = N
     return new
 
 
-def _result(message: Message, open_calls: list[_Renamed], server: Recipient) -> Message:
-    old = message.metadata.get("tool_call_id")
-    found = next((call for call in open_calls if call.old == old), None)
-    if found is not None:
-        open_calls.remove(found)
-    new = found.new if found else old
+def _result(message: Message, open_calls: list[tuple[str, str]], server: Recipient) -> Message:
+    """Return the result with the id of its call, the first open one of that id; `open_calls` has
+    the ids of the others then, old and new.
+    """
+    new = old = message.metadata.get("tool_call_id")
+    for place, (id, renamed) in enumerate(open_calls):
+        if id == old:
+            new = renamed
+            del open_calls[place]
+            break
     if not server.dialect.sees and any(not isinstance(part, TextPart) for part in message.parts):
         words = f"not shown: {server.dialect.name} only accepts text"
         parts = [
