@@ -85,7 +85,7 @@ export function Run({ id, deciding = "" }) {
   useEffect(() => setPaused(false), [Boolean(run.held)]);
   const input = useInput(id, run, isLoaded);
   const end = run.end;
-  const status = end?.type ?? view?.state.status ?? "running";
+  const status = end?.type ?? (run.held ? "held" : waiting(run).length ? "waiting" : view?.state.status ?? "running");
   useEffect(() => {
     announcement.value = `Run ${id}: ${status.replace(/_/g, " ")}`;
   }, [status]);
