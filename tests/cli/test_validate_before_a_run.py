@@ -106,11 +106,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
         bytes(range(256)),
         "a.prompty:2: error: the file is not UTF-8 text: invalid start byte at byte 128",
     ),
-    "NUL bytes": (
-        b"---\nname: n\n---\nuser:\n\0",
-        "a.prompty:5: error: the file has a NUL character. Expected a text",
-    ),
-    "UTF-16": ((HEAD + BODY).encode("utf-16"), "It looks like UTF-16: save it as UTF-8"),
+    "UTF-16": ((HEAD + BODY).encode("utf-16"), "Expected a text file in UTF-8"),
 }
 DOUBTED = {
     "nmae: a": "a.prompty:4: warning: nmae: unknown property 'nmae' has no effect and is kept as "
