@@ -21,20 +21,20 @@ async def events(given: Given) -> None:
         write = _whole if given.whole_messages else _changes
     async with open_run(given.id) as (_, handle):
         with waiting_shown():
-            try:
-                async for event in _events_of(handle, given):
-                    answer(write(event))
-            except ValueError as error:
-                raise UsageProblem(f"--after: {error}") from error
+            async for event in _events_of(handle, given):
+                answer(write(event))
 
 
 async def _events_of(handle: RunHandle, given: Given) -> AsyncIterator[RunEvent]:
-    if not given.follow:
-        for event in await handle.events(given.after, children=given.children):
-            yield event
-        return
-    async for event in handle.stream(given.after, children=given.children):
-        yield event
+    try:
+        if given.follow:
+            async for event in handle.stream(given.after, children=given.children):
+                yield event
+        else:
+            for event in await handle.events(given.after, children=given.children):
+                yield event
+    except ValueError as error:
+        raise UsageProblem(f"--after: {error}") from error
 
 
 def _changes(event: RunEvent) -> str:
