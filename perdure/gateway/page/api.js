@@ -76,8 +76,8 @@ export function get(path, query = {}, more = {}) {
   return call("GET", text ? `${path}?${text}` : path, undefined, more);
 }
 
-/** As `get`; the answer may be some seconds old. @param {string} path @param {Record<string, unknown>} [query] */
-export const glance = (path, query = {}) => get(path, query, { "Cache-Control": `max-age=${SHARED_SECONDS}` });
+/** As `get`; the answer may be some seconds old. @param {string} path @param {Record<string, unknown>} [query] @param {number} [age] */
+export const glance = (path, query = {}, age = SHARED_SECONDS) => get(path, query, { "Cache-Control": `max-age=${age}` });
 
 /** @param {string} path @param {unknown} [body] @param {Record<string, string>} [more] */
 export const post = (path, body = {}, more = {}) => call("POST", path, body, more);

@@ -26,7 +26,7 @@ export const textOf = (message) =>
 function changed(run, event) {
   const number = Math.max(event.iteration, 1);
   const time = event.time;
-  const index = run.iterations.findIndex((each) => each.number === number);
+  const index = run.iterations.findLastIndex((each) => each.number === number);
   if (index < 0) {
     const found = {
       number, started: time, modelEnded: 0, text: "", thinking: "", usage: null, cost: null, model: "",

@@ -57,6 +57,19 @@ export function timelineOf(run, until) {
   return { bars, place, folds, active };
 }
 
+/**
+ * The marks that are seen: those that end within a pixel of the last drawn one's beginning, in the same row, are left out.
+ * @template Mark @param {Mark[]} marks @param {(mark: Mark) => number} from @param {(mark: Mark) => number} [to] @param {(mark: Mark) => string} [row]
+ */
+function apart(marks, from, to = from, row = () => "") {
+  const ends = /** @type {Record<string, number>} */ ({});
+  return marks.filter((each) => {
+    const isSeen = !(to(each) < (ends[row(each)] ?? -1) + 1);
+    if (isSeen) ends[row(each)] = Math.max(to(each), from(each) + MIN_BAR);
+    return isSeen;
+  });
+}
+
 /** @param {{run: import("../run_model.js").Run, times: ReturnType<typeof timelineOf>, until: number, onPick: (number: number, id: string) => void}} props */
 export function Strip({ run, times, until, onPick }) {
   if (!run.first) return null;
@@ -64,8 +77,8 @@ export function Strip({ run, times, until, onPick }) {
   const calls = run.iterations.reduce((sum, each) => sum + each.calls.length, 0);
   const sentence = `${run.iterations.length} iterations with ${calls} tool calls in ${span(until - run.first)}${folds.length ? `, of which ${span(folds.reduce((sum, each) => sum + each.to - each.from, 0))} were waits` : ""}.`;
   return html`<svg class="strip" viewBox=${`0 0 ${WIDTH} 84`} preserveAspectRatio="none" role="img" aria-label=${sentence}>
-    ${run.iterations.map((each) => html`<line class="tick" x1=${place(each.started)} x2=${place(each.started)} y1="4" y2="80" />`)}
-    ${bars.map((each) => html`<rect class=${`bar ${each.kind}`} x=${place(each.from)} y=${8 + each.lane * 16} rx="2" height="10"
+    ${apart(run.iterations, (each) => place(each.started)).map((each) => html`<line class="tick" x1=${place(each.started)} x2=${place(each.started)} y1="4" y2="80" />`)}
+    ${apart(bars, (each) => place(each.from), (each) => place(each.to), (each) => `${each.lane} ${each.kind}`).map((each) => html`<rect class=${`bar ${each.kind}`} x=${place(each.from)} y=${8 + each.lane * 16} rx="2" height="10"
       width=${Math.max(place(each.to) - place(each.from), MIN_BAR)} onClick=${() => onPick(each.number, each.id)}>
       <title>${`${plain(each.name)}, ${clock(each.from)}, ${span(each.to - each.from)}`}</title></rect>`)}
     ${folds.map((each) => html`<path class="fold" d=${`M${place(each.from) + 20} 4l4 12l-6 12l6 12l-6 12l6 12l-4 12`}><title>${span(each.to - each.from)}, folded</title></path>`)}

@@ -11,7 +11,7 @@ import { link, now, repeat } from "../state.js";
 function useList(path, query) {
   const [found, setFound] = useState(/** @type {any[] | null} */ (null));
   const [problem, setProblem] = useState(/** @type {any} */ (null));
-  const read = async (/** @type {typeof get} */ how) => {
+  const read = async (/** @type {(path: string, query?: Record<string, unknown>) => Promise<any>} */ how) => {
     try {
       setFound(await how(path, query));
       setProblem(null);

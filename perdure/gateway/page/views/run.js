@@ -17,6 +17,9 @@ import { address, announcement, isVisible, link, now, repeat } from "../state.js
 
 const OPEN_LAST = 5;
 const MANY = 12;
+/** Of more iterations than these, the earlier ones are drawn on request. */
+const DRAWN = 200;
+const MAX_PAINT_MS = 1500;
 
 /** The run of an id, as its events arrive. @param {string} id */
 function useRun(id) {
@@ -34,14 +37,18 @@ function useRun(id) {
     if (!visible || run.current.end) return undefined;
     const abort = new AbortController();
     let isPainting = false;
+    let cost = 0;
     const draw = () => {
       if (isPainting) return;
       isPainting = true;
-      requestAnimationFrame(() => {
+      // A long run takes long to draw: what comes meanwhile is drawn together.
+      setTimeout(() => requestAnimationFrame(() => {
         isPainting = false;
         setLoaded(true);
         paint({ ...run.current });
-      });
+        const began = performance.now();
+        setTimeout(() => (cost = performance.now() - began));
+      }), Math.min(4 * cost, MAX_PAINT_MS));
     };
     follow(`/runs/${encodeURIComponent(id)}/events`, run.current.position, (event) => {
       take(run.current, event);
@@ -144,11 +151,14 @@ export function Run({ id, deciding = "" }) {
 
 /** @param {any} props */
 function Conversation({ id, run, input, picked, pick, isLoaded }) {
-  const list = run.iterations;
+  const [drawn, draw] = useState(DRAWN);
+  const list = run.iterations.slice(Math.max(0, run.iterations.length - drawn));
+  const earlier = run.iterations.length - list.length;
   const isFolded = (/** @type {any} */ each, /** @type {number} */ index) => list.length > MANY && index > 0 && index < list.length - OPEN_LAST && !each.calls.some((/** @type {any} */ call) => ["failed", "waiting"].includes(call.state));
   return html`<div class="spine">
     ${!isLoaded && html`<p class="about">Loading…</p>`}
-    ${list.map((/** @type {any} */ each, /** @type {number} */ index) => html`<${IterationPart} key=${each.number} id=${id} run=${run} iteration=${each} folded=${isFolded(each, index)} said=${index ? each.said : input} picked=${picked} pick=${pick} />`)}
+    ${earlier > 0 && html`<${Said} said=${input} /><p><button onClick=${() => draw(drawn + DRAWN)}>Show ${Math.min(DRAWN, earlier)} of ${counted(earlier, "earlier iteration")}</button></p>`}
+    ${list.map((/** @type {any} */ each, /** @type {number} */ index) => html`<${IterationPart} key=${each.number} id=${id} run=${run} iteration=${each} folded=${isFolded(each, index)} said=${index || earlier ? each.said : input} picked=${picked} pick=${pick} />`)}
     ${run.end && html`<${End} id=${id} run=${run} />`}
   </div>`;
 }
@@ -161,7 +171,7 @@ function IterationPart({ id, run, iteration, folded, said, picked, pick }) {
   const called = iteration.calls.flatMap((/** @type {any} */ each) => each.children);
   const isAnswer = run.end?.type === "done" && isLast;
   return html`<section class="iteration" id=${`iteration-${iteration.number}`}>
-    ${said.map((/** @type {any} */ each) => html`<div class=${`said ${each.role}`}><span class="about">${each.role === "input" ? "Input" : `${plain(each.by) || "Somebody"}, steering · read before this iteration`}</span><${Folded} text=${each.text} mono=${false} /></div>`)}
+    <${Said} said=${said} />
     <h2><span class="number">${iteration.number}</span>
       <span class="about">${iteration.isWriting ? html`<span class="working">writing</span>` : iteration.modelEnded ? `model ${span(iteration.modelEnded - iteration.started)}` : run.end ? "" : "calling the model"}
         ${usage ? ` · ${usage.total_tokens.toLocaleString()} tokens` : ""} ${money(iteration.cost)}
@@ -175,6 +185,11 @@ function IterationPart({ id, run, iteration, folded, said, picked, pick }) {
         ${call.state === "waiting" && !run.end && html`<${Decision} key=${`${call.id}-card`} runId=${id} request=${{ ...call.request, call_id: call.id, votes: call.votes }} words=${iteration.text} />`}`)}
       ${called.length > FEW && html`<${Called} ids=${called} />`}`}
   </section>`;
+}
+
+/** @param {{said: any[]}} props */
+function Said({ said }) {
+  return said.map((each) => html`<div class=${`said ${each.role}`}><span class="about">${each.role === "input" ? "Input" : `${plain(each.by) || "Somebody"}, steering · read before this iteration`}</span><${Folded} text=${each.text} mono=${false} /></div>`);
 }
 
 /** @param {any} props */
