@@ -76,6 +76,19 @@ def _turn(number: int, size: int) -> list[str]:
     return [f"u: long {length}", f"a: {'x' * min(length, 40)}"]
 
 
+async def test_queued_messages_go_on_in_the_next_link(session: SessionStage) -> None:
+    texts = [f"message {number}" for number in range(1, 11)]
+    async with session.worker():
+        await session.start()
+        for text in texts:
+            await session.send(text, while_busy="queue")
+        await session.idle(timeout=60)
+    links = await session.links()
+    assert len(links) > 1
+    said = [text for text in shown(links[-1].conversation.messages) if text.startswith("u: ")]
+    assert said == [f"u: {text}" for text in texts]
+
+
 async def test_a_turn_of_many_links(session: SessionStage) -> None:
     async with session.worker():
         await session.start(setup_of(session.agent, max_iterations=30))
