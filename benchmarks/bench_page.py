@@ -141,7 +141,8 @@ async def measure(given: argparse.Namespace) -> dict[str, Any]:
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(server_in_memory())
         counting = Counting()
-        client = Client(**{**server.client.config(), "interceptors": [counting]})
+        settings: dict[str, Any] = {**server.client.config(), "interceptors": [counting]}
+        client = Client(**settings)
         model = stack.enter_context(ScriptedModel(lambda request: says("Done.")))
         inputs = [{"name": "order", "kind": "integer"}]
         agent = scripted_agent(model, instructions="user:\nOrder {{order}}", inputs=inputs)
