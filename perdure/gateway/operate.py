@@ -61,7 +61,10 @@ def _require_operator(call: HttpCall[Nothing, ScopeBody] | HttpCall) -> None:
 
 
 async def examine(call: HttpCall) -> Examination:
-    """What is wrong with the server, its workers and its runs; each worker is asked once."""
+    """What is wrong with the server, its workers and its runs; each worker is asked once.
+
+    Raises `HttpProblem` for clients of a tenant, and where nothing can be examined.
+    """
     _require_operator(call)
     if call.gateway.examine is None:
         raise HttpProblem(404, "no_doctor", "this gateway was not started by `perdure serve`")
@@ -98,7 +101,10 @@ _ACTIONS = {"pause": pause_schedule, "resume": resume_schedule, "run": run_sched
 
 
 async def change_schedule(call: HttpCall) -> Nothing:
-    """Pause a schedule, resume it, or start a run of it now: the last part of the path."""
+    """Pause a schedule, resume it, or start a run of it now: the last part of the path.
+
+    Raises `HttpProblem` for clients of a tenant, and for an unknown schedule or action.
+    """
     _require_operator(call)
     name, action = call.path["name"], call.path["action"]
     if action not in _ACTIONS:
