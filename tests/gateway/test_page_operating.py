@@ -83,7 +83,7 @@ async def test_called_agents_stand_in_their_call_and_are_decided_from_there(
             await page.get_by_role("heading", name="Approved").wait_for()
             await page.goto(f"{served.url}/#/run/family")
         await page.get_by_text("All is read.").wait_for()
-        assert "I have read." in await row.inner_text()
+        await row.get_by_text("I have read.").wait_for()
 
 
 async def test_an_operator_sees_findings_and_workers_and_releases_what_is_held(
