@@ -32,8 +32,7 @@ def with_filter(
     if rest and len(tools) != len(functions) + 1:
         raise ValueError(
             f"no function is named {rest[0]!r}; there: {', '.join(functions) or 'none'}. Of "
-            "several tools that offer "
-            "functions, filter each before you put them together"
+            "several tools that offer functions, filter each before you put them together"
         )
     found: list[JsonObject] = []
     for tool in tools:

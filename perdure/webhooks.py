@@ -137,8 +137,7 @@ def secret_problem(variable: str, value: str) -> str:
         return ""
     return (
         f"variable {variable} has no secret: expected `{SECRET_PREFIX}` and at least 24 bytes in "
-        "base64, such as "
-        f"`echo {SECRET_PREFIX}$(openssl rand -base64 32)` prints"
+        f"base64, such as `echo {SECRET_PREFIX}$(openssl rand -base64 32)` prints"
     )
 
 

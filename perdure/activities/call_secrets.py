@@ -91,8 +91,7 @@ def _key(given: str) -> bytes:
     except OSError as error:
         _log.warning(
             "No key for the tokens of tool calls can be kept (%s): a call that is executed again "
-            "after its worker was "
-            "lost gets another token. Set %s for all workers",
+            "after its worker was lost gets another token. Set %s for all workers",
             error,
             VARIABLE,
         )

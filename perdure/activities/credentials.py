@@ -47,10 +47,8 @@ class UnknownCredentialError(ConfigurationError):
         named = ", ".join(map(repr, sorted(ids)))
         super().__init__(
             f"The agent names the credential {named}, which this worker does not have ({known}): "
-            "give it to the "
-            "workers by create_worker(credentials=…), a mapping or a function from an id to its "
-            "secret, or by "
-            "perdure worker --credentials MODULE:NAME"
+            "give it to the workers by create_worker(credentials=…), a mapping or a function from "
+            "an id to its secret, or by perdure worker --credentials MODULE:NAME"
         )
         self.ids = sorted(ids)
 

@@ -176,9 +176,8 @@ def _require_prices(prices: Prices, run: KnownRun, found: Mapping[str, Agent]) -
         example = f'{{"{next(iter(unknown))}": {{"input": 1.25, "output": 10}}}}'
         raise ConfigurationError(
             f"max_cost_usd={run.options.max_cost_usd:g} can't be held: no price is known for "
-            f"{models}. Tell the "
-            f"workers what a million tokens cost: {VARIABLE}=FILE with {example}, or "
-            "create_worker(prices=…)"
+            f"{models}. Tell the workers what a million tokens cost: {VARIABLE}=FILE with "
+            f"{example}, or create_worker(prices=…)"
             + (
                 ""
                 if is_list_installed()
@@ -294,8 +293,7 @@ def lacking_mocks() -> MissingPart:
     """Return the lack of a worker that ignores mock answers, for a run that has some."""
     text = (
         "the run has mock answers in place of its model's, and this worker was not started to "
-        "honour them: "
-        "perdure worker --mock, or create_worker(mock=True)"
+        "honour them: perdure worker --mock, or create_worker(mock=True)"
     )
     return _lacking_configuration(["mock answers"], text)
 
@@ -328,8 +326,7 @@ def _lacking_tools(
         )
     advice += [
         f"No tools of kind {kind!r} are known here: install the package that adds it on the "
-        "worker, or "
-        f"create_worker(tool_kinds={{{kind!r}: …}})"
+        f"worker, or create_worker(tool_kinds={{{kind!r}: …}})"
         for kind in dict.fromkeys(missing.values())
         if kind not in ("", "function")
     ]

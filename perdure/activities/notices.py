@@ -148,8 +148,8 @@ async def _public_address(server: Origin) -> str:
     if private := [each for each in addresses if is_private(ip_address(each.partition("%")[0]))]:
         raise _not_taken(
             f"{server} leads to the private address {private[0]}, where webhooks are not sent: "
-            "start the worker with "
-            f"--allow-hosts {server.address}, or name the webhook in {VARIABLE}, if it should be"
+            f"start the worker with --allow-hosts {server.address}, or name the webhook in "
+            f"{VARIABLE}, if it should be"
         )
     return addresses[0]
 

@@ -50,8 +50,8 @@ def _of_file(file: Path, tool: str | None) -> dict[str, OAuth]:
     if not personal:
         raise UsageProblem(
             f"{str(file)!r} has no tool{f' {tool!r}' if tool else ''} that a person connects. "
-            "Expected kind: mcp with "
-            "connection: {kind: oauth, endpoint: …} (perdure docs tools-mcp)"
+            f"Expected kind: mcp with connection: {{kind: oauth, endpoint: …}} (perdure docs "
+            "tools-mcp)"
         )
     return {each.name: _oauth(each, f"{file}: tools.{each.name}") for each in personal}
 

@@ -27,8 +27,7 @@ from .server_connection import ServerConnection, connect_to_server
 
 UNREACHED = (
     "perdure sweep removes stored values later. Logs, traces, exports, backups, archived "
-    "histories, other namespaces and the providers of models are not reached: "
-    "perdure docs deletion"
+    "histories, other namespaces and the providers of models are not reached: perdure docs deletion"
 )
 _WORDS = {
     "caller": "has called {0}, and holds its input and its answer",

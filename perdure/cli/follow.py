@@ -111,8 +111,7 @@ async def follow(
 
 ADVICE = (
     "Ctrl-C again, or Ctrl-D, detaches; /cancel ends the run. Everything else that you type, the "
-    "agent reads before "
-    "its next model call"
+    "agent reads before its next model call"
 )
 
 

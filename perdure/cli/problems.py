@@ -106,8 +106,7 @@ def _explain_temporal(error: Exception) -> Explanation | None:
         run = error.workflow_id
         return Explanation(
             f"a run {run!r} is under way, expected an unused id: choose another --id, or follow "
-            "that one: "
-            f"{command_line('watch', run)}",
+            f"that one: {command_line('watch', run)}",
             FAILED,
         )
     if isinstance(
@@ -119,8 +118,7 @@ def _explain_temporal(error: Exception) -> Explanation | None:
     if error.status is RPCStatusCode.NOT_FOUND and (found := _NO_NAMESPACE.search(error.message)):
         return Explanation(
             f"the server has no namespace {found[1]!r}: expected the name of one in "
-            "TEMPORAL_NAMESPACE, or in the "
-            "profile of temporal.toml. An administrator creates it: "
+            "TEMPORAL_NAMESPACE, or in the profile of temporal.toml. An administrator creates it: "
             f"temporal operator namespace create --namespace {found[1]}",
             FAILED,
         )

@@ -131,8 +131,7 @@ def current_version_command(deployment: str, build_id: str) -> str:
     """Return the command that makes a version of the workers the one that new runs go to."""
     return (
         "temporal worker deployment set-current-version --deployment-name "
-        f"{shell_word(deployment)} "
-        f"--build-id {shell_word(build_id)} --yes"
+        f"{shell_word(deployment)} --build-id {shell_word(build_id)} --yes"
     )
 
 

@@ -141,10 +141,8 @@ def _environment() -> JsonObject:
     except (RuntimeError, ValueError, OSError) as error:
         raise ConfigurationError(
             f"Temporal's environment configuration can't be read: {error}. Expected a "
-            "temporal.toml (its path may "
-            "be in TEMPORAL_CONFIG_FILE) with the profile that TEMPORAL_PROFILE names; correct it "
-            "or unset those "
-            "variables."
+            "temporal.toml (its path may be in TEMPORAL_CONFIG_FILE) with the profile that "
+            "TEMPORAL_PROFILE names; correct it or unset those variables."
         ) from error
 
 
@@ -211,9 +209,8 @@ async def set_up_namespace(client: Client) -> Registration:
             raise
         raise ConfigurationError(
             f"search attributes can't be registered in the namespace {client.namespace!r}: "
-            f"{error.message} "
-            f"({error.status.name}). Expected the rights of an administrator; one can type: "
-            f"{command(client)}"
+            f"{error.message} ({error.status.name}). Expected the rights of an administrator; one "
+            f"can type: {command(client)}"
         ) from error
     return found
 

@@ -119,8 +119,8 @@ def connection_error(
         short += ", and the address has no port, such as :7233"
     return ConfigurationError(
         f"No Temporal server reachable at {target!r} ({short}). Expected a running server at "
-        "host:port: "
-        f"{_another_server(is_from_environment)}, or name another with TEMPORAL_ADDRESS=host:port."
+        f"host:port: {_another_server(is_from_environment)}, or name another with "
+        "TEMPORAL_ADDRESS=host:port."
     )
 
 

@@ -346,8 +346,7 @@ async def sweep_storage(
     except FileNotFoundError as error:
         raise ConfigurationError(
             f"the storage {error.filename!r} is not there: expected the folder of the workers. "
-            "Mount it here, or set "
-            "PERDURE_STORAGE to where it is"
+            "Mount it here, or set PERDURE_STORAGE to where it is"
         ) from error
     before = time.time() - older_than
     candidates = [each for each in listed if each.modified < before and (each.owner or shared)]

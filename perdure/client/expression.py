@@ -179,8 +179,7 @@ def _require_one(others: dict[str, Agent], path: str, agent: Agent) -> None:
         )
         raise ConfigurationError(
             f"two different agents have the name {path.removesuffix(SUFFIX)!r}, {both}: give each "
-            "its own name "
-            "(name=… of perdure.agent)"
+            "its own name (name=… of perdure.agent)"
         )
 
 

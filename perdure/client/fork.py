@@ -222,8 +222,7 @@ async def _link_with(chain: Chain, run_id: str, at: int) -> RecordedLink:
                 raise
             raise ValueError(
                 f"at={at}: the namespace does not keep the beginning of run {id!r} any more; "
-                f"iterations from {later} "
-                "on can be forked"
+                f"iterations from {later} on can be forked"
             ) from error
         if carried is None or at > carried.loop.iteration:
             return await read_link(client, id, run_id)
@@ -255,8 +254,7 @@ def _require_question(chain: Chain, at: int, messages: list[Message]) -> None:
     if messages and messages[-1].role == "assistant":
         raise ValueError(
             f"at={at}: there, run {chain.workflow_id!r} has given its answer: add the next message "
-            "(steer), "
-            "or fork before an earlier iteration"
+            "(steer), or fork before an earlier iteration"
         )
 
 

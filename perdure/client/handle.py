@@ -105,12 +105,9 @@ class Controls:
         if (history := info.history_size_bytes) + size > MAX_STEERED_BYTES:
             raise PayloadTooLargeError(
                 f"The steering message takes {size:,} bytes, and the history of run {self.id!r} "
-                f"{history:,} already; "
-                f"together {MAX_STEERED_BYTES:,} are possible, because Temporal ends a run of 50 "
-                "MB. Send less, wait "
-                "until the run goes on in a new history, or configure external storage "
-                "(PERDURE_STORAGE) for clients "
-                "and workers"
+                f"{history:,} already; together {MAX_STEERED_BYTES:,} are possible, because "
+                "Temporal ends a run of 50 MB. Send less, wait until the run goes on in a new "
+                "history, or configure external storage (PERDURE_STORAGE) for clients and workers"
             )
 
     async def cancel(self, reason: str = "") -> None:
@@ -235,8 +232,7 @@ class Controls:
             how = ways_to_settle(run, elsewhere)[0]
             raise ApprovalError(
                 f"{error}. One of that id waits in the run {run!r}, which this one has called, and "
-                "is decided there: "
-                f"run.called({run!r}), or {how}",
+                f"is decided there: run.called({run!r}), or {how}",
                 kind=error.kind,
                 pending=[elsewhere],
             ) from None

@@ -44,9 +44,8 @@ def with_output_type(agent: Agent, output_type: Any) -> Agent:
     if agent.outputs and _form(agent.outputs) != _form(described):
         raise ConfigurationError(
             f"output_type={_name(output_type)} and the outputs of the agent {agent.name!r} differ: "
-            "the type has "
-            f"{_form_text(described)}, the agent has {_form_text(agent.outputs)}. Change one of "
-            "them, or leave one out"
+            f"the type has {_form_text(described)}, the agent has {_form_text(agent.outputs)}. "
+            "Change one of them, or leave one out"
         )
     outputs = agent.outputs or described
     remember_check(outputs, _key(output_type), partial(_faults, described, output_type))

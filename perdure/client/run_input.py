@@ -144,10 +144,9 @@ def recorded_deps(deps: Any, known: Redactor) -> Any:
     if fault:
         raise ConfigurationError(
             f"deps of the type {type(deps).__name__} can't be recorded with the run: {fault}. "
-            "Expected JSON, a "
-            "pydantic model or a dataclass. Clients, connections and secrets belong to the worker, "
-            "which may make "
-            "them of deps: create_worker(resources={Client: lambda deps: Client(deps.tenant)})"
+            "Expected JSON, a pydantic model or a dataclass. Clients, connections and secrets "
+            f"belong to the worker, which may make them of deps: create_worker(resources={{Client: "
+            f"lambda deps: Client(deps.tenant)}})"
         )
     return value
 

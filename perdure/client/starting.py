@@ -108,8 +108,7 @@ def require_no_secret(known: Redactor, options: StartOptions, **names: str) -> N
         if (clean := known.value(value)) is not value:
             raise ConfigurationError(
                 f"{name} contains a secret, which every run would record: {clean!r} with its "
-                "value; "
-                "give a name that people may read"
+                "value; give a name that people may read"
             )
 
 

@@ -294,8 +294,7 @@ async def send_go_on(
             text = f"{refusal}: it can't go on"
         elif refusal.kind == "unconfirmed":
             text = (
-                f"run {chain.workflow_id!r}: going on is unconfirmed, because {refusal}. "
-                "The server may still deliver the request: start a worker and look at the run's "
-                "status"
+                f"run {chain.workflow_id!r}: going on is unconfirmed, because {refusal}. The "
+                "server may still deliver the request: start a worker and look at the run's status"
             )
         raise GoOnError(text, kind=refusal.kind or "unreadable") from refusal

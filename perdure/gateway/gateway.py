@@ -359,8 +359,8 @@ class Gateway:
                 raise
             raise ConfigurationError(
                 f"The namespace {self.client.namespace!r} does not know the search attribute "
-                f"{TENANT.name}, by which "
-                "the runs of a tenant are told from those of others. Register it: perdure setup"
+                f"{TENANT.name}, by which the runs of a tenant are told from those of others. "
+                "Register it: perdure setup"
             ) from error
 
 

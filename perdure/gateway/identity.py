@@ -139,9 +139,8 @@ class TokenFile:
             if self._stamp is None:
                 raise ConfigurationError(
                     f"The file of tokens {str(self._path)!r} can't be used: {why}. Expected a list "
-                    "`tokens`, each with "
-                    "`name`, `token` (`${env:NAME}`) or `sha256`, and `tenant` and `roles` if "
-                    "wanted"
+                    f"`tokens`, each with `name`, `token` (`${{env:NAME}}`) or `sha256`, and "
+                    "`tenant` and `roles` if wanted"
                 ) from error
             logger.error(
                 "the file of tokens cannot be read, the previous tokens stay valid: %s", why

@@ -161,9 +161,8 @@ async def _input_of(
 def _not_an_input(workflow_id: str, why: str) -> str:
     return (
         f"the workflow {workflow_id!r} was started as a run, but its input is none: {why}. "
-        "start_run makes one, and "
-        f"run_input one for other SDKs; `temporal workflow terminate -w {shell_word(workflow_id)}` "
-        "ends this one"
+        "start_run makes one, and run_input one for other SDKs; `temporal workflow terminate -w "
+        f"{shell_word(workflow_id)}` ends this one"
     )
 
 
@@ -174,13 +173,13 @@ def not_a_run(workflow_id: str, type: str) -> str:
     if type == names.SESSION_WORKFLOW:
         return (
             f"{workflow_id!r} is the id of a session, not of a run: session(client, None, "
-            f"{workflow_id!r}) reads it, "
-            f"and its runs are {workflow_id + '/1'!r} and those that follow"
+            f"{workflow_id!r}) reads it, and its runs are {workflow_id + '/1'!r} and those that "
+            "follow"
         )
     return (
         f"{workflow_id!r} is the id of a workflow of the type {type!r}, not of a run: expected an "
-        "id that `perdure ls` "
-        f"lists. `temporal workflow show -w {shell_word(workflow_id)}` shows what it is"
+        f"id that `perdure ls` lists. `temporal workflow show -w {shell_word(workflow_id)}` shows "
+        "what it is"
     )
 
 

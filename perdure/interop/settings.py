@@ -45,11 +45,9 @@ _STRATEGIES: Mapping[str, str] = MappingProxyType(
     {
         "FIFO": "",
         "Summarize": "what is dropped is summarised by a compactor, which a worker has and a run "
-        "names "
-        "(RunOptions.compactor, --compactor): leave this setting out and name one",
+        "names (RunOptions.compactor, --compactor): leave this setting out and name one",
         "SlidingWindow": "the conversation is kept within a size, not within a number of messages: "
-        "expected FIFO, "
-        "with MaxWorkingMemoryTokens and MinHistoryMessages",
+        "expected FIFO, with MaxWorkingMemoryTokens and MinHistoryMessages",
     }
 )
 _TOOL_PROTOCOLS: Mapping[str, str] = MappingProxyType(

@@ -55,8 +55,7 @@ def depth_refusal(name: str, options: RunOptions, depth: int) -> ToolResult | No
         return None
     text = (
         f"Error: Tool '{name}' failed: agents may call each other {options.max_depth} levels deep "
-        "(max_depth), and "
-        "this one is at the last level: do the task yourself"
+        "(max_depth), and this one is at the last level: do the task yourself"
     )
     return ToolResult.failure(text, kind="limit")
 

@@ -61,7 +61,6 @@ def _codec_of(source: str) -> PayloadCodec:
     if not isinstance(made, PayloadCodec):
         raise ConfigurationError(
             f"{VARIABLE}={source!r} (--codec) is {made!r:.80}: expected a "
-            "temporalio.converter.PayloadCodec, its "
-            "class, or a function that makes one"
+            "temporalio.converter.PayloadCodec, its class, or a function that makes one"
         )
     return made

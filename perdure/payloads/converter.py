@@ -450,6 +450,6 @@ def require_encrypting(converter: DataConverter) -> None:
     if (codec is None or isinstance(codec, ZstdCodec)) and is_configured():
         raise EncryptionError(
             f"{KEY_VARIABLE} is set, and this client's own data_converter does not encrypt: give "
-            "it "
-            "data_converter(encryption=encryption_from_environment()) of perdure.payloads, or none"
+            "it data_converter(encryption=encryption_from_environment()) of perdure.payloads, or "
+            "none"
         )

@@ -66,9 +66,8 @@ async def require_sendable(
     if size > MAX_PAYLOAD_BYTES:
         raise PayloadTooLargeError(
             f"{what} is too large for Temporal: {size} bytes after compression, at most "
-            f"{MAX_PAYLOAD_BYTES} are "
-            f"possible. {advice()}, or configure external storage (PERDURE_STORAGE) for clients "
-            "and workers"
+            f"{MAX_PAYLOAD_BYTES} are possible. {advice()}, or configure external storage "
+            "(PERDURE_STORAGE) for clients and workers"
         )
 
 
@@ -196,8 +195,7 @@ def readable() -> Iterator[None]:
             raise
         raise EncryptionError(
             f"A value can't be read. {problem}: name the codec that wrote it with --codec "
-            "MODULE:NAME or "
-            "PERDURE_CODEC, or give the client its data_converter"
+            "MODULE:NAME or PERDURE_CODEC, or give the client its data_converter"
         ) from error
 
 

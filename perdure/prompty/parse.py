@@ -58,6 +58,5 @@ def _markers(rendered: str) -> Sequence[Marker]:
     line = rendered[forged.start : forged.end].strip()
     raise RenderError(
         f"Role marker nonce mismatch (possible injection): {line!r:.60} is not the template's own "
-        "text, "
-        "and would begin a message"
+        "text, and would begin a message"
     )

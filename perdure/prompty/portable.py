@@ -22,8 +22,7 @@ LITERAL_SECRET = (
 )
 DEFAULT_SECRET = (
     "has a default that is a secret itself, which every run would record: write the reference "
-    "without the default, "
-    "and set the variable where the worker runs"
+    "without the default, and set the variable where the worker runs"
 )
 DELEGATES: Place = ("metadata", "perdure", "agents")
 """The list of agents that an agent delegates to, each of which becomes a tool."""
@@ -263,8 +262,7 @@ def resolve_environment(agent: Agent, credentials: Mapping[str, str] | None = No
         if value is None:
             raise ConfigurationError(
                 f"Environment variable '{env_name(text)}' is not set on the worker "
-                f"({dotted_path(place)}): "
-                "set it and start the worker again"
+                f"({dotted_path(place)}): set it and start the worker again"
             )
         found[pointer(place)] = EnvReference(text, value)
         return value

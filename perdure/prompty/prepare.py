@@ -144,6 +144,5 @@ def _shows(mark: Any, messages: Sequence[Message]) -> bool:
 def _needs(agent: Agent, names: Sequence[str], why: str) -> str:
     return (
         f"the prompt of the agent {agent.name!r} needs the input {', '.join(names)}, which is not "
-        f"known here ({why}): "
-        "give it"
+        f"known here ({why}): give it"
     )

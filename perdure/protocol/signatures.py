@@ -155,8 +155,7 @@ class VouchKeys:
             known = ", ".join(self.keys) or "none"
             return (
                 f"it is signed with the key {vouch.key_id[:64]!r}, and this worker's keys are "
-                f"{known}: give gateways "
-                f"and workers the same {VARIABLE}"
+                f"{known}: give gateways and workers the same {VARIABLE}"
             )
         if not self._holds("decision", vouch, subject):
             return "its signature does not fit this decision about this call of this run"

@@ -52,8 +52,7 @@ def azure_target(connection: Connection | None, provider: str) -> AzureTarget:
     if not endpoint:
         raise ModelError(
             f"No endpoint for {provider!r}: write `endpoint: https://RESOURCE.openai.azure.com` in "
-            "the agent's "
-            f"connection, or set {ENDPOINT_VARIABLE} in the worker's environment",
+            f"the agent's connection, or set {ENDPOINT_VARIABLE} in the worker's environment",
             kind="configuration",
             provider=provider,
         )

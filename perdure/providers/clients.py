@@ -126,9 +126,9 @@ def _registered_client(connection: Connection, sdk: SdkNames, provider: str) -> 
     client = get_connection(connection.name or "")
     if client is None:
         raise _misconfiguration(
-            f"No connection is registered as {connection.name!r}: "
-            f"call perdure.providers.register_connection({connection.name!r}, client) in the "
-            "worker's process",
+            f"No connection is registered as {connection.name!r}: call "
+            f"perdure.providers.register_connection({connection.name!r}, client) in the worker's "
+            "process",
             provider,
         )
     origins = {base.__module__.partition(".")[0] for base in type(client).__mro__}
@@ -176,8 +176,7 @@ def _key(
             return "azure_ad_token_provider", partial(asyncio.to_thread, entra_token, provider)
         raise _misconfiguration(
             f"A token of Entra ID only goes to Azure's hosts, not to {endpoint!r}. If that host is "
-            "yours, name it in "
-            f"{ENDPOINT_VARIABLE} of the worker's environment",
+            f"yours, name it in {ENDPOINT_VARIABLE} of the worker's environment",
             provider,
         )
     is_azures = sdk.is_azure and AZURE_KEY.fits(endpoint)
@@ -186,8 +185,8 @@ def _key(
     variable = (AZURE_KEY if is_azures else sdk.keys[0]).variable
     entra = ", or `kind: foundry` for a token of Entra ID" if is_azures else ""
     raise _misconfiguration(
-        f"No API key for {provider!r}: set {variable} in the worker's environment, "
-        f"or write `apiKey: ${{env:{variable}}}` in the agent's connection{entra}",
+        f"No API key for {provider!r}: set {variable} in the worker's environment, or write "
+        f"`apiKey: ${{env:{variable}}}` in the agent's connection{entra}",
         provider,
     )
 

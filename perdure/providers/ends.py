@@ -123,8 +123,8 @@ def made_calls(answer: Answer, ended: ReplyEnd) -> list[ToolCall]:
         return answer.tool_calls
     fault = (
         f"Error: This call was not made: the reply was cut off{_details(answer)} before the call "
-        "was complete. "
-        "Call the tool again, and write less in one call: do the work in several smaller calls"
+        "was complete. Call the tool again, and write less in one call: do the work in several "
+        "smaller calls"
     )
     return [
         call

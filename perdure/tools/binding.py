@@ -32,8 +32,8 @@ def bind_tools(agent: Agent, tools: Sequence[Callable[..., Any]]) -> dict[str, C
     for name in handlers:
         if name not in declared:
             raise ValueError(
-                f"Tool handler '{name}' has no matching declaration in agent.tools. "
-                f"Declared function tools: {', '.join(declared)}"
+                f"Tool handler '{name}' has no matching declaration in agent.tools. Declared "
+                f"function tools: {', '.join(declared)}"
             )
     for name in declared:
         if name not in handlers:

@@ -37,8 +37,7 @@ class AskUser(BuiltInTool):
         name="ask_user",
         description=(
             "Ask the user a question and wait for the answer. Use it when you can't go on without "
-            "a decision or a "
-            "piece of information that only the user has."
+            "a decision or a piece of information that only the user has."
         ),
         parameters={
             "type": "object",

@@ -257,8 +257,7 @@ def contradiction(tool: Tool, function: Function, *, without: Collection[str] = 
     taken = declaration_line(_name(function), written.parameters or [])
     return (
         f"The declaration of tool '{tool.name}' contradicts its function: {'; '.join(problems)}. "
-        "The file declares "
-        f"{declared}{bound}; the function is {taken} in {place_of(function)}. "
+        f"The file declares {declared}{bound}; the function is {taken} in {place_of(function)}. "
         "Make the two agree, or leave out `parameters` in the file: then those of the function are "
         "offered"
     )

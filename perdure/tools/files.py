@@ -63,9 +63,8 @@ def _absent(path: str, agents: Iterable[str], base_dir: str | None) -> str:
     name, known = path.removesuffix(SUFFIX), [each.removesuffix(SUFFIX) for each in agents]
     return (
         f"there is no agent {name!r} to hand over to{did_you_mean(name, known)}. Expected one of "
-        "the agents among the "
-        f"handoffs ({', '.join(known)}), or the path of a file, which needs base_dir=… of "
-        "perdure.agent"
+        f"the agents among the handoffs ({', '.join(known)}), or the path of a file, which needs "
+        "base_dir=… of perdure.agent"
     )
 
 

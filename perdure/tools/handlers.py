@@ -127,8 +127,7 @@ def add_tool(collected: dict[str, ToolFunction], name: str, function: ToolFuncti
         places = " and ".join(_place(each) for each in (collected[name], function))
         raise ConfigurationError(
             f"Duplicate tool handler: {name} (defined by {places}): rename one, or give it a "
-            "prefix, "
-            "such as Toolset(function).prefixed('shop')"
+            "prefix, such as Toolset(function).prefixed('shop')"
         )
 
 

@@ -271,12 +271,11 @@ _LONGEST = 40
 _DECODED = frozenset(
     re.findall(
         r"\S+",
-        "utf-8 utf-8-sig utf-16 utf-16-le utf-16-be utf-32 ascii koi8-r koi8-u mac-roman "
-        "iso8859-1 iso8859-2 iso8859-3 iso8859-4 iso8859-5 iso8859-6 iso8859-7 iso8859-8 "
-        "iso8859-9 iso8859-10 iso8859-11 iso8859-13 iso8859-14 iso8859-15 iso8859-16 "
-        "cp437 cp850 cp852 cp866 cp874 cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 "
-        "cp1257 cp1258 shift_jis cp932 euc_jp iso2022_jp gb2312 gbk gb18030 big5 euc_kr "
-        "cp949",
+        "utf-8 utf-8-sig utf-16 utf-16-le utf-16-be utf-32 ascii koi8-r koi8-u mac-roman iso8859-1 "
+        "iso8859-2 iso8859-3 iso8859-4 iso8859-5 iso8859-6 iso8859-7 iso8859-8 iso8859-9 "
+        "iso8859-10 iso8859-11 iso8859-13 iso8859-14 iso8859-15 iso8859-16 cp437 cp850 cp852 cp866 "
+        "cp874 cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 shift_jis cp932 "
+        "euc_jp iso2022_jp gb2312 gbk gb18030 big5 euc_kr cp949",
     )
 )
 """By Python's names for them."""

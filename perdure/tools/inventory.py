@@ -318,16 +318,15 @@ def _note(handler: Handler) -> str:
     if handler.is_by_name and function is not None:
         return (
             f"The function {tool.name!r} of {place_of(function)} is called in place of the tool "
-            f"{tool.name!r} "
-            f"(kind: {tool.kind}) that the file declares, because it is registered under that name"
+            f"{tool.name!r} (kind: {tool.kind}) that the file declares, because it is registered "
+            "under that name"
         )
     if has_parameters(tool):
         return ""
     return (
         f"The model is not offered the tool {tool.name!r} (kind: {tool.kind}): its kind has a "
-        "plain handler, which "
-        "does not declare its arguments. Declare `parameters` in the file, or make the "
-        "kind a ToolKind"
+        "plain handler, which does not declare its arguments. Declare `parameters` in the file, or "
+        "make the kind a ToolKind"
     )
 
 

@@ -232,8 +232,8 @@ def _parameters(tool: PromptyTool, child: Agent) -> list[Property]:
         if prop.kind in RICH_KINDS and prop.required and prop.default is None:
             raise LoadError(
                 f"the agent {tool.path!r} requires the input {prop.name!r} of kind {prop.kind}, "
-                "which no model can "
-                f"write: bind it to an input (bindings: {{{prop.name}: {{input: …}}}})"
+                f"which no model can write: bind it to an input (bindings: {{{prop.name}: {{input: "
+                f"…}}}})"
             )
     plain = [prop for prop in inputs if prop.kind not in RICH_KINDS]
     return [

@@ -64,8 +64,8 @@ class Resources:
             if not isinstance(kind, type) or not callable(factory):
                 raise ConfigurationError(
                     f"resources[{kind!r}] is {factory!r}: expected a class, and a function that "
-                    "makes an object of it, "
-                    "without parameters or with one, which is given the run's deps"
+                    "makes an object of it, without parameters or with one, which is given the "
+                    "run's deps"
                 )
 
     @property

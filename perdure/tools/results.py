@@ -155,8 +155,7 @@ def _check_label(part: Part) -> None:
     if size > MAX_LABEL_BYTES:
         raise ValueError(
             f"the {part.kind} part has {size:,} bytes besides its content (mediaType and the "
-            "like): "
-            f"at most {MAX_LABEL_BYTES:,} are possible"
+            f"like): at most {MAX_LABEL_BYTES:,} are possible"
         )
 
 
@@ -184,8 +183,7 @@ def with_advice(text: str) -> str:
         return text
     return (
         f"{text}. Tools and guardrails run on an event loop of their own: open the client in the "
-        "function that uses "
-        "it, or pass the client's loop, create_worker(tool_loop=…)"
+        "function that uses it, or pass the client's loop, create_worker(tool_loop=…)"
     )
 
 

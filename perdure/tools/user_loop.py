@@ -118,8 +118,7 @@ class UserLoop:
             execution.leave(loop)
         _log.warning(
             "%s is left to %s, which blocks it%s: another one takes its place. Clients, locks and "
-            "queues that were "
-            "used on the old one can't be used on it",
+            "queues that were used on the old one can't be used on it",
             *(USER_CODE, blocker.task, blocker.at),
         )
 

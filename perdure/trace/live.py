@@ -90,8 +90,7 @@ class LiveSpans:
         if not isinstance(tracer, Tracer | NoOpTracer):
             raise ConfigurationError(
                 f"tracer_provider={provider!r}: expected an "
-                "opentelemetry.sdk.trace.TracerProvider, with a span "
-                "processor that exports"
+                "opentelemetry.sdk.trace.TracerProvider, with a span processor that exports"
             )
         if isinstance(tracer, Tracer):
             tracer.id_generator = _GivenIds()  # of this scope alone

@@ -112,8 +112,7 @@ def deployment_config(deployment: str, build_id: str) -> WorkerDeploymentConfig:
     if not deployment or not build_id or {".", ":"} & {*deployment} or ":" in build_id:
         raise ConfigurationError(
             f"the version of a worker is deployment={deployment!r}, build_id={build_id!r}: "
-            "expected both, the first "
-            "one without '.' and ':', the second one without ':'"
+            "expected both, the first one without '.' and ':', the second one without ':'"
         )
     return WorkerDeploymentConfig(
         version=WorkerDeploymentVersion(deployment_name=deployment, build_id=build_id),

@@ -54,8 +54,7 @@ async def serving_health(
     except OSError as error:
         raise ConfigurationError(
             f"no health can be served at {address!r}: {error.strerror or error}. Expected an "
-            "address of this machine "
-            "and a port that no other process uses: choose another one"
+            "address of this machine and a port that no other process uses: choose another one"
         ) from error
     try:
         yield health.working()
@@ -153,8 +152,8 @@ async def require_tasks(client: Client, task_queue: str) -> None:
     if why := await why_no_tasks(client, task_queue):
         raise ConfigurationError(
             f"{why}: a worker needs the right to poll in the namespace {client.namespace!r}. "
-            "Expected credentials that "
-            "have it (TEMPORAL_API_KEY, or the certificate in TEMPORAL_TLS_CLIENT_CERT_PATH)"
+            "Expected credentials that have it (TEMPORAL_API_KEY, or the certificate in "
+            "TEMPORAL_TLS_CLIENT_CERT_PATH)"
         )
 
 

@@ -326,8 +326,7 @@ def metrics_runtime(
         why = str(error).removeprefix("Failed starting Prometheus exporter: ")
         raise ConfigurationError(
             f"no metrics can be served at {where!r}: {why}. Expected an address of this machine "
-            "and a port that no "
-            "other process uses: choose another one"
+            "and a port that no other process uses: choose another one"
         ) from error
 
 

@@ -296,8 +296,7 @@ class PerdurePlugin(SimplePlugin):
         if AgentRun in config.get("workflows", ()):
             raise ConfigurationError(
                 "The worker has two PerdurePlugins, its client's and its own: leave one out, or "
-                "let "
-                "perdure.worker.create_worker(client, …) put them together"
+                "let perdure.worker.create_worker(client, …) put them together"
             )
         config = super().configure_worker(config)
         interceptors = [

@@ -88,9 +88,8 @@ class OpenApproval:
             raise refusal(
                 "unvouched",
                 f"about tool {self.pending.name!r} may decide: {policy.in_words()}. The sender of "
-                "this decision "
-                "could not be verified: decide through a gateway that has PERDURE_VOUCH_KEY "
-                "(`perdure docs approvals`)",
+                "this decision could not be verified: decide through a gateway that has "
+                "PERDURE_VOUCH_KEY (`perdure docs approvals`)",
             )
         if decision.digest is None:
             raise refusal(
@@ -375,8 +374,8 @@ class Approvals:
             return refusal(
                 "stale",
                 f"digest {one_line(str(decision.digest))!r} is stale: tool call {_id_of(decision)} "
-                "waits with the "
-                f"digest {now.digest!r}. Look at its present request, and decide again",
+                f"waits with the digest {now.digest!r}. Look at its present request, and decide "
+                "again",
             )
         known = (
             ", ".join(repr(one_line(each.call_id)) for each in self.pending_approvals[:10])

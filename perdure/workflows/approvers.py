@@ -74,8 +74,7 @@ def _require_role(vouch: SignedIdentity, opened: OpenApproval) -> None:
         raise refusal(
             "not_entitled",
             f"{_name_of(vouch)} may not decide about tool {opened.pending.name!r}: expected one of "
-            "the roles "
-            f"{', '.join(map(one_line, policy.by))}, and the gateway knows of {has}",
+            f"the roles {', '.join(map(one_line, policy.by))}, and the gateway knows of {has}",
         )
 
 
@@ -88,8 +87,7 @@ def _require_other(vouch: SignedIdentity, opened: OpenApproval, requests: Reques
         raise refusal(
             "not_entitled",
             f"no decision about tool {opened.pending.name!r} is possible: the requesters of this "
-            "run could not be "
-            "verified, and the approver must not be one of them (notRequester)",
+            "run could not be verified, and the approver must not be one of them (notRequester)",
         )
     if vouch.name in names:
         raise refusal(
@@ -186,8 +184,8 @@ def signature_fault(message: SessionMessage, by: Requesters) -> str | None:
         return None
     return (
         "the message is signed, and its signature is of another message, setup, session or time, "
-        "or by a key that this "
-        f"worker lacks: send it again, and give gateways and workers the same {VARIABLE}"
+        "or by a key that this worker lacks: send it again, and give gateways and workers the same "
+        f"{VARIABLE}"
     )
 
 

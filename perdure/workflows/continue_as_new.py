@@ -119,10 +119,9 @@ class ContinueAsNew:
             return await self._fitted_input(await self._record_conversation())
         raise PayloadTooLargeError(
             f"The run can't be continued in a new link: the link's input takes {size} bytes, at "
-            "most "
-            f"{MAX_PAYLOAD_BYTES} are possible, and the largest part is "
-            f"{_largest_part(next_input)}. "
-            "Give it less, or configure external storage (PERDURE_STORAGE) for clients and workers"
+            f"most {MAX_PAYLOAD_BYTES} are possible, and the largest part is "
+            f"{_largest_part(next_input)}. Give it less, or configure external storage "
+            "(PERDURE_STORAGE) for clients and workers"
         )
 
     def _input_with(self, recorded: CarriedConversation | None) -> RunInput:
@@ -174,10 +173,9 @@ class ContinueAsNew:
         )
         if min(size, history) > MAX_START_BYTES:
             raise PayloadTooLargeError(
-                f"The conversation is too large to be continued in a new link: {size} "
-                f"bytes, at most {MAX_START_BYTES} are possible. Set RunOptions.context_budget to "
-                "keep it smaller, "
-                "or configure external storage (PERDURE_STORAGE) for clients and workers"
+                f"The conversation is too large to be continued in a new link: {size} bytes, at "
+                f"most {MAX_START_BYTES} are possible. Set RunOptions.context_budget to keep it "
+                "smaller, or configure external storage (PERDURE_STORAGE) for clients and workers"
             )
         await record_all(self.state.conversation)
         pieces = batches(self.state.conversation.messages, PIECE_BYTES)

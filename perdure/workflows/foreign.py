@@ -88,10 +88,8 @@ def read_result(name: str, value: RawValue | None, max_bytes: int | None) -> Too
         encoding = value.payload.metadata.get("encoding", b"").decode(errors="replace")
         text = (
             f"its result can't be read: its encoding is {one_line(encoding, 100)!r}, of "
-            f"{len(value.payload.data):,} "
-            f"bytes ({type(error).__name__}). Expected json/plain, as Temporal's SDKs write it "
-            "without a codec of "
-            "their own. It was executed"
+            f"{len(value.payload.data):,} bytes ({type(error).__name__}). Expected json/plain, as "
+            "Temporal's SDKs write it without a codec of their own. It was executed"
         )
         return failure(name, text, kind="unreadable_result", outcome_unknown=True)
 
@@ -143,8 +141,7 @@ def _timeout_of(
             wait = called.schedule_to_start_timeout
             text = (
                 f"no worker of the task queue {called.task_queue!r} took the activity "
-                f"{called.activity!r} within "
-                f"{wait:g} s, so it was not executed"
+                f"{called.activity!r} within {wait:g} s, so it was not executed"
             )
             return failure(name, text, kind="no_worker")
         case TimeoutType.HEARTBEAT:

@@ -110,8 +110,7 @@ def workers_were_lost(error: ActivityError) -> None:
     log(
         logging.ERROR,
         "starts a model call again: each worker that tried it was lost (%s). Read the logs of the "
-        "workers: if this "
-        "call kills them, cancel the run",
+        "workers: if this call kills them, cancel the run",
         error.cause,
     )
 

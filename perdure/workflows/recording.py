@@ -61,10 +61,8 @@ async def _require_recordable(operation: Operation) -> None:
     if size > MAX_PAYLOAD_BYTES:
         raise PayloadTooLargeError(
             f"A message of the conversation is too large to be recorded: {size} bytes after "
-            "compression, at most "
-            f"{MAX_PAYLOAD_BYTES} are possible. Send less, or configure external storage "
-            "(PERDURE_STORAGE) for "
-            "clients and workers"
+            f"compression, at most {MAX_PAYLOAD_BYTES} are possible. Send less, or configure "
+            "external storage (PERDURE_STORAGE) for clients and workers"
         )
 
 

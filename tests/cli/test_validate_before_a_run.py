@@ -36,8 +36,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "a misspelt provider": (
         model("provider: opnai"),
         "a.prompty:5: error: model.provider: No executor registered for key: opnai (did you mean "
-        "'openai'?). "
-        "Expected anthropic, azure, foundry, openai",
+        "'openai'?). Expected anthropic, azure, foundry, openai",
     ),
     "a provider that nobody has": (
         model("provider: nobody"),
@@ -47,8 +46,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "a misspelt API type": (
         model("apiType: respones"),
         "a.prompty:5: error: model.apiType: Unsupported API type: respones (did you mean "
-        "'responses'?). "
-        "Expected chat or responses with the provider 'openai'",
+        "'responses'?). Expected chat or responses with the provider 'openai'",
     ),
     "an API type of another provider": (
         model("{provider: anthropic, apiType: responses}")
@@ -110,20 +108,17 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
 }
 DOUBTED = {
     "nmae: a": "a.prompty:4: warning: nmae: unknown property 'nmae' has no effect and is kept as "
-    "metadata "
-    "(did you mean 'name'?)",
+    "metadata (did you mean 'name'?)",
     "model: {id: m, optoins: {}}": (
         "model.optoins: unknown property 'optoins' has no effect (did you mean 'options'?)"
     ),
     "model: {id: m, options: {temprature: 1}}": "model.options.temprature: unknown property "
-    "'temprature' has no effect "
-    "(did you mean 'temperature'?)",
+    "'temprature' has no effect (did you mean 'temperature'?)",
     "model: {id: m, what: 1}": (
         "model.what: unknown property 'what' has no effect. Expected id, provider, apiType"
     ),
     "tools: [{name: f, paramters: []}]": "tools[0].paramters: unknown property 'paramters' has no "
-    "effect "
-    "(did you mean 'parameters'?)",
+    "effect (did you mean 'parameters'?)",
     "inputs: [{name: x, knid: string}]": (
         "inputs[0].knid: unknown property 'knid' has no effect (did you mean 'kind'?)"
     ),

@@ -45,16 +45,14 @@ EXPLAINED = {
 WHOLE = {
     "@modelcontextprotocol/conformance": (
         "server-initialize ping tools-list tools-call-simple-text tools-call-error "
-        "tools-call-with-progress "
-        "dns-rebinding-protection"
+        "tools-call-with-progress dns-rebinding-protection"
     ),
     "conformance-next": (
         "server-initialize server-session-lifecycle ping tools-list tools-call-simple-text "
-        "tools-call-error "
-        "tools-call-with-progress dns-rebinding-protection http-header-validation "
-        "tasks-capability-negotiation "
-        "tasks-wire-fields tasks-request-state-removal tasks-status-notifications "
-        "input-required-result-unsupported-methods input-required-result-validate-input"
+        "tools-call-error tools-call-with-progress dns-rebinding-protection http-header-validation "
+        "tasks-capability-negotiation tasks-wire-fields tasks-request-state-removal "
+        "tasks-status-notifications input-required-result-unsupported-methods "
+        "input-required-result-validate-input"
     ),
 }
 """The scenarios without a failed check, but for those of skills, which a server without resources

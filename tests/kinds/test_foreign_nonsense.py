@@ -126,8 +126,7 @@ async def test_nobody_polls_the_queue(stage: Stage, scripted: Scripted, task_que
         )
         assert told == (
             f"Error: Tool 'charge' failed: no worker of the task queue '{nobody}' took the "
-            "activity 'charge' within "
-            "0.2 s, so it was not executed"
+            "activity 'charge' within 0.2 s, so it was not executed"
         )
 
 

@@ -50,8 +50,7 @@ OVERFLOWS: dict[str, tuple[int, Any, int | None, int | None]] = {
         400,
         said(
             "Invalid 'messages[3].content': string too long. Expected a string with maximum length "
-            "1048576, but got a "
-            "string with length 2000000 instead."
+            "1048576, but got a string with length 2000000 instead."
         ),
         1048576,
         2000000,
@@ -60,9 +59,8 @@ OVERFLOWS: dict[str, tuple[int, Any, int | None, int | None]] = {
         429,
         said(
             "Request too large for gpt-4o in organization org-123456789 on tokens per min (TPM): "
-            "Limit 30000, "
-            "Requested 40000. The input or output tokens must be reduced in order to run "
-            "successfully.",
+            "Limit 30000, Requested 40000. The input or output tokens must be reduced in order to "
+            "run successfully.",
             code="rate_limit_exceeded",
         ),
         30000,
@@ -72,8 +70,7 @@ OVERFLOWS: dict[str, tuple[int, Any, int | None, int | None]] = {
         413,
         said(
             "Request too large for model `llama-3.1-8b-instant` on tokens per minute (TPM): Limit "
-            "6000, Requested "
-            "7214, please reduce your message size and try again.",
+            "6000, Requested 7214, please reduce your message size and try again.",
             code="rate_limit_exceeded",
         ),
         6000,
@@ -123,8 +120,7 @@ OVERFLOWS: dict[str, tuple[int, Any, int | None, int | None]] = {
         {
             "object": "error",
             "message": "This model's maximum context length is 262144 tokens. However, you "
-            "requested 0 output tokens "
-            "and your prompt contains at least 262145 input tokens",
+            "requested 0 output tokens and your prompt contains at least 262145 input tokens",
             "code": 400,
         },
         262144,
@@ -164,8 +160,7 @@ OVERFLOWS: dict[str, tuple[int, Any, int | None, int | None]] = {
         400,
         {
             "error": "Trying to keep the first 5000 tokens when context the overflows. However, "
-            "the model is loaded "
-            "with context length of only 4096 tokens"
+            "the model is loaded with context length of only 4096 tokens"
         },
         4096,
         5000,
@@ -175,8 +170,7 @@ OVERFLOWS: dict[str, tuple[int, Any, int | None, int | None]] = {
         422,
         {
             "error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. "
-            "Given: 5000 "
-            "`inputs` tokens and 20 `max_new_tokens`",
+            "Given: 5000 `inputs` tokens and 20 `max_new_tokens`",
             "error_type": "validation",
         },
         4096,
@@ -186,8 +180,7 @@ OVERFLOWS: dict[str, tuple[int, Any, int | None, int | None]] = {
         400,
         {
             "message": "Prompt contains 40000 tokens and 0 draft tokens, too large for model with "
-            "32768 maximum "
-            "context length"
+            "32768 maximum context length"
         },
         32768,
         40000,
@@ -209,8 +202,7 @@ OVERFLOWS: dict[str, tuple[int, Any, int | None, int | None]] = {
         400,
         {
             "message": "too many tokens: total number of tokens in the prompt cannot exceed 4081 - "
-            "received 5000. Try "
-            "using a shorter prompt"
+            "received 5000. Try using a shorter prompt"
         },
         4081,
         5000,
@@ -227,8 +219,7 @@ OVERFLOWS: dict[str, tuple[int, Any, int | None, int | None]] = {
         400,
         {
             "message": "Please reduce the length of the messages or completion. Current length is "
-            "9000 while limit is "
-            "8192"
+            "9000 while limit is 8192"
         },
         8192,
         9000,
@@ -301,12 +292,12 @@ NO_OVERFLOWS = {
         "tokens, but you gave more"
     ),
     "Anthropic": (
-        "max_tokens: 100000 > 64000, which is the maximum allowed number of output "
-        "tokens for claude-opus-4"
+        "max_tokens: 100000 > 64000, which is the maximum allowed number of output tokens for "
+        "claude-opus-4"
     ),
     "an image": (
-        "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 5500000 "
-        "bytes > 5242880 bytes"
+        "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 5500000 bytes > "
+        "5242880 bytes"
     ),
     "tools": (
         "Invalid 'tools': array too long. Expected an array with maximum length 128, but got "
@@ -463,8 +454,7 @@ OTHERS: dict[str, tuple[int | None, Any, str, float | None]] = {
         429,
         said(
             "Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 29000, "
-            "Requested 1500. Please "
-            "try again in 1m0.5s.",
+            "Requested 1500. Please try again in 1m0.5s.",
             code="rate_limit_exceeded",
         ),
         "rate_limit",

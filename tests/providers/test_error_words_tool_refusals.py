@@ -31,8 +31,7 @@ REFUSALS = {
     "xAI": (
         400,
         "Invalid request content: The model does not support tool use or function calling but "
-        "tools or tool_choice "
-        "have been specified on the request.",
+        "tools or tool_choice have been specified on the request.",
     ),
     "DeepInfra": (
         405,

@@ -102,9 +102,8 @@ def test_an_installed_package_has_a_dialect(tmp_path: Path) -> None:
     (tmp_path / "lumen.py").write_text(code)
     shown = (
         "from perdure.gateway.app import dialects; from perdure.providers.dialects import "
-        "known_dialects as known; "
-        "print(known()['mistral'].ids, known()['groq'].name, 'mistral' in [each.name for each in "
-        "dialects()])"
+        "known_dialects as known; print(known()['mistral'].ids, known()['groq'].name, 'mistral' in "
+        "[each.name for each in dialects()])"
     )
     answer = subprocess.run(
         [sys.executable, "-c", shown],

@@ -90,9 +90,9 @@ async def test_without_one_the_run_is_held_and_says_what_has_changed(
     [held] = (await run.status()).held
     assert (held.reason, paid) == ("tool", [])
     assert held.why == (
-        "The function of tool 'pay' takes other arguments here than when the run began. "
-        "Then it was pay(claim: string, euros: float), here it is pay(claim: string, cents: "
-        f"integer) in {__name__}. Start a worker with a function that takes those arguments"
+        "The function of tool 'pay' takes other arguments here than when the run began. Then it "
+        "was pay(claim: string, euros: float), here it is pay(claim: string, cents: integer) in "
+        f"{__name__}. Start a worker with a function that takes those arguments"
     )
     async with stage.worker({"pay": as_it_was}):
         await run.go_on()

@@ -115,8 +115,7 @@ async def test_a_local_tool_that_takes_too_long(stage: Stage, scripted: Scripted
     text = await last_result(stage, scripted, [slow], policy("slow", local=True))
     assert text == (
         "Error: Tool 'slow' failed: timed out after 2 seconds; it is local, and a local tool has 2 "
-        "seconds: "
-        f"remove `local` from its declaration{FIND_OUT}"
+        f"seconds: remove `local` from its declaration{FIND_OUT}"
     )
 
 

@@ -72,8 +72,8 @@ def test_a_function_that_no_function_tool_declares_is_an_error(function: object,
     with pytest.raises(ValueError, match="no matching declaration") as caught:
         bind_tools(AGENT, [get_weather, function])  # type: ignore[list-item]
     assert str(caught.value) == (
-        f"Tool handler '{name}' has no matching declaration in agent.tools. "
-        "Declared function tools: get_weather, get_time"
+        f"Tool handler '{name}' has no matching declaration in agent.tools. Declared function "
+        "tools: get_weather, get_time"
     )
 
 

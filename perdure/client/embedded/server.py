@@ -204,8 +204,7 @@ class LocalServer:
             if wanted is not None and place.rpartition(":")[2] != str(wanted):
                 raise ConfigurationError(
                     f"The embedded server of {str(self.folder)!r} runs at {place}, expected port "
-                    f"{wanted}: omit "
-                    f"--{option}, end the perdure processes that use the server, or use another "
-                    "--data-dir."
+                    f"{wanted}: omit --{option}, end the perdure processes that use the server, or "
+                    "use another --data-dir."
                 )
         return state

@@ -212,9 +212,8 @@ def _not_found_text(chain: Chain, error: RPCError) -> str:
     client = chain.client
     return (
         f"there is no run {chain.workflow_id!r} in the namespace {client.namespace!r} of the "
-        "server at "
-        f"{client.service_client.config.target_host} ({error.message}). Expected an id that "
-        "`perdure ls` lists"
+        f"server at {client.service_client.config.target_host} ({error.message}). Expected an id "
+        "that `perdure ls` lists"
     )
 
 

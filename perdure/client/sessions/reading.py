@@ -208,8 +208,8 @@ class Reader:
         if (described := await self._find()) is None:
             raise RunNotFound(
                 f"there is no session {self._id!r} in the namespace {self._client.namespace!r} of "
-                "the server at "
-                f"{self._client.service_client.config.target_host}: its first message begins it"
+                f"the server at {self._client.service_client.config.target_host}: its first "
+                "message begins it"
             )
         return described
 

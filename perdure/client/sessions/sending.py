@@ -66,8 +66,7 @@ def require_session_id(id: str) -> None:
     if SEPARATOR in id:
         raise ValueError(
             f"session id {id!r}: a {SEPARATOR!r} separates a session's id from the number of its "
-            "run; write, for "
-            f"example, {id.replace(SEPARATOR, '-')!r}"
+            f"run; write, for example, {id.replace(SEPARATOR, '-')!r}"
         )
 
 

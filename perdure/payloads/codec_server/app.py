@@ -356,8 +356,7 @@ def _listen(host: str, port: int, what: str) -> socket.socket:
     except OSError as error:
         raise ConfigurationError(
             f"{what} can't listen at {host}:{port} ({error.strerror}). Expected a free port of "
-            "this machine: "
-            "give another --port or --host"
+            "this machine: give another --port or --host"
         ) from error
     listening.listen()
     return listening

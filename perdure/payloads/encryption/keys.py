@@ -57,8 +57,7 @@ def missing_key(key_id: str, known: list[str]) -> EncryptionError:
     here = f"the keys here are {', '.join(known)}" if known else "this process has no keys"
     return EncryptionError(
         f"A value is encrypted with the key {key_id!r}, and {here}: add {key_id}:… to {VARIABLE} "
-        "(or to the file that "
-        f"{FILE_VARIABLE} names)",
+        f"(or to the file that {FILE_VARIABLE} names)",
         key_id=key_id,
     )
 
@@ -67,8 +66,7 @@ def other_key(key_id: str) -> EncryptionError:
     """Return the error for a key whose id is known, and whose value is another one here."""
     return EncryptionError(
         f"A value is encrypted with another key {key_id!r} than the one that this process has "
-        "under that id: give both "
-        f"sides the same {VARIABLE}; a new key needs an id of its own",
+        f"under that id: give both sides the same {VARIABLE}; a new key needs an id of its own",
         key_id=key_id,
     )
 
@@ -77,8 +75,7 @@ def tampered_error(key_id: str) -> ApplicationError:
     """Return the error for a value that was changed. It ends a run that reads it."""
     return ApplicationError(
         f"An encrypted value (key {key_id!r}) was changed or damaged after it was encrypted, so it "
-        "is not read: "
-        "restore the server's database or the stored files, or start the run anew",
+        "is not read: restore the server's database or the stored files, or start the run anew",
         type=ENCRYPTION_ERROR,
     )
 

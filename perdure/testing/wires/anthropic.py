@@ -71,9 +71,8 @@ def find_fault(body: JsonObject) -> str | None:
         if stray := [given for given in answered if given not in asked]:
             return (
                 f"messages.{index}: unexpected `tool_use_id` found in `tool_result` blocks: "
-                f"{', '.join(stray)}. "
-                "Each `tool_result` block must have a corresponding `tool_use` block in the "
-                "previous message."
+                f"{', '.join(stray)}. Each `tool_result` block must have a corresponding "
+                "`tool_use` block in the previous message."
             )
         if missing := [given for given in asked if given not in answered]:
             return _unanswered_error(index - 1, missing)
@@ -84,10 +83,8 @@ def find_fault(body: JsonObject) -> str | None:
 def _unanswered_error(index: int, missing: list[str]) -> str:
     return (
         f"messages.{index}: `tool_use` ids were found without `tool_result` blocks immediately "
-        "after: "
-        f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` "
-        "block in the next "
-        "message."
+        f"after: {', '.join(missing)}. Each `tool_use` block must have a corresponding "
+        "`tool_result` block in the next message."
     )
 
 

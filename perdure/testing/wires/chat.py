@@ -119,8 +119,7 @@ def find_fault(body: JsonObject) -> str | None:
             if message.get("tool_call_id") not in unanswered:
                 return (
                     f"Invalid parameter: messages[{index}] with role 'tool' must be a response to "
-                    "a preceding "
-                    "message with 'tool_calls'."
+                    "a preceding message with 'tool_calls'."
                 )
             unanswered.remove(message["tool_call_id"])
             continue
@@ -131,8 +130,8 @@ def find_fault(body: JsonObject) -> str | None:
         return None
     return (
         "An assistant message with 'tool_calls' must be followed by tool messages responding to "
-        "each 'tool_call_id'. "
-        f"The following tool_call_ids did not have response messages: {', '.join(unanswered)}"
+        "each 'tool_call_id'. The following tool_call_ids did not have response messages: "
+        f"{', '.join(unanswered)}"
     )
 
 

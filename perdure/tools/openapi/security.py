@@ -107,7 +107,6 @@ def require_trusted(url: str, endpoint: str | None, source: str | None) -> None:
         return
     raise SpecificationError(
         f"the specification at {origin_of(source)} names the server {origin_of(url)}, and the "
-        "tool's key is not sent "
-        f"to another host because a specification says so: write `endpoint: {url}` in the tool's "
-        "connection"
+        "tool's key is not sent to another host because a specification says so: write `endpoint: "
+        f"{url}` in the tool's connection"
     )

@@ -81,8 +81,8 @@ def refusal_of_url(url: str, endpoint: str) -> str:
     if url.startswith("http:") and endpoint.startswith("https:"):
         return f"{shown} is not encrypted, although the endpoint {bare(endpoint)} is"
     return (
-        f"{shown} is not on the host of the endpoint {bare(endpoint)}: "
-        "if it belongs to the agent, name its host in 'options.allowedHosts'"
+        f"{shown} is not on the host of the endpoint {bare(endpoint)}: if it belongs to the agent, "
+        "name its host in 'options.allowedHosts'"
     )
 
 

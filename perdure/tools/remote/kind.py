@@ -96,8 +96,7 @@ class A2AKind(ToolKind):
         if card.form != "a2a":
             raise ToolOfferError(
                 f"the card of the agent at {settings.address} is one of KAOS, whose protocol is "
-                "another: name the "
-                "agent in metadata.perdure.agents ({name, url}) instead"
+                f"another: name the agent in metadata.perdure.agents ({{name, url}}) instead"
             )
         return [
             Offering(

@@ -185,15 +185,13 @@ class MessageQueue:
             raise not_taken(
                 "busy",
                 f"{waiting:,} bytes of messages would wait, at most {MAX_QUEUED_BYTES:,} are "
-                "possible: wait for "
-                f"the end of the run {run!r}",
+                f"possible: wait for the end of the run {run!r}",
             )
         if self._conversation.conversation.recorded_bytes > MAX_START_BYTES:
             raise not_taken(
                 "too_large",
                 f"the conversation takes more than {MAX_START_BYTES:,} bytes: begin another "
-                "session, and set "
-                "RunOptions.context_budget to keep it smaller",
+                "session, and set RunOptions.context_budget to keep it smaller",
             )
 
     async def take(self, message: SessionMessage) -> Taken:

@@ -251,8 +251,7 @@ async def test_a_key_is_not_carried_to_another_host() -> None:
 def test_without_the_package() -> None:
     code = (
         "import asyncio, sys; sys.modules['mcp'] = None; from tests.support.mcp_stage import "
-        "Tools, on_http; "
-        "asyncio.run(Tools(on_http('http://localhost/mcp')).ask())"
+        "Tools, on_http; asyncio.run(Tools(on_http('http://localhost/mcp')).ask())"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60

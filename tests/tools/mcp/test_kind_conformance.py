@@ -41,8 +41,7 @@ EXPLAINED = {
     "a server of the older protocol can't ask a person": "elicitation-sep1034-client-defaults",
     "tokens are got by a client's secret or a person's grant": (
         "auth/client-credentials-jwt auth/cross-app-access-complete-flow "
-        "auth/enterprise-managed-authorization "
-        "auth/dpop auth/dpop-nonce auth/wif-jwt-bearer"
+        "auth/enterprise-managed-authorization auth/dpop auth/dpop-nonce auth/wif-jwt-bearer"
     ),
     "more scopes are a person's decision: the error names them": (
         "auth/scope-step-up auth/scope-retry-limit"
