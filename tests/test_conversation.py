@@ -17,10 +17,12 @@ from perdure.conversation import (
     Conversation,
     ConversationRef,
     DigestMismatchError,
+    Trim,
     message_chars,
     operation_bytes,
     total_bytes,
 )
+from perdure.history.transcript import Transcript
 from perdure.messages import ImagePart, Message, ToolCall, ToolResult
 
 CALL = ToolCall(id="1", name="look", arguments='{"at": "sky"}')
@@ -243,3 +245,46 @@ def test_a_conversation_goes_on_from_a_version_and_a_digest() -> None:
     )
     with pytest.raises(ValueError, match="only an empty conversation"):
         loaded.load(HELLO)
+
+
+def test_the_transcript_keeps_what_trimming_drops() -> None:
+    writer, transcript = Conversation.recorded(HELLO), Transcript(HELLO)
+    said = [Message.user(f"{number}") for number in range(5)]
+    for message in said:
+        writer.append([message])
+    writer.trim(1, 4, Message.user("[Context summary: …]"))
+    writer.append([Message.assistant("Done")])
+    transcript.follow(writer.operations)
+    assert transcript.messages == [*HELLO, *said, Message.assistant("Done")]
+
+
+def test_the_transcript_holds_what_a_guardrail_put_in_place() -> None:
+    writer, transcript = Conversation.recorded(HELLO), Transcript(HELLO)
+    writer.append([Message.user("My number is 555")])
+    writer.trim(1, 1, Message.user("[Context summary: …]"))
+    writer.rewrite([HELLO[0], Message.user("My number is […]")])
+    transcript.follow(writer.operations)
+    assert [message.text for message in transcript.messages] == [
+        "Hi",
+        "Be brief.",
+        "My number is […]",
+    ]
+
+
+def test_the_transcript_goes_on_over_links() -> None:
+    transcript = Transcript(HELLO)
+    transcript.follow([Append(messages=[Message.assistant("Hello")])])
+    transcript.begin_link([*HELLO, Message.assistant("Hello"), Message.user("not recorded")])
+    transcript.follow(
+        [
+            Trim(head=1, drop=3, summary=Message.user("[…]")),
+            Append(messages=[Message.assistant("Bye")]),
+        ]
+    )
+    assert [message.text for message in transcript.messages] == [
+        "Be brief.",
+        "Hi",
+        "Hello",
+        "not recorded",
+        "Bye",
+    ]

@@ -19,7 +19,7 @@ from temporalio.testing import WorkflowEnvironment
 from .house import ROOT, listed
 
 STEP = re.compile(r"^\d+\. `([a-z0-9_/]+\.py)`", re.MULTILINE)
-MAX_FILES = {"model": 42, "tool": 38, "approval": 52, "start": 48, "turn": 114}
+MAX_FILES = {"model": 42, "tool": 39, "approval": 53, "start": 48, "turn": 114}
 """Files that each thing enters, at most: `trace_one_call` says what they are, and from where to
 where they go."""
 
