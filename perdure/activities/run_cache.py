@@ -159,7 +159,7 @@ class KnownRun:
     @property
     def agent(self) -> Agent:
         """The agent as the model is offered it, with environment references resolved, credentials
-        not.
+        not. It stays the same object until `offer` completes it: `forget` compares it by identity.
 
         Raises `ConfigurationError` for an unset variable, and for an agent that exceeds the
         worker's limits.

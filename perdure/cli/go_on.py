@@ -23,19 +23,19 @@ from .run_options import run_options
 
 
 async def go_on(given: Given) -> int:
-    """Resume held runs; return the exit code."""
+    """Resume held or paused runs, one by its id with those it called; return the exit code."""
     selection, by = selection_of(given), given.by or this_user()
     options = run_options(given.options).model_dump(include=set(given.options))
     if selection.is_one:
         changed = {"options": options, "model": given.with_model}
-        await _go_on(selection.ids[0], changed, by, given.as_json)
+        await _go_on_one(selection.ids[0], changed, by, given.as_json)
         return DONE
     model = given.with_model and other_model(given.with_model)
     change = GoOn(options=options, model=model, by=by)
     return await go_on_many(selection, change, as_json=given.as_json)
 
 
-async def _go_on(id: str, changed: JsonView, by: str | None, as_json: bool) -> None:
+async def _go_on_one(id: str, changed: JsonView, by: str | None, as_json: bool) -> None:
     async with open_run(id) as (server, handle):
         is_released = await release_run(server.client, handle.id, by=by)
         status = await handle.status()

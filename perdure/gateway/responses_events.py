@@ -67,7 +67,7 @@ class ResponseEvents:
         self._last = 2
 
     def begin(self) -> list[Frame]:
-        """Return the events with which the response begins."""
+        """Return the events with which the response begins, without those that the client has."""
         under_way = {**self.body, "status": "in_progress"}
         made = [frame_of("response.created", 0, response=dict(self.body))]
         made += (

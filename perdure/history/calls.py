@@ -172,7 +172,7 @@ class _Round:
     async def add(
         self, client: Client, workflow_id: str, step: RecordedActivity | RecordedChild
     ) -> None:
-        """Take an activity or a child that executes a call of this round. Raises like `decode`."""
+        """Take a step of the link, if it executes a call of this round. Raises like `decode`."""
         if isinstance(step, RecordedActivity) and answers_call(step):
             if step.is_local:
                 self._local += [step] if step.result is not None else []

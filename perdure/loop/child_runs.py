@@ -29,8 +29,8 @@ def child_options(
     within the allowance.
 
     The called run takes neither the caller's turn nor `raw`: the caller's model reads the answer.
-    The caller also reports the cost threshold. A run that is to be single makes one model call,
-    with its whole prompt (§13.3). Raises LoadError for a wrong setting in an agent's file.
+    With `single` it makes one model call, with its whole prompt (§13.3). Raises LoadError for a
+    wrong setting in an agent's file.
     """
     allowed = options.model_copy(
         update={

@@ -282,6 +282,7 @@ class TolerantConverter(DataConverter):
         self, payloads: Sequence[Payload], type_hints: list[type] | None = None
     ) -> list[Any]:
         """Return the values. Raises `ConfigurationError` for an unreadable one."""
+        # Without a budget, `from_payloads` would take untyped values for a message's.
         if type_hints is not None and self._are_plain(payloads):
             return self.payload_converter.from_payloads(payloads, type_hints)
         with own_budget():

@@ -30,7 +30,7 @@ POSTPONED_BYTES = 512 * 1024
 changes the commands of recorded histories.
 """
 MAX_POSTPONED_BYTES = 32 * 1024 * 1024
-"""More than one turn adds to a conversation."""
+"""Limit of the waiting values, which is more than one turn adds to a conversation."""
 MAX_WEIGHT_ALONE = MAX_READ_WEIGHT * 3 // 2
 """Limit of a value that a workflow task reads alone."""
 MAX_LEVELS = 100
@@ -62,7 +62,7 @@ class Received:
         self._postponed: deque[tuple[int, Callable[[], None]]] = deque()
 
     @property
-    def is_behind(self) -> bool:
+    def has_postponed(self) -> bool:
         """Return whether postponed signals are still unread."""
         return bool(self._postponed)
 
@@ -102,6 +102,7 @@ class Received:
             self._reading = asyncio.create_task(self._read_postponed())
 
     async def _read_postponed(self) -> None:
+        """Read what is postponed, in order: `POSTPONED_BYTES` a task, or one larger value."""
         while self._postponed:
             await workflow.sleep(PAUSE_SECONDS, summary="reads what came with too much else")
             left = POSTPONED_BYTES
@@ -154,7 +155,7 @@ class Received:
     def _is_postponed(self, arguments: Sequence[Any]) -> bool:
         return is_recorded(
             postponed_signal(self._signals),
-            lambda: self.is_behind or not self._has_room_for(arguments),
+            lambda: self.has_postponed or not self._has_room_for(arguments),
         )
 
     def _value_now(self, arguments: Sequence[Any], type_: type[Value]) -> Value | None:

@@ -28,8 +28,8 @@ _LONE_WORD = re.compile(r"^[^\S\n]*+#?+[^\S\n]*+([A-Za-z]++)[^\S\n]*+:[^\S\n]*+$
 
 
 def template_findings(asset: JsonView, first_line: int) -> Iterator[Finding]:
-    """Yield the errors and likely mistakes in the instructions, which begin on line `first_line` of
-    the file.
+    """Yield the errors and likely mistakes in `template` and in the instructions, which begin on
+    line `first_line` of the file.
     """
     kind = _kind(asset, "format", "jinja2")
     if kind not in FORMATS:

@@ -97,6 +97,7 @@ def stream(given: CountedReply) -> Iterator[bytes]:
 
 
 def _events(given: CountedReply) -> Iterator[Event]:
+    """Yield the stream's events. An error follows the reply's content, and ends the stream."""
     started = _response(given, "in_progress", [])
     yield {"type": "response.created", "response": started}
     yield {"type": "response.in_progress", "response": started}

@@ -13,6 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
+from cachetools import TTLCache
 from mcp import types
 from mcp.client._transport import ReadStream, TransportStreams
 from mcp.shared.message import SessionMessage
@@ -24,6 +25,8 @@ REPORT_SECONDS = 0.1
 """Seconds between two reports of one call that are passed on; those in between are dropped."""
 MAX_REPORTING = 50
 """Maximum number of calls with reports, since a server may invent tokens."""
+FORGOTTEN_SECONDS = 60.0
+"""A call without a report for so long makes room for others: some calls never have a response."""
 LATEST = "2026-07-28"
 """The protocol's newer form, in which each result names its kind."""
 _log = get_logger("perdure.tools.mcp")
@@ -34,7 +37,7 @@ async def with_few_reports(
     transport: AbstractAsyncContextManager[TransportStreams], on_end: Callable[[], None]
 ) -> AsyncIterator[TransportStreams]:
     """Connect by this transport while the block runs. Calls `on_end` when the server stops
-    sending.
+    sending, or the block ends.
     """
     to_session, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     async with to_session, incoming, transport as (received, sent):
@@ -55,12 +58,14 @@ class _Passing:
     ) -> None:
         self._to_session = to_session
         self._on_end = on_end
-        self._reported: dict[str | int, float] = {}
+        self._reported = TTLCache[str | int, float](MAX_REPORTING, FORGOTTEN_SECONDS)
         """When the last report of a call was passed on, by its token."""
         self._is_modern = self._has_warned = False
 
     async def pass_on(self, received: ReadStream[SessionMessage | Exception]) -> None:
-        """Pass on all messages until the server stops sending; then end the session's stream."""
+        """Pass on all messages but frequent reports until the server stops sending; then end the
+        session's stream.
+        """
         try:
             async with received:
                 async for item in received:
@@ -81,6 +86,8 @@ class _Passing:
                     return await asyncio.sleep(0)  # Yield to other tasks during endless input.
                 case types.JSONRPCResponse(id=id, result=result):
                     self._complete(result)
+                    self._reported.pop(id, None)
+                case types.JSONRPCError(id=str() | int() as id):
                     self._reported.pop(id, None)
         await self._to_session.send(item)
 

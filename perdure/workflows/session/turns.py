@@ -315,8 +315,8 @@ class Turns:
 
     async def take_result(self) -> None:
         """Add the ended turn's additions to the conversation, once all of its parts are read."""
-        if self._received.is_behind:
-            await workflow.wait_condition(lambda: not self._received.is_behind)
+        if self._received.has_postponed:
+            await workflow.wait_condition(lambda: not self._received.has_postponed)
         turn, self.current, self._under_way = self.current, None, 0
         assert turn is not None
         if ending := _ending_of(turn.handle):

@@ -5,10 +5,18 @@ their turn.
 from __future__ import annotations
 
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp import types
+from mcp.shared.message import SessionMessage
 
 from perdure.tool_calls import ToolProgress
 from perdure.tools.context import ToolContext
+from perdure.tools.mcp.progress import MAX_REPORTING, with_few_reports
 from tests.support.mcp_stage import Tools
 
 REPORTS = 5000
@@ -49,3 +57,26 @@ async def test_of_a_flood_of_reports_ten_a_second_are_passed_on(tmp_path: Path) 
     assert told[0].done == 0
     assert [each.done for each in told] == sorted(each.done for each in told)
     assert len(told) < REPORTS / 10
+
+
+async def test_calls_that_end_in_errors_leave_their_reports_to_others() -> None:
+    @asynccontextmanager
+    async def server() -> AsyncIterator[Any]:
+        yield received, None
+
+    to_client, received = anyio.create_memory_object_stream[Any](0)
+    async with to_client, with_few_reports(server(), lambda: None) as (incoming, _):
+        for id in range(2 * MAX_REPORTING):
+            fault = types.ErrorData(code=-32603, message="broken")
+            report = {"progressToken": id, "progress": 1}
+            for message in (
+                types.JSONRPCNotification(
+                    jsonrpc="2.0", method="notifications/progress", params=report
+                ),
+                types.JSONRPCError(jsonrpc="2.0", id=id, error=fault),
+            ):
+                await to_client.send(SessionMessage(message))
+                with anyio.fail_after(5):
+                    passed = await incoming.receive()
+                assert isinstance(passed, SessionMessage)
+                assert passed.message is message
