@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+from temporalio.client import Client
+
 from perdure.cli.serve import examine
 from perdure.cli.server_connection import ServerConnection
+from perdure.client.pauses import pauses_in_force, release_runs
 from perdure.client.schedules import create_schedule, delete_schedule
 from perdure.gateway.identity import TokenFile
 from perdure.prompty.load import load
@@ -25,6 +30,13 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
 
 
+@pytest.fixture(autouse=True)
+async def _no_pause_stays(client: Client) -> AsyncIterator[None]:
+    """Tests on the same server find no pause of a test that has failed."""
+    yield
+    await release_runs(client, [each.id for each in await pauses_in_force(client)])
+
+
 async def test_a_run_is_paused_and_goes_on_and_a_held_one_with_a_higher_limit(
     opened: Opened, page: Page
 ) -> None:
@@ -33,6 +45,7 @@ async def test_a_run_is_paused_and_goes_on_and_a_held_one_with_a_higher_limit(
     async with opened([question, ASKS, says("Done.")], agent=agent) as (_, served):
         await start(served, "paused")
         await page.goto(f"{served.url}/#/run/paused")
+        await page.get_by_label("Elm").wait_for()
         await page.get_by_role("button", name="Pause", exact=True).click()
         await page.get_by_role("button", name="Pausing").wait_for()
         await page.get_by_label("Elm").check()
