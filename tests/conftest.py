@@ -23,7 +23,6 @@ from perdure.tools import clear_tools
 from perdure.worker_limits import OPEN
 
 from .support.browser import browser as browser
-from .support.browser import only_browser as only_browser
 from .support.browser import page as page
 from .support.command_line import cli as cli
 from .support.command_line import embedded as embedded

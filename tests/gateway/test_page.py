@@ -19,8 +19,6 @@ from .conftest import Serve
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-pytestmark = pytest.mark.timeout(400)  # They wait for each other's browsers.
-
 HOSTILE = (
     "</script><img src=x onerror=\"document.title='owned'\"> **bold** "
     "[link](javascript:document.title='owned') ![i](http://127.0.0.1:9/i.png) \u202egnp"

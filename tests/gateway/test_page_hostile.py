@@ -8,8 +8,6 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from perdure.cli.serve import examine
 from perdure.cli.server_connection import ServerConnection
 from perdure.client.schedules import create_schedule, delete_schedule
@@ -19,8 +17,6 @@ from ..support.pages import Opened, start, waits
 
 if TYPE_CHECKING:
     from playwright.async_api import Page, Route
-
-pytestmark = pytest.mark.timeout(400)  # They wait for each other's browsers.
 
 ATTACK = (
     "<img src=x onerror=alert(1)><script>alert(1)</script><svg onload=alert(1)></svg>"

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
 
 
-pytestmark = pytest.mark.timeout(400)  # They wait for each other's browsers.
-
-
 @pytest.fixture(autouse=True)
 async def _no_pause_stays(client: Client) -> AsyncIterator[None]:
     """Tests on the same server find no pause of a test that has failed."""
@@ -158,9 +155,7 @@ async def test_operators_are_those_of_no_tenant(
             assert (await olga.post(f"/{path}", json={})).status_code == 404
 
 
-async def test_two_decide_and_those_who_may_not_read_why(
-    waits: Waits, only_browser: None, browser: Browser
-) -> None:
+async def test_two_decide_and_those_who_may_not_read_why(browser: Browser, waits: Waits) -> None:
     pages: dict[str, Page] = {}
     for who in ("carl", "ann", "fay", "gus"):
         context = await browser.new_context(viewport={"width": 390, "height": 800})

@@ -31,8 +31,6 @@ from .test_protected_resource import KEY
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-pytestmark = pytest.mark.timeout(400)  # They wait for each other's browsers.
-
 Scripted = Callable[[Script], ScriptedModel]
 AUDIENCE, CLIENT = "https://agents.example", "perdure-page"
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import fcntl
-import tempfile
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -40,16 +36,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest.fixture
-async def only_browser() -> AsyncIterator[None]:
-    """Tests in other processes wait: several browsers at once starve each other on few cores."""
-    path = Path(tempfile.gettempdir(), "perdure-tests-browser.lock")
-    with path.open("w") as lock:
-        await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
-        yield
-
-
-@pytest.fixture
-async def page(only_browser: None, browser: Browser) -> AsyncIterator[Page]:
+async def page(browser: Browser) -> AsyncIterator[Page]:
     """An empty page without cookies or storage of other tests; waits are long, because pages may be
     slow.
     """
