@@ -176,7 +176,7 @@ def _require_prices(prices: Prices, run: KnownRun, found: Mapping[str, Agent]) -
         example = f'{{"{next(iter(unknown))}": {{"input": 1.25, "output": 10}}}}'
         raise ConfigurationError(
             f"max_cost_usd={run.options.max_cost_usd:g} can't be held: no price is known for "
-            f"{models}. Tell the workers what a million tokens cost: {VARIABLE}=FILE with "
+            f"{models}. Give the workers the prices of a million tokens: {VARIABLE}=FILE with "
             f"{example}, or create_worker(prices=…)"
             + (
                 ""

@@ -166,7 +166,7 @@ async def _serve(
 
 
 async def examine(server: ServerConnection, queue: str) -> JsonObject:
-    """Return what `perdure doctor` finds, without measuring the server."""
+    """Return the findings of `perdure doctor`, without measurements of the server."""
     from .doctor.doctor import examined  # imports as much as a worker
 
     report, findings = await examined(server, [queue], probe=False)

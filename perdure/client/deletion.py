@@ -7,8 +7,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionKey
@@ -31,6 +31,7 @@ from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
 from ..protocol.search_attributes import SESSION, TENANT, quote
 from .family import SCHEDULED, Family, description_of, first_run_id, schedule_of
 
+T = TypeVar("T")
 Chain = Sequence[WorkflowExecutionDescription]
 KINDS = (SESSION_WORKFLOW, WORKFLOW)
 """The workflow types that are deleted on their own; a session takes its turns with it."""
@@ -121,17 +122,26 @@ async def delete_tenant(client: Client, tenant: str, *, force: bool = False) -> 
         client, [f"WorkflowType = '{type}' AND {of_tenant}" for type in KINDS]
     )
     deletions.going |= {target.id for target in targets}
-    left = iter(targets)
+
+    async def delete(target: DeletionTarget) -> None:
+        try:
+            report.deleted.append(await deletions.delete(target))
+        except Exception as error:  # The report has each error.
+            report.failed[target.id] = str(error) or type(error).__name__
+
+    await _for_each(targets, delete)
+    return report
+
+
+async def _for_each(items: Iterable[T], do: Callable[[T], Awaitable[None]]) -> None:
+    """Do this for each item, for `AT_ONCE` of them at a time."""
+    left = iter(items)
 
     async def work() -> None:
-        for target in left:
-            try:
-                report.deleted.append(await deletions.delete(target))
-            except Exception as error:  # The report has each error.
-                report.failed[target.id] = str(error) or type(error).__name__
+        for item in left:
+            await do(item)
 
     await asyncio.gather(*(work() for _ in range(AT_ONCE)))
-    return report
 
 
 async def schedules_of(client: Client, tenant: str) -> AsyncIterator[str]:
@@ -377,14 +387,13 @@ async def _digests(
     client: Client, executions: Iterable[tuple[str, str]], schedules: Iterable[str]
 ) -> set[str]:
     """Return the digests of all values that histories and schedules refer to."""
-    found, left = set[str](), iter(executions)
+    found = set[str]()
 
-    async def work() -> None:
-        for id, run_id in left:
-            async for event in events_of_link(client, id, run_id):
-                found.update(digests_in(event.SerializeToString()))
+    async def read(link: tuple[str, str]) -> None:
+        async for event in events_of_link(client, *link):
+            found.update(digests_in(event.SerializeToString()))
 
-    await asyncio.gather(*(work() for _ in range(AT_ONCE)))
+    await _for_each(executions, read)
     for name in schedules:
         if (described := await schedule_of(client, name)) is not None:
             found |= digests_in(described.raw_description.SerializeToString())

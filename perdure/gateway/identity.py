@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -27,6 +28,7 @@ from ..prompty.portable import env_value, is_env_reference
 from ..prompty.shorthands import map_strings
 from ..redaction import get_logger
 from .problems import WITHOUT_CONTROLS, HttpProblem, faults_in
+from .recent import MAX_SECONDS, RecentAnswers
 
 logger = get_logger("perdure.gateway")
 
@@ -240,6 +242,14 @@ class OpenId:
     def __init__(self, settings: OpenIdSettings) -> None:
         self.settings = settings
         self._keys = _IssuerKeys(settings, lambda text: jwt.PyJWKSet.from_json(text).keys)
+        self._documents = RecentAnswers()
+
+    async def described(self) -> JsonView:
+        """Return the issuer's discovery document, at most `MAX_SECONDS` old. Raises as `discovered`
+        does.
+        """
+        read = partial(discovered, self.settings.issuer)
+        return cast(JsonView, await self._documents.get("", MAX_SECONDS, read))
 
     async def identify(self, headers: Mapping[str, str]) -> Identity | None:
         """Identify a client as in `Authenticator`. Raises `HttpProblem` for an invalid token, or if
@@ -365,9 +375,10 @@ class _IssuerKeys:
 
 
 async def discovered(issuer: str) -> JsonView:
-    """Return the issuer's discovery document. Raises as httpx does, and ValueError."""
+    """Return the issuer's discovery document. Raises as httpx does, ValueError and TimeoutError."""
     place = issuer.rstrip("/") + "/.well-known/openid-configuration"
-    return cast(JsonView, json.loads(await _read(place)))
+    async with asyncio.timeout(ISSUER_SECONDS):
+        return cast(JsonView, json.loads(await _read(place)))
 
 
 MAX_KEYS_BYTES = 1024 * 1024

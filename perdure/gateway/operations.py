@@ -88,6 +88,8 @@ class Endpoint:
     is_shared: bool = False
     """Whether clients of one tenant get the same answer, so that one of the last seconds is given
     to those that accept it (`Cache-Control: max-age=N`)."""
+    is_for_operators: bool = False
+    """Whether clients of a tenant are refused, because it concerns all tenants."""
     streams: bool = False
     """Whether it answers with server-sent events to clients that accept them."""
 
@@ -114,6 +116,8 @@ def route_of(operation: Endpoint, gateway: Gateway) -> Route:
         try:
             is_unnamed = operation.is_open and "authorization" not in request.headers
             identity = ANYBODY if is_unnamed else await gateway.identify(request)
+            if operation.is_for_operators:
+                _require_operator(identity)
             path = dict(request.path_params)
             query = query_type.model_validate(dict(request.query_params))
             if is_unnamed and body_type is not Nothing:
@@ -154,6 +158,16 @@ def known_route(
             return (refuse or problem_json)(problem_of_request(error, request))
 
     return Route(path, answer, methods=[method])
+
+
+def _require_operator(identity: Identity) -> None:
+    if identity.tenant is not None:
+        raise HttpProblem(
+            403,
+            "not_operator",
+            f"{identity.name} is of the tenant {identity.tenant!r}, and this concerns all tenants: "
+            "expected somebody without a tenant",
+        )
 
 
 def _require_small(request: Request) -> None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any, cast
 
 from starlette.requests import Request
@@ -267,7 +268,7 @@ async def go_on(call: HttpCall[Nothing, GoOnBody]) -> Nothing:
 
 
 async def show_setup(call: HttpCall) -> RunSetup:
-    """What a run was started with."""
+    """The model, options and inputs of a run when it started, and its relations."""
     found, gateway = await find(call), call.gateway
     input = await read_input(gateway.client, found.id, found.described.run_id)
     caller = input.lineage.trace if input.lineage else ""
@@ -426,6 +427,9 @@ def _operation(method: str, path: str, handle: Any, **more: Any) -> Endpoint:
     return Endpoint(method, PREFIX + path, handle, **more)
 
 
+_for_operators = partial(_operation, is_for_operators=True)
+
+
 OPERATIONS = (
     _operation("GET", "/me", who_asks),
     _operation("GET", "/agents", list_agents),
@@ -450,12 +454,12 @@ OPERATIONS = (
     _operation("POST", "/calls/{token}", complete, is_open=True),
     _operation("GET", "/sign-in", show_sign_in, is_open=True),
     _operation("POST", "/sign-in", sign_in, is_open=True),
-    _operation("GET", "/doctor", operate.examine, is_shared=True),
-    _operation("GET", "/pauses", operate.list_pauses, is_shared=True),
-    _operation("POST", "/pauses", operate.pause_many, status=201),
-    _operation("POST", "/pauses/{id}/release", operate.release),
-    _operation("GET", "/schedules", operate.schedules, is_shared=True),
-    _operation("POST", "/schedules/{name}/{action}", operate.change_schedule),
+    _for_operators("GET", "/doctor", operate.examine, is_shared=True),
+    _for_operators("GET", "/pauses", operate.list_pauses, is_shared=True),
+    _for_operators("POST", "/pauses", operate.pause_many, status=201),
+    _for_operators("POST", "/pauses/{id}/release", operate.release),
+    _for_operators("GET", "/schedules", operate.schedules, is_shared=True),
+    _for_operators("POST", "/schedules/{name}/{action}", operate.change_schedule),
     _operation("GET", "/sessions", list_sessions, is_shared=True),
     _operation("POST", f"{_SESSION}/messages", say),
     _operation("GET", f"{_SESSION}/messages", show_session_messages),

@@ -44,7 +44,7 @@ class WhoAsks(CamelCase):
     tenant: str | None
     roles: list[str]
     is_known: bool
-    """False at a gateway that asks nobody who they are."""
+    """False at a gateway without authenticators."""
 
 
 class AgentView(CamelCase):
@@ -159,7 +159,7 @@ class RunOrigin(CamelCase):
 
 
 class RunSetup(CamelCase):
-    """What a run was started with; the event `went_on` reports later changes."""
+    """A run as it was started; the event `went_on` reports later changes."""
 
     model: str | None
     options: JsonObject

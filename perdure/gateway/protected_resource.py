@@ -9,19 +9,19 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .gateway import Gateway
-from .identity import OpenId, OpenIdSettings
+from .identity import OpenId
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
-def issuers_of(gateway: Gateway) -> list[OpenIdSettings]:
+def issuers_of(gateway: Gateway) -> list[OpenId]:
     """Return the issuers of accepted tokens."""
-    return [each.settings for each in gateway.authenticators if isinstance(each, OpenId)]
+    return [each for each in gateway.authenticators if isinstance(each, OpenId)]
 
 
 def metadata_routes(gateway: Gateway) -> list[Route]:
     """Return the routes of each address's metadata document; none if no issuer is configured."""
-    issuers = issuers_of(gateway)
+    issuers = [each.settings for each in issuers_of(gateway)]
 
     async def show(request: Request) -> Response:
         asked = f"{request.url.scheme}://{request.url.netloc}{request.url.path.removeprefix(WELL_KNOWN)}"

@@ -9,8 +9,11 @@ import re
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any
 
+from cachetools import TTLCache
+
 MAX_SECONDS = 10.0
 """An older answer is never given again."""
+MAX_ANSWERS = 10_000
 
 
 def accepted_age(cache_control: str) -> float:
@@ -20,10 +23,12 @@ def accepted_age(cache_control: str) -> float:
 
 
 class RecentAnswers:
-    """Answers by what was asked; requests that come together share one."""
+    """Answers by their question; requests that come together share one."""
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, tuple[float, asyncio.Task[Any]]] = {}
+        self._known: TTLCache[Hashable, tuple[float, asyncio.Task[Any]]] = TTLCache(
+            MAX_ANSWERS, MAX_SECONDS
+        )
 
     async def get(
         self, asked: Hashable, max_age: float, answer: Callable[[], Awaitable[Any]]
@@ -32,11 +37,6 @@ class RecentAnswers:
         `answer` does.
         """
         now = asyncio.get_running_loop().time()
-        self._known = {
-            key: each
-            for key, each in self._known.items()
-            if now - each[0] <= MAX_SECONDS or not each[1].done()
-        }
         began, task = self._known.get(asked, (0.0, None))
         if task is None or now - began > max_age or (task.done() and task.exception()):
             task = asyncio.ensure_future(answer())

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import httpx2
 from pydantic import Field
 
 from ..json_types import JsonView
-from .identity import ISSUER_SECONDS, OpenId, discovered, logger
+from .gateway import Gateway
+from .identity import ISSUER_SECONDS, OpenId, logger
 from .operations import HttpCall, Nothing
 from .own_types import CamelCase
 from .problems import HttpProblem
+from .protected_resource import issuers_of
 
 MAX_CODE_CHARS = 8192
 
 
 class OpenIdClient(CamelCase):
-    """What a browser needs to send a person to the issuer."""
+    """The parts of the address at the issuer where people sign in."""
 
     issuer: str
     authorization_endpoint: str
@@ -32,7 +35,7 @@ class SignInView(CamelCase):
 
 
 class AuthorizationCode(CamelCase):
-    """The issuer's code, and what the browser asked for it with."""
+    """The issuer's code, with the verifier and the address of the request for it."""
 
     code: str = Field(max_length=MAX_CODE_CHARS)
     code_verifier: str = Field(min_length=43, max_length=128)
@@ -47,7 +50,7 @@ class SignedIn(CamelCase):
 
 async def show_sign_in(call: HttpCall) -> SignInView:
     """How people sign in to this gateway."""
-    known = _issuer_of(call)
+    known = _issuer_of(call.gateway)
     if known is None:
         return SignInView(open_id=None)
     settings, document = known.settings, await _described(known)
@@ -67,7 +70,7 @@ async def sign_in(call: HttpCall[Nothing, AuthorizationCode]) -> SignedIn:
     Raises `HttpProblem` for a code that the issuer refuses, and for tokens that are not meant for
     this gateway.
     """
-    known = _issuer_of(call)
+    known = _issuer_of(call.gateway)
     if known is None:
         raise HttpProblem(404, "no_sign_in", "this gateway has no --oidc-client: sign in by token")
     granted = await _granted(known, call.body)
@@ -84,14 +87,13 @@ async def sign_in(call: HttpCall[Nothing, AuthorizationCode]) -> SignedIn:
     raise refused
 
 
-def _issuer_of(call: HttpCall[Nothing, AuthorizationCode] | HttpCall) -> OpenId | None:
-    issuers = [each for each in call.gateway.authenticators if isinstance(each, OpenId)]
-    return next((each for each in issuers if each.settings.client), None)
+def _issuer_of(gateway: Gateway) -> OpenId | None:
+    return next((each for each in issuers_of(gateway) if each.settings.client), None)
 
 
 async def _described(known: OpenId) -> JsonView:
     try:
-        document = await discovered(known.settings.issuer)
+        document = await known.described()
         return {name: str(document[name]) for name in ("authorization_endpoint", "token_endpoint")}
     except Exception as error:  # The issuer's answer may raise anything.
         raise _unavailable(known, error) from error
@@ -101,14 +103,12 @@ async def _granted(known: OpenId, asked: AuthorizationCode) -> JsonView:
     """Return the issuer's answer. Raises `HttpProblem`."""
     form = {
         "grant_type": "authorization_code",
-        "code": asked.code,
-        "code_verifier": asked.code_verifier,
-        "redirect_uri": asked.redirect_uri,
         "client_id": known.settings.client,
+        **asked.model_dump(),
     }
     address = (await _described(known))["token_endpoint"]
     try:
-        async with httpx2.AsyncClient(timeout=ISSUER_SECONDS) as http:
+        async with asyncio.timeout(ISSUER_SECONDS), httpx2.AsyncClient() as http:
             answer = await http.post(address, data=form)
             granted = json.loads(answer.text)
         if not isinstance(granted, dict):

@@ -102,7 +102,7 @@ class Received:
             self._reading = asyncio.create_task(self._read_postponed())
 
     async def _read_postponed(self) -> None:
-        """Read what is postponed, in order: `POSTPONED_BYTES` a task, or one larger value."""
+        """Read the postponed values in order: `POSTPONED_BYTES` a task, or one larger value."""
         while self._postponed:
             await workflow.sleep(PAUSE_SECONDS, summary="reads what came with too much else")
             left = POSTPONED_BYTES

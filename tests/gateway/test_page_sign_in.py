@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -26,7 +25,7 @@ from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
 from .conftest import Serve
-from .test_protected_resource import KEY
+from .test_protected_resource import keys, signed
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -49,10 +48,6 @@ class Issuer:
         names = {"authorization_endpoint": "authorize", "token_endpoint": "token"}
         document = {name: f"{self.url}/{path}" for name, path in names.items()}
         return JSONResponse({"issuer": self.url, "jwks_uri": f"{self.url}/keys", **document})
-
-    def keys(self, request: Request) -> Response:
-        public = jwt.algorithms.RSAAlgorithm.to_jwk(KEY.public_key(), as_dict=True)
-        return JSONResponse({"keys": [{**public, "kid": "k1"}]})
 
     def authorize(self, request: Request) -> Response:
         asked = dict(request.query_params)
@@ -77,15 +72,14 @@ class Issuer:
             CLIENT,
         ):
             return JSONResponse({"error": "invalid_grant"}, 400)
-        claims = {"iss": self.url, "aud": self.audience, "exp": time.time() + 60, "sub": "ann"}
-        signed = jwt.encode(claims, KEY, algorithm="RS256", headers={"kid": "k1"})
-        return JSONResponse({"access_token": "opaque", "id_token": signed, "token_type": "Bearer"})
+        token = signed({"iss": self.url, "aud": self.audience, "sub": "ann"})
+        return JSONResponse({"access_token": "opaque", "id_token": token, "token_type": "Bearer"})
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[OpenId]:
         routes = [
             Route("/.well-known/openid-configuration", self.describe),
-            Route("/keys", self.keys),
+            Route("/keys", keys),
             Route("/authorize", self.authorize),
             Route("/token", self.token, methods=["POST"]),
         ]

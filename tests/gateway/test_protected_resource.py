@@ -58,6 +58,18 @@ class Kept:
         self.client = client
 
 
+async def keys(request: Request) -> Response:
+    """The issuer's public keys."""
+    public = jwt.algorithms.RSAAlgorithm.to_jwk(KEY.public_key(), as_dict=True)
+    return JSONResponse({"keys": [{**public, "kid": "k1"}]})
+
+
+def signed(claims: dict[str, Any]) -> str:
+    """A token of the issuer, valid for a minute."""
+    claims = {"exp": time.time() + 60, **claims}
+    return jwt.encode(claims, KEY, algorithm="RS256", headers={"kid": "k1"})
+
+
 @asynccontextmanager
 async def issuing() -> AsyncIterator[str]:
     """An issuer that gives each program a token for the resource that it names."""
@@ -71,16 +83,11 @@ async def issuing() -> AsyncIterator[str]:
         }
         return JSONResponse({**known, **supported, "authorization_endpoint": f"{own}/authorize"})
 
-    async def keys(request: Request) -> Response:
-        public = jwt.algorithms.RSAAlgorithm.to_jwk(KEY.public_key(), as_dict=True)
-        return JSONResponse({"keys": [{**public, "kid": "k1"}]})
-
     async def token(request: Request) -> Response:
         [resource] = parse_qs((await request.body()).decode())["resource"]
         own = str(request.base_url).rstrip("/")
-        claims = {"iss": own, "aud": resource, "exp": time.time() + 60, "sub": "robot"}
-        signed = jwt.encode(claims, KEY, algorithm="RS256", headers={"kid": "k1"})
-        return JSONResponse({"access_token": signed, "token_type": "Bearer", "expires_in": 60})
+        token = signed({"iss": own, "aud": resource, "sub": "robot"})
+        return JSONResponse({"access_token": token, "token_type": "Bearer", "expires_in": 60})
 
     described = ("openid-configuration", "oauth-authorization-server")
     routes = [Route(f"/.well-known/{name}", describe) for name in described]

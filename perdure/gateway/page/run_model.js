@@ -1,4 +1,5 @@
 /** A run as its events describe it: iterations with their model calls, tool calls and messages. */
+import { get } from "./api.js";
 
 /**
  * @typedef {{id: string, name: string, arguments: string, started: number, ended: number,
@@ -193,4 +194,11 @@ export function usageOf(run) {
     if (cost !== null && cost !== undefined) sum.cost = (sum.cost ?? 0) + cost;
   }
   return sum;
+}
+
+/** The run of an id, by its events so far. @param {string} id @returns {Promise<Run>} */
+export async function readRun(id) {
+  const run = emptyRun();
+  for (const event of await get(`/runs/${encodeURIComponent(id)}/events`)) take(run, event);
+  return run;
 }

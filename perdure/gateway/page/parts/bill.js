@@ -1,4 +1,4 @@
-/** What a run has used, by model, against its limits; and what it was started with. */
+/** The usage of a run, by model, against its limits; and its setup. */
 import { counted, money, plain, span, tokens } from "../format.js";
 import { html } from "../html.js";
 import { link } from "../state.js";

@@ -1,16 +1,16 @@
 /** The runs that a call has started: a row of each, which opens in place; a tray where they are many. */
-import { useEffect, useRef, useState } from "preact/hooks";
-import { get, glance, post } from "../api.js";
+import { useEffect, useState } from "preact/hooks";
+import { glance, post } from "../api.js";
 import { counted, inLine, money, plain } from "../format.js";
 import { html } from "../html.js";
-import { emptyRun, take } from "../run_model.js";
-import { approvals, isVisible, link } from "../state.js";
+import { readRun } from "../run_model.js";
+import { approvals, link } from "../state.js";
 import { Act, Folded, Markdown, State, Sure } from "./basics.js";
+import { EVERY_MS, useWhileInView } from "./in_view.js";
 import { lineOf } from "./last_line.js";
 
 /** More called runs than these of one iteration share a tray. */
 export const FEW = 3;
-const EVERY_MS = 4000;
 
 /** @param {{ids: string[]}} props */
 export function Called({ ids }) {
@@ -21,35 +21,16 @@ export function Called({ ids }) {
 
 /** @param {{id: string}} props */
 function CalledRun({ id }) {
-  const place = useRef(/** @type {HTMLElement | null} */ (null));
   const [view, setView] = useState(/** @type {any} */ (null));
   const [isOpen, open] = useState(false);
   const [text, setText] = useState(/** @type {string | null} */ (null));
   const path = `/runs/${encodeURIComponent(id)}`;
-  useEffect(() => {
-    let timer = 0;
-    let isShown = false;
-    const load = async () => {
-      clearTimeout(timer);
-      if (!isShown) return;
-      const found = isVisible.peek() ? await glance(path).catch(() => null) : null;
-      if (found?.closed) setView({ ...found, result: await glance(`${path}/result`).catch(() => null) });
-      else {
-        if (found) setView(found);
-        timer = setTimeout(load, EVERY_MS);
-      }
-    };
-    const observer = new IntersectionObserver(([entry]) => {
-      isShown = entry.isIntersecting;
-      load();
-    });
-    if (place.current) observer.observe(place.current);
-    return () => {
-      isShown = false;
-      clearTimeout(timer);
-      observer.disconnect();
-    };
-  }, [id]);
+  const place = useWhileInView(async () => {
+    const found = await glance(path).catch(() => null);
+    if (found?.closed) setView({ ...found, result: await glance(`${path}/result`).catch(() => null) });
+    else if (found) setView(found);
+    return !found?.closed;
+  }, id);
   const last = view && lineOf(view, view.result);
   const waits = approvals.value.filter((each) => each.runId === id);
   return html`<div class="called" ref=${place}>
@@ -70,11 +51,7 @@ function CalledRun({ id }) {
 function Nested({ id, closed }) {
   const [run, setRun] = useState(/** @type {any} */ (null));
   useEffect(() => {
-    const load = () => get(`/runs/${encodeURIComponent(id)}/events`).then((events) => {
-      const found = emptyRun();
-      for (const event of events) take(found, event);
-      setRun(found);
-    }, () => undefined);
+    const load = () => readRun(id).then(setRun, () => undefined);
     load();
     if (closed) return undefined;
     const timer = setInterval(load, EVERY_MS);

@@ -1,19 +1,17 @@
 /** The last line of each run in a list: read for the rows in view, once for a run that has ended. */
 import { signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
 import { glance } from "../api.js";
 import { title } from "../format.js";
-import { isVisible } from "../state.js";
+import { useWhileInView } from "./in_view.js";
 
 /** @typedef {{text: string, colour: string, iterations: number | null, tokens: number | null, cost: number | null}} Last */
 
 /** By run. @type {import("@preact/signals").Signal<Map<string, Last>>} */
 export const lasts = signal(new Map());
-/** A run's id may be used again, and what is last changes with its end. @param {any} run */
+/** A run's id may be used again, and its end changes the last line. @param {any} run */
 export const keyOf = (run) => `${run.id} ${run.started} ${run.closed ?? ""}`;
 
 const AT_ONCE = 4;
-const OPEN_MS = 4000;
 /** @type {(() => Promise<void>)[]} */
 const queue = [];
 let working = 0;
@@ -51,30 +49,12 @@ function open({ state }) {
 
 /** Read the last line of a row while it is in view. @param {any} run */
 export function useLast(run) {
-  const place = useRef(/** @type {HTMLElement | null} */ (null));
   const key = keyOf(run);
-  useEffect(() => {
-    if (run.closed && lasts.peek().has(key)) return undefined;
-    let timer = 0;
-    let isShown = false;
-    const ask = () => {
-      clearTimeout(timer);
-      if (!isShown) return;
-      if (!run.closed) timer = setTimeout(ask, OPEN_MS);
-      if (!isVisible.peek()) return;
-      queue.push(() => load(run));
-      work();
-    };
-    const observer = new IntersectionObserver(([entry]) => {
-      isShown = entry.isIntersecting;
-      ask();
-    });
-    if (place.current) observer.observe(place.current);
-    return () => {
-      isShown = false;
-      clearTimeout(timer);
-      observer.disconnect();
-    };
-  }, [key]);
-  return { place, last: lasts.value.get(key) };
+  const isKnown = run.closed && lasts.peek().has(key);
+  const read = async () => {
+    queue.push(() => load(run));
+    work();
+    return !run.closed;
+  };
+  return { place: useWhileInView(isKnown ? null : read, key), last: lasts.value.get(key) };
 }

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { get, needsToken, post, setToken } from "../api.js";
 import { html } from "../html.js";
 
-/** @typedef {{ state: string, verifier: string, hash: string }} Begun what this tab has begun with */
+/** @typedef {{ state: string, verifier: string, hash: string }} Begun the sign-in that this tab has begun */
 
 const BEGUN = "perdure-sign-in";
 const failure = signal("");

@@ -4,20 +4,13 @@ import { get } from "../api.js";
 import { counted, indented, inLine, money, plain, span, title, tokens } from "../format.js";
 import { html } from "../html.js";
 import { Trouble } from "../parts/basics.js";
-import { emptyRun, take, usageOf } from "../run_model.js";
+import { readRun, usageOf } from "../run_model.js";
 import { link } from "../state.js";
 
 /** @typedef {import("../run_model.js").Run} Run @typedef {import("../run_model.js").Iteration} Iteration */
 
 /** Longer texts are shown without marks: a comparison by words takes quadratic time. */
 const MAX_CHARS = 20_000;
-
-/** @param {string} id @returns {Promise<Run>} */
-async function read(id) {
-  const run = emptyRun();
-  for (const event of await get(`/runs/${encodeURIComponent(id)}/events`)) take(run, event);
-  return run;
-}
 
 /** @param {{id: string, other: string}} props */
 export function Compare({ id, other }) {
@@ -30,7 +23,7 @@ export function Compare({ id, other }) {
   useEffect(() => {
     if (!other) return;
     // @ts-ignore: the package has no types of its own.
-    Promise.all([read(other), read(id), get(`/runs/${encodeURIComponent(id)}/setup`), import("diff")]).then(([left, right, { forkOf }, module]) => {
+    Promise.all([readRun(other), readRun(id), get(`/runs/${encodeURIComponent(id)}/setup`), import("diff")]).then(([left, right, { forkOf }, module]) => {
       setDiff(module);
       setCopied(forkOf?.run === other ? forkOf.at - 1 : 0);
       setRuns([left, right]);

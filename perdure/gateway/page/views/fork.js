@@ -1,10 +1,10 @@
 /** Fork a run before an iteration: what is copied, what is left out, what should change. */
 import { useEffect, useState } from "preact/hooks";
-import { get, post } from "../api.js";
+import { post } from "../api.js";
 import { counted, inLine, plain } from "../format.js";
 import { html } from "../html.js";
 import { Act, Trouble } from "../parts/basics.js";
-import { emptyRun, take } from "../run_model.js";
+import { readRun } from "../run_model.js";
 import { link } from "../state.js";
 
 /** @param {{id: string, before: string}} props */
@@ -13,11 +13,7 @@ export function Fork({ id, before }) {
   const [problem, setProblem] = useState(/** @type {any} */ (null));
   const [steer, setSteer] = useState("");
   useEffect(() => {
-    get(`/runs/${encodeURIComponent(id)}/events`).then((events) => {
-      const found = emptyRun();
-      for (const event of events) take(found, event);
-      setRun(found);
-    }, setProblem);
+    readRun(id).then(setRun, setProblem);
   }, [id]);
   const at = Number(before) || 1;
   const start = async () => {
