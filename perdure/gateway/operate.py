@@ -1,8 +1,8 @@
-"""What operators do: pauses, schedules, and the findings about workers and runs."""
+"""Operations for operators: pauses, schedules, and the findings about workers and runs."""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from ..client.pauses import pause_runs, pauses_in_force, release_runs
 from ..client.schedules import (
@@ -21,17 +21,25 @@ from .problems import HttpProblem
 
 
 class ScopeBody(CamelCase):
-    """The runs to pause: those that match every field that is given; all runs without any."""
+    """The runs to pause: those that match every field that is given, or all."""
 
     agent: Id | None = None
     tenant: Id | None = None
     task_queue: Id | None = None
     runs: list[Id] = Field(default=[], max_length=1000)
+    all: bool = False
+    """Whether all runs of the namespace are meant, in the place of the other fields."""
     reason: str = ""
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> ScopeBody:
+        if self.all == bool(self.agent or self.tenant or self.task_queue or self.runs):
+            raise ValueError("expected either some of agent, tenant, taskQueue and runs, or all")
+        return self
 
 
 class FindingView(CamelCase):
-    """Something that is wrong, and what to do about it."""
+    """A fault, and its cure."""
 
     id: str
     level: str
@@ -49,23 +57,11 @@ class Examination(BaseModel):
     findings: list[FindingView]
 
 
-def _require_operator(call: HttpCall[Nothing, ScopeBody] | HttpCall) -> None:
-    """Raise `HttpProblem` for a client of a tenant: these operations concern all tenants."""
-    if (tenant := call.identity.tenant) is not None:
-        raise HttpProblem(
-            403,
-            "not_operator",
-            f"{call.identity.name} is of the tenant {tenant!r}, and this concerns all tenants: "
-            "expected somebody without a tenant",
-        )
-
-
 async def examine(call: HttpCall) -> Examination:
-    """What is wrong with the server, its workers and its runs; each worker is asked once.
+    """The faults of the server, its workers and its runs; each worker is asked once.
 
-    Raises `HttpProblem` for clients of a tenant, and where nothing can be examined.
+    Raises `HttpProblem` where nothing can be examined.
     """
-    _require_operator(call)
     if call.gateway.examine is None:
         raise HttpProblem(404, "no_doctor", "this gateway was not started by `perdure serve`")
     return Examination.model_validate(await call.gateway.examine())
@@ -73,27 +69,23 @@ async def examine(call: HttpCall) -> Examination:
 
 async def list_pauses(call: HttpCall) -> list[Pause]:
     """The pauses in force, oldest first."""
-    _require_operator(call)
     return await pauses_in_force(call.gateway.client)
 
 
 async def pause_many(call: HttpCall[Nothing, ScopeBody]) -> Pause:
     """Pause runs before their next call, those that start later, too."""
-    _require_operator(call)
-    scope = call.body.model_dump()
+    scope = call.body.model_dump(exclude={"all"})
     return await pause_runs(call.gateway.client, **scope, by=call.identity.name)
 
 
 async def release(call: HttpCall) -> Nothing:
     """Release a pause; runs that are held already are resumed one by one (`go-on`)."""
-    _require_operator(call)
     await release_runs(call.gateway.client, [call.path["id"]], by=call.identity.name)
     return Nothing()
 
 
 async def schedules(call: HttpCall) -> list[ScheduledRuns]:
     """The schedules of runs, by name."""
-    _require_operator(call)
     return await list_schedules(call.gateway.client)
 
 
@@ -103,9 +95,8 @@ _ACTIONS = {"pause": pause_schedule, "resume": resume_schedule, "run": run_sched
 async def change_schedule(call: HttpCall) -> Nothing:
     """Pause a schedule, resume it, or start a run of it now: the last part of the path.
 
-    Raises `HttpProblem` for clients of a tenant, and for an unknown schedule or action.
+    Raises `HttpProblem` for an unknown schedule or action.
     """
-    _require_operator(call)
     name, action = call.path["name"], call.path["action"]
     if action not in _ACTIONS:
         raise HttpProblem(404, "not_found", f"{action!r}: expected one of {', '.join(_ACTIONS)}")

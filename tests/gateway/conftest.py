@@ -11,9 +11,11 @@ from typing import Any
 
 import httpx2
 import pytest
+from temporalio.client import Client
 
 from perdure import Guardrails
 from perdure.agents import Agent
+from perdure.client.pauses import pauses_in_force, release_runs
 from perdure.gateway.app import gateway_app
 from perdure.gateway.gateway import Gateway, OfferedAgent
 from perdure.gateway.identity import Authenticator, TokenFile
@@ -93,6 +95,13 @@ def serve_agents(stage: Stage) -> Serve:
             yield Served(gateway, url)
 
     return serve_them
+
+
+@pytest.fixture
+async def no_pause_stays(client: Client) -> AsyncIterator[None]:
+    """Later tests on the same server find no pause of this one, which may pause all runs."""
+    yield
+    await release_runs(client, [each.id for each in await pauses_in_force(client)])
 
 
 @pytest.fixture(scope="session")

@@ -73,6 +73,7 @@ def place_known(case: Any, known: dict[str, str]) -> None:
         case.body["agent"] = "tested"
 
 
+@pytest.mark.usefixtures("no_pause_stays")
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 @pytest.mark.parametrize(
     "examples", [1, pytest.param(200, marks=[pytest.mark.trial, pytest.mark.timeout(3600)])]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from temporalio.client import Client
 
 from perdure.cli.serve import examine
 from perdure.cli.server_connection import ServerConnection
-from perdure.client.pauses import pauses_in_force, release_runs
 from perdure.client.schedules import create_schedule, delete_schedule
 from perdure.gateway.identity import TokenFile
 from perdure.prompty.load import load
@@ -24,22 +21,22 @@ from ..support.approvers import Waits, token
 from ..support.browser import PATIENCE
 from ..support.families import calls, family_script, write_agent
 from ..support.pages import ASKS, PAY, Opened, Scripted, send_refund, start
+from ..support.waiting import wait_for
 from .conftest import Serve
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
 
 
-@pytest.fixture(autouse=True)
-async def _no_pause_stays(client: Client) -> AsyncIterator[None]:
-    """Tests on the same server find no pause of a test that has failed."""
-    yield
-    await release_runs(client, [each.id for each in await pauses_in_force(client)])
+pytestmark = pytest.mark.usefixtures("no_pause_stays")
 
 
 async def test_a_run_is_paused_and_goes_on_and_a_held_one_with_a_higher_limit(
-    opened: Opened, page: Page
+    opened: Opened, page: Page, caplog: pytest.LogCaptureFixture
 ) -> None:
+    async def is_known_to_the_worker() -> bool:
+        return "A pause is on: run 'paused'" in caplog.text
+
     question = asks(call("ask_user", "c1", question="Which one?", choices=["Oak", "Elm"]))
     agent = {"metadata": {"perdure": {"onFailure": "hold", "maxIterations": 2}}}
     async with opened([question, ASKS, says("Done.")], agent=agent) as (_, served):
@@ -48,6 +45,7 @@ async def test_a_run_is_paused_and_goes_on_and_a_held_one_with_a_higher_limit(
         await page.get_by_label("Elm").wait_for()
         await page.get_by_role("button", name="Pause", exact=True).click()
         await page.get_by_role("button", name="Pausing").wait_for()
+        await wait_for(is_known_to_the_worker)
         await page.get_by_label("Elm").check()
         await page.get_by_role("button", name="Answer: Elm").click()
         held = page.get_by_label("The run is held")
@@ -149,6 +147,9 @@ async def test_operators_are_those_of_no_tenant(
             assert (refused.status_code, refused.json()["kind"]) == (403, "not_operator")
         for path in ("pauses", "pauses/any/release", "schedules/any/run"):
             assert (await ann.post(f"/{path}", json={})).status_code == 403
+        for scope in ({}, {"agent": "tested", "all": True}):
+            assert (await olga.post("/pauses", json=scope)).status_code == 422
+        assert (await olga.get("/pauses")).json() == []
         assert (await olga.get("/schedules")).status_code == 200
         assert (await olga.get("/doctor")).json()["kind"] == "no_doctor"
         for path in ("schedules/none/run", "schedules/none/burn"):

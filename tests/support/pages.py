@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 
@@ -81,7 +82,7 @@ def opened(scripted: Scripted, serve_agents: Serve, page: Page) -> Callable[...,
             async with served.asking(settings.get("token", "")) as http:
                 for each in (await http.get("/approvals")).json():
                     if "runId" in each:
-                        await http.post(f"/runs/{each['runId']}/cancel", json={})
+                        await http.post(f"/runs/{quote(each['runId'])}/cancel", json={})
             assert errors == []
 
     return open_page

@@ -81,7 +81,7 @@ function Pauses() {
   const [agent, setAgent] = useState("");
   const [reason, setReason] = useState("");
   const pause = async () => {
-    await post("/pauses", { agent: agent.trim() || null, reason });
+    await post("/pauses", { agent: agent.trim() || null, all: !agent.trim(), reason });
     setAgent("");
     setReason("");
     again();
