@@ -110,10 +110,13 @@ class SessionStage:
 
     async def update(self, name: str, *arguments: Any) -> Any:
         type_: Any = Taken if name == names.SEND else SessionStatus
-        try:
-            return await self.handle.execute_update(name, args=arguments, result_type=type_)
-        except WorkflowUpdateFailedError as error:
-            raise error.cause from None
+        while True:
+            try:
+                return await self.handle.execute_update(name, args=arguments, result_type=type_)
+            except WorkflowUpdateFailedError as error:
+                # Clients repeat an update that a link has accepted as it ended, as well.
+                if getattr(error.cause, "type", "") != "AcceptedUpdateCompletedWorkflow":
+                    raise error.cause from None
 
     def run(self, turn: int) -> RunHandle:
         return get_run(self.client, f"{self.id}/{turn}")
