@@ -5,11 +5,8 @@ are raised.
 from __future__ import annotations
 
 import contextlib
-import json
 from pathlib import Path
-from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -18,8 +15,6 @@ from perdure.errors import LoadError, RenderError
 from perdure.messages import Message
 from perdure.prompty.check.check import check
 from perdure.prompty.load import load, load_dict
-from perdure.prompty.parse import parse
-from perdure.prompty.portable import agent_to_dict
 from perdure.prompty.prepare import prepare
 
 quick = settings(
@@ -116,30 +111,6 @@ def test_no_input_makes_or_changes_a_role_boundary(template: str, a: str, b: str
         assert boundaries(prepare(agent, {"a": a, "b": b})) == boundaries(harmless)
 
 
-@quick
-@given(a=texts, b=texts)
-def test_texts_arrive_as_they_are(a: str, b: str) -> None:
-    """Where no line of the input looks like a marker, which the template's own parser decides,
-    nothing is refused.
-    """
-    markers = [message.role for message in parse(Agent(), f"user:\n-{a}-{b}-")]
-    try:
-        (message,) = prepare(agent_of("user:\n-{{ a }}-{{ b }}-"), {"a": a, "b": b})
-    except RenderError:
-        assert len(markers) > 1
-        return
-    assert markers == ["user"]
-    assert message == Message.user(f"-{a}-{b}-")
-
-
-scalars = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(),
-    st.text(max_size=5),
-    st.sampled_from(["${env:X}", "${file:a.json}", "function", "mcp", "thread", "key", "jinja2"]),
-)
 KEYS = [
     "name",
     "model",
@@ -195,67 +166,6 @@ FIRST_FORMAT += [
     "max_tokens",
     "api_key",
 ]
-keys = st.sampled_from(KEYS)
-values = st.recursive(
-    scalars,
-    lambda child: st.lists(child, max_size=3) | st.dictionaries(keys, child, max_size=4),
-    max_leaves=25,
-)
-
-
-old_keys = st.sampled_from(KEYS + FIRST_FORMAT)
-old_values = st.recursive(
-    st.one_of(scalars, st.sampled_from(["string", "number", "json_schema", "first"])),
-    lambda child: st.lists(child, max_size=3) | st.dictionaries(old_keys, child, max_size=4),
-    max_leaves=25,
-)
-models = st.dictionaries(st.sampled_from(FIRST_FORMAT[:4]), old_values, max_size=4)
-
-
-@quick
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@given(data=st.dictionaries(old_keys, old_values, max_size=6), model=models)
-def test_the_first_format_raises_only_load_errors(
-    tmp_path: Path, data: dict[str, Any], model: dict[str, Any]
-) -> None:
-    asset = {**data, "model": model}
-    with contextlib.suppress(LoadError):
-        document = agent_to_dict(load_dict(asset), include_secrets=True)
-        assert agent_to_dict(load_dict(document), include_secrets=True) == document
-    file = tmp_path / "agent.prompty"
-    file.write_text(f"---\n{json.dumps(asset, indent=1)}\n---\nuser:\n")
-    check(file)
-
-
-@quick
-@given(data=st.dictionaries(keys, values, max_size=6))
-def test_load_dict_raises_only_load_errors(data: dict[str, Any]) -> None:
-    with contextlib.suppress(LoadError):
-        agent = load_dict(data)
-        assert Agent.model_validate_json(agent.model_dump_json()).model_dump() == agent.model_dump()
-        document = agent_to_dict(agent, include_secrets=True)
-        assert agent_to_dict(load_dict(document), include_secrets=True) == document
-
-
-WORDS = [
-    "{{",
-    "}}",
-    "{%",
-    "%}",
-    "if",
-    "for",
-    "else",
-    "endif",
-    "endfor",
-    "x",
-    "y",
-    "in",
-    "===",
-    "!==",
-    "~",
-    "|",
-]
-WORDS += [".length", ".items", "dump", "(", ")", "[1:2]", "'a'", "not", "==", "elseif", "switch"]
 
 
 YAML = [

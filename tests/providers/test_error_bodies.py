@@ -442,6 +442,24 @@ OTHERS: dict[str, tuple[int | None, Any, str, float | None]] = {
         "not_found",
         None,
     ),
+    "Azure, the deployment": (
+        404,
+        said("The API deployment for this resource does not exist.", code="DeploymentNotFound"),
+        "not_found",
+        None,
+    ),
+    "Moonshot, the model": (
+        404,
+        said("Not found the model kimi-k9 or Permission denied"),
+        "not_found",
+        None,
+    ),
+    "LM Studio, the model": (
+        404,
+        {"error": "No models loaded. Please load a model"},
+        "not_found",
+        None,
+    ),
     "an option that is not the model's": (
         400,
         said("invalid model parameter: temperature"),

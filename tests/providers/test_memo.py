@@ -9,8 +9,6 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from perdure.messages import ImagePart, Message, TextPart, ToolCall
 from perdure.providers.memo import Memo, Unchanging
@@ -18,18 +16,6 @@ from perdure.providers.registry import provider_for
 from perdure.providers.sdk_call import encode
 
 from ..support.wire_agents import APIS, agent
-
-JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**60), 2**60)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)
-    ),
-    max_leaves=8,
-)
 
 
 def conversation() -> list[Message]:
@@ -85,26 +71,6 @@ def test_messages_and_agents_may_change_between_requests(api: tuple[str, str]) -
     assert "Listen." in changed
     assert '"name": "listen"' in changed
     assert "Look." not in changed
-
-
-POOL = conversation() + [Message.user(text) for text in ("é", '"', "😀")]
-
-
-@pytest.mark.parametrize("api", APIS)
-@given(st.lists(st.lists(st.integers(0, len(POOL) - 1), max_size=12), min_size=1, max_size=6))
-@settings(max_examples=50, deadline=None)
-def test_any_series_of_conversations(api: tuple[str, str], series: list[list[int]]) -> None:
-    """Grown, trimmed, rewritten, encoded or not: what is kept never shows."""
-    asked = agent(api)
-    provider, first = provider_for(asked), Message.system("Be brief.")
-    for number, chosen in enumerate(series):
-        messages = [first, *(POOL[index] for index in chosen)]
-        request = provider.to_request(asked, Unchanging(messages))
-        expected = provider.to_request(asked, messages)
-        assert request == expected
-        if number % 3:
-            assert encode(request) == encode(expected)
-            assert json.loads(encode(request)) == expected
 
 
 def test_values_that_json_cannot_say() -> None:
