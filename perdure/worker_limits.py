@@ -1,5 +1,5 @@
 """The limits that a worker's owner sets for agents: commands, variables, kinds of tools, and
-servers.
+servers; the providers' keys in the environment, and the servers that may get them.
 """
 
 from __future__ import annotations
@@ -64,6 +64,67 @@ def _means(host: str, server: Origin) -> bool:
     if colon and int(port) != server.port:
         return False
     return name in ("*", server.host) or (name.startswith("*.") and server.host.endswith(name[1:]))
+
+
+@dataclass(frozen=True)
+class AmbientKey:
+    """An environment variable with a provider's key, and the servers that the key is for."""
+
+    variable: str
+    hosts: tuple[str, ...]
+    """The provider's own hosts, which are called over TLS."""
+    endpoint_variables: tuple[str, ...]
+    """Variables by which the environment names another server that gets the key."""
+    argument: str = "api_key"
+    """The argument of the SDK's client that takes the key."""
+
+    @property
+    def value(self) -> str:
+        """Key; "" for none."""
+        return os.environ.get(self.variable, "")
+
+    def fits(self, endpoint: str | None) -> bool:
+        """Return whether the server may get the key; None is the SDK's default server."""
+        if endpoint is None:
+            return True
+        server = server_in(endpoint)
+        if server is None:
+            return False
+        if server.scheme == "https" and server.port == 443 and is_listed(server, self.hosts):
+            return True
+        return server in (
+            server_in(os.environ.get(variable)) for variable in self.endpoint_variables
+        )
+
+
+_OPENAI_KEY = AmbientKey(
+    "OPENAI_API_KEY", ("api.openai.com", "*.api.openai.com"), ("OPENAI_BASE_URL",)
+)
+_AZURE_SERVERS = (
+    ("*.openai.azure.com", "*.services.ai.azure.com", "*.cognitiveservices.azure.com"),
+    ("AZURE_OPENAI_ENDPOINT", "OPENAI_BASE_URL"),
+)
+_AZURE_TOKEN = AmbientKey("AZURE_OPENAI_AD_TOKEN", *_AZURE_SERVERS, argument="azure_ad_token")
+AZURE_KEY = AmbientKey("AZURE_OPENAI_API_KEY", *_AZURE_SERVERS)
+_ANTHROPIC = ("api.anthropic.com", "*.api.anthropic.com"), ("ANTHROPIC_BASE_URL",)
+_ANTHROPIC_KEYS = (
+    AmbientKey("ANTHROPIC_API_KEY", *_ANTHROPIC),
+    AmbientKey("ANTHROPIC_AUTH_TOKEN", *_ANTHROPIC, argument="auth_token"),
+)
+_AZURE_KEYS = (_AZURE_TOKEN, AZURE_KEY, _OPENAI_KEY)
+_KEYS = {
+    "openai": (_OPENAI_KEY,),
+    "azure": _AZURE_KEYS,
+    "foundry": _AZURE_KEYS,
+    "anthropic": _ANTHROPIC_KEYS,
+}
+PROVIDER_KEYS = (*_AZURE_KEYS, *_ANTHROPIC_KEYS)
+"""All keys that perdure sends without further configuration."""
+
+
+def keys_for(provider: str) -> tuple[AmbientKey, ...]:
+    """Keys of the environment that are for a provider, by its key; none for an unknown one."""
+    return _KEYS.get(provider, ())
 
 
 ANY = "*"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import click
 
-from ..activities.limited import refusals
 from ..agents import Agent, document_of, others_of
 from ..arguments import dotted_path
+from ..prompty.worker_limits import refusals
 from ..text import one_line, visible
 from ..worker_limits import WorkerLimits
 from .console import say

@@ -13,7 +13,6 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..activities.limited import refusals, remedy
 from ..agents import DEFAULT_PROVIDER, Agent
 from ..arguments import Place
 from ..commands import command_line
@@ -26,6 +25,7 @@ from ..prompty.check.findings import Finding, warning
 from ..prompty.portable import DELEGATES
 from ..prompty.references import FromEnvironment, is_unset
 from ..prompty.shorthands import map_strings, maps_in
+from ..prompty.worker_limits import refusals, remedy
 from ..protocol.signatures import UNDECIDABLE, vouch_keys
 from ..providers.dialects import dialect_problem
 from ..providers.registry import id_problem, media_problem, model_problem

@@ -23,8 +23,9 @@ from ..errors import ModelError
 from ..json_types import JsonObject
 from ..redaction import know_client
 from ..text import UTF_8
+from ..worker_limits import AZURE_KEY
 from .azure import ENDPOINT_VARIABLE, AzureTarget, azure_target, entra_token
-from .sdks import AZURE_KEY, SdkNames
+from .sdks import SdkNames
 
 NO_KEY = "no-key"
 """Sent to a server that needs no key: the SDKs refuse to start without one."""

@@ -1,6 +1,4 @@
-"""The properties of the providers' SDKs, and the servers that may get the keys in this process's
-environment.
-"""
+"""The properties of the providers' SDKs."""
 
 from __future__ import annotations
 
@@ -9,56 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..agents import Model
-from ..worker_limits import is_listed, server_in
-
-
-@dataclass(frozen=True)
-class AmbientKey:
-    """An environment variable with a provider's key, and the servers that the key is for."""
-
-    variable: str
-    hosts: tuple[str, ...]
-    """The provider's own hosts, which are called over TLS."""
-    endpoint_variables: tuple[str, ...]
-    """Variables by which the environment names another server that gets the key."""
-    argument: str = "api_key"
-    """The argument of the SDK's client that takes the key."""
-
-    @property
-    def value(self) -> str:
-        """Key; "" for none."""
-        return os.environ.get(self.variable, "")
-
-    def fits(self, endpoint: str | None) -> bool:
-        """Return whether the server may get the key; None is the SDK's default server."""
-        if endpoint is None:
-            return True
-        server = server_in(endpoint)
-        if server is None:
-            return False
-        if server.scheme == "https" and server.port == 443 and is_listed(server, self.hosts):
-            return True
-        return server in (
-            server_in(os.environ.get(variable)) for variable in self.endpoint_variables
-        )
-
-
-OPENAI_KEY = AmbientKey(
-    "OPENAI_API_KEY", ("api.openai.com", "*.api.openai.com"), ("OPENAI_BASE_URL",)
-)
-_AZURE_SERVERS = (
-    ("*.openai.azure.com", "*.services.ai.azure.com", "*.cognitiveservices.azure.com"),
-    ("AZURE_OPENAI_ENDPOINT", "OPENAI_BASE_URL"),
-)
-AZURE_TOKEN = AmbientKey("AZURE_OPENAI_AD_TOKEN", *_AZURE_SERVERS, argument="azure_ad_token")
-AZURE_KEY = AmbientKey("AZURE_OPENAI_API_KEY", *_AZURE_SERVERS)
-_ANTHROPIC = ("api.anthropic.com", "*.api.anthropic.com"), ("ANTHROPIC_BASE_URL",)
-ANTHROPIC_KEYS = (
-    AmbientKey("ANTHROPIC_API_KEY", *_ANTHROPIC),
-    AmbientKey("ANTHROPIC_AUTH_TOKEN", *_ANTHROPIC, argument="auth_token"),
-)
-PROVIDER_KEYS = (OPENAI_KEY, AZURE_TOKEN, AZURE_KEY, *ANTHROPIC_KEYS)
-"""All keys that perdure sends without further configuration."""
+from ..worker_limits import AmbientKey, is_listed, keys_for, server_in
 
 
 @dataclass(frozen=True)
@@ -97,8 +46,8 @@ class SdkNames:
         return next((key for key in self.keys if key.value and key.fits(endpoint)), None)
 
 
-_OPENAI = SdkNames("openai", "AsyncOpenAI", "OpenAIError", (OPENAI_KEY,), "OPENAI_BASE_URL")
-_AZURE = replace(_OPENAI, keys=(AZURE_TOKEN, AZURE_KEY, OPENAI_KEY), is_azure=True)
+_OPENAI = SdkNames("openai", "AsyncOpenAI", "OpenAIError", keys_for("openai"), "OPENAI_BASE_URL")
+_AZURE = replace(_OPENAI, keys=keys_for("azure"), is_azure=True)
 _ANTHROPIC_OPTIONS = (("open_telemetry", False),)
 _SDKS = {
     "openai": _OPENAI,
@@ -108,7 +57,7 @@ _SDKS = {
         "anthropic",
         "AsyncAnthropic",
         "AnthropicError",
-        ANTHROPIC_KEYS,
+        keys_for("anthropic"),
         "ANTHROPIC_BASE_URL",
         _ANTHROPIC_OPTIONS,
     ),
@@ -120,11 +69,6 @@ def sdk_for(provider: str, imitated: str) -> SdkNames:
     imitated provider's settings.
     """
     return _SDKS.get(provider) or replace(_SDKS[imitated], keys=(), endpoint_variable="")
-
-
-def keys_for(provider: str) -> tuple[AmbientKey, ...]:
-    """Keys of the environment that are for a provider, by its key; none for an unknown one."""
-    return _SDKS[provider].keys if provider in _SDKS else ()
 
 
 def key_variables(model: Model) -> tuple[str, ...]:

@@ -24,8 +24,8 @@ from ..payloads.storage import VARIABLE
 from ..protocol.inventory import RecordedTool, WorkerAccount, WorkerQuestion
 from ..protocol.names import WORKER_ACCOUNT, own_queue
 from ..protocol.signatures import vouch_keys
-from ..providers.sdks import PROVIDER_KEYS
 from ..tools.dispatch import ToolBox
+from ..worker_limits import PROVIDER_KEYS
 from .ending import bound_end
 
 

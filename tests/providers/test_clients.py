@@ -11,7 +11,7 @@ import pytest
 from perdure.errors import ModelError
 from perdure.providers import close_clients, get_connection, provider_for, register_connection
 from perdure.providers.base import ModelCallOptions
-from perdure.providers.sdks import OPENAI_KEY
+from perdure.worker_limits import keys_for
 
 from ..support.recorded_server import Recorded, RecordedServer, recorded_server
 from ..support.wire_agents import ANTHROPIC, APIS, CHAT, agent
@@ -142,7 +142,7 @@ def test_which_servers_a_key_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
         "https://gateway.example/v1",
         "https://resource.openai.azure.com/openai/v1",
     )
-    assert [url for url in (*fits, *others) if OPENAI_KEY.fits(url)] == list(fits)
+    assert [url for url in (*fits, *others) if keys_for("openai")[0].fits(url)] == list(fits)
 
 
 @pytest.mark.parametrize(

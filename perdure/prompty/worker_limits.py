@@ -10,7 +10,19 @@ from ..agents import DEFAULT_PROVIDER, Agent, document_of
 from ..arguments import Place, dotted_path
 from ..errors import ConfigurationError
 from ..json_types import JsonView
-from ..prompty.portable import (
+from ..worker_limits import (
+    OPEN,
+    PROVIDER_KEYS,
+    Refused,
+    WorkerLimits,
+    is_listed,
+    keys_for,
+    options_for,
+    refused_url,
+    server_in,
+    wider_limits,
+)
+from .portable import (
     credential_id,
     env_name,
     env_value,
@@ -18,18 +30,7 @@ from ..prompty.portable import (
     is_resolved_late,
     takes_credential,
 )
-from ..prompty.shorthands import last_name, maps_in, strings
-from ..providers.sdks import PROVIDER_KEYS, keys_for
-from ..worker_limits import (
-    OPEN,
-    Refused,
-    WorkerLimits,
-    is_listed,
-    options_for,
-    refused_url,
-    server_in,
-    wider_limits,
-)
+from .shorthands import last_name, maps_in, strings
 
 _NO_ADDRESSES = frozenset(
     {

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from perdure.activities.limited import refusals, remedy, require_allowed
 from perdure.agents import Agent
 from perdure.arguments import dotted_path
 from perdure.errors import ConfigurationError
+from perdure.prompty.worker_limits import refusals, remedy, require_allowed
 from perdure.worker_limits import OPEN, VARIABLES, WorkerLimits
 
 OWN = {
