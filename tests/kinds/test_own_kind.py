@@ -218,37 +218,6 @@ async def test_what_is_offered_is_asked_once_and_recorded(stage: Stage, scripted
     ]
 
 
-async def test_arguments_fit_the_schema_before_the_kind_sees_them(scripted: Scripted) -> None:
-    strange = say(
-        "odd",
-        parameters={"type": "object", "properties": {"x": {"$ref": "https://localhost:1/x.json"}}},
-    )
-    nested = say(
-        "nested",
-        parameters={"type": "object", "properties": {"n": {"type": "integer", "pattern": "("}}},
-    )
-    kind = Echo(say(), strange, nested)
-    calls = [
-        call("say"),
-        call("say", text=5),
-        call("odd", x=1),
-        call("nested", n=None),
-        call("say", text="x", more=1),
-    ]
-    agent = scripted_agent(scripted([]), [{"name": "echo", "kind": "echo"}])
-    run = InProcessRun(agent, [], tool_kinds={"echo": kind}, model=[asks(*calls), says("done")])
-    result = await run.run()
-    texts = [message.text for message in result.messages if message.role == "tool"]
-    assert texts == [
-        "Error: Invalid arguments for tool 'say': 'text' is required (string)",
-        "Error: Invalid arguments for tool 'say': 'text' must be string, got 5",
-        "Error: Invalid arguments for tool 'odd': the tool's own schema can't be used: "
-        "Unresolvable: https://localhost:1/x.json",
-        "{}",
-        "Error: Invalid arguments for tool 'say': unknown argument 'more': expected text",
-    ]
-
-
 async def test_bound_parameters_are_the_run_s(scripted: Scripted) -> None:
     kind = Echo(say())
     tool = {"name": "echo", "kind": "echo", "bindings": {"text": {"input": "who"}}}

@@ -20,9 +20,7 @@ from perdure.agents import Agent
 from perdure.declared_tools import OfferedFunction, Tool
 from perdure.testing import InProcessRun, asks, call, says
 from perdure.tools import KindCall, Offering, ToolKind, register_tool_handler
-from perdure.tools.foreign import ActivityOptions, complete_arguments
 from perdure.tools.kind import clear_tool_handlers
-from perdure.tools.signature import InvalidArguments
 from perdure.tools.validation import schema_problems
 
 from ..support import a2a_odd as odd
@@ -192,43 +190,6 @@ async def test_every_kind_refuses_what_it_does_not_have_by_name(ends: FarEnds) -
         if schema.get("additionalProperties") is not False
     }
     assert open_ones == {"silent": SILENT}
-
-
-async def test_the_same_call_written_rightly_is_sent(ends: FarEnds) -> None:
-    async with ends.tools() as tools:
-        agent = agent_of(
-            [each for each in tools if each["kind"] not in ("prompty", "a2a", "delegate")]
-        )
-        calls = [
-            call(name, older_than="2020")
-            for name in ("closed", "silent", "call", "own", "plain", "purge")
-        ]
-        await InProcessRun(
-            agent,
-            [],
-            model=[asks(*calls), says("done")],
-            tools={"purge": ends.purge},
-            tool_kinds={"own": Own(ends.sent)},
-        ).run()
-    assert sorted(ends.sent) == [
-        "DELETE /items?older_than=2020 HTTP/1.1",
-        "mcp 1",
-        "mcp 1",
-        *("own", "plain", "purge"),
-    ]
-
-
-@pytest.mark.parametrize("written", [{"olderThan": 1}, {"older": 1, "x": 2}])
-def test_others_activities_and_workflows(written: dict[str, Any]) -> None:
-    options = ActivityOptions.model_validate(
-        {
-            "activity": "purge",
-            "taskQueue": "q",
-            "parameters": [{"name": "older_than", "kind": "integer"}],
-        }
-    )
-    with pytest.raises(InvalidArguments, match="unknown argument 'older"):
-        complete_arguments(options, written)
 
 
 BODY = {"type": "object", "properties": {"url": {"type": "string"}}}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -27,35 +25,12 @@ def octopus(*tools: str, **settings: Any) -> Agent:
     )
 
 
-class Meeting:
-    """Two tools that end only when both have begun, the second one first."""
-
-    def __init__(self) -> None:
-        self.first_began, self.second_ended = asyncio.Event(), asyncio.Event()
-
-    async def get_leave_balance(self, employeeId: str = "") -> str:
-        self.first_began.set()
-        await self.second_ended.wait()
-        return "15 days"
-
-    async def get_manager_details(self, employeeId: str = "") -> str:
-        await self.first_began.wait()
-        self.second_ended.set()
-        return "Ada"
-
-    @property
-    def tools(self) -> dict[str, Callable[..., Any]]:
-        return {
-            "get_leave_balance": self.get_leave_balance,
-            "get_manager_details": self.get_manager_details,
-        }
-
-
 async def test_the_loop_calls_appends_and_calls_again() -> None:
-    """Calls of one reply run together; each has its result, by its id, in the order in which the
-    model asked.
-    """
-    tools = Meeting().tools
+    """Each call of a reply has its result, by its id, in the order in which the model asked."""
+    tools = {
+        "get_leave_balance": lambda employeeId: "15 days",
+        "get_manager_details": lambda employeeId: "Ada",
+    }
     stage = Stage(
         asks(BALANCE, MANAGER), says("15 days, says Ada."), tools=tools, agent=octopus(*tools)
     )

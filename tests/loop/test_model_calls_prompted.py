@@ -4,7 +4,6 @@ all other rules.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -351,23 +350,6 @@ async def test_auto_does_not_follow_other_errors(text: str) -> None:
 async def test_native_runs_do_not_change_their_protocol() -> None:
     with pytest.raises(ExecuteError, match="does not support tools"):
         await prompted(refusal(), tool_protocol="native").play()
-
-
-async def test_native_and_prompted_give_the_same_calls_and_results() -> None:
-    native = prompted(
-        asks(call("echo", "a", text="hello")), asks(call("delegate_to_researcher", "b", task="it")), says("Done"),
-        tool_protocol="native",
-    )  # fmt: skip
-    in_text = prompted(ECHO, '{"agent": "researcher", "task": "it"}', "{}", "Done")
-    assert (await native.play()).output == (await in_text.play()).output
-    for type in ("tool_call_start", "tool_result"):
-        assert [_parsed(data) for data in native.data(type)] == [
-            _parsed(data) for data in in_text.data(type)
-        ]
-
-
-def _parsed(data: dict[str, Any]) -> dict[str, Any]:
-    return {**data, "arguments": json.loads(data["arguments"])} if "arguments" in data else data
 
 
 @pytest.mark.parametrize("is_guarded", [True, False])

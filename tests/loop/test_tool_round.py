@@ -5,7 +5,6 @@ it.
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 from perdure.agents import Agent
 from perdure.errors import ToolNotRegisteredError
-from perdure.messages import ImagePart, Message, ModelReply, ToolCall, ToolResult
+from perdure.messages import ImagePart, Message, ModelReply, ToolCall
 from perdure.testing import asks, call, says
 from perdure.tools import tool
 from perdure.tools.context import ToolContext
@@ -216,14 +215,6 @@ async def test_calls_run_one_after_the_other_by_default_or_when_a_tool_wants_it(
         assert order == ["a begins", "a ends", "b begins", "b ends"]
 
 
-async def test_plain_tools_run_in_threads() -> None:
-    def where() -> str:
-        return threading.current_thread().name
-
-    stage = await answer(call("where"), tools={"where": where})
-    assert stage.results() == ["tool where"]
-
-
 async def test_what_a_tool_may_know() -> None:
     def who(context: ToolContext) -> str:
         return f"{context.iteration} {context.call_id}"
@@ -231,16 +222,6 @@ async def test_what_a_tool_may_know() -> None:
     stage = Stage(asks("who", "a"), asks("who", "b"), says("Done"), tools={"who": who})
     await stage.play()
     assert stage.results() == ["1 a", "2 b"]
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [("", ""), (None, ""), (7, "7"), ({"a": [1]}, '{"a":[1]}'), (ToolResult.of_text("own"), "own")],
-)
-async def test_values_of_a_tool(value: Any, text: str) -> None:
-    stage = await answer(call("give"), tools={"give": lambda: value})
-    assert stage.results() == [text]
-    assert stage.messages[3].metadata == {"tool_call_id": "call_give"}
 
 
 async def test_a_result_that_is_an_image() -> None:

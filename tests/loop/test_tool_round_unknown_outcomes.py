@@ -129,14 +129,6 @@ async def test_one_that_is_not_idempotent_needs_an_approval(again: str, approved
     )
 
 
-async def test_without_a_person_it_is_not_repeated() -> None:
-    bank = Bank(idempotent=False)
-    stage = bank.stage(asks(PAY), asks(PAY), asks(call("pay", euros=6)), says("done"))
-    await stage.play()
-    assert stage.results()[1:] == ["Tool denied: this run has no one to approve it", "paid 6"]
-    assert bank.asked == [(5, False), (6, False)]
-
-
 Reconcile = Callable[..., Any]
 
 

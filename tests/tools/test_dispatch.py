@@ -244,62 +244,8 @@ async def test_cancellation_of_the_caller_is_never_converted() -> None:
             await task
 
 
-WEATHER = agent_with(
-    {
-        "name": "get_weather",
-        "parameters": [
-            {"name": "city", "kind": "string", "required": True},
-            {"name": "days", "kind": "integer"},
-            {"name": "unit", "kind": "string"},
-        ],
-        "bindings": {"unit": {"input": "preferred_unit"}},
-    }
-)
-
-
 def get_weather(city: str, days: int = 1, unit: str = "celsius") -> str:
     return f"{city} {days} {unit}"
-
-
-async def weather(arguments: dict[str, Any], inputs: dict[str, Any] | None = None) -> str:
-    return (
-        await ToolBox([get_weather]).execute(WEATHER, "get_weather", arguments, inputs or {})
-    ).text
-
-
-async def test_bound_parameters_come_from_the_inputs() -> None:
-    assert (
-        await weather({"city": "Oslo", "unit": "kelvin"}, {"preferred_unit": "fahrenheit"})
-        == "Oslo 1 fahrenheit"
-    )
-
-
-async def test_arguments_that_break_the_declaration_are_told_to_the_model() -> None:
-    expected = (
-        "Error: Invalid arguments for tool 'get_weather': 'city' is required (string); 'days' must "
-        "be integer, "
-    )
-    assert await weather({"days": "three"}) == expected + 'got "three"'
-    result = await ToolBox([get_weather]).execute(
-        WEATHER, "get_weather", {"city": "Oslo"}, {"preferred_unit": 7}
-    )
-    assert "the run's inputs lack the values that the tool is bound to" in result.text
-    assert (result.status, result.error_kind) == ("error", "UnfitInputError")
-
-
-async def test_null_for_an_optional_argument_means_its_default() -> None:
-    assert await weather({"city": "Oslo", "days": None, "unit": None}) == "Oslo 1 celsius"
-
-
-async def test_arguments_that_the_function_does_not_know_are_told_to_the_model() -> None:
-    assert await weather({"city": "Oslo", "town": "x"}) == (
-        "Error: Invalid arguments for tool 'get_weather': unknown argument 'town': expected city, "
-        "days"
-    )
-    assert (
-        await run(get_weather, {})
-    ).text == "Error: Invalid arguments for tool 't': 'city' is required"
-    assert (await run(lambda **given: given, {"any": 1})).text == '{"any":1}'
 
 
 class Place(BaseModel):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
 from collections.abc import Callable
 
 import pytest
@@ -19,15 +17,6 @@ from ..support.stage import Stage
 from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
-
-
-begun = threading.Event()
-
-
-async def blocking(text: str = "") -> str:
-    begun.set()
-    time.sleep(2.2)  # what the log is to show
-    return "blocked"
 
 
 @pytest.mark.parametrize("own", [True, False])

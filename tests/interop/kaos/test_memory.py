@@ -148,9 +148,9 @@ async def test_sessions_are_listed_counted_and_removed(memory: KaosMemory) -> No
     assert await memory.list_sessions(user) == [second]
 
 
-@pytest.mark.parametrize("id", ["""\\' OR WorkflowId != "x" -- y""", "back\\slash", "it's"])
-async def test_a_session_s_id_is_no_query(memory: KaosMemory, id: str) -> None:
+async def test_a_session_s_id_is_no_query(memory: KaosMemory) -> None:
     """What is removed is the session of that id, whatever it looks like."""
+    id = """\\' OR WorkflowId != "x" -- it's back\\slash"""
     other = await said(memory, f"kaos-{uuid4()}", "1")
     await memory.create_session(session_id=id)
 
@@ -197,5 +197,3 @@ async def test_no_memory_takes_every_call() -> None:
     assert (await memory.list_sessions(), await memory.cleanup_old_sessions()) == ([], 0)
     assert await memory.delete_session("x")
     assert set((await memory.get_memory_stats()).values()) == {0}
-    public = {name for name in vars(KaosMemory) if not name.startswith("_")} - {"session"}
-    assert public == {name for name in vars(NullMemory) if not name.startswith("_")}

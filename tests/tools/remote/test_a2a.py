@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from a2a.types import Task, TaskState
 
 from perdure.messages import FilePart, ImagePart, ToolResult
 from perdure.tools.context import ToolContext
@@ -335,19 +334,3 @@ async def test_nobody_is_there_any_more() -> None:
     ) as caught:
         await called(agent, offering, message="x")
     assert not isinstance(caught.value, OutcomeUnknown)
-
-
-def test_states_are_covered() -> None:
-    from perdure.tools.remote.a2a_results import ASKING, ENDED, is_at_rest, result_of
-    from perdure.tools.remote.settings import RemoteSettings
-
-    for state in TaskState.values():
-        task = Task(id="t")
-        task.status.state = state
-        if is_at_rest(task):
-            assert result_of(task, RemoteSettings("weather", "https://x")).status in (
-                "success",
-                "error",
-                "cancelled",
-            )
-    assert len(ENDED | ASKING) == 6
