@@ -4,7 +4,6 @@ result.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,10 +13,7 @@ from perdure.errors import OutputError
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
 from perdure.options import RunOptions
-from perdure.testing import InProcessRun, ScriptedModel, ScriptedReply, says
-
-from ..support.agents import scripted_agent
-from ..support.stage import Stage
+from perdure.testing import InProcessRun, ScriptedReply, says
 
 OUTPUTS = [
     {"name": "city", "kind": "string", "required": True},
@@ -25,49 +21,6 @@ OUTPUTS = [
 ]
 GOOD = '{"city": "Paris", "degrees": 31}'
 WRONG = '{"city": "Paris", "degrees": "hot"}'
-Scripted = Callable[[Any], ScriptedModel]
-
-
-async def test_what_is_wrong_is_sent_back(stage: Stage, scripted: Scripted) -> None:
-    model = scripted([says(WRONG), says("It is hot."), says(GOOD)])
-    async with stage.worker():
-        run = await stage.start(scripted_agent(model, outputs=OUTPUTS))
-        result = await run.result()
-        events = await run.events()
-    assert result.output == {"city": "Paris", "degrees": 31}
-    assert result.iterations == 3
-    assert [message.text for message in result.messages if message.role == "assistant"] == [
-        WRONG,
-        "It is hot.",
-        GOOD,
-    ]
-    told = [message.text for message in result.messages if message.role == "user"][1:]
-    assert "$.degrees: 'hot' is not of type 'integer'" in told[0]
-    assert "not a JSON object" in told[1]
-    assert told[0] in str(model.requests[1].body)[:100_000].replace("\\n", "\n").replace("\\'", "'")
-    statuses = [event.data["message"] for event in events if event.type == "status"]
-    assert statuses == [
-        "The answer does not fit the declared outputs, retry 1 of 2: $.degrees: 'hot' is not of "
-        "type 'integer'",
-        "The answer does not fit the declared outputs, retry 2 of 2: the answer is not a JSON "
-        "object",
-    ]
-
-
-async def test_the_run_fails_with_the_text(stage: Stage, scripted: Scripted) -> None:
-    model = scripted([says(WRONG)] * 4)
-    async with stage.worker():
-        run = await stage.start(scripted_agent(model, outputs=OUTPUTS), output_retries=1)
-        with pytest.raises(OutputError, match="'hot' is not of type 'integer'") as raised:
-            await run.result()
-        events = await run.events()
-    error = raised.value
-    assert (error.kind, error.text, error.iterations) == ("output", WRONG, 2)
-    assert len(model.requests) == 2
-    failure: Any = error.__cause__
-    assert failure.cause.details[0]["text"] == WRONG
-    assert error.messages[-1].text == WRONG
-    assert (events[-1].type, events[-1].data["kind"]) == ("failed", "output")
 
 
 async def in_process(
@@ -88,6 +41,28 @@ async def in_process(
         on_event=lambda type, data: seen.append(data["message"] if type == "status" else type),
     )
     return await run.run(), seen
+
+
+async def test_what_is_wrong_is_sent_back() -> None:
+    result, seen = await in_process(says(WRONG), says("It is hot."), says(GOOD))
+    assert (result.output, result.iterations) == ({"city": "Paris", "degrees": 31}, 3)
+    told = [message.text for message in result.messages if message.role == "user"][1:]
+    assert "$.degrees: 'hot' is not of type 'integer'" in told[0]
+    assert "not a JSON object" in told[1]
+    assert [each for each in seen if each.startswith("The answer")] == [
+        "The answer does not fit the declared outputs, retry 1 of 2: $.degrees: 'hot' is not of "
+        "type 'integer'",
+        "The answer does not fit the declared outputs, retry 2 of 2: the answer is not a JSON "
+        "object",
+    ]
+
+
+async def test_the_run_fails_with_the_text() -> None:
+    with pytest.raises(OutputError, match="'hot' is not of type 'integer'") as raised:
+        await in_process(*[says(WRONG)] * 4, output_retries=1)
+    error = raised.value
+    assert (error.kind, error.text, error.iterations) == ("output", WRONG, 2)
+    assert error.messages[-1].text == WRONG
 
 
 async def test_a_guardrail_s_rewrite_is_checked_too() -> None:

@@ -1,31 +1,20 @@
-"""A receiver of OTLP/JSON that takes nothing but what the protocol says, and gives the spans back
-as plain facts.
+"""A receiver of OTLP/JSON by the protocol's own definition, which gives the spans back as plain
+facts.
 """
 
 from __future__ import annotations
 
+import base64
 import json
-import re
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-TRACE_ID, SPAN_ID, DIGITS, INT = (
-    re.compile(form) for form in (r"[0-9a-f]{32}", r"[0-9a-f]{16}", r"\d+", r"-?\d+")
-)
-VALUES = (
-    "stringValue",
-    "boolValue",
-    "intValue",
-    "doubleValue",
-    "arrayValue",
-    "kvlistValue",
-    "bytesValue",
-)
-SPAN = {
-    *("traceId", "spanId", "parentSpanId", "name", "kind", "startTimeUnixNano", "endTimeUnixNano"),
-    *("attributes", "events", "links", "status", "flags", "traceState"),
-    *("droppedAttributesCount", "droppedEventsCount", "droppedLinksCount"),
-}
+from google.protobuf.json_format import MessageToDict, ParseDict
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 
 @dataclass(frozen=True)
@@ -49,98 +38,71 @@ class Received:
 
 
 def receive(text: str) -> list[Received]:
-    """The spans of a request. Raises AssertionError at whatever is not as the protocol has it."""
-    request = json.loads(text, parse_constant=_no_constant)
-    assert request.keys() == {"resourceSpans"}
+    """The spans of a request. Raises ParseError or AssertionError at whatever is not as the
+    protocol has it.
+    """
+    sent = json.loads(text)
+    request = ParseDict(sent, ExportTraceServiceRequest())
+    assert _without_empty(MessageToDict(request, use_integers_for_enums=True)) == _without_empty(
+        sent
+    )
     return [
-        _span(span, _attributes(by_resource["resource"]["attributes"]), by_scope["scope"])
-        for by_resource in request["resourceSpans"]
-        for by_scope in by_resource["scopeSpans"]
-        for span in by_scope["spans"]
+        _received(span, by_resource.resource.attributes, by_scope.scope.name)
+        for by_resource in request.resource_spans
+        for by_scope in by_resource.scope_spans
+        for span in by_scope.spans
     ]
 
 
-def _span(span: dict[str, Any], resource: dict[str, Any], scope: dict[str, Any]) -> Received:
-    assert span.keys() <= SPAN
-    status = span.get("status", {})
-    assert status.keys() <= {"code", "message"}
-    assert type(span["kind"]) is int
-    assert 1 <= span["kind"] <= 5
+def _received(span: Span, resource: Iterable[KeyValue], scope: str) -> Received:
+    assert span.kind, "a kind of 0 is not specified"
     return Received(
-        _matching(TRACE_ID, span["traceId"]),
-        _matching(SPAN_ID, span["spanId"]),
-        _matching(SPAN_ID, span["parentSpanId"]) if "parentSpanId" in span else "",
-        _text(span["name"]),
-        span["kind"],
-        _time(span["startTimeUnixNano"]),
-        _time(span["endTimeUnixNano"]) if "endTimeUnixNano" in span else None,
-        _attributes(span.get("attributes", [])),
-        [
-            (
-                _text(event["name"]),
-                _time(event["timeUnixNano"]),
-                _attributes(event.get("attributes", [])),
-            )
-            for event in span.get("events", ())
-        ],
-        [
-            _matching(TRACE_ID, link["traceId"]) + _matching(SPAN_ID, link["spanId"])
-            for link in span.get("links", ())
-        ],
-        _code(status.get("code", 0)),
-        _text(status.get("message", "")),
-        resource,
-        _text(scope["name"]),
+        _id(span.trace_id, 32),
+        _id(span.span_id, 16),
+        _id(span.parent_span_id, 16) if span.parent_span_id else "",
+        span.name,
+        span.kind,
+        span.start_time_unix_nano,
+        span.end_time_unix_nano or None,
+        _attributes(span.attributes),
+        [(each.name, each.time_unix_nano, _attributes(each.attributes)) for each in span.events],
+        [_id(link.trace_id, 32) + _id(link.span_id, 16) for link in span.links],
+        span.status.code,
+        span.status.message,
+        _attributes(resource),
+        scope,
     )
 
 
-def _attributes(pairs: list[dict[str, Any]]) -> dict[str, Any]:
-    assert all(pair.keys() == {"key", "value"} for pair in pairs)
-    found = {_text(pair["key"]): _value(pair["value"]) for pair in pairs}
+def _id(read: bytes, digits: int) -> str:
+    """The hexadecimal digits that were sent: by its general rules, protobuf reads them as base64."""
+    text = base64.b64encode(read).decode()
+    assert len(text) == digits
+    assert int(text, 16), "an id of zeros says that there is none"
+    assert text == text.lower()
+    return text
+
+
+def _attributes(pairs: Iterable[KeyValue]) -> dict[str, Any]:
+    pairs = list(pairs)
+    found = {pair.key: _value(pair.value) for pair in pairs}
     assert len(found) == len(pairs), "a key comes twice"
     return found
 
 
-def _value(value: dict[str, Any]) -> Any:
-    [(kind, held)] = value.items()
-    assert kind in VALUES
-    match kind:
-        case "intValue":
-            return int(_matching(INT, held))
-        case "doubleValue":
-            assert type(held) in (int, float) or held in ("NaN", "Infinity", "-Infinity")
-            return float(held)
-        case "boolValue":
-            assert type(held) is bool
-            return held
-        case "arrayValue":
-            return [_value(item) for item in held["values"]]
-        case "kvlistValue":
-            return _attributes(held["values"])
-    return _text(held)
+def _value(value: AnyValue) -> Any:
+    if value.HasField("array_value"):
+        return [_value(item) for item in value.array_value.values]
+    if value.HasField("kvlist_value"):
+        return _attributes(value.kvlist_value.values)
+    held = getattr(value, str(value.WhichOneof("value")))
+    assert not isinstance(held, float) or math.isfinite(held) or math.isnan(held)
+    return held
 
 
-def _code(code: Any) -> int:
-    assert type(code) is int
-    assert code in (0, 1, 2)
-    return int(code)
-
-
-def _time(text: Any) -> int:
-    return int(_matching(DIGITS, text))
-
-
-def _matching(form: re.Pattern[str], text: Any) -> str:
-    assert isinstance(text, str)
-    assert form.fullmatch(text), f"{text!r} is not {form.pattern}"
-    assert form is INT or text.strip("0"), "an id or a time of zeros says that there is none"
-    return text
-
-
-def _text(text: Any) -> str:
-    assert isinstance(text, str)
-    return text
-
-
-def _no_constant(name: str) -> Any:
-    raise AssertionError(f"{name} is no JSON")
+def _without_empty(value: Any) -> Any:
+    """Protobuf leaves empty lists and texts out when it writes."""
+    if isinstance(value, dict):
+        pairs = {key: _without_empty(each) for key, each in value.items()}
+        return {key: each for key, each in pairs.items() if each not in ([], "", {}, None)}
+    return [*map(_without_empty, value)] if isinstance(value, list) else value

@@ -94,34 +94,6 @@ async def test_a_conversation_outlives_its_terminal(
 
 
 @pytest.mark.trial
-async def test_commands_take_a_session_for_its_last_run(cli: Cli, client: Client, id: str) -> None:
-    await piped(cli, "one", *TALKER, "--session", id)
-
-    async def listed() -> bool:
-        return bool(json.loads((await cli("ls", "--session", id, "--json")).stdout))
-
-    await wait_for(listed)
-    assert [
-        each["id"] for each in json.loads((await cli("ls", "--session", id, "--json")).stdout)
-    ] == [f"{id}/1"]
-    rows = json.loads(
-        (await cli("ls", "--sessions", "--where", f"WorkflowId = '{id}'", "--json")).stdout
-    )
-    assert [(row["status"], row["turns"], row["run"]) for row in rows] == [("waiting", 1, None)]
-    status = json.loads((await cli("status", id, "--json")).stdout)
-    assert (status["status"], status["session"]["id"], status["session"]["turn"]) == ("done", id, 1)
-    assert (await cli("messages", id)).stdout.endswith("[user] one\n\n[assistant] Heard: one.\n\n")
-    steered = await cli("steer", id, "two")
-    assert (
-        steered.code,
-        f'Say it to the session: perdure chat --session {id} -m "…"' in steered.stderr,
-    ) == (1, True)
-    watched = await cli("watch", id)
-    assert watched.stdout == "Heard: one.\n"
-    assert f"Session {id}: no run is under way; the last one is {id}/1" in watched.stderr
-
-
-@pytest.mark.trial
 async def test_more_is_said_and_the_session_closed_by_its_name(cli: Cli, id: str) -> None:
     await piped(cli, "one", *TALKER, "--session", id)
     more = await cli("chat", "--session", id, "-m", "two", "--close", "--json", "-q")
