@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import Any
+from urllib.parse import quote
 
 from pydantic import ValidationError
 from temporalio import activity
@@ -233,7 +234,12 @@ def _timestamp(input: NoticeInput) -> str:
 
 def _links(data: JsonObject) -> JsonObject:
     base = os.environ.get(GATEWAY_VARIABLE, "").rstrip("/")
-    return {"link": f"{base}/perdure/runs/{data['run']}"} if base and "run" in data else {}
+    if not base or "run" not in data:
+        return {}
+    page = f"{base}/#/run/{quote(data['run'], safe='')}"
+    if call := data.get("call"):
+        page += f"/decide/{quote(call['callId'], safe='')}"
+    return {"link": f"{base}/perdure/runs/{data['run']}", "page": page}
 
 
 def signed_headers(id: str, body: str, variable: str) -> dict[str, str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -13,7 +15,13 @@ from perdure.gateway.page import content_policy
 from perdure.testing import ScriptedReply, asks, call, says
 from perdure.testing.script import ScriptedRequest
 
-from ..support.pages import ASKS, Opened, start, waits
+from ..support.command_line import Cli
+from ..support.dev_server import free_port
+from ..support.families import write_agent
+from ..support.pages import ASKS, PAY, Opened, Scripted, send_refund, start, waits
+from ..support.receiver import SECRET, receiving
+from ..support.stage import Stage
+from ..support.waiting import wait_for
 from .conftest import Serve
 
 if TYPE_CHECKING:
@@ -206,19 +214,35 @@ async def test_a_token_opens_the_page_and_stays_out_of_the_address(
         assert await page.get_by_text("theirs").count() == 0
 
 
-async def test_the_page_stays_while_its_gateway_is_away(opened: Opened, page: Page) -> None:
-    async with opened([ASKS, says("Done.")]) as (_, served):
-        await start(served, "away")
-        await page.goto(f"{served.url}/#/run/away")
+async def test_the_page_stays_without_a_worker_offline_and_while_its_gateway_is_killed(
+    scripted: Scripted, page: Page, stage: Stage, cli: Cli, tmp_path: Path
+) -> None:
+    model = scripted([ASKS, says("Done.")])
+    file = write_agent(tmp_path, "tested.prompty", model, tools=[PAY], prompt="user:\nHi")
+    port = str(free_port())
+    arguments = ("serve", str(file), "--task-queue", stage.task_queue, "--port", port)
+    gateway = await cli.start(*arguments)
+    await gateway.says("Page: ")
+    await page.goto(f"http://127.0.0.1:{port}/#/start/tested")
+    await page.get_by_role("button", name="Start Tested").click()
+    await page.get_by_text(f"perdure worker --task-queue {stage.task_queue}").wait_for()
+    async with stage.worker([send_refund]):
         await page.get_by_role("heading", name="Send refund?").wait_for()
         await page.get_by_label("Note").fill("Kept.")
+        away = page.get_by_text("No connection to the gateway since")
         await page.context.set_offline(True)
-        await page.get_by_text("No connection to the gateway since").wait_for()
-        assert await page.get_by_label("Note").input_value() == "Kept."
+        await away.wait_for()
         await page.context.set_offline(False)
-        await page.get_by_text("Live").wait_for()
+        await away.wait_for(state="detached")
+        await gateway.finish(signal.SIGKILL)
+        await away.wait_for()
+        assert await page.get_by_label("Note").input_value() == "Kept."
+        gateway = await cli.start(*arguments)
+        await away.wait_for(state="detached")
         await page.get_by_role("button", name="Approve with 1 change").click()
         await page.get_by_role("heading", name="Answer").wait_for()
+        await page.goto("about:blank")
+    await gateway.finish(signal.SIGTERM)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -253,8 +277,26 @@ async def test_each_screen_is_accessible_also_on_a_narrow_one(
             assert await page.evaluate("document.documentElement.scrollWidth") <= 640, place
 
 
-async def test_keys_alone_decide(opened: Opened, page: Page) -> None:
-    async with opened([ASKS, says("Done.")]) as (_, served):
+async def test_the_link_of_a_notice_leads_to_a_decision_on_a_phone_and_keys_alone_decide(
+    opened: Opened, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERDURE_WEBHOOK_SECRET", SECRET)
+    async with receiving() as receiver, opened([ASKS, says("Done.")]) as (_, served):
+        monkeypatch.setenv("PERDURE_WEBHOOKS", receiver.url)
+        monkeypatch.setenv("PERDURE_GATEWAY_URL", served.url)
+
+        async def is_told() -> bool:
+            return bool(receiver.taken)
+
+        await start(served, "phone")
+        await wait_for(is_told)
+        await page.set_viewport_size({"width": 390, "height": 844})
+        await page.goto(receiver.of_type("run.waiting")[0]["page"])
+        await page.get_by_role("heading", name="Send refund?").wait_for()
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 390
+        await page.get_by_role("button", name="Approve", exact=True).click()
+        await page.get_by_role("heading", name="Approved").wait_for()
+        monkeypatch.delenv("PERDURE_WEBHOOKS")
         await start(served, "keys")
         await page.goto(served.url)
         await page.get_by_text(re.compile("[0-9]+ waiting for a person")).wait_for()

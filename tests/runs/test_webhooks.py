@@ -184,10 +184,9 @@ async def test_the_workers_owner_is_told_of_every_run(
         run = await stage.start(scripted_agent(scripted([says("over")]), []))
         await run.result()
         await taken(receiver, 1)
-    assert (
-        receiver.of_type("run.done")[0]["link"]
-        == f"https://agents.example.org/perdure/runs/{run.id}"
-    )
+    [data] = receiver.of_type("run.done")
+    assert data["link"] == f"https://agents.example.org/perdure/runs/{run.id}"
+    assert data["page"] == f"https://agents.example.org/#/run/{run.id}"
 
 
 async def test_where_nobody_is_told_nothing_is_recorded(stage: Stage, scripted: Scripted) -> None:

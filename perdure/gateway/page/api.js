@@ -67,7 +67,7 @@ async function problemOf(response) {
 }
 
 /** Seconds by which an answer may be older: pages that show the same then share the gateway's work. */
-const SHARED_SECONDS = 3;
+const SHARED_SECONDS = 4;
 
 /** @param {string} path @param {Record<string, unknown>} [query] @param {Record<string, string>} [more] */
 export function get(path, query = {}, more = {}) {

@@ -20,7 +20,7 @@ function useList(path, query) {
       throw error;
     }
   };
-  useEffect(() => repeat(() => read(glance), 8000), []);
+  useEffect(() => repeat(() => read((path, query) => glance(path, query, 8)), 8000), []);
   return { found, problem, again: () => read(get).catch(() => undefined) };
 }
 

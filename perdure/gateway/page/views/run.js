@@ -129,7 +129,7 @@ export function Run({ id, deciding = "" }) {
       </div>
     </header>
     <${Trouble} error=${problem} />
-    ${!end && state?.queue_without_worker && html`<p class="note held">No worker on queue <code>${plain(state.queue_without_worker)}</code>. The run is safe and resumes by itself when a worker starts.</p>`}
+    ${!end && state?.queue_without_worker && html`<${NoWorker} queue=${state.queue_without_worker} isPolled=${state.workers_are_busy} />`}
     ${!end && held.map((/** @type {any} */ each) => html`<${Held} key=${`${each.run_id ?? ""} ${each.since}`} id=${id} held=${each} options=${limits} />`)}
     <${Strip} run=${run} times=${times} until=${until} onPick=${(/** @type {number} */ number, /** @type {string} */ call) => {
       pick(call);
@@ -147,6 +147,12 @@ export function Run({ id, deciding = "" }) {
       ${chosen ? html`<${Inspector} call=${chosen} close=${() => pick("")} />` : html`<${Bill} id=${id} run=${run} setup=${setup} limits=${limits} state=${state} seconds=${run.first ? until - run.first : 0} />`}
     </aside></div>
   </main>`;
+}
+
+/** @param {{queue: string, isPolled: boolean}} props */
+function NoWorker({ queue, isPolled }) {
+  if (isPolled) return html`<p class="note held">The workers on queue <code>${plain(queue)}</code> have not reached this run yet.</p>`;
+  return html`<p class="note held">No worker on queue <code>${plain(queue)}</code>. The run is safe and resumes by itself when a worker starts: <code>perdure worker --task-queue ${plain(queue)} --tools …</code></p>`;
 }
 
 /** @param {any} props */

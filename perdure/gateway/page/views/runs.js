@@ -43,7 +43,7 @@ export function Runs() {
       }),
     [status, limit, period],
   );
-  useEffect(() => repeat(async () => setCounts(await glance("/counts", { since: begin(period) }, 10)), 12000), [period]);
+  useEffect(() => repeat(async () => setCounts(await glance("/counts", { since: begin(period) }, 10)), 10000), [period]);
   const shown = (runs ?? []).filter((each) => fits(each, words));
   const of = (/** @type {string[]} */ ...names) => shown.filter((each) => names.includes(each.status));
   const asked = new Set(approvals.value.map((each) => each.runId));
