@@ -61,22 +61,6 @@ async def test_the_agent_of_the_page(stage: Stage, scripted: Scripted) -> None:
         assert tool_texts(await run.result()) == ["You said: hello"]
 
 
-async def test_a_worker_that_stops_leaves_the_task_to_the_next_one(
-    stage: Stage, scripted: Scripted
-) -> None:
-    remote = RemoteAgent()
-    async with remote.served() as url:
-        async with stage.worker(graceful_shutdown_timeout=timedelta(seconds=0.1)):
-            run = await stage.start(scripted_agent(scripted(asking("hold")), [weather(url)]))
-            await wait_for(lambda: has_told(stage.client, run))
-        assert remote.cancelled == []
-        async with stage.another_worker():
-            remote.released.set()
-            result = await asyncio.wait_for(run.result(), 20)
-    assert tool_texts(result) == ["It rained all the while."]
-    assert len(remote.executions) == 1
-
-
 async def test_a_run_that_is_cancelled_while_there_is_no_worker(
     stage: Stage, scripted: Scripted
 ) -> None:

@@ -97,23 +97,6 @@ async def test_the_answer_is_the_result(stage: Stage, scripted: Scripted) -> Non
     assert set(scheduled) == {"perdure.call_model"}, "nothing but the run itself waits"
 
 
-async def test_only_the_choices(stage: Stage, scripted: Scripted) -> None:
-    gate = GatedReplies(
-        asks(call("ask_user", **WHERE, allow_other=False)), says("Bon voyage"), held=2
-    )
-    async with stage.worker():
-        run = await stage.start(scripted_agent(scripted(gate), [ASK]))
-        await question(run)
-        text = await refused(run.answer("call_ask_user", "Paris"), "answer")
-        assert "the answer 'Paris' is not among the choices: expected one of 'Rome', 'Oslo'" in text
-        await run.answer("call_ask_user", "Oslo")
-        assert "was answered already" in await refused(
-            run.answer("call_ask_user", "Rome"), "decided"
-        )
-        gate.open.set()
-        assert told(await run.result()) == ["Oslo"]
-
-
 async def test_denied_unanswered_and_from_another_sdk(stage: Stage, scripted: Scripted) -> None:
     def one(id: str) -> Any:
         return asks(call("ask_user", id, question="Why?"))

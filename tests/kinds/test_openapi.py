@@ -221,10 +221,6 @@ async def test_what_can_t_be_offered_fails_the_run(
         await InProcessRun(agent, [], model=[says("never")]).run()
 
 
-async def _is(value: bool) -> bool:
-    return value
-
-
 async def test_the_agents_that_an_agent_calls_take_their_specifications_along(
     scripted: Scripted, tmp_path: Path
 ) -> None:

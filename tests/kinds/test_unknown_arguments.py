@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,11 @@ from perdure.tools import KindCall, Offering, ToolKind, register_tool_handler
 from perdure.tools.kind import clear_tool_handlers
 from perdure.tools.validation import schema_problems
 
-from ..support import a2a_odd as odd
-from ..support.a2a_agents import served
+from ..support.far_ends import far_ends
+from ..support.mcp_scripted import Scripted as McpServer
+from ..support.mcp_scripted import text
 from ..support.openapi_specs import offer, one
-from ..support.peers import Peer
-from ..support.raw_server import ok, raw_server
-from ..tools.mcp.test_http import Scripted as McpServer
-from ..tools.mcp.test_http import text
+from ..support.raw_server import ok
 
 OLDER = {"older_than": {"type": "string"}}
 CLOSED = {"type": "object", "properties": OLDER, "additionalProperties": False}
@@ -82,7 +80,7 @@ class FarEnds:
             {"name": "closed", "inputSchema": CLOSED},
             {"name": "silent", "inputSchema": SILENT},
         ]
-        mcp, peer = McpServer(lambda request, message: text(message, "done"), tools=named), Peer()
+        mcp = McpServer(lambda request, message: text(message, "done"), tools=named)
 
         async def answer(request: Request) -> Response:
             self.sent.append("remote")
@@ -90,39 +88,18 @@ class FarEnds:
 
         (self.folder / "cleaner.prompty").write_text(CLEANER)
         declared = [{"name": "older_than", "kind": "string"}]
-        async with AsyncExitStack() as ends:
-            web = await ends.enter_async_context(served(mcp.app))
-            agent = await ends.enter_async_context(served(odd.server(answer, odd.card())))
-            delegate = await ends.enter_async_context(served(peer))
-            api = await ends.enter_async_context(raw_server())
-            api.answers["/items"] = ok(b"{}")
-            document = one("/items", "delete", servers=[{"url": api.url}], parameters=[QUERY])
-            api.answers["/openapi.json"] = ok(json.dumps(document).encode())
-            anonymous = {"kind": "anonymous", "endpoint": agent}
+        async with far_ends(mcp, answer, "delete", ok(b"{}"), parameters=[QUERY]) as ends:
             yield [
-                {
-                    "name": "web",
-                    "kind": "mcp",
-                    "connection": {"kind": "key", "endpoint": f"{web}/mcp"},
-                },
-                {"name": "api", "kind": "openapi", "specification": f"{api.url}/openapi.json"},
-                {"name": "remote", "kind": "a2a", "connection": anonymous},
-                {
-                    "name": "peer",
-                    "kind": "delegate",
-                    "connection": {"kind": "anonymous", "endpoint": delegate},
-                    "options": {"protocol": "openai"},
-                },
+                *ends.tools,
                 {"name": "cleaner", "kind": "prompty", "path": "cleaner.prompty", "mode": "single"},
                 {"name": "read_result", "kind": "builtin"},
                 {"name": "own", "kind": "own"},
                 {"name": "plain", "kind": "plain", "parameters": declared},
                 {"name": "purge", "kind": "function", "parameters": declared},
             ]
-            self.sent += [f"mcp {each}" for each in mcp.calls] + [
-                f"peer {each}" for each in peer.bodies
-            ]
-            self.sent += [line for line in api.lines() if line.startswith("DELETE")]
+            self.sent += [f"mcp {each}" for each in mcp.calls]
+            self.sent += [f"peer {each}" for each in ends.peer.bodies]
+            self.sent += [line for line in ends.api.lines() if line.startswith("DELETE")]
 
 
 CALLS = {

@@ -4,10 +4,9 @@ counted far away.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -20,14 +19,11 @@ from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import KindCall, Offering, OutcomeUnknown, ToolKind
 
-from ..support import a2a_odd as odd
-from ..support.a2a_agents import served
 from ..support.agents import scripted_agent
-from ..support.openapi_specs import one
-from ..support.peers import Peer
-from ..support.raw_server import ok, raw_server
+from ..support.far_ends import far_ends
+from ..support.mcp_scripted import Scripted as McpServer
+from ..support.raw_server import ok
 from ..support.stage import Stage
-from ..tools.mcp.test_http import Scripted as McpServer
 
 Scripted = Callable[[Script], ScriptedModel]
 ONCE = {"retries": 1, "idempotent": False}
@@ -59,44 +55,22 @@ class FarEnds:
 
     @asynccontextmanager
     async def tools(self) -> AsyncIterator[list[dict[str, Any]]]:
-        mcp, peer = McpServer(lambda request, message: Response("no", self.status)), Peer()
+        mcp = McpServer(lambda request, message: Response("no", self.status))
 
         async def answer(request: Request) -> Response:
             self.sent["remote"] += b"SendMessage" in await request.body()
             return Response("no", self.status)
 
-        async with AsyncExitStack() as ends:
-            web = await ends.enter_async_context(served(mcp.app))
-            agent = await ends.enter_async_context(served(odd.server(answer, odd.card())))
-            delegate = await ends.enter_async_context(served(peer))
-            api = await ends.enter_async_context(raw_server())
-            api.answers["/pay"] = ok(b"no", status=f"{self.status} No")
-            document = one("/pay", "post", servers=[{"url": api.url}])
-            api.answers["/openapi.json"] = ok(json.dumps(document).encode())
+        refusal = ok(b"no", status=f"{self.status} No")
+        async with far_ends(mcp, answer, "post", refusal) as (tools, peer, api):
             yield [
-                {
-                    "name": "web",
-                    "kind": "mcp",
-                    "connection": {"kind": "key", "endpoint": f"{web}/mcp"},
-                },
-                {"name": "api", "kind": "openapi", "specification": f"{api.url}/openapi.json"},
-                {
-                    "name": "remote",
-                    "kind": "a2a",
-                    "connection": {"kind": "anonymous", "endpoint": agent},
-                },
-                {
-                    "name": "peer",
-                    "kind": "delegate",
-                    "connection": {"kind": "anonymous", "endpoint": delegate},
-                    "options": {"protocol": "openai"},
-                },
+                *tools,
                 {"name": "courier", "kind": "courier"},
                 {"name": "pay", "kind": "function"},
             ]
             self.sent["hello"] = len(mcp.calls)
             self.sent["peer"] = len(peer.bodies)
-            self.sent["call"] = sum(line.startswith("POST /pay") for line in api.lines())
+            self.sent["call"] = sum(line.startswith("POST /items") for line in api.lines())
 
     def pay(self) -> str:
         """Pay."""

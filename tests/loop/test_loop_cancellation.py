@@ -5,7 +5,6 @@ stays valid.
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -183,20 +182,6 @@ async def test_a_tool_that_outlasts_its_grace_period_is_given_up(grace: float) -
     assert (stage.results(), ended) == ([f"[cancelled]{FIND_OUT}"], ["told"])
     [told] = stage.data("tool_result")
     assert (told["isCancelled"], told["outcomeUnknown"]) == (True, True)
-
-
-async def test_a_plain_tool_in_its_thread_is_given_up_after_the_grace_period() -> None:
-    release = threading.Event()
-
-    def work() -> str:
-        stage.run.cancel()
-        release.wait(5)
-        return "too late"
-
-    stage = Stage(asks("work"), tools={"work": work}, cancel_grace=0.01)
-    await cancelled(stage)
-    release.set()
-    assert stage.results() == [f"[cancelled]{FIND_OUT}"]
 
 
 async def test_between_the_guardrail_and_the_tool() -> None:

@@ -4,13 +4,10 @@ or the run fails.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from perdure import load_dict
 from perdure.agents import Agent
@@ -204,26 +201,3 @@ async def test_a_budget_is_suggested_once_before_the_first_overflow(
     if told:
         budget = int(re.findall(r"context_budget=(\d+)", told[0])[0])
         assert budget == pytest.approx(0.9 * 128_000 / 10, rel=0.01)
-
-
-@given(
-    limit=st.integers(1, 20_000),
-    rounds=st.integers(0, 12),
-    page=st.integers(0, 9_000),
-    keep=st.integers(2, 6),
-    trim_to=st.floats(0.1, 1.0),
-    has_figures=st.booleans(),
-)
-@settings(max_examples=60, deadline=None)
-async def test_every_run_ends_well_or_says_why(
-    limit: int, rounds: int, page: int, keep: int, trim_to: float, has_figures: bool
-) -> None:
-    model = Reader(limit, rounds, has_figures=has_figures)
-    run = run_of(model, page="x" * page, options={"keep_messages": keep, "trim_to": trim_to})
-    [ended] = await asyncio.gather(run.run(), return_exceptions=True)
-    if isinstance(ended, ExecuteError):
-        assert (ended.reason, model.refused > 0) == ("context_length", True)
-        assert "can't be cut further" in str(ended)
-    else:
-        assert not isinstance(ended, BaseException)
-        assert ended.output == "done"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired
 
@@ -76,15 +75,6 @@ def change(before: Callable[..., Any], after: Callable[..., Any]) -> str | None:
     return signature_change("t", recorded, after)
 
 
-@pytest.mark.parametrize(
-    ("before", "after"), [*((then, after) for after in (then, same)), (anything, anything)]
-)
-def test_takes_what_the_earlier_one_took(
-    before: Callable[..., Any], after: Callable[..., Any]
-) -> None:
-    assert change(before, after) is None
-
-
 def of(annotation: Any) -> Callable[..., Any]:
     def function(x: Any) -> None: ...
 
@@ -95,25 +85,24 @@ def of(annotation: Any) -> Callable[..., Any]:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (Annotated[str, "one text"], Annotated[str, "another"]),
-        (set[int], set[int]),
-        (Decimal, Decimal),
-        (Tree, Tree),
-        (Fee, ToldFee),
+        (then, same),
+        (anything, anything),
+        (of(Annotated[str, "one text"]), of(Annotated[str, "another"])),
+        (of(set[int]), of(set[int])),
+        (of(Tree), of(Tree)),
+        (of(Fee), of(ToldFee)),
     ],
 )
-def test_what_describes_a_type_is_no_part_of_it(before: Any, after: Any) -> None:
-    assert change(of(before), of(after)) is None
+def test_descriptions_are_not_part_of_it(before: Any, after: Any) -> None:
+    assert change(before, after) is None
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
         (str, datetime.date),
-        (str, Annotated[str, Field(max_length=3)]),
         (Annotated[int, Field(le=100)], Annotated[int, Field(le=10)]),
         (Literal["a", "b"], Literal["a"]),
-        (list[int], tuple[int, int]),
         (dict[str, int], dict[str, Claim]),
         (Fee, HigherFee),
         (Any, int),

@@ -15,7 +15,6 @@ import pytest
 from perdure.client import RunHandle
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
-from perdure.tools.threads import LoopThread
 
 from ..support.agents import scripted_agent
 from ..support.stage import Stage
@@ -54,12 +53,12 @@ class Blocked:
         )
         return await self._stage.start(agent, tool_timeout=1)
 
-    async def meet(self, loop: asyncio.AbstractEventLoop | None) -> list[list[str]]:
+    async def meet(self) -> list[list[str]]:
         """The tools' results of a run that blocks and then works, and of one that works while the
         first blocks.
         """
         tools = {"blocks": self.blocks, "works": self.works}
-        async with self._stage.worker(tools, tool_loop=loop):
+        async with self._stage.worker(tools, tool_loop=None):
             first = await self.asking("blocks", "works")
             await asyncio.to_thread(self.begun.wait, 20)
             second = await self.asking("works", "works")
@@ -78,7 +77,7 @@ def blocked(stage: Stage, scripted: Scripted) -> Iterator[Blocked]:
 
 
 async def test_what_comes_after_runs_on_another_loop(blocked: Blocked) -> None:
-    first, second = await blocked.meet(None)
+    first, second = await blocked.meet()
     assert first == [
         f"{TIMED_OUT.format('blocks')}: it blocks the event loop at {blocked.place}{FIND_OUT}",
         "worked",
@@ -86,16 +85,3 @@ async def test_what_comes_after_runs_on_another_loop(blocked: Blocked) -> None:
     never = f"it never started: the event loop is blocked by tool blocks at {blocked.place}"
     assert second == [f"{TIMED_OUT.format('works')}: {never}", "worked"]
     assert blocked.effects == {"blocks": 1, "works": 2}
-
-
-async def test_a_loop_that_was_given_is_kept_and_each_result_says_what_blocks_it(
-    blocked: Blocked,
-) -> None:
-    given = LoopThread("given", "a loop")
-    never = f"it never started: the event loop is blocked by tool blocks at {blocked.place}"
-    for texts in await blocked.meet(given.loop):
-        assert texts[-1] == f"{TIMED_OUT.format('works')}: {never}"
-    assert blocked.effects == {"blocks": 1}
-    blocked.released.set()
-    await given.close()
-    assert blocked.effects == {"blocks": 1}

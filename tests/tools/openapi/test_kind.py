@@ -97,14 +97,6 @@ async def test_failures(
     assert result.outcome_unknown == (kind_of_error not in ("http_404", "http_418"))
 
 
-async def test_a_lost_answer_to_what_may_have_taken_effect(
-    kind: OpenApiKind, ours: RawServer
-) -> None:
-    result = await answered(kind, ours, b"", "post")
-    assert result.outcome_unknown
-    assert len(ours.requests) == 1
-
-
 async def test_of_a_long_answer_only_so_much_is_read(kind: OpenApiKind, ours: RawServer) -> None:
     text = await answered(kind, ours, ok(b"x" * (MAX_READ_BYTES + 100_000), media="text/plain"))
     assert text.text.startswith("x" * MAX_READ_BYTES + "\n[… the answer is longer")

@@ -8,10 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from perdure.agents import Agent, LoadedAgent
 from perdure.declared_tools import Connection, OpenApiTool
@@ -20,7 +17,6 @@ from perdure.tools.files import record_tools
 from perdure.tools.kind import Asking, ToolOfferError
 from perdure.tools.openapi.document import SpecificationError
 from perdure.tools.openapi.kind import OpenApiKind
-from perdure.tools.openapi.request import Unfit
 from tests.support.openapi_specs import executed, offer, offered, one, request, spec, tool_of
 from tests.support.raw_server import RawServer, ok, redirect
 
@@ -242,53 +238,3 @@ def test_keys_are_no_arguments() -> None:
     sent = request(document, {"q": 1, "key": "x", "Authorization": "y"}, connection=KEY)
     assert sent.url.endswith("/a?q=1&Key=key-0123456789")
     assert "Authorization" not in dict(sent.headers)
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=12)
-    | st.sampled_from(["..", ".", "/", "//evil", "\\", "a\r\nb", "?x", "#y", "@", "%2e", ";", "&a=b"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=6,
-)  # fmt: skip
-
-
-@given(
-    value=JSON,
-    style=st.sampled_from(
-        [
-            ("path", "simple"),
-            ("query", "form"),
-            ("query", "deepObject"),
-            ("header", "simple"),
-        ]
-    ),
-    explode=st.booleans(),
-)
-@settings(max_examples=100, deadline=None)
-def test_any_value_in_any_style(value: Any, style: tuple[str, str], explode: bool) -> None:
-    place, name = style
-    declared = {
-        "name": "v",
-        "in": place,
-        "style": name,
-        "explode": explode,
-    }
-    path = "/a/{v}/b" if place == "path" else "/a"
-    try:
-        sent = request(one(path, parameters=[declared]), {"v": value})
-    except Unfit:
-        return
-    url = httpx2.URL(sent.url)
-    assert (url.scheme, url.host, url.port, url.userinfo, url.fragment) == (
-        "https",
-        "api.example.com",
-        None,
-        b"",
-        "",
-    )
-    assert url.raw_path.startswith(b"/v1/a")
-    assert url.raw_path.partition(b"?")[0].count(b"/") == (4 if place == "path" else 2)
-    assert str(url) == sent.url or place == "query"
-    assert not [
-        value for _, value in sent.headers if b"\r" in value or b"\n" in value or b"\0" in value
-    ]
