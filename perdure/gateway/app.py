@@ -25,7 +25,6 @@ from .ai_sdk import AiSdkDialect
 from .gateway import Gateway
 from .kaos import KaosDialect
 from .limits import USUAL_LIMITS, Limits, RequestLimiter
-from .metrics import Meters
 from .octopus import OctopusDialect
 from .openai_chat import ChatCompletions
 from .openai_responses import Responses
@@ -110,13 +109,11 @@ def gateway_app(
 
     routes: list[BaseRoute] = [Route(LIVE, live), Route(READY, ready), *metadata_routes(gateway)]
     spoken = dialects()
-    limiter = RequestLimiter(limits, Meters(gateway.client), gateway.ending, gateway.authenticators)
+    limiter = RequestLimiter(limits, gateway.ending, gateway.authenticators)
     for dialect in spoken:
         for route in dialect.routes(gateway):
             if isinstance(route, Route | Mount):
-                route.app = limiter.guarding(
-                    route.app, dialect.name, getattr(dialect, "refusal", problem_json)
-                )
+                route.app = limiter.guarding(route.app, getattr(dialect, "refusal", problem_json))
             routes.append(route)
     middleware = [
         Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),

@@ -18,7 +18,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .ending import GatewayEnds, OpenRequests
 from .identity import ANYBODY, IDENTIFIED, Authenticator, identity_of
-from .metrics import Meters
 from .operations import problem_json
 from .problems import HttpProblem, too_large
 
@@ -61,18 +60,16 @@ class RequestLimiter:
     def __init__(
         self,
         limits: Limits,
-        meters: Meters,
         ending: OpenRequests,
         authenticators: Sequence[Authenticator] = (),
     ) -> None:
         self._limits = limits
         self._authenticators = authenticators
-        self._meters = meters
         self._ending = ending
         self._open: Counter[str] = Counter()
         self._rates = _Rates(limits.rate)
 
-    def guarding(self, app: ASGIApp, protocol: str, refuse: Refuse = problem_json) -> ASGIApp:
+    def guarding(self, app: ASGIApp, refuse: Refuse = problem_json) -> ASGIApp:
         """Return the application behind these limits."""
 
         async def admitted(scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,15 +77,14 @@ class RequestLimiter:
                 await app(scope, receive, send)
                 return
             request = _Request(self._limits, receive, send, refuse, scope)
-            with self._meters.request(protocol, request):
-                try:
-                    async with self._ending.requests.limit(), self._admission(scope):
-                        await app(scope, request.receive, request.send)
-                except HttpProblem as problem:
-                    if not request.status:
-                        await request.refuse(problem)
-                    elif not (request.kind or isinstance(problem, GatewayEnds)):
-                        raise
+            try:
+                async with self._ending.requests.limit(), self._admission(scope):
+                    await app(scope, request.receive, request.send)
+            except HttpProblem as problem:
+                if not request.status:
+                    await request.refuse(problem)
+                elif not (request.kind or isinstance(problem, GatewayEnds)):
+                    raise
 
         return admitted
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 import perdure
-from perdure.agents import Agent
 from perdure.messages import Message
-from perdure.testing import InProcessRun, ScriptedModel, ScriptedReply, says
+from perdure.testing import ScriptedModel, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
@@ -72,21 +71,3 @@ async def test_on_a_worker(
         run = await stage.start(scripted_agent(model), LONG, context_budget=1000, compactor="short")
         assert (await run.result()).output == "done"
     check(model, summarist)
-
-
-async def test_in_this_process(
-    scripted: Scripted, summarist: ScriptedModel, compactor: Path
-) -> None:
-    asked: list[str] = []
-
-    def model(agent: Agent, messages: list[Message]) -> ScriptedReply:
-        assert agent.model is not None
-        asked.append(agent.model.provider_key)
-        return says("They said x." if agent.name == "shorter" else "done")
-
-    options = perdure.RunOptions(context_budget=1000)
-    run = InProcessRun(
-        scripted_agent(summarist), model=model, messages=LONG, options=options, compactor=compactor
-    )
-    assert (await run.run()).messages[0].text == "[Context summary: They said x.]"
-    assert asked == ["anthropic", "openai"]

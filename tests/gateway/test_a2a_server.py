@@ -255,36 +255,6 @@ async def test_a_message_that_comes_again_decides_nothing_more(
     ] == ["Pay it."]
 
 
-async def test_steering_that_comes_again_is_read_once(
-    scripted: Scripted, serve_agents: Serve
-) -> None:
-    model = scripted([asks(call("pay", euros=3)), says("Paid.")])
-    agent = scripted_agent(model, [{**PAY, "perdure": {}}])
-    at_once = SendMessageConfiguration(return_immediately=True)
-    is_heard = asyncio.Event()
-
-    async def pay_then(euros: int) -> str:
-        await is_heard.wait()
-        return f"paid {euros}"
-
-    async with (
-        serve_agents(agent, tools={"pay": pay_then}) as served,
-        client_of(served, streaming=False) as client,
-    ):
-        begun = SendMessageRequest(message=said("Pay it."), configuration=at_once)
-        [task] = [each.task async for each in client.send_message(begun)]
-        hurry = said("Hurry.", task_id=task.id, context_id=task.context_id)
-        for _ in range(3):
-            request = SendMessageRequest(message=hurry, configuration=at_once)
-            assert [each.task.id async for each in client.send_message(request)] == [task.id]
-        is_heard.set()
-        await served.gateway.client.get_workflow_handle(task.id).result()
-    heard = [
-        each["content"] for each in model.requests[-1].body["messages"] if each["role"] == "user"
-    ]
-    assert heard == ["Pay it.", "Hurry."]
-
-
 async def test_a_client_comes_back_and_cancels(scripted: Scripted, serve_agents: Serve) -> None:
     agent = scripted_agent(scripted([asks(call("pay", euros=3)), says("It is paid.")]), [PAY])
     async with serve_agents(agent, tools={"pay": pay}) as served:

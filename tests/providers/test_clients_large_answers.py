@@ -33,13 +33,6 @@ async def test_two_gigabytes_in_a_small_answer() -> None:
     await explode("gzip", "text", "error", "objects")
 
 
-@pytest.mark.trial
-async def test_two_gigabytes_in_every_way() -> None:
-    await explode(
-        "gzip", "deflate", "twice", "text", "line", "comments", "error", "objects", "event", "items"
-    )
-
-
 async def explode(*names: str) -> None:
     """Answer with these bombs, in a process of their own: each ends the call, and none fills the
     memory.

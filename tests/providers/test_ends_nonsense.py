@@ -158,14 +158,6 @@ async def test_each_kind_of_nonsense(nonsense: NonsenseServer) -> None:
     await check(nonsense, [(kind, APIS[number % 3]) for number, kind in enumerate(KINDS)])
 
 
-@pytest.mark.trial
-@pytest.mark.timeout(3600)
-async def test_each_kind_of_nonsense_on_three_apis(nonsense: NonsenseServer) -> None:
-    began = time.monotonic()
-    await check(nonsense, [(kind, api) for kind in KINDS for api in APIS])
-    print(f"\n{len(KINDS)} kinds of nonsense on three APIs in {time.monotonic() - began:.0f} s")
-
-
 WHOLE_RUNS = (
     *(
         "the list is null",

@@ -132,18 +132,3 @@ async def test_what_a_service_refuses_is_read_in_its_own_form(services: FakeServ
         assert (caught.value.kind, caught.value.status) == ("bad_request", server.error_form[0]), (
             server.name
         )
-
-
-@pytest.mark.trial
-@pytest.mark.parametrize("first", SERVERS, ids=lambda server: server.__name__.lower())
-@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-async def test_a_run_goes_on_at_any_other_service(
-    services: FakeServices, first: type[StrictServer], stream: bool
-) -> None:
-    others = [second for second in SERVERS if second is not first]
-    wrong = [
-        f"{second.__name__}: {problem}"
-        for second in others
-        for problem in await moved(services, first(), second(), stream=stream)
-    ]
-    assert not wrong

@@ -157,7 +157,7 @@ async def test_the_gateway_is_healthy_by_the_check_of_the_compose_file(
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(f"{url}/v1/models", timeout=30)
     with urllib.request.urlopen(f"http://{metrics}/metrics", timeout=30) as answer:
-        assert "perdure_gateway_open_requests" in answer.read().decode()
+        assert "temporal_request" in answer.read().decode()
     assert (await gateway.finish(signal.SIGTERM)).code == 0
     assert subprocess.run(check, capture_output=True, check=False).returncode == 1
 

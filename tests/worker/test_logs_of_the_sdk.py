@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
-from datetime import timedelta
 
 import pytest
 
@@ -60,27 +58,3 @@ async def test_a_tool_is_traced_when_it_is_not_executed_again(
         True,
         False,
     ]
-
-
-async def test_a_further_attempt_says_why(
-    stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture
-) -> None:
-    begun, free = asyncio.Event(), asyncio.Event()
-
-    async def work() -> str:
-        begun.set()
-        await free.wait()
-        return "worked"
-
-    caplog.set_level(logging.INFO)
-    declared = {"name": "work", "kind": "function", "parameters": []}
-    async with stage.worker({"work": work}, graceful_shutdown_timeout=timedelta(0)):
-        run = await stage.start(scripted_agent(scripted([asks("work"), says("done")]), [declared]))
-        await begun.wait()
-    free.set()
-    async with stage.worker({"work": work}):
-        await run.result()
-    [line] = [
-        text for record in caplog.records if "is tried again" in (text := record.getMessage())
-    ]
-    assert line.startswith(f"Run {run.id}: perdure.tool.work is tried again (attempt 2): ")

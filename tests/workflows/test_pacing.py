@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 
 import pytest
 from temporalio.api.enums.v1 import EventType
@@ -14,7 +13,7 @@ from temporalio.worker import Worker
 
 from perdure.agents import Model
 from perdure.client import RunHandle
-from perdure.errors import ConfigurationError, LimitExceededError, RunCancelled
+from perdure.errors import ConfigurationError, RunCancelled
 from perdure.protocol.names import PERMIT
 from perdure.protocol.run import paced_with, rate_of, rate_queue
 from perdure.testing import ScriptedModel, asks, call, says
@@ -74,26 +73,6 @@ async def test_each_attempt_of_a_call_takes_a_permit(stage: Stage, scripted: Scr
     assert await permits(run) == {rate_queue(stage.task_queue, "openai/scripted"): 3}
 
 
-async def test_a_call_that_is_lost_with_its_worker_takes_another_permit(
-    stage: Stage, scripted: Scripted
-) -> None:
-    model = scripted([[says("too slow", delay=30), says("done")]])
-    async with stage.worker(
-        model_rate={"openai": FAST}, graceful_shutdown_timeout=timedelta(milliseconds=100)
-    ):
-        run = await stage.start(scripted_agent(model))
-        await asyncio.to_thread(model.wait_until, lambda: len(model.requests) == 1)
-    async with stage.worker(model_rate={"openai": FAST}):
-        assert (await run.result()).output == "done"
-    assert await permits(run) == {rate_queue(stage.task_queue, "openai"): 2}
-    assert [event.type for event in await run.events()] == [
-        "llm_start",
-        "llm_complete",
-        "messages_updated",
-        "done",
-    ]
-
-
 async def test_a_run_that_waits_for_a_permit_says_so_and_can_be_cancelled(
     stage: Stage, scripted: Scripted
 ) -> None:
@@ -109,18 +88,6 @@ async def test_a_run_that_waits_for_a_permit_says_so_and_can_be_cancelled(
         ends = await asyncio.gather(*(run.result() for run in runs), return_exceptions=True)
     assert any(isinstance(end, RunCancelled) for end in ends)
     assert len(model.requests) < 8
-
-
-async def test_a_wait_for_a_permit_ends_with_the_time_of_the_run(
-    stage: Stage, scripted: Scripted
-) -> None:
-    model = scripted([says("done")])
-    async with stage.worker(model_rate={"openai": SLOW}):
-        runs = [await stage.start(scripted_agent(model), max_seconds=3.0) for _ in range(8)]
-        ends = await asyncio.gather(*(run.result() for run in runs), return_exceptions=True)
-    late = [end for end in ends if isinstance(end, LimitExceededError)]
-    assert late
-    assert all("waited for a permit" in str(end.reason) for end in late)
 
 
 async def test_where_nobody_gives_permits_a_run_says_so_and_goes_on(

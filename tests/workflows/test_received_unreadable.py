@@ -15,14 +15,13 @@ from perdure.client import get_run
 from perdure.errors import RunCancelled
 from perdure.payloads.encryption.codec import ENCODING, KEY_CHECK, KEY_ID
 from perdure.payloads.encryption.keys import new_key
-from perdure.protocol.names import APPROVAL, EVENTS, HAND_OVER, SEND, STEER
+from perdure.protocol.names import APPROVAL, EVENTS, STEER
 from perdure.protocol.run import SteeringMessage
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
 from ..runs.test_encryption import APPROVED, KEY, approve, failed_tasks, with_key
 from ..support.agents import scripted_agent
-from ..support.sessions import SessionStage, talk
 from ..support.stage import Stage
 from .test_approvals import asked
 from .test_received_junk import send_signal, send_update
@@ -115,21 +114,6 @@ async def test_what_was_dropped_stays_so_where_a_worker_has_the_key(
     stage.client = keyed.client  # by which the history is replayed
     said = [message.text for message in model.requests[-1].messages if message.role == "user"]
     assert said[1:] == ["first", "second"]
-
-
-async def test_a_session_goes_on(client: Client, task_queue: str, scripted: Scripted) -> None:
-    session = SessionStage(client, task_queue, scripted(talk))
-    async with session.worker(max_cached_workflows=0):
-        await session.start()
-        await session.said("one")
-        for sent in UNREADABLE.values():
-            await send_signal(client, session.id, HAND_OVER, sent)
-            assert await send_update(client, session.id, SEND, sent)
-        await session.said("two")
-        await session.idle()
-        assert (await session.conversation())[-1] == "a: re: two"
-        assert not await failed_tasks(session.handle)
-        await session.handle.cancel()
 
 
 async def test_a_key_is_changed_while_a_run_waits(

@@ -22,7 +22,6 @@ from perdure.errors import GuardrailError, RunCancelled, RunError
 from perdure.messages import ImagePart, Message, TextPart
 from perdure.protocol import names
 from perdure.protocol.session import HandedOver, SessionMessage, SessionNote
-from perdure.session_conversation import WITHHELD
 from perdure.testing import ScriptedModel
 from perdure.testing.script import Script
 from tests.support.sessions import SessionStage, refusal, setup_of, shown, talk
@@ -216,41 +215,6 @@ async def test_what_the_input_guardrail_refuses_is_no_part_of_the_conversation(
             "a: re: three",
         ]
     assert [message.text for message in await session.run(2).messages()][-1] == "my secret"
-
-
-async def test_what_the_input_guardrail_refuses_later_in_a_turn(session: SessionStage) -> None:
-    async with session.worker(guardrails=GUARDRAILS):
-        await session.start(setup_of(session.agent, guardrails="discreet"))
-        await session.send("hold on")
-        await asyncio.wait_for(session.gate.reached.wait(), 20)
-        await session.send("my secret")
-        session.gate.open.set()
-        with pytest.raises(GuardrailError):
-            await session.run(1).result()
-        await session.idle()
-        assert await session.said("two") == "re: two"
-        assert await session.conversation() == [
-            *(
-                "s: You are helpful.",
-                "u: hold on",
-                "a: ",
-                f"t: {WITHHELD[:40]}",
-                "u: two",
-                "a: re: two",
-            ),
-        ]
-
-
-async def test_a_large_conversation_is_loaded_from_the_session(session: SessionStage) -> None:
-    async with session.worker():
-        await session.start()
-        await session.said("long 300000")
-        await session.said("two")
-        third = await session.said("three")
-    assert third == "re: three"
-    assert shown((await session.run(3).result()).messages) == await session.conversation()
-    history = (await session.link()).history
-    assert any(each.HasField("workflow_execution_signaled_event_attributes") for each in history)
 
 
 async def test_an_image_opens_a_turn_and_stays_in_the_conversation(session: SessionStage) -> None:
