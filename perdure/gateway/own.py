@@ -315,7 +315,10 @@ async def fork(call: HttpCall[Nothing, ForkBody]) -> StartedRun:
     """Start a new run with the conversation of this one, as it stood before an iteration."""
     found, body = await find(call), call.body
     forked = await found.handle.fork(
-        body.at, steer=body.steer, id=body.id and scoped_id(call.identity, body.id)
+        body.at,
+        steer=body.steer,
+        model=body.model,
+        id=body.id and scoped_id(call.identity, body.id),
     )
     return StartedRun(id=forked.id, is_new=True)
 

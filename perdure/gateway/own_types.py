@@ -209,6 +209,8 @@ class ForkBody(CamelCase):
 
     at: int = Field(ge=1)
     steer: str | None = None
+    model: str | None = Field(default=None, min_length=1)
+    """Another model: its id, or `PROVIDER/ID`; None for the same."""
     id: Id | None = None
 
 

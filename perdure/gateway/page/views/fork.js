@@ -12,12 +12,13 @@ export function Fork({ id, before }) {
   const [run, setRun] = useState(/** @type {any} */ (null));
   const [problem, setProblem] = useState(/** @type {any} */ (null));
   const [steer, setSteer] = useState("");
+  const [model, setModel] = useState("");
   useEffect(() => {
     readRun(id).then(setRun, setProblem);
   }, [id]);
   const at = Number(before) || 1;
   const start = async () => {
-    const forked = await post(`/runs/${encodeURIComponent(id)}/fork`, { at, steer: steer.trim() || null });
+    const forked = await post(`/runs/${encodeURIComponent(id)}/fork`, { at, steer: steer.trim() || null, model: model.trim() || null });
     location.hash = link("run", forked.id);
   };
   const again = run?.iterations.filter((/** @type {any} */ each) => each.number >= at).flatMap((/** @type {any} */ each) => each.calls) ?? [];
@@ -29,6 +30,8 @@ export function Fork({ id, before }) {
       <span class="about">${each.number < at ? "copied, not run again" : "left out of the fork"}</span></li>`)}</ol>
     <label for="steer">What should change? (empty for nothing)</label>
     <textarea id="steer" rows="3" value=${steer} onInput=${(/** @type {any} */ event) => setSteer(event.currentTarget.value)}></textarea>
+    <label for="fork-model">Model (empty for the same)</label>
+    <input type="text" id="fork-model" placeholder="ID, or PROVIDER/ID" value=${model} onInput=${(/** @type {any} */ event) => setModel(event.currentTarget.value)} />
     <p class="note held">Tools after the fork really run.${again.length ? ` The original made ${counted(again.length, "call")} there: ${[...new Set(again.map((/** @type {any} */ call) => plain(call.name)))].join(", ")}.` : ""}</p>
     <${Act} kind="primary" act=${start}>Start fork<//>
   </main>`;
