@@ -120,21 +120,6 @@ def test_a_declaration_that_contradicts_its_function_fails_the_start(what: str) 
     assert "find_books(topic: string, limit?: integer)" in text  # the function
 
 
-def test_runs_in_process_offer_the_same() -> None:
-    seen: list[Any] = []
-
-    def model(agent: perdure.Agent, messages: list[perdure.Message]) -> Any:
-        seen.append(agent.tool("find_books"))
-        return says("done")
-
-    agent = perdure.load_dict(
-        {"name": "a", "model": "m", "tools": [BY_NAME], "instructions": "user:\nBees?"}
-    )
-    run_in_process(agent, model=model, tools={"find_books": find_books})
-    assert seen[0].description == "Finds books on a topic."
-    assert [parameter.name for parameter in seen[0].parameters] == ["topic", "limit"]
-
-
 async def test_tools_of_the_call_that_the_file_does_not_declare_are_offered(
     client: Client, scripted: Scripted
 ) -> None:

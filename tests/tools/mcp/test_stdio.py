@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 
 from perdure.messages import AudioPart, FilePart, ImagePart, TextPart, ToolResult
-from perdure.tool_calls import ToolProgress
-from perdure.tools.context import ToolContext
 from perdure.tools.kind import ToolOfferError
 from perdure.tools.mcp.kind import McpKind
 from tests.support.mcp_stage import Tools, is_alive, on_stdio
@@ -102,23 +100,6 @@ async def test_a_server_has_its_own_environment_alone(
     assert "SPECIAL=for the server" in lines
     inherited = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
     assert names <= inherited | {"NOTES", "SPECIAL", "PYTHONPATH", "LC_CTYPE"}
-
-
-async def test_progress_is_told_and_a_cancellation_reaches_the_server(
-    shared: Tools, tmp_path: Path
-) -> None:
-    told: list[ToolProgress] = []
-    waiting = asyncio.create_task(
-        shared.call("wait", ToolContext(report=told.append), text=str(tmp_path))
-    )
-    await wait_for(_that(lambda: len(told) > 1))
-    assert told[1].total is None
-    assert told[1].text == f"step {told[1].done:.0f}"
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    await wait_for(_exists(tmp_path / "cancelled"))
-    assert (await shared.call("echo", text="goes on")).text == "goes on"
 
 
 def old(tmp_path: Path, code: str = "pass", **fields: Any) -> dict[str, Any]:
@@ -256,13 +237,6 @@ for number, line in enumerate(sys.stdin):
         ...
         send(message["id"], {"content": [{"type": "text", "text": str(os.getpid())}]})
 """
-
-
-def _exists(path: Path) -> Any:
-    async def probe() -> bool:
-        return path.exists() and bool(path.stat().st_size or path.name != "began")
-
-    return probe
 
 
 def _that(holds: Callable[[], bool]) -> Any:
