@@ -11,7 +11,7 @@ from ..events import TERMINAL_EVENTS, RunEvent
 from ..json_types import JsonObject, JsonView
 from ..messages import Message, Usage
 from .problems import HttpProblem
-from .responses_text import Frame, ReplyText, TextSoFar, event_number, frame_of
+from .responses_text import Frame, ReplyText, event_number, frame_of, text_in
 from .responses_wire import (
     APPROVAL,
     QUESTION,
@@ -54,12 +54,12 @@ class ResponseEvents:
         self._mark = item_mark(id.run)
         self._held_back = held_back
         self._after = -1 if after is None else after
-        self._known = None if after is None else TextSoFar.read(after)
+        self._known = text_in(self._after)
         self._calls: dict[tuple[int, str | None], _Call] = {}
         self._asked: dict[str, RunEvent] = {}
         """The requests so far, by digest."""
         self._index = 0
-        self._reply = self._new_reply(0)
+        self._reply = ReplyText(0, self._mark, self._next_index)
         self._answer = ""
         """The text of the last message."""
         self._usage = Usage()
@@ -100,9 +100,7 @@ class ResponseEvents:
         last = max(self._last, self._after)
         words = f"{problem}. The run itself is not affected: ask for the response again"
         body = {**self.body, "status": "failed", "error": {"code": problem.kind, "message": words}}
-        return frame_of(
-            "response.failed", last if TextSoFar.read(last) else last + 1, response=body
-        )
+        return frame_of("response.failed", last if text_in(last) else last + 1, response=body)
 
     def _next(self, type: str, **data: Any) -> Frame:
         number = event_number(self._iteration, self._seq, self._place)
@@ -113,9 +111,7 @@ class ResponseEvents:
         match event.type:
             case "llm_start":
                 yield from self._settle(None)
-                self._reply = self._new_reply(event.iteration)
-            case "status" | "model_fallback":
-                self._reply.retries += event.type == "model_fallback" or "reason" in event.data
+                yield from self._new_reply(event.iteration)
             case "text_reset":
                 yield from self._reply.void()
                 self._reply.text = ""
@@ -123,7 +119,7 @@ class ResponseEvents:
                 yield from self._reply.add(event, self._held_back)
             case "llm_complete":
                 self._usage += Usage.model_validate(event.data["usage"])
-                self._reply.complete(event.data.get("lostAttempts", 0))
+                self._reply.is_complete = True
                 text = event.data.get("text", "")  # before calls of tools
                 if self._held_back is not None and len(text) > self._held_back:
                     yield from self._show(text)
@@ -148,8 +144,10 @@ class ResponseEvents:
             case "done" | "failed" | "cancelled":
                 yield from self._end(event)
 
-    def _new_reply(self, iteration: int) -> ReplyText:
-        return ReplyText(iteration, self._mark, self._known, self._next_index)
+    def _new_reply(self, iteration: int) -> Iterator[Frame]:
+        self._reply = ReplyText(iteration, self._mark, self._next_index)
+        if self._known and self._known[0] == iteration:
+            yield from self._reply.void_of_client(self._known[1])
 
     def _next_index(self) -> int:
         index, self._index = self._index, self._index + 1
@@ -176,7 +174,6 @@ class ResponseEvents:
         if not (text and text.startswith(reply.text_of_client)):
             yield from reply.void()
         reply.text = text
-        yield from reply.meet_client(is_whole=True)
         if text:
             yield from reply.show()
 
@@ -282,7 +279,6 @@ class ResponseEvents:
 
     def _end(self, event: RunEvent) -> Iterator[Frame]:
         yield from self._settle(None)
-        yield from self._reply.meet_client(is_whole=True)
         yield from self._reply.void()
         if event.type == "done" and event.data["response"] not in ("", self._answer):
             yield from self._whole_text(f"msg_{self._mark}_{event.seq}", event.data["response"])

@@ -10,7 +10,7 @@ from perdure.client.reading.events import Cursor, Speech
 from perdure.events import RunEvent
 from perdure.gateway.problems import HttpProblem
 from perdure.gateway.responses_events import ResponseEvents
-from perdure.gateway.responses_text import Frame, TextSoFar
+from perdure.gateway.responses_text import Frame, text_in
 from perdure.gateway.responses_wire import AskedCall, ResponseId, response_body
 from perdure.messages import Message
 from perdure.protocol.activities import StreamedText
@@ -164,7 +164,7 @@ def test_what_ids_and_numbers_say_can_be_read_again() -> None:
         assert ResponseId.read(str(id)) == id
     asked = AskedCall(run="ä:1", call="c", digest="d", part=1)
     assert AskedCall.read(f"mcpr_{asked}") == asked
-    assert TextSoFar.read(2) is None
+    assert text_in(2) is None
 
 
 def test_a_gateway_that_can_t_go_on_leaves_room_for_what_follows() -> None:
