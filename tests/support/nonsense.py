@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,44 +24,8 @@ ARGUMENTS = '{"text": "a"}'
 
 def whole(api: str, *, text: Any = FINE, calls: bool = False) -> Json:
     """A response with nothing wrong: an answer, or a call."""
-    match api:
-        case "chat":
-            function = {"name": TOOL, "arguments": ARGUMENTS}
-            asked = (
-                {"tool_calls": [{"id": "c", "type": "function", "function": function}]}
-                if calls
-                else {}
-            )
-            message = {"role": "assistant", "content": None if calls else text, **asked}
-            choice = {
-                "index": 0,
-                "message": message,
-                "finish_reason": "tool_calls" if calls else "stop",
-            }
-            return {"id": "x", "model": "m", "choices": [choice], "usage": {"total_tokens": 5}}
-        case "responses":
-            called = {"type": "function_call", "call_id": "c", "name": TOOL, "arguments": ARGUMENTS}
-            part = {"type": "output_text", "text": text}
-            said = {"type": "message", "role": "assistant", "content": [part]}
-            output = [called if calls else said]
-            return {
-                "id": "r",
-                "model": "m",
-                "status": "completed",
-                "output": output,
-                "usage": {"total_tokens": 5},
-            }
-    used = {"type": "tool_use", "id": "c", "name": TOOL, "input": json.loads(ARGUMENTS)}
-    content = [used if calls else {"type": "text", "text": text}]
-    word = "tool_use" if calls else "end_turn"
-    return {
-        "id": "a",
-        "model": "m",
-        "role": "assistant",
-        "content": content,
-        "stop_reason": word,
-        "usage": {},
-    }
+    answer: Json = _replaced(_VALUES["answers"][api]["call" if calls else "text"], FINE, text)
+    return answer
 
 
 _CALL = "choices.0.message.tool_calls.0"
@@ -113,53 +78,19 @@ def sse(
 
 def events(api: str, *, calls: bool = False) -> list[Any]:
     """The events of a stream with nothing wrong."""
-    response = whole(api, calls=calls)
-    match api:
-        case "chat":
-            message = response["choices"][0]["message"]
-            asked = [{"index": 0, **call} for call in message.get("tool_calls", ())]
-            delta = {"tool_calls": asked} if calls else {"content": FINE}
-            word = {"delta": {}, "finish_reason": response["choices"][0]["finish_reason"]}
-            return [
-                *({"id": "x", "choices": [choice]} for choice in ({"delta": delta}, word)),
-                b"data: [DONE]\n\n",
-            ]
-        case "responses":
-            item = response["output"][0]
-            said = {"type": "response.output_text.delta", "delta": "" if calls else FINE}
-            done = {"type": "response.output_item.done", "output_index": 0, "item": item}
-            return [
-                said,
-                done,
-                {"type": "response.completed", "response": {**response, "output": []}},
-            ]
-    block = response["content"][0]
-    begun = {"type": "message_start", "message": {"id": "a", "content": [], "usage": {}}}
-    opened = {
-        "type": "content_block_start",
-        "index": 0,
-        "content_block": {**block, "input": {}, "text": ""},
-    }
-    delta = (
-        {"type": "input_json_delta", "partial_json": ARGUMENTS}
-        if calls
-        else {"type": "text_delta", "text": FINE}
-    )
-    added: Json = {"type": "content_block_delta", "index": 0, "delta": delta}
-    word = {"type": "message_delta", "delta": {"stop_reason": response["stop_reason"]}, "usage": {}}
-    return [
-        begun,
-        opened,
-        added,
-        {"type": "content_block_stop", "index": 0},
-        word,
-        {"type": "message_stop"},
-    ]
+    return [*_spelled(_VALUES["events"][api]["call" if calls else "text"], [])]
 
 
 DEEP: Any = json.loads("[" * 210 + "]" * 210)
 LONG = "x" * 10_000
-OF_CODE = {"$LONG": LONG, "$DEEP": DEEP, "$OPEN": "[" * 100_000, "$DIGITS": "1" * 5000}
+OF_CODE = {
+    "$LONG": LONG,
+    "$DEEP": DEEP,
+    "$OPEN": "[" * 100_000,
+    "$DIGITS": "1" * 5000,
+    "$HEADER": "HTTP/1.1 200 OK\r\nx: " + "x" * 2**20,
+    "$HUNDREDS": "HTTP/1.1 100 Continue\r\n\r\n" * 1000,
+}
 """Values of `nonsense.json` that are too long to write down."""
 
 
@@ -183,55 +114,45 @@ def _read() -> Json:
 
 
 _VALUES = _read()
+PARTS = {
+    "$all": slice(None),
+    "$first": slice(1),
+    "$rest": slice(1, None),
+    "$back": slice(None, None, -1),
+    "$begun": slice(-2),
+    "$but last": slice(-1),
+    "$last": slice(-1, None),
+    "$end": slice(-2, None),
+}
+
+
+def _spelled(parts: list[Any], sent: list[Any]) -> Iterator[Any]:
+    """The events of a stream that `nonsense.json` spells: parts of another stream by their name,
+    bytes as texts, events as objects.
+    """
+    for part in parts:
+        if isinstance(part, str) and part in PARTS:
+            yield from sent[PARTS[part]]
+        else:
+            yield part.encode("latin-1") if isinstance(part, str) else part
+
+
 _SENT: Mapping[str, Callable[[str], Recorded]] = {
-    "gzip that is none": lambda api: Recorded.of_json(
-        whole(api), headers={"content-encoding": "gzip"}
-    ),
-    "gzip without a word": lambda api: Recorded(gzip.compress(json.dumps(whole(api)).encode())),
+    "gzip without a word": lambda api: Recorded(_packed(api)),
     "gzip that is cut": lambda api: Recorded(
         _packed(api)[:-30], headers={"content-encoding": "gzip"}
     ),
     "gzip twice": lambda api: Recorded(
         gzip.compress(_packed(api)), headers={"content-encoding": "gzip"}
     ),
-    "an encoding that is none": lambda api: Recorded.of_json(
-        whole(api), headers={"content-encoding": "novel"}
-    ),
-    "deflate that is none": lambda api: Recorded.of_json(
-        whole(api), headers={"content-encoding": "deflate"}
-    ),
     "a BOM": lambda api: Recorded(b"\xef\xbb\xbf" + json.dumps(whole(api)).encode()),
     "UTF-16": lambda api: Recorded(json.dumps(whole(api)).encode("utf-16")),
     "Latin-1": lambda api: Recorded(
         json.dumps(whole(api, text="caf\xe9"), ensure_ascii=False).encode("latin-1")
     ),
-    "another charset": lambda api: Recorded.of_json(
-        whole(api), content_type="application/json; charset=utf-7"
-    ),
-    "the type of a text": lambda api: Recorded.of_json(whole(api), content_type="text/plain"),
-    "the type of a page": lambda api: Recorded.of_json(whole(api), content_type="text/html"),
-    "the type of a stream": lambda api: Recorded.of_json(
-        whole(api), content_type="text/event-stream"
-    ),
-    "no type that is one": lambda api: Recorded.of_json(whole(api), content_type=";;"),
     "a stream that nobody wants": lambda api: sse(events(api)),
     "a body without end": lambda api: Recorded.of_json(whole(api), ending="drop"),
     "no end of the connection": lambda api: Recorded(b'{"choices', ending="hang"),
-    "a length that is too large": lambda api: _raw(
-        b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{}"
-    ),
-    "a length that is none": lambda api: _raw(b"HTTP/1.1 200 OK\r\ncontent-length: many\r\n\r\n{}"),
-    "chunks that are none": lambda api: _raw(
-        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n{}\r\n"
-    ),
-    "no HTTP": lambda api: _raw(b"SSH-2.0-OpenSSH_9.6\r\n"),
-    "no head": lambda api: _raw(b""),
-    "a status that is none": lambda api: _raw(b"HTTP/1.1 OK fine\r\n\r\n"),
-    "a header that is none": lambda api: _raw(b"HTTP/1.1 200 OK\r\n\xff\xfe\r\n\r\n{}"),
-    "a header without end": lambda api: _raw(b"HTTP/1.1 200 OK\r\nx: " + b"x" * 2**20),
-    "204": lambda api: _raw(b"HTTP/1.1 204 No Content\r\n\r\n"),
-    "304": lambda api: _raw(b"HTTP/1.1 304 Not Modified\r\n\r\n"),
-    "100 without end": lambda api: _raw(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000),
     "two answers": lambda api: Recorded.of_json([whole(api), whole(api)]),
     "an answer in an answer": lambda api: Recorded.of_json({"data": whole(api)}),
     "an answer as a text": lambda api: Recorded.of_json(json.dumps(whole(api))),
@@ -247,38 +168,12 @@ _SENT: Mapping[str, Callable[[str], Recorded]] = {
     "calls without ids": lambda api: Recorded.of_json(_twice(api, None, None)),
 }
 _STREAMS: Mapping[str, Callable[[str, list[Any]], Recorded]] = {
-    "[DONE] alone": lambda api, sent: sse([], done=b"data: [DONE]\n\n"),
-    "nothing": lambda api, sent: sse([]),
-    "comments alone": lambda api, sent: sse([b": ping\n\n"] * 9),
-    "names without data": lambda api, sent: sse([b"event: message\n\n", b"id: 7\nretry: 1\n\n"]),
-    "data that is no JSON": lambda api, sent: sse([sent[0], b"data: fine\n\n", *sent[1:]]),
-    "null": lambda api, sent: sse([sent[0], b"data: null\n\n", *sent[1:]]),
-    "a list": lambda api, sent: sse([b"data: []\n\n", *sent]),
-    "a text": lambda api, sent: sse([b'data: "x"\n\n', *sent]),
-    "an empty object": lambda api, sent: sse([sent[0], {}, *sent[1:]]),
-    "an empty line of data": lambda api, sent: sse([b"data:\n\n", *sent]),
     "lines that end as on Windows": lambda api, sent: sse(sent, line=b"\r\n"),
     "lines that end as they did on a Mac": lambda api, sent: sse(sent, line=b"\r"),
     "a BOM": lambda api, sent: sse(sent, before=b"\xef\xbb\xbf"),
     "a byte at a time": lambda api, sent: replace(sse(sent), piece=1),
-    "unknown events": lambda api, sent: sse([{"type": "novel", "object": "novel"}, *sent]),
-    "the last event first": lambda api, sent: sse(sent[::-1]),
     "each event twice": lambda api, sent: sse([each for each in sent for _ in range(2)]),
-    "no end": lambda api, sent: sse(sent[:-2]),
     "an end that is lost": lambda api, sent: replace(sse(sent), ending="drop"),
-    "two ends": lambda api, sent: sse([*sent, *sent[-1:]]),
-    "more after the end": lambda api, sent: sse([*sent, sent[0]]),
-    "an event without its end": lambda api, sent: sse([*sent[:-1], b'data: {"type": "mess']),
-    "an error": lambda api, sent: sse(
-        [sent[0], {"type": "error", "error": {"message": "It broke"}}]
-    ),
-    "an error as a text": lambda api, sent: sse([sent[0], {"type": "error", "error": "It broke"}]),
-    "an error before the end": lambda api, sent: sse(
-        [*sent[:-1], {"type": "error", "error": {"message": "It broke"}}]
-    ),
-    "an error that is empty": lambda api, sent: sse(
-        [sent[0], {"type": "error", "error": None}, *sent[1:]]
-    ),
     "a body that is none": lambda api, sent: Recorded.of_json(
         whole(api), content_type="text/event-stream"
     ),
@@ -287,37 +182,11 @@ _STREAMS: Mapping[str, Callable[[str, list[Any]], Recorded]] = {
         b"<html><h1>Welcome</h1></html>", content_type="text/html"
     ),
     "gzip that is none": lambda api, sent: replace(sse(sent), headers={"content-encoding": "gzip"}),
-    "an odd text": lambda api, sent: sse(_replaced(sent, FINE, 7)),
-    "an odd list": lambda api, sent: sse(_replaced(sent, FINE, [FINE])),
-    "half a character": lambda api, sent: sse(_replaced(sent, FINE, "\ud83d")),
-    "indexes that are texts": lambda api, sent: sse(_replaced(sent, 0, "0")),
-    "indexes that are null": lambda api, sent: sse(_replaced(sent, 0, None)),
-    "indexes below zero": lambda api, sent: sse(_replaced(sent, 0, -1)),
-    "huge indexes": lambda api, sent: sse(_replaced(sent, 0, 10**20)),
-    "indexes that are lists": lambda api, sent: sse(_replaced(sent, 0, [0])),
-}
-_CALLED: Mapping[str, Callable[[str, list[Any]], Recorded]] = {
-    "arguments as an object": lambda api, sent: sse(_replaced(sent, ARGUMENTS, {"text": "a"})),
-    "arguments as a number": lambda api, sent: sse(_replaced(sent, ARGUMENTS, 42)),
-    "arguments that are null": lambda api, sent: sse(_replaced(sent, ARGUMENTS, None)),
-    "arguments that are cut off": lambda api, sent: sse(_replaced(sent, ARGUMENTS, '{"text": "a')),
-    "an index that is null": lambda api, sent: sse(_replaced(sent, 0, None)),
-    "an index that is a text": lambda api, sent: sse(_replaced(sent, 0, "0")),
-    "an index that is a list": lambda api, sent: sse(_replaced(sent, 0, [0])),
-    "a name that is null": lambda api, sent: sse(_replaced(sent, TOOL, None)),
-    "a name that is a list": lambda api, sent: sse(_replaced(sent, TOOL, [TOOL])),
-    "an id that is null": lambda api, sent: sse(_replaced(sent, "c", None)),
-    "no end": lambda api, sent: sse(sent[:-2]),
-    "the word alone": lambda api, sent: sse(sent[-2:]),
 }
 
 
 def _packed(api: str) -> bytes:
     return gzip.compress(json.dumps(whole(api)).encode())
-
-
-def _raw(data: bytes) -> Recorded:
-    return Recorded(b"", head=data, ending="drop")
 
 
 def _refusal(api: str, words: Any) -> Json:
@@ -356,38 +225,71 @@ def _twice(api: str, *ids: Any) -> Json:
     return response
 
 
-def _with_status(status: int, body: str, headers: dict[str, str]) -> Callable[[str], Recorded]:
-    return lambda api: Recorded(body.encode("latin-1"), status=status, headers=headers)
-
-
-def _with_error(error: Json) -> Callable[[str], Recorded]:
-    return lambda api: Recorded.of_json(
+def _with_error(api: str, error: Json) -> Recorded:
+    return Recorded.of_json(
         whole(api) | {"error": error["error"]} if error.get("answer") else error
     )
 
 
-def _in_place(place: str, odd: Any) -> Callable[[str], Recorded]:
-    return lambda api: Recorded.of_json(edited(api, place, odd))
+Sender = Callable[[str, Any], Recorded]
 
 
-def _streamed(kind: Callable[[str, list[Any]], Recorded], calls: bool) -> Callable[[str], Recorded]:
-    return lambda api: kind(api, events(api, calls=calls))
+def _plain() -> Iterator[tuple[str, Mapping[str, Any], Sender]]:
+    """The kinds that are no stream: the beginning of their names, their values, how each is sent."""
+    for place, odd in _VALUES["odd"].items():
+        yield f"{place} is ", odd, lambda api, odd, at=place: Recorded.of_json(edited(api, at, odd))
+    yield "a body: ", _VALUES["bodies"], lambda api, body: Recorded(body.encode("latin-1"))
+    yield "in a 200: ", _VALUES["errors"], _with_error
+    yield (
+        "a status: ",
+        _VALUES["statuses"],
+        lambda api, sent: Recorded(sent[1].encode("latin-1"), status=sent[0], headers=sent[2]),
+    )
+    yield "sent: ", _SENT, lambda api, sent: sent(api)
+    yield (
+        "sent: ",
+        _VALUES["heads"],
+        lambda api, head: Recorded(b"", head=head.encode("latin-1"), ending="drop"),
+    )
+    yield (
+        "sent: ",
+        _VALUES["headers"],
+        lambda api, headers: Recorded.of_json(whole(api), headers=headers),
+    )
+    yield (
+        "sent: ",
+        _VALUES["types"],
+        lambda api, type: Recorded.of_json(whole(api), content_type=type),
+    )
+
+
+def _streamed() -> Iterator[tuple[str, Mapping[str, Any], Sender]]:
+    """The kinds that are streams."""
+    yield "streamed: ", _STREAMS, lambda api, kind: kind(api, events(api))
+    for name, calls in (("streamed", False), ("a streamed call", True)):
+        parts, replaced = (
+            ("streamed calls", "replaced in calls") if calls else ("streams", "replaced")
+        )
+        yield (
+            f"{name}: ",
+            _VALUES[parts],
+            lambda api, parts, calls=calls: sse(_spelled(parts, events(api, calls=calls))),
+        )
+        yield (
+            f"{name}: ",
+            _VALUES[replaced],
+            lambda api, pair, calls=calls: sse(_replaced(events(api, calls=calls), *pair)),
+        )
 
 
 def _kinds() -> Iterator[tuple[str, Callable[[str], Recorded]]]:
-    for place, odd in _VALUES["odd"].items():
-        yield from ((f"{place} is {name}", _in_place(place, value)) for name, value in odd.items())
-    bodies, statuses = _VALUES["bodies"], _VALUES["statuses"]
-    yield from ((f"a body: {name}", _with_status(200, body, {})) for name, body in bodies.items())
-    yield from (
-        (f"in a 200: {name}", _with_error(error)) for name, error in _VALUES["errors"].items()
-    )
-    yield from ((f"a status: {name}", _with_status(*sent)) for name, sent in statuses.items())
-    yield from ((f"sent: {name}", sent) for name, sent in _SENT.items())
-    yield from ((f"streamed: {name}", _streamed(kind, False)) for name, kind in _STREAMS.items())
-    yield from (
-        (f"a streamed call: {name}", _streamed(kind, True)) for name, kind in _CALLED.items()
-    )
+    for prefix, values, send in (*_plain(), *_streamed()):
+        for name, value in values.items():
+            yield f"{prefix}{name}", partial(_sent, send, value)
+
+
+def _sent(send: Sender, value: Any, api: str) -> Recorded:
+    return send(api, value)
 
 
 KINDS: Mapping[str, Callable[[str], Recorded]] = dict(_kinds())
