@@ -25,10 +25,10 @@ from perdure.testing.script import Script, ScriptedRequest
 from perdure.tools.user_loop import ThisLoop
 from perdure.worker import create_worker
 
-from ..runs.test_secrets import everything_said
 from ..support.agents import scripted_agent
 from ..support.hosts import serving
 from ..support.mcp_server import make_server
+from ..support.recorded import everything_said
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 

@@ -12,18 +12,14 @@ import pytest
 from temporalio.client import Client
 
 from perdure import CancellationToken, RunCancelled, Steering, invoke_agent_async
-from perdure.client import RunOptions, start_run
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
-from perdure.worker import create_worker
 
 from ..runs.test_bounded import noise
 from ..support.agents import scripted_agent
 
 Scripted = Callable[[Script], ScriptedModel]
 Try = Callable[[Client, Scripted], Any]
-
-AT_ONCE = 3
 
 
 async def cancelled_in_a_tool(client: Client, scripted: Scripted) -> list[str]:
@@ -123,33 +119,12 @@ SAID = [
     (steered_in_a_tool, ["spoken", "one", "two"]),
     (steered_at_done, ["late", "later"]),
     (steered_too_late, ["one", "two"]),
+    (steered_too_much_at_once, ["spoken", "one", "two", True]),
 ]
 
 
 @pytest.mark.parametrize(("attempt", "expected"), SAID)
-async def test_each_time(client: Client, scripted: Scripted, attempt: Try, expected: Any) -> None:
-    told = await asyncio.gather(*(attempt(client, scripted) for _ in range(AT_ONCE)))
-    assert told == [expected] * AT_ONCE
-
-
-async def test_only_what_is_too_large_comes_back(client: Client, scripted: Scripted) -> None:
-    assert await steered_too_much_at_once(client, scripted) == ["spoken", "one", "two", True]
-
-
-async def test_the_result_names_what_was_not_read(
-    client: Client, task_queue: str, scripted: Scripted
+async def test_what_is_said_in_a_tool_arrives(
+    client: Client, scripted: Scripted, attempt: Try, expected: Any
 ) -> None:
-    async def speaks(text: str = "") -> str:
-        await run.steer(["one", "two"])
-        return "spoken"
-
-    agent = scripted_agent(scripted([asks(call("speaks"))]), ["speaks"])
-    options = RunOptions(max_iterations=1, on_limit="partial")
-    async with create_worker(client, task_queue=task_queue, tools=[speaks]):
-        run = await start_run(client, agent, {}, task_queue=task_queue, options=options)
-        result = await run.result()
-    assert (
-        result.unread_steering
-        == [message.text for message in result.messages[-2:]]
-        == ["one", "two"]
-    )
+    assert await attempt(client, scripted) == expected

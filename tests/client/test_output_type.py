@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-import pytest
 from pydantic import BaseModel, Field, field_validator
 from temporalio.client import Client
 
-import perdure
 from perdure.client import session, start_run
-from perdure.testing import ScriptedModel, run_in_process, says
+from perdure.testing import ScriptedModel, says
 from perdure.worker import create_worker
 
 from ..support.agents import scripted_agent
@@ -44,10 +42,3 @@ async def test_so_do_runs_and_sessions_whose_worker_is_here(client: Client) -> N
             assert (await (await talk.send("Where?")).result()).output.city == "PARIS"
     assert TOLD in model.requests[1].messages[-1].text
     assert TOLD in model.requests[3].messages[-1].text
-
-
-def test_the_error_after_the_last_retry_says_what_is_broken() -> None:
-    agent = perdure.load_dict({"model": "m", "instructions": "Where?"})
-    assert run_in_process(agent, model=[WRONG, RIGHT], output_type=Place).iterations == 2
-    with pytest.raises(perdure.OutputError, match="write it in capitals"):
-        run_in_process(agent, model=[WRONG], output_type=Place, options={"output_retries": 0})

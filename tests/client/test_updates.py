@@ -212,25 +212,14 @@ async def test_the_tool_guardrail_judges_edited_arguments(stage: Stage, scripted
         )
         assert (await waiting(run)).digest == pending.digest
         await run.approve("call_pay", arguments={"amount": 48})
-        await run.result()
-    assert paid == [40]
-    assert permissions(await run.events())["permission_completed"]["arguments"] == {"amount": 40}
-
-
-async def test_the_model_is_told_what_ran(stage: Stage, scripted: Scripted) -> None:
-    model = scripted([asks(call("pay", amount=7)), says("done")])
-    async with stage.worker([pay]):
-        run = await stage.start(scripted_agent(model, [PAY]))
-        await waiting(run)
-        await run.approve("call_pay", arguments={"amount": 5}, by="ben")
         result = await run.result()
+    assert paid == [40]
     told = model.requests[1].messages[-1].text
-    assert told == '[executed with arguments that a person edited: {"amount": 5}]\npaid 5'
+    assert told == '[executed with arguments that a person edited: {"amount": 40}]\npaid 40'
     assert [message.text for message in result.messages if message.role == "tool"] == [told]
     [asked] = result.messages[2].tool_calls
-    assert json.loads(asked.arguments) == {"amount": 7}, (
-        "the model's own message stays as it wrote it"
-    )
+    assert json.loads(asked.arguments) == {"amount": 7}, "the model's message stays as written"
+    assert permissions(await run.events())["permission_completed"]["arguments"] == {"amount": 40}
 
 
 async def test_without_a_worker_a_decision_is_unconfirmed(stage: Stage, scripted: Scripted) -> None:

@@ -15,11 +15,11 @@ from perdure.settings.child_agents import DELEGATE
 from perdure.testing import InProcessRun, ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
-from ..runs.test_secrets import everything_recorded
 from ..support.a2a_agents import RemoteAgent, served
 from ..support.agents import scripted_agent
 from ..support.families import write_agent
 from ..support.peers import KAOS_CARD, Peer
+from ..support.recorded import everything_recorded
 from ..support.remote_weather import tool_texts
 from ..support.stage import Stage
 from ..support.unknown_outcomes import NEEDS_APPROVAL

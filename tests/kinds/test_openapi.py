@@ -19,9 +19,9 @@ from perdure.protocol.outcome import RunResult
 from perdure.testing import InProcessRun, ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
-from ..runs.test_secrets import everything_recorded
 from ..support.agents import scripted_agent
 from ..support.openapi_service import KEY, PIXEL, Service, served
+from ..support.recorded import everything_recorded
 from ..support.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]

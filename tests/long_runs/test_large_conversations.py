@@ -119,16 +119,6 @@ async def test_a_run_that_fails_with_more_at_hand_than_its_failure_can_carry(
     assert await run.messages() == raised.value.messages  # type: ignore[attr-defined]
 
 
-async def test_an_answer_of_more_than_a_megabyte(stage: Stage, scripted: Scripted) -> None:
-    text = noise(1_400_000, "answer")
-    async with stage.worker():
-        run = await stage.start(scripted_agent(scripted([says(text)])))
-        result = await run.result()
-    assert result.output == text
-    assert result.messages == [*QUESTION, Message.assistant(text)]
-    assert await get_run(stage.client, run.id).messages() == result.messages
-
-
 async def test_a_large_seed_that_compresses_well(stage: Stage, scripted: Scripted) -> None:
     seed = [
         *QUESTION,

@@ -14,7 +14,7 @@ from perdure.client import RunHandle, get_run
 from perdure.errors import RunCancelled
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
+from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
@@ -93,16 +93,6 @@ async def test_in_a_model_call(stage: Stage, scripted: Scripted, wire: str, stre
     assert model.requests[0].aborted
     assert model.requests[0].finished_at is not None
     assert model.requests[0].finished_at - before < 2.0
-    assert len(model.requests) == 1
-
-
-async def test_while_it_waits_to_retry(stage: Stage, scripted: Scripted) -> None:
-    model = scripted([ScriptedReply(status=500)])
-    async with stage.worker():
-        run = await stage.start(scripted_agent(model), retry_base_seconds=60.0)
-        await wait_for(lambda: has_event(run, "status"))
-        await run.cancel()
-        await cancelled(stage, run)
     assert len(model.requests) == 1
 
 

@@ -32,8 +32,8 @@ from perdure.tools.context import ToolContext
 
 from ..support.agents import QUESTION, scripted_agent
 from ..support.canaries import AGENTS, ANSWERS, CANARY, LEAKS, VARIABLES, env
+from ..support.recorded import compressed_payloads, everything_said
 from ..support.stage import Stage
-from .test_secrets import compressed_payloads, everything_said
 
 Scripted = Callable[[Script], ScriptedModel]
 KEY = "${env:MY_OWN_NAME}"

@@ -8,11 +8,10 @@ from collections.abc import Callable
 from perdure import RunNotFound
 from perdure.client import RunEvent, RunHandle, get_run
 from perdure.messages import Message
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
+from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
-from ..support.gates import Gate
 from ..support.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
@@ -41,24 +40,6 @@ async def test_before_the_first_workflow_task(stage: Stage, scripted: Scripted) 
         ("status", "Injected 2 steering message(s)"),
         ("llm_start", None),
     ]
-
-
-async def test_while_a_tool_runs(stage: Stage, scripted: Scripted) -> None:
-    gate = Gate()
-    calls = [call("gate", "call_1"), call("echo", "call_2", text="not skipped")]
-    async with stage.worker({"gate": gate, "echo": echo}):
-        run = await stage.start(
-            scripted_agent(scripted([asks(*calls), says("done")]), ["gate", "echo"])
-        )
-        await gate.reached.wait()
-        await run.steer("hurry")
-        gate.open.set()
-        result = await run.result()
-    texts = [message.text for message in result.messages[3:]]
-    assert texts == ["through", "not skipped", "hurry", "done"]
-
-
-SENDERS, EACH = 10, 100
 
 
 async def watch(run: RunHandle) -> list[RunEvent]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from perdure.client import RunEvent, get_run
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
+from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
@@ -63,19 +63,6 @@ async def test_thinking_is_complete_when_an_answer_or_a_tool_call_follows_at_onc
         ]
         assert thoughts == [asked, said]
     assert not [event for event in await unwatched.events() if event.type == "thinking"]
-
-
-async def test_a_retried_call_begins_anew(stage: Stage, scripted: Scripted) -> None:
-    cut = ScriptedReply(text=TEXT, chunk_delay=0.02, drop_after=30)
-    model = scripted([[cut, says("short")]])
-    async with stage.worker():
-        run = await stage.start(scripted_agent(model), stream=True)
-        events = [event async for event in run.stream()]
-        assert (await run.result()).output == "short"
-    retry = next(index for index, event in enumerate(events) if event.type == "status")
-    assert TEXT.startswith(text_of(events[:retry]))
-    assert text_of(events[retry:]) == "short"
-    assert text_of(await get_run(stage.client, run.id).events()) == "short"
 
 
 async def test_a_text_that_outgrows_what_is_shown_live_comes_whole_in_the_end(

@@ -10,7 +10,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -26,7 +25,6 @@ from ..support.agents import scripted_agent
 from ..support.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
-POOL = ThreadPoolExecutor(1)
 WORK: dict[str, Any] = {"name": "work", "kind": "function", "parameters": []}
 
 
@@ -80,7 +78,6 @@ async def test_progress_is_seen_while_the_tool_works(stage: Stage, scripted: Scr
 
 CALLBACKS = {
     "a thread": lambda work: threading.Thread(target=work).start(),
-    "an executor": lambda work: POOL.submit(work),
     "a callback of another context": lambda work: asyncio.get_running_loop().call_soon(
         work, context=contextvars.Context()
     ),
