@@ -27,7 +27,7 @@ from ..support.foreign_tools import (
 from ..support.stage import Stage
 from ..support.typescript_worker import TypeScript
 from ..support.unknown_outcomes import NEEDS_APPROVAL
-from ..support.waiting import wait_for
+from ..support.waiting import wait_until
 
 ABROAD = "typescript"
 SCHEMA = Path(__file__).parents[2] / "docs" / "agent-run.schema.json"
@@ -131,11 +131,7 @@ async def test_a_cancelled_workflow_in_typescript_cancels_the_agent(
     parent = await client.start_workflow(
         "editor", args=[argument, task_queue], id=f"{task_queue}-editor", task_queue=ABROAD
     )
-
-    async def asks_the_model() -> bool:
-        return bool(model.requests)
-
-    await wait_for(asks_the_model)
+    await wait_until(lambda: model.requests)
     await parent.cancel()
     with pytest.raises(WorkflowFailureError) as caught:
         await asyncio.wait_for(parent.result(), 10)

@@ -27,7 +27,7 @@ from ..support.families import calls, family_script, takes, write_agent
 from ..support.gates import Gate
 from ..support.stage import Stage
 from ..support.unknown_outcomes import FIND_OUT
-from ..support.waiting import wait_for
+from ..support.waiting import wait_for, wait_until
 
 Scripted = Callable[[Script], ScriptedModel]
 
@@ -473,11 +473,7 @@ async def test_a_terminated_run_leaves_no_called_one_behind(
     write_agent(tmp_path, "clerk.prompty", model)
     async with stage.worker():
         run = await stage.start(load(chief))
-
-        async def calls_clerk() -> bool:
-            return len(model.requests) == 2
-
-        await wait_for(calls_clerk)
+        await wait_until(lambda: len(model.requests) == 2)
         await stage.client.get_workflow_handle(run.id).terminate("enough")
         with pytest.raises(RunCancelled):
             await run.called(f"{run.id}/1-0").result()

@@ -28,3 +28,12 @@ async def wait_for(
         await asyncio.sleep(every)
         every = max(every, min(every * 1.2, LONGEST_PAUSE))
     return value
+
+
+async def wait_until(holds: Callable[[], object], *, timeout: float = 60.0) -> None:
+    """Wait until a plain condition holds; fails the test after `timeout` seconds."""
+
+    async def probe() -> object:
+        return holds()
+
+    await wait_for(probe, timeout=timeout)

@@ -23,7 +23,7 @@ from perdure.tools.handlers import load_tools
 
 from ..support.isolated_functions import Database, behave, query, tell
 from ..support.mcp_stage import is_alive
-from ..support.waiting import wait_for
+from ..support.waiting import wait_for, wait_until
 
 AGENT = Agent.model_validate(
     {"tools": [{"name": name} for name in ("behave", "tell", "query", "shout")]}
@@ -95,11 +95,12 @@ async def test_the_end_of_the_process_is_noticed_whatever_it_leaves_behind(tmp_p
         os.kill(int(place.read_text()), signal.SIGKILL)
     assert result.error_kind == "process_died"
     assert "its process ended with exit code 3 before the function did" in result.text
+    await wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before)
 
-    async def pipes_are_closed() -> bool:
-        return len(os.listdir("/proc/self/fd")) <= before
 
-    await wait_for(pipes_are_closed)
+async def begun(place: Path) -> list[int]:
+    """The processes of a call that has begun."""
+    return [int(each) for each in place.read_text().split()] if place.exists() else []
 
 
 async def test_a_call_that_is_cancelled_ends_the_process_and_what_it_has_started(
@@ -107,20 +108,12 @@ async def test_a_call_that_is_cancelled_ends_the_process_and_what_it_has_started
 ) -> None:
     place = tmp_path / "pids"
     running = asyncio.create_task(run("behave", how="hang", place=str(place)))
-
-    async def begun() -> list[int]:
-        return [int(each) for each in place.read_text().split()] if place.exists() else []
-
-    pids = await wait_for(begun)
+    pids = await wait_for(lambda: begun(place))
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-
-    async def ended() -> bool:
-        return not any(map(is_alive, pids))
-
     assert len(pids) == 3
-    await wait_for(ended)
+    await wait_until(lambda: not any(map(is_alive, pids)))
 
 
 async def test_the_end_of_the_worker_ends_the_process_and_what_it_has_started(
@@ -130,20 +123,12 @@ async def test_the_end_of_the_worker_ends_the_process_and_what_it_has_started(
     call = f"run('behave', how='hang', place={str(place)!r})"
     code = f"import asyncio; from tests.tools.test_isolated import run; asyncio.run({call})"
     worker = await asyncio.create_subprocess_exec(sys.executable, "-c", code)
-
-    async def begun() -> list[int]:
-        return [int(each) for each in place.read_text().split()] if place.exists() else []
-
-    pids = await wait_for(begun)
+    pids = await wait_for(lambda: begun(place))
     worker.kill()
     await worker.wait()
-
-    async def ended() -> bool:
-        return not any(map(is_alive, pids))
-
     try:
         assert len(pids) == 3
-        await wait_for(ended)
+        await wait_until(lambda: not any(map(is_alive, pids)))
     finally:
         for pid in filter(is_alive, pids):
             os.kill(pid, signal.SIGKILL)

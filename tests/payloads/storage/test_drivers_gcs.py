@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,10 +18,9 @@ from perdure.payloads.converter import data_converter
 from perdure.payloads.storage import close_storage
 from perdure.payloads.storage.files import NOT_STORED
 
-from ...support.stored import require_own_values_removed
+from ...support.stored import LARGE, require_damage_found, require_own_values_removed
 
 pytestmark = pytest.mark.filterwarnings("default")
-LARGE = random.Random(1).randbytes(400_000).hex()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -107,18 +105,12 @@ def converter(bucket: Bucket) -> DataConverter:
 async def test_a_large_value_is_stored_under_the_prefix_damaged_and_lost(
     converter: DataConverter, bucket: Bucket
 ) -> None:
-    first = await converter.encode([LARGE])
-    assert first == await converter.encode([LARGE])
-    assert await converter.decode(first, [str]) == [LARGE]
-    (name,) = bucket.objects
-    assert name.startswith("perdure/tests/v0/")
-    bucket.objects[name] = b"something else"
-    with pytest.raises(ApplicationError, match="integrity check failed"):
-        await converter.decode(first, [str])
-    bucket.objects.clear()
-    with pytest.raises(ApplicationError, match="the object is gone") as raised:
-        await converter.decode(first, [str])
-    assert (raised.value.type, raised.value.non_retryable) == ("storage", True)
+    async def write(data: bytes | None) -> str:
+        [name] = bucket.objects
+        bucket.objects = {} if data is None else {name: data}
+        return name
+
+    await require_damage_found(converter, write)
     await close_storage()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import AsyncIterator
 
 import aioboto3
@@ -16,10 +15,9 @@ from perdure.payloads.converter import data_converter
 from perdure.payloads.storage import close_storage
 from perdure.payloads.storage.files import NOT_STORED
 
-from ...support.stored import require_own_values_removed
+from ...support.stored import LARGE, require_damage_found, require_own_values_removed
 
 pytestmark = pytest.mark.filterwarnings("default")
-LARGE = random.Random(1).randbytes(400_000).hex()
 
 
 @pytest.fixture
@@ -50,19 +48,16 @@ async def keys() -> list[str]:
 async def test_a_large_value_is_stored_under_the_prefix_damaged_and_lost(
     converter: DataConverter,
 ) -> None:
-    first = await converter.encode([LARGE])
-    assert first == await converter.encode([LARGE])
-    assert await converter.decode(first, [str]) == [LARGE]
-    (key,) = await keys()
-    assert key.startswith("perdure/tests/v0/")
-    async with aioboto3.Session().client("s3") as client:
-        await client.put_object(Bucket="values", Key=key, Body=b"something else")
-        with pytest.raises(ApplicationError, match="integrity check failed"):
-            await converter.decode(first, [str])
-        await client.delete_object(Bucket="values", Key=key)
-        with pytest.raises(ApplicationError, match="the object is gone") as raised:
-            await converter.decode(first, [str])
-    assert (raised.value.type, raised.value.non_retryable) == ("storage", True)
+    async def write(data: bytes | None) -> str:
+        [key] = await keys()
+        async with aioboto3.Session().client("s3") as client:
+            if data is None:
+                await client.delete_object(Bucket="values", Key=key)
+            else:
+                await client.put_object(Bucket="values", Key=key, Body=data)
+        return key
+
+    await require_damage_found(converter, write)
 
 
 async def test_a_bucket_that_refuses_a_value(converter: DataConverter) -> None:

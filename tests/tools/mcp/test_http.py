@@ -24,7 +24,7 @@ from tests.support.hosts import serving
 from tests.support.mcp_scripted import HELLO, Scripted, said, text
 from tests.support.mcp_server import make_server
 from tests.support.mcp_stage import ROOT, Tools, on_http
-from tests.support.waiting import wait_for
+from tests.support.waiting import wait_until
 
 SECRET = "s3cret-of-the-tests"
 
@@ -55,14 +55,14 @@ async def test_fifty_calls_at_once_while_one_waits(shared: Tools, tmp_path: Path
     waiting = asyncio.create_task(
         shared.call("wait", ToolContext(report=told.append), text=str(tmp_path))
     )
-    await wait_for(_that(lambda: len(told) > 1))
+    await wait_until(lambda: len(told) > 1)
     assert told[1].text.startswith("step")
     answers = await asyncio.gather(*(shared.call("echo", text=str(number)) for number in range(50)))
     assert [answer.text for answer in answers] == [str(number) for number in range(50)]
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    await wait_for(_that((tmp_path / "cancelled").exists))
+    await wait_until((tmp_path / "cancelled").exists)
 
 
 async def test_the_key_and_headers_are_sent_and_nothing_else_is_told() -> None:
@@ -96,7 +96,7 @@ async def test_calls_under_way_outlive_the_loss_that_another_call_sees() -> None
     with serving(server.app) as url:
         tools = await Tools(on_http(f"{url}/mcp")).ask()
         waiting = asyncio.create_task(tools.call("hello", slow=True))
-        await wait_for(_that(lambda: len(server.calls) == 1))
+        await wait_until(lambda: len(server.calls) == 1)
         assert "The tool was not executed" in (await tools.call("hello", lose=True)).text
         assert (await tools.call("hello")).text == "hi"
         finish.set()
@@ -265,7 +265,7 @@ async def test_calls_go_on_while_a_cancellation_is_not_accepted() -> None:
     with serving(stuck) as url:
         tools = await Tools(on_http(f"{url}/mcp")).ask()
         waiting = asyncio.create_task(tools.call("hello", wait=True))
-        await wait_for(_that(lambda: len(server.calls) == 1))
+        await wait_until(lambda: len(server.calls) == 1)
         waiting.cancel()
         assert (await asyncio.wait_for(tools.call("hello"), 10)).text == "hi"
         await tools.kind.close()
@@ -322,10 +322,3 @@ def _listing(server: Scripted, tools: dict[str, Any]) -> Callable[[Request], Any
         return await server.serve(request)
 
     return serve
-
-
-def _that(holds: Callable[[], bool]) -> Any:
-    async def probe() -> bool:
-        return holds()
-
-    return probe

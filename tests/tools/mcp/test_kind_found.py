@@ -19,7 +19,7 @@ from tests.support.hosts import serving
 from tests.support.mcp_scripted import HELLO, Scripted, said, text
 from tests.support.mcp_server import PIXEL
 from tests.support.mcp_stage import Tools, on_http
-from tests.support.waiting import wait_for
+from tests.support.waiting import wait_until
 
 
 def refusing(
@@ -177,7 +177,7 @@ async def test_a_tool_that_demands_tasks_is_called_as_one() -> None:
         tools = await Tools(on_http(f"{url}/mcp")).ask()
         assert (await tools.call("hello")).text == "done as a task"
         waiting = asyncio.create_task(tools.call("hello"))
-        await wait_for(_that(lambda: len(server.asked) == 4))
+        await wait_until(lambda: len(server.asked) == 4)
         waiting.cancel()
         await asyncio.wait([waiting])
         assert server.asked == ["task", "result of t1"] * 2 + ["cancel t1"]
@@ -277,10 +277,3 @@ async def test_a_server_with_the_older_transport_alone_is_refused_with_that_sent
         with pytest.raises(ToolOfferError, match=why):
             await tools.ask()
         await tools.kind.close()
-
-
-def _that(holds: Callable[[], bool]) -> Any:
-    async def probe() -> bool:
-        return holds()
-
-    return probe

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from perdure.messages import AudioPart, FilePart, ImagePart, TextPart, ToolResul
 from perdure.tools.kind import ToolOfferError
 from perdure.tools.mcp.kind import McpKind
 from tests.support.mcp_stage import Tools, is_alive, on_stdio
-from tests.support.waiting import wait_for
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -151,9 +151,9 @@ async def test_idle_connections_and_closed_ones_leave_no_process(tmp_path: Path)
         await asyncio.gather(tools.call("hello"), tools.call("hello"))
         == [ToolResult.of_text(str(pid))] * 2
     )
-    await wait_for(_that(lambda: not is_alive(pid)))
+    await wait_until(lambda: not is_alive(pid))
     waiting = asyncio.create_task(tools.call("hello"))
-    await wait_for(_that(lambda: len(pids(tmp_path)) == 2))
+    await wait_until(lambda: len(pids(tmp_path)) == 2)
     [other] = pids(tmp_path) - {pid}
     await tools.kind.close()
     assert (await waiting).error_kind == "mcp_connection_lost"
@@ -237,10 +237,3 @@ for number, line in enumerate(sys.stdin):
         ...
         send(message["id"], {"content": [{"type": "text", "text": str(os.getpid())}]})
 """
-
-
-def _that(holds: Callable[[], bool]) -> Any:
-    async def probe() -> bool:
-        return holds()
-
-    return probe

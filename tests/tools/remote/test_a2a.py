@@ -19,7 +19,7 @@ from perdure.tools.remote.a2a_http import AgentError
 from tests.support import a2a_odd as odd
 from tests.support.a2a_agents import RemoteAgent, served
 from tests.support.a2a_calls import KEY, agent_with, called, offered
-from tests.support.waiting import wait_for
+from tests.support.waiting import wait_until
 
 QUICK = {"reconnectTimeout": 0.1}
 
@@ -41,12 +41,8 @@ class Beats:
 
     async def task_id(self) -> str:
         """The remote task's id, once it was told."""
-        await wait_for(lambda: as_async(self.told))
+        await wait_until(lambda: self.told)
         return self.told[-1]["taskId"]
-
-
-async def as_async(value: Any) -> Any:
-    return value
 
 
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
@@ -195,7 +191,7 @@ async def test_a_call_that_is_cancelled_while_it_is_sent() -> None:
         running = asyncio.create_task(
             called(agent, await offered(agent), Beats().context, message="hold")
         )
-        await wait_for(lambda: as_async(remote.executions))
+        await wait_until(lambda: remote.executions)
         await stop(running)
         assert len(remote.cancelled) == 1
 
@@ -216,7 +212,7 @@ async def test_an_agent_that_is_away_for_a_while() -> None:
         return await odd.answers("<html>", 503)(request)
 
     async with served(odd.server(not_now), port(url)):
-        await wait_for(lambda: as_async(len(requests) > 1))
+        await wait_until(lambda: len(requests) > 1)
     await remote.finish(task_id, "It rained all the while.")
     async with remote.served(port(url)):
         assert (await asyncio.wait_for(running, 10)).text == "It rained all the while."
