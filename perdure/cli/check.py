@@ -10,7 +10,7 @@ from temporalio.client import Client, WorkflowExecution
 from temporalio.service import RPCError
 
 from ..agents import Agent, Model
-from ..errors import ConfigurationError, ToolNotRegisteredError
+from ..errors import ConfigurationError, RunNotFound, ToolNotRegisteredError
 from ..guardrails import instruct_functions, prepare_functions
 from ..history.events import decode
 from ..history.link import read_beginning, read_start
@@ -104,7 +104,7 @@ async def _need(client: Client, run: WorkflowExecution) -> Need | Break | None:
         input, inventory, _ = await read_beginning(client, run.id, run.run_id)
     except RPCError:
         return None  # it has ended meanwhile
-    except (ConfigurationError, ValueError) as error:
+    except (ConfigurationError, RunNotFound, ValueError) as error:
         return Break(run.id, "unread", f"it can't be read here: {one_line(str(error), 200)}")
     tools = inventory.tools if inventory else []
     signatures = {tool.name: tool.signature for tool in tools if tool.signature}

@@ -160,7 +160,7 @@ async def _input_of(
 
 def _not_an_input(workflow_id: str, why: str) -> str:
     return (
-        f"the workflow {workflow_id!r} was started as a run, but its input is none: {why}. "
+        f"the workflow {workflow_id!r} was started as a run, but its input is not a run's: {why}. "
         "start_run makes one, and run_input one for other SDKs; `temporal workflow terminate -w "
         f"{shell_word(workflow_id)}` ends this one"
     )

@@ -62,7 +62,7 @@ async def test_a_workflow_of_another_type(cli: Cli, client: Client) -> None:
 async def test_a_run_of_another_input(cli: Cli, client: Client, given: list[Any], why: str) -> None:
     id = await start(client, WORKFLOW, *given)
     for name, ended in (await all_of(cli, id)).items():
-        text = f"perdure: the workflow '{id}' was started as a run, but its input is none: {why}."
+        text = f"perdure: the workflow '{id}' was started as a run, but its input is not a run's: {why}."
         assert (ended.code, ended.stdout, ended.stderr.startswith(text)) == (1, "", True), (
             name,
             ended,

@@ -8,6 +8,8 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from perdure.cli.serve import examine
 from perdure.cli.server_connection import ServerConnection
 from perdure.client.schedules import create_schedule, delete_schedule
@@ -79,6 +81,7 @@ SEEN = """() => {
 OPENED = "() => document.querySelectorAll('main details').forEach((each) => (each.open = true))"
 
 
+@pytest.mark.usefixtures("no_pause_stays")
 async def test_no_field_of_any_answer_is_more_than_text(opened: Opened, page: Page) -> None:
     pay = call("send_refund", "c1", euros=1, note="Sorry.")
     question = call("ask_user", "c2", question="Which?", choices=["Oak", "Elm"])

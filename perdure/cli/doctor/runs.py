@@ -200,7 +200,10 @@ async def _last_failure(client: Client, run: WorkflowExecution) -> str:
         maximum_page_size=10,
     )
     service = client.workflow_service
-    answer = await service.get_workflow_execution_history_reverse(request, retry=True)
+    try:
+        answer = await service.get_workflow_execution_history_reverse(request, retry=True)
+    except RPCError as error:
+        return f"its history can't be read: {error.message}"  # it may be deleted meanwhile
     for event in answer.history.events:
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
             return one_line(event.workflow_task_failed_event_attributes.failure.message, 200)

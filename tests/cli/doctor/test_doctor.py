@@ -22,6 +22,7 @@ from perdure.client import start_run
 from perdure.client.connection import register_search_attributes
 from perdure.client.embedded.launch import dynamic_config, find_binary
 from perdure.payloads.converter import data_converter, perdure_data_converter
+from perdure.protocol.names import WORKFLOW
 from perdure.protocol.run import RunInput
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call
 from perdure.worker import create_worker
@@ -131,6 +132,7 @@ async def test_what_is_wrong_with_runs_and_workers(
         agent = scripted_agent(model, ["settle_the_bill"])
         async with AsyncExitStack() as stack:
             await start_run(unfit, agent, id="lonely", task_queue="nobody")
+            await unfit.start_workflow(WORKFLOW, {"agent": {}}, id="foreign", task_queue="nobody")
             stage = Stage(unfit, "q")
             await stack.enter_async_context(stage.worker({"echo": str}))
             monkeypatch.setenv("PERDURE_STORAGE", f"file://{tmp_path}")
@@ -141,7 +143,7 @@ async def test_what_is_wrong_with_runs_and_workers(
             monkeypatch.delenv("PERDURE_STORAGE")
             await stage.start(agent, id="lacking")
             await unfit.start_workflow(
-                "perdure.AgentRun",
+                WORKFLOW,
                 RunInput(agent=agent, messages=[], loop_version=99),
                 id="failing",
                 task_queue="q",
@@ -183,7 +185,7 @@ async def test_what_is_wrong_with_runs_and_workers(
             findings = await wait_for(all_seen, every=0.5, timeout=60)
     assert "refused (credentials): LLM call failed" in findings["held"].text
     assert findings["held"].do.endswith("perdure go-on --status held (perdure docs holding)")
-    assert findings["no-worker"].about["runs"] == ["lonely"]
+    assert findings["no-worker"].about["runs"] == ["foreign", "lonely"]
     assert findings["no-worker"].do.startswith("perdure worker --task-queue nobody")
     assert findings["no-tool"].text.startswith(
         "no worker of the task queue 'q' has the tool 'settle_the_bill'"
