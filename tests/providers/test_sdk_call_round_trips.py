@@ -102,18 +102,6 @@ async def test_streaming(api: Api, recorded: RecordedServer, piece: int) -> None
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
-async def test_an_error_in_an_answer_of_status_200(
-    api: Api, recorded: RecordedServer, stream: bool
-) -> None:
-    recorded.answers(
-        Recorded.of_json({"error": {"message": "Busy", "code": "rate_limit_exceeded"}})
-    )
-    with pytest.raises(ModelError, match="^Busy$") as caught:
-        await ask(api, recorded, stream=stream)
-    assert caught.value.kind == "rate_limit"
-
-
-@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 @pytest.mark.parametrize(
     "sent",
     [

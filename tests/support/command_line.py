@@ -75,11 +75,9 @@ class Cli:
         self._folder = folder
         self._processes: list[asyncio.subprocess.Process | ForkedCommand] = []
 
-    async def start(
-        self, *arguments: str, stdin: int = asyncio.subprocess.DEVNULL, anew: bool = False
-    ) -> Started:
-        """A command under way; `anew` says that its process imports everything itself."""
-        if not anew and forker.can(self.environment):
+    async def start(self, *arguments: str, stdin: int = asyncio.subprocess.DEVNULL) -> Started:
+        """A command that has started."""
+        if forker.can(self.environment):
             forked = await forker.command(arguments, self._folder, self.environment, stdin)
             self._processes.append(forked)
             return Started(forked)

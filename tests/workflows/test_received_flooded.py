@@ -15,7 +15,7 @@ from temporalio.api.common.v1 import Payload
 from perdure.client import get_run, session
 from perdure.errors import ApprovalError, RunCancelled
 from perdure.payloads.unpacking import MAX_READ_WEIGHT, reading_weight_of
-from perdure.protocol.names import APPROVAL, HAND_OVER, NOTE, SEND, STEER
+from perdure.protocol.names import APPROVAL, HAND_OVER, SEND, STEER
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
@@ -117,31 +117,6 @@ async def test_a_large_text_is_read_whatever_it_consists_of(
 def test_a_text_weighs_about_what_it_takes(text: str) -> None:
     payload = in_json(json.dumps({"text": text * 1_000_000}).encode())
     assert reading_weight_of(payload, MAX_READ_WEIGHT) < 2_001_000
-
-
-async def test_a_session_reads_messages_after_what_strangers_send(
-    stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture
-) -> None:
-    """What is sent meanwhile is refused for now, and sent again."""
-    agent = scripted_agent(scripted(lambda request: says("Read.")))
-    talk = session(
-        stage.client, agent, f"{stage.task_queue}-talk", task_queue=stage.task_queue, patience=60
-    )
-    async with stage.worker():
-        await (await talk.send("Read these.")).result()
-    for _ in range(4):
-        await send_signal(stage.client, talk.id, HAND_OVER, *FLOODS["lists"])
-    for _ in range(6):
-        await send_signal(stage.client, talk.id, NOTE, *FLOODS["numbers"])
-    sending = asyncio.create_task(talk.send('"' * 700_000))
-    await asyncio.sleep(0.2)
-    async with stage.worker():
-        assert (await (await sending).result()).output == "Read."
-        assert [
-            message.text[:2] for message in await talk.messages() if message.role == "user"
-        ] == ["Re", '""']
-    assert "TMPRL1101" not in caplog.text
-    assert not await failed_tasks(stage.client.get_workflow_handle(talk.id))
 
 
 @pytest.mark.parametrize(

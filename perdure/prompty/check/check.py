@@ -14,7 +14,7 @@ from ...errors import LoadError
 from ...json_types import JsonView
 from ...model_choice import AS_WRITTEN, ModelChoice
 from ..asset_file import WrittenAsset, read_asset
-from ..load import Roots, canonical, root_paths
+from ..load import canonical, root_paths
 from ..references import References
 from ..shorthands import nearest
 from ..validation import InvalidAssetError, to_agent
@@ -45,13 +45,12 @@ class Problem:
 def check(
     path: str | os.PathLike[str],
     *,
-    allowed_file_roots: Roots = (),
     also: Iterable[FurtherCheck] = (),
     choice: ModelChoice = AS_WRITTEN,
 ) -> list[Problem]:
     """Return the problems of the file, in the order of its lines, sums last; [] if there are none.
 
-    `allowed_file_roots` and `choice` are those of `load`. `also` are checks with knowledge beyond
+    `choice` is that of `load`. `also` are checks with knowledge beyond
     the file, of this process or its folder. Raises FileNotFoundError if there is no such file.
     """
     file = Path(path).absolute()
@@ -61,14 +60,13 @@ def check(
         written = read_asset(file)
     except LoadError as error:
         return [Problem(error.line, error.field or "", error.message, "error")]
-    problems = list(_problems(written, file.parent, allowed_file_roots, also, choice))
+    problems = list(_problems(written, file.parent, also, choice))
     return sorted(dict.fromkeys(problems), key=lambda problem: (problem.is_last, problem.line or 0))
 
 
 def _problems(
     written: WrittenAsset,
     folder: Path,
-    roots: Roots,
     also: Iterable[FurtherCheck],
     choice: ModelChoice,
 ) -> Iterator[Problem]:
@@ -77,7 +75,7 @@ def _problems(
     def fail(error: LoadError, place: Place) -> None:
         unresolved.append(Finding(place, error.message))
 
-    found = canonical(written, References(folder, root_paths(roots), fail=fail), choice)
+    found = canonical(written, References(folder, root_paths(()), fail=fail), choice)
     asset = found.asset
     if not written.has_frontmatter:
         text = (
