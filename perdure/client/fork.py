@@ -145,7 +145,10 @@ class Changes:
     """Inputs for another agent's prompt."""
 
 
-async def fork_of(chain: Chain, at: int | None, changes: Changes) -> Fork:
+_NO_CHANGES = Changes()
+
+
+async def fork_of(chain: Chain, at: int | None, changes: Changes = _NO_CHANGES) -> Fork:
     """Return the start of a run that continues this one from before iteration `at`; None is after
     its end.
 

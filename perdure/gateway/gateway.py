@@ -261,8 +261,10 @@ class Gateway:
         identity: Identity,
         id: str,
         offer: OfferedAgent | None = None,
+        messages: Sequence[Message] | None = None,
     ) -> Session:
-        """Return the session of that id. With `offer`, the first message begins a missing session.
+        """Return the session of that id. With `offer`, the first message begins a missing session,
+        which continues `messages` if they are given.
 
         Raises `HttpProblem` if there is none and none can begin, or if it belongs to another
         tenant.
@@ -289,6 +291,7 @@ class Gateway:
             tenant=identity.tenant,
             user=identity.name,
             voucher=self.voucher(identity),
+            messages=messages,
         )
 
     async def _find_session(

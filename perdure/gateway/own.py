@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 from starlette.requests import Request
@@ -16,10 +17,11 @@ from starlette.routing import BaseRoute
 from temporalio.client import WorkflowExecution, WorkflowExecutionCount
 
 from ..client import RunHandle, complete_call
-from ..client.fork import fork_origin, forks_of
+from ..client.fork import fork_of, fork_origin, forks_of
 from ..client.listing import listed_status, status_condition, status_named
 from ..errors import RunError
 from ..events import TERMINAL_EVENTS, RunEvent, as_changes
+from ..history.chain import Chain
 from ..history.link import read_input
 from ..json_types import JsonObject
 from ..messages import Message
@@ -365,11 +367,19 @@ async def complete(call: HttpCall[Nothing, CompleteBody]) -> Nothing:
 
 async def say(call: HttpCall[Nothing, SayBody]) -> TakenMessage:
     """Say something in a session, which begins with it if there is none of that id."""
-    body = call.body
+    body, messages = call.body, None
     offer = call.gateway.offer(body.agent) if body.agent else None
-    session = await call.gateway.session(call.identity, call.path["id"], offer)
+    if body.replaces:
+        found = await call.gateway.run(call.identity, body.replaces)
+        before = await fork_of(Chain(call.gateway.client, found.id, found.first_run_id), 1)
+        offer, messages = OfferedAgent(found.id, before.agent, Path()), before.messages[:-1]
+    session = await call.gateway.session(call.identity, call.path["id"], offer, messages)
     run = await session.send(
-        body.text, while_busy=body.while_busy, message_id=body.message_id, by=call.identity.name
+        body.text,
+        parts=body.parts,
+        while_busy=body.while_busy,
+        message_id=body.message_id,
+        by=call.identity.name,
     )
     return TakenMessage(session=session.id, run=run.id)
 

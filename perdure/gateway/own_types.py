@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from ..client.listing import ListedStatus
 from ..json_types import JsonObject
-from ..messages import CutShort, Usage
+from ..media import source_problem
+from ..messages import CutShort, Part, Usage
 from ..protocol.outcome import RunStatus
 from ..tool_calls import PendingApproval
 from .operations import camel_case
@@ -222,12 +223,23 @@ class Waiting(CamelCase):
     call: PendingApproval
 
 
+def _with_source(part: Part) -> Part:
+    source = getattr(part, "source", None)
+    if source is not None and (problem := source_problem(source)):
+        raise ValueError(problem)
+    return part
+
+
 class SayBody(CamelCase):
     """A message to a session."""
 
-    text: str = Field(min_length=1)
+    text: str = ""
+    parts: list[Annotated[Part, AfterValidator(_with_source)]] = []
+    """Images, files and recordings, which follow the text."""
     agent: str | None = None
     """With whom a session begins, where there is none of the id yet."""
+    replaces: Id | None = None
+    """A turn of another session: such a session continues the conversation before its message."""
     message_id: Id | None = None
     """What is sent again under it counts once."""
     while_busy: Literal["steer", "queue", "reject"] | None = None

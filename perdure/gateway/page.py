@@ -47,7 +47,7 @@ def content_policy(document: str) -> str:
             "default-src 'none'",
             f"script-src 'self' {' '.join(hashes)}",
             "style-src 'self'",
-            "img-src 'self'",
+            "img-src 'self' data:",
             "connect-src 'self'",
             "manifest-src 'self'",
             "base-uri 'none'",

@@ -194,6 +194,8 @@ class SessionStatus(SessionUse):
     first_run_id: str | None = None
     queued: int = 0
     """The number of messages that wait for a turn of their own."""
+    queue: list[str] = unless_empty([])
+    """The texts of these messages, of which each is one line of at most 200 characters."""
     setup_digest: str = ""
     pending_approvals: list[PendingApproval] = unless_empty([])
     """The calls that wait for a person in the current run and in those that it called; set by

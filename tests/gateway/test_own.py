@@ -181,6 +181,10 @@ async def test_a_session(scripted: Scripted, serve_agents: Serve) -> None:
         ] == "Hello."
         second = (await http.post(messages, json={"text": "Again?"})).json()
         assert second["run"] == f"{id}/2"
+        file = {"kind": "file", "source": "not base64!"}
+        bad = await http.post(messages, json={"parts": [file]})
+        assert (bad.status_code, "neither a URL nor base64" in bad.text) == (422, True)
+        assert (await http.post(messages, json={"parts": []})).json()["kind"] == "session_empty"
         assert (await http.get(f"/runs/{second['run']}/result", params={"wait": 30})).json()[
             "output"
         ] == "Yes, again."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 import signal
 from pathlib import Path
@@ -149,28 +151,98 @@ async def test_a_run_is_steered_forked_and_cancelled(opened: Opened, page: Page)
         await page.get_by_role("heading", name="Cancelled").wait_for()
 
 
-async def test_words_arrive_as_the_model_writes_them_and_a_session_is_a_chat(
-    opened: Opened, page: Page
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+COVERED = """() => {
+  const [card, composer] = [".card.person", ".composer"].map((each) => document.querySelector(each).getBoundingClientRect());
+  return composer.top < card.bottom && card.top < composer.bottom;
+}"""
+
+
+def chatty(request: ScriptedRequest) -> ScriptedReply:
+    """Calls a tool for "Refund it", is slow for "Slowly", and counts the files that it sees."""
+    said = [each for each in request.messages if each.role == "user"]
+    if said[-1].text == "Refund it" and request.messages[-1].role == "user":
+        return ASKS
+    files = json.dumps(request.body).count('"type": "image_url"')
+    words = f"After {len(said)} messages and {files} files, **{said[-1].text}**"
+    return says(words, chunk_delay=0.5 if said[-1].text == "Slowly" else 0.0)
+
+
+async def test_a_session_is_a_chat_of_ten_turns_with_files(
+    opened: Opened, page: Page, tmp_path: Path
 ) -> None:
-    async with opened(
-        lambda request: (
-            ASKS if request.step == 2 else says(f"Turn {request.step} has words", chunk_delay=0.3)
-        ),
-        path="#/sessions",
-        agent={"instructions": "system:\nTalk.", "inputs": []},
-    ) as _:
-        await page.get_by_label("Begin a conversation with tested").fill("Hello")
+    (tmp_path / "dot<b>.png").write_bytes(PIXEL)
+    (tmp_path / "large.bin").write_bytes(bytes(4_600_000))
+    agent = {"instructions": "system:\nTalk.", "inputs": []}
+    async with opened(chatty, path="#/sessions", agent=agent) as (_, served):
+        await page.get_by_label("Begin a conversation with tested", exact=True).fill("Hello")
         await page.get_by_role("button", name="Send", exact=True).click()
-        await page.get_by_text(re.compile("^Turn")).first.wait_for()
-        await page.get_by_text("Turn 0 has words").wait_for()
-        await page.get_by_label("Say something").fill("And again")
+        await page.get_by_text("After 1 messages and 0 files, Hello").wait_for()
+        session = page.url
+
+        async def say(text: str, answer: str) -> None:
+            await page.get_by_label("Say something", exact=True).fill(text)
+            await page.keyboard.press("Control+Enter")
+            await page.get_by_text(answer).wait_for()
+            await page.get_by_text("waits for your message").wait_for()
+
+        for number in range(2, 7):
+            await say(f"Word {number}", f"After {number} messages and 0 files, Word {number}")
+        chosen = page.get_by_label("Attach files: Say something")
+        await chosen.set_input_files(tmp_path / "large.bin")
+        await page.get_by_text("have 4.6 MB, at most 4.5 MB are possible").wait_for()
+        await chosen.set_input_files(tmp_path / "dot<b>.png")
+        await say("See", "After 7 messages and 1 files, See")
+        await page.locator(".said img").wait_for()
+        async with page.expect_download() as coming:
+            await page.get_by_role("button", name="Save").click()
+        saved = await coming.value
+        assert saved.suggested_filename == "dot_b_.png"
+        assert Path(await saved.path()).read_bytes() == PIXEL
+
+        await page.get_by_label("Say something", exact=True).fill("Refund it")
         await page.keyboard.press("Control+Enter")
-        await page.get_by_text("And again").wait_for()
-        await page.get_by_text(re.compile("has words")).nth(1).wait_for()
-        await page.get_by_label("Say something").fill("Refund it")
-        await page.keyboard.press("Control+Enter")
+        await page.locator("#approve:enabled").wait_for()
+        await page.set_viewport_size({"width": 390, "height": 420})
+        height = await page.evaluate("document.documentElement.scrollHeight")
+        for top in range(0, height, 100):
+            await page.evaluate("(top) => scrollTo(0, top)", top)
+            assert not await page.evaluate(COVERED), "the composer covers the card"
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 390
+        await page.set_viewport_size({"width": 1280, "height": 800})
         await page.get_by_role("button", name="Approve", exact=True).click()
-        await page.get_by_text("Turn 3 has words").wait_for()
+        await page.get_by_text("After 8 messages and 1 files, Refund it").wait_for()
+        await page.get_by_text("waits for your message").wait_for()
+
+        await page.get_by_label("Say something", exact=True).fill("Slowly")
+        await page.keyboard.press("Control+Enter")
+        await page.get_by_text(re.compile("^After")).nth(8).wait_for()
+        await page.get_by_label(re.compile("As the next turn")).check()
+        await page.get_by_label("Say something", exact=True).fill("Queued\nwords")
+        await page.keyboard.press("Control+Enter")
+        await page.get_by_text("1 message queued").wait_for()
+        await page.get_by_role("button", name="Stop this turn").click()
+        await page.get_by_text("Stopped").wait_for()
+        await page.get_by_text("After 10 messages and 1 files, Queued words").wait_for()
+        assert await page.locator(".turn").count() == 10
+        await page.reload()
+        await page.get_by_text("After 10 messages and 1 files, Queued words").wait_for()
+        await page.get_by_text("10 turns").wait_for()
+
+        await page.get_by_role("button", name="Edit and resend").nth(6).click()
+        await page.get_by_label("Say this in its place").fill("Look")
+        await page.get_by_role("button", name="Send in a new session").click()
+        await page.get_by_text("After 7 messages and 1 files, Look").wait_for()
+        assert page.url != session
+        await page.get_by_text("After 6 messages and 0 files, Word 6").wait_for()
+        await say("More", "After 8 messages and 1 files, More")
+        await page.get_by_role("button", name="Close", exact=True).click()
+        await page.get_by_role("button", name="Close the session").click()
+        await page.get_by_text("closed", exact=True).wait_for()
+        await page.goto(session)
+        await page.get_by_text("10 turns").wait_for()
 
 
 async def test_nothing_that_others_wrote_is_more_than_text(opened: Opened, page: Page) -> None:

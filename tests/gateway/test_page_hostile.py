@@ -7,12 +7,15 @@ import json
 import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 
 from perdure.cli.serve import examine
 from perdure.cli.server_connection import ServerConnection
+from perdure.client import session
 from perdure.client.schedules import create_schedule, delete_schedule
+from perdure.messages import ImagePart
 from perdure.testing import asks, call, says
 
 from ..support.pages import Opened, start, waits
@@ -55,7 +58,7 @@ async def poison(route: Route) -> None:
     request = route.request
     path = request.url.split("/perdure", 1)[1].split("?")[0]
     wants_stream = "event-stream" in (await request.all_headers()).get("accept", "")
-    if request.method != "GET" or (wants_stream and "/ended/" not in path):
+    if request.method != "GET" or (wants_stream and not re.search("/ended[^/]*/", path)):
         await route.continue_()
         return
     answer = await route.fetch()
@@ -105,8 +108,17 @@ async def test_no_field_of_any_answer_is_more_than_text(opened: Opened, page: Pa
         settings = {"every": 86400, "paused": True, "task_queue": queue}
         await create_schedule(client, queue, offered, {"order": 7}, **settings)
         pause = (await http.post("/pauses", json={"agent": queue, "reason": "stock"})).json()
-        for id in ("ended", "other", "held"):
-            await start(served, id)
+        inputs = {"order": 7}
+        talk = session(client, offered, "ended-talk", task_queue=queue, inputs=inputs)
+        named = session(
+            client, offered, ID.replace("id", "session"), task_queue=queue, inputs=inputs
+        )
+        await named.begin()
+        for id in ("ended", "other", "held", "ended-talk/1"):
+            if id == "ended-talk/1":
+                await talk.send("Look.", parts=[ImagePart(source="R0lGODlh", filename="a.gif")])
+            else:
+                await start(served, id)
             found = await waits(served, id)
             body = {"callId": "c1", "digest": found["digest"]}
             if id == "held":
@@ -120,6 +132,7 @@ async def test_no_field_of_any_answer_is_more_than_text(opened: Opened, page: Pa
             answer = {"callId": "c2", "digest": found["digest"], "text": "Oak"}
             await http.post(f"/runs/{id}/answer", json=answer)
             await http.get(f"/runs/{id}/result", params={"wait": 30})
+        await talk.close()
         await start(served, ID)
         await waits(served, ID)
         await page.set_viewport_size({"width": 1280, "height": 6000})
@@ -151,13 +164,22 @@ async def test_no_field_of_any_answer_is_more_than_text(opened: Opened, page: Pa
         await look("#/run/ended/fork/2", "left out of the fork")
         await look("#/run/ended/compare/other", "Tool calls")
         await look("#/start/tested", "Start a run")
+        await look("#/sessions", "ended-talk")
+        await look(f"#/session/{quote(named.id, safe='')}", "waits for your message")
+        await look("#/session/ended-talk", "All done.")
+        await page.locator(".call .row").first.click()
+        await page.get_by_role("button", name="Edit and resend").click()
+        await gather("session")
         await look("#/operate", "stock")
         await page.get_by_text("Tools:").first.wait_for()
         await gather("operate")
         await http.post(f"/pauses/{pause['id']}/release")
         await delete_schedule(client, queue)
+        await named.cancel()
         assert dialogs == []
         assert "id" in seen
+        assert {"session", "/sessions.reason", "/sessions.agent"} <= seen, sorted(seen)
+        assert [each for each in seen if each.endswith(".filename")]
         assert len(seen) >= 40, sorted(seen)
         await page.unroute_all()
 

@@ -66,6 +66,7 @@ def setup_of(
     inputs: Mapping[str, Any] | None,
     options: RunOptions | Mapping[str, Any] | None,
     deps: Any = None,
+    messages: Sequence[Message] | None = None,
 ) -> SessionSetup:
     """Return the setup of the runs of a session with this agent.
 
@@ -75,7 +76,8 @@ def setup_of(
         name: valid_json(value) for name, value in with_media_read(agent, inputs or {}).items()
     }
     chosen = with_on_failure(agent, options_of(options), "hold")
-    run = new_run(agent, given, chosen, instructions(agent, given), deps)
+    before = instructions(agent, given) if messages is None else messages
+    run = new_run(agent, given, chosen, before, deps)
     require_model(run.agent)
     return SessionSetup(
         agent=run.agent,
@@ -160,6 +162,7 @@ def session(
     output_type: OutputType[T] | None = None,
     voucher: Voucher | None = None,
     deps: Any = None,
+    messages: Sequence[Message] | None = None,
 ) -> Session[T]:
     """Return the session of that id; its first message begins it. This function contacts no server.
 
@@ -169,10 +172,11 @@ def session(
     `Session.send` does. Runs that can't continue are held, unless `options` or the file set
     `on_failure` (`perdure docs holding`). A session closes after `idle_timeout` seconds without a
     run or a message. The agent's file may have both (`metadata.perdure.session`). `user` is the
-    person for whom the session is; `tenant`, `priority` and `memo` are as for `start_run`; all
-    these count when the session begins. `patience` is the time in seconds that a message may wait
-    for a worker's answer. `output_type` is the type of each run's output, as in `start_run`. A
-    `voucher` signs the messages, for the person it names.
+    person for whom the session is; `tenant`, `priority` and `memo` are as for `start_run`.
+    `messages` are a conversation that the session continues, such as `RunHandle.messages` returns;
+    None renders the agent's prompt. All these count when the session begins. `patience` is the time
+    in seconds that a message may wait for a worker's answer. `output_type` is the type of each
+    run's output, as in `start_run`. A `voucher` signs the messages, for the person it names.
 
     Raises ValueError for an invalid id (expected are
     1 to 200 printable characters without '/'), an `idle_timeout` that is not above 0, and another
@@ -190,7 +194,17 @@ def session(
     if output_type is None and isinstance(agent, Agent):
         output_type = loaded_from(agent).output_type
     arguments = _SessionArguments(
-        agent, inputs, options, start, task_queue, while_busy, idle_timeout, user, voucher, deps
+        agent,
+        inputs,
+        options,
+        start,
+        task_queue,
+        while_busy,
+        idle_timeout,
+        user,
+        voucher,
+        deps,
+        messages,
     )
     return Session(
         with_converter(client), id, arguments, patience=patience, output_type=output_type
@@ -211,6 +225,7 @@ class _SessionArguments:
     user: str | None = None
     voucher: Voucher | None = None
     deps: Any = None
+    messages: Sequence[Message] | None = None
 
 
 class Session(Generic[T]):
@@ -320,7 +335,9 @@ class Session(Generic[T]):
 
     async def _session_request(self, agent: Agent, settings: SessionSettings) -> SessionRequest:
         arguments = self._arguments
-        setup = setup_of(agent, arguments.inputs, arguments.options, arguments.deps)
+        setup = setup_of(
+            agent, arguments.inputs, arguments.options, arguments.deps, arguments.messages
+        )
         setup.options = with_cadence(setup.options, self._client.service_client.config.target_host)
         input = SessionInput(
             setup=setup,

@@ -99,6 +99,12 @@ export async function follow(path, after, take, abort, fail) {
     const parser = createParser({
       onEvent(message) {
         if (message.event === "resume") return;
+        tries = 0;
+        if (message.event === "problem") {
+          const { status, kind, detail } = JSON.parse(message.data);
+          ended = true;
+          return fail(new Problem(status, kind, detail));
+        }
         if (message.id) position = message.id;
         ended = take(JSON.parse(message.data)) === true || ended;
       },
@@ -115,7 +121,6 @@ export async function follow(path, after, take, abort, fail) {
         throw problem;
       }
       offlineSince.value = 0;
-      tries = 0;
       const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
       const decoder = new TextDecoder();
       for (let part = await reader.read(); !part.done; part = await reader.read()) {

@@ -13,7 +13,8 @@ import { Fork } from "./views/fork.js";
 import { Operate } from "./views/operate.js";
 import { Run } from "./views/run.js";
 import { Runs } from "./views/runs.js";
-import { Session, Sessions } from "./views/sessions.js";
+import { Session } from "./views/session.js";
+import { Sessions } from "./views/sessions.js";
 import { Start } from "./views/start.js";
 
 function View() {

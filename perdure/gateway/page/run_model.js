@@ -4,23 +4,41 @@ import { get } from "./api.js";
 /**
  * @typedef {{id: string, name: string, arguments: string, started: number, ended: number,
  *   result: string | null, state: "working" | "done" | "denied" | "failed" | "cancelled" | "waiting",
- *   progress: {done: number, total: number | null, text: string} | null, children: string[],
+ *   progress: {done: number, total: number | null, text: string} | null, children: string[], media: any[],
  *   request: any, decision: any, votes: any[]}} Call
+ * @typedef {{role: string, text: string, by: string, media?: any[]}} Said
  * @typedef {{number: number, started: number, modelEnded: number, text: string, thinking: string,
  *   usage: any, cost: number | null, model: string, lostAttempts: number, isWriting: boolean,
- *   calls: Call[], said: {role: string, text: string, by: string}[], notes: {time: number, kind: string, text: string}[]}} Iteration
+ *   calls: Call[], said: Said[], notes: {time: number, kind: string, text: string}[]}} Iteration
  * @typedef {{iterations: Iteration[], events: any[], messages: any[], position: string,
- *   end: any, held: any, first: number, last: number, changed: Record<string, any>, model: string}} Run
+ *   end: any, held: any, first: number, last: number, changed: Record<string, any>, model: string,
+ *   before: any[], early: Said[], hasBegun: boolean, isTurn: boolean}} Run
  */
 
-/** @returns {Run} */
-export function emptyRun() {
-  return { iterations: [], events: [], messages: [], position: "", end: null, held: null, first: 0, last: 0, changed: {}, model: "" };
+/** @param {any[] | null} [before] of a session's turn: the conversation so far @returns {Run} */
+export function emptyRun(before = null) {
+  return { iterations: [], events: [], messages: [...(before ?? [])], before: [], early: [], hasBegun: false, isTurn: before !== null, position: "", end: null, held: null, first: 0, last: 0, changed: {}, model: "" };
 }
 
 /** @param {any} message */
 export const textOf = (message) =>
   message.parts.map((/** @type {any} */ part) => (part.kind === "text" ? part.value : `[${part.kind}]`)).join("");
+
+/** The text of a message alone. @param {any} message */
+const wordsOf = (message) => message.parts.map((/** @type {any} */ part) => (part.kind === "text" ? part.value : "")).join("");
+
+/** Its images, files and recordings. @param {any} message @returns {any[]} */
+export const mediaOf = (message) => message.parts.filter((/** @type {any} */ part) => part.kind !== "text");
+
+/** A person's message. @param {any} message @param {string} role @returns {Said} */
+export const saidOf = (message, role) => ({ role, text: wordsOf(message), by: message.metadata?.by ?? "", media: mediaOf(message) });
+
+/** The messages that open a turn, in a conversation that ends with them or with the reply, and those before. @param {any[]} messages */
+export function openingOf(messages) {
+  const end = messages.at(-1)?.role === "user" ? messages.length : messages.findLastIndex((each) => each.role === "assistant");
+  const start = messages.slice(0, Math.max(end, 0)).findLastIndex((each) => each.role !== "user") + 1;
+  return { before: messages.slice(0, start), said: messages.slice(start, Math.max(end, 0)) };
+}
 
 /** A copy of the event's iteration and call, in their place: what is drawn of the others stays.
  * @param {Run} run @param {any} event @returns {Iteration} */
@@ -48,7 +66,7 @@ function callOf(iteration, event) {
   if (!found) {
     found = {
       id: event.call_id, name: event.data.name ?? "", arguments: "", started: event.time, ended: 0, result: null,
-      state: "working", progress: null, children: [], request: null, decision: null, votes: [],
+      state: "working", progress: null, children: [], media: [], request: null, decision: null, votes: [],
     };
     iteration.calls.push(found);
   }
@@ -62,7 +80,10 @@ function converse(run, operations) {
     if (change.op === "append") {
       run.messages.push(...change.messages);
       added.push(...change.messages);
-    } else if (change.op === "rewrite") run.messages = [...change.messages];
+    } else if (change.op === "rewrite") {
+      added.push(...change.messages.slice(run.hasBegun ? run.messages.length : 0));
+      run.messages = [...change.messages];
+    }
     else if (change.op === "trim") {
       const dropped = run.messages.slice(change.head, change.head + change.drop);
       const summary = change.summary ? [change.summary] : [];
@@ -142,21 +163,28 @@ const CHANGES = {
     iteration.notes.push({ time: event.time, kind: "held", text: `${data.by ?? "Somebody"} let it go on${changes.length ? ` with ${changes.join(", ")}` : ""}` });
   },
   messages_updated: (run, iteration, data) => {
-    const isFirst = run.messages.length === 0;
+    const isFirst = !run.hasBegun;
     const added = converse(run, data.operations);
+    run.hasBegun = true;
     const reply = added.findIndex((each) => each.role === "assistant");
-    const given = isFirst ? added.slice(0, reply < 0 ? added.length : reply) : added;
-    for (const message of given)
-      if (message.role === "user" || (isFirst && message.role === "assistant"))
-        iteration.said.push({ role: isFirst ? "input" : "user", text: textOf(message), by: message.metadata?.by ?? "" });
+    let given = isFirst && reply >= 0 ? added.slice(0, reply) : added;
+    if (isFirst && run.isTurn) {
+      run.before = openingOf(added).before;
+      given = openingOf(added).said;
+    }
+    for (const message of given) if (message.role === "user") iteration.said.push(saidOf(message, isFirst ? "input" : "user"));
+    for (const message of added.filter((each) => each.role === "tool" && mediaOf(each).length)) {
+      const call = run.iterations.flatMap((each) => each.calls).findLast((each) => each.id === message.metadata.tool_call_id);
+      if (call) call.media = mediaOf(message);
+    }
   },
 };
 for (const type of ["done", "failed", "cancelled"])
   CHANGES[type] = (run, iteration, data, event) => {
-    converse(run, data.operations);
+    const added = converse(run, data.operations);
     iteration.isWriting = false;
     run.held = null;
-    run.end = { ...data, type, at: event.time };
+    run.end = { ...data, type, at: event.time, media: added.filter((each) => each.role === "assistant").flatMap(mediaOf) };
   };
 for (const type of ["status", "error", "model_fallback", "handoff", "compaction_complete", "compaction_failed"])
   CHANGES[type] = (run, iteration, data, event) => {

@@ -17,6 +17,7 @@ from ...protocol import names
 from ...protocol.run import CarriedConversation
 from ...protocol.session import SessionInput, SessionNote, SessionStatus, Taken
 from ...session_conversation import SessionConversation
+from ...text import one_line
 from ..approvers import signature_fault
 from ..history_size import HistorySize, go_on_in_new_link, is_behind
 from ..offers import require_version
@@ -260,6 +261,7 @@ class Session:
             run_id=turn.run_id if turn else None,
             first_run_id=turn.first_run_id if turn else None,
             queued=len(desk.queued),
+            queue=[one_line(each.text, 200) for each in desk.queued],
             setup_digest=desk.setup_digest,
             **dict(self._turns.used),
         )

@@ -3,6 +3,7 @@ import { inLine, moment, plain, span } from "../format.js";
 import { html } from "../html.js";
 import { now } from "../state.js";
 import { Called } from "./called.js";
+import { Media } from "./media.js";
 
 const GLYPHS = /** @type {Record<string, [string, string, string]>} */ ({
   done: ["✓", "done", "done"], working: ["◔", "working", "runs"], waiting: ["●", "person", "waits for a person"],
@@ -28,5 +29,6 @@ export function CallRow({ call, isPicked, onPick, hasTray = false }) {
       ${call.request ? ` after ${span(decision.at - call.request.since)}` : ""}${decision.reason ? `: “${plain(decision.reason)}”` : ""}</div>`}
     ${!hasTray && call.children.length > 0 && html`<${Called} ids=${call.children} />`}
     ${call.result !== null && html`<div class="line result">${plain(call.result).slice(0, 200)}</div>`}
+    <${Media} parts=${call.media} />
   </div>`;
 }

@@ -10,9 +10,10 @@ import { Called, FEW } from "../parts/called.js";
 import { Composer } from "../parts/composer.js";
 import { Decision } from "../parts/decision.js";
 import { Held } from "../parts/held.js";
+import { Media } from "../parts/media.js";
 import { markdownOf } from "../parts/markdown_of.js";
 import { Strip, timelineOf } from "../parts/strip.js";
-import { emptyRun, take, textOf, usageOf, waiting, wordsBefore } from "../run_model.js";
+import { emptyRun, saidOf, take, textOf, usageOf, waiting, wordsBefore } from "../run_model.js";
 import { address, announcement, isVisible, link, now, repeat } from "../state.js";
 
 const OPEN_LAST = 5;
@@ -69,7 +70,7 @@ function useInput(id, run, isLoaded) {
   }, [id, isMissing]);
   if (run.messages.length) return run.iterations[0]?.said ?? [];
   const reply = messages.findIndex((each) => each.role === "assistant");
-  return messages.slice(0, reply < 0 ? undefined : reply).filter((each) => each.role === "user").map((each) => ({ role: "input", text: textOf(each), by: "" }));
+  return messages.slice(0, reply < 0 ? undefined : reply).filter((each) => each.role === "user").map((each) => saidOf(each, "input"));
 }
 
 /** @param {{id: string, deciding?: string}} props */
@@ -195,14 +196,14 @@ function IterationPart({ id, run, iteration, folded, said, picked, pick }) {
 
 /** @param {{said: any[]}} props */
 function Said({ said }) {
-  return said.map((each) => html`<div class=${`said ${each.role}`}><span class="about">${each.role === "input" ? "Input" : `${plain(each.by) || "Somebody"}, steering · read before this iteration`}</span><${Folded} text=${each.text} mono=${false} /></div>`);
+  return said.map((each) => html`<div class=${`said ${each.role}`}><span class="about">${each.role === "input" ? "Input" : `${plain(each.by) || "Somebody"}, steering · read before this iteration`}</span><${Folded} text=${each.text} mono=${false} /><${Media} parts=${each.media} /></div>`);
 }
 
 /** @param {any} props */
 function End({ id, run }) {
   const { end } = run;
   if (end.type === "done")
-    return html`<section class="end"><h2 class="done">Answer</h2><${Markdown} text=${end.response} />
+    return html`<section class="end"><h2 class="done">Answer</h2><${Markdown} text=${end.response} /><${Media} parts=${end.media} />
       ${end.cutShort && html`<p class="note held">The answer ends early: ${plain(end.cutShort)}.</p>`}
       <button onClick=${() => navigator.clipboard.writeText(end.response)}>Copy</button></section>`;
   const last = run.iterations.at(-1)?.number ?? 1;
