@@ -160,6 +160,8 @@ async def test_no_field_of_any_answer_is_more_than_text(opened: Opened, page: Pa
         await page.locator(".event button").nth(2).click()
         await gather("event")
         await look("#/", "All done.")
+        await page.get_by_text("«id»").first.wait_for()
+        await gather("the list")
         await look("#/run/held", "for a test")
         await look("#/run/ended/fork/2", "left out of the fork")
         await look("#/run/ended/compare/other", "Tool calls")
