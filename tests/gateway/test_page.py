@@ -171,7 +171,7 @@ def chatty(request: ScriptedRequest) -> ScriptedReply:
 
 
 async def test_a_session_is_a_chat_of_ten_turns_with_files(
-    opened: Opened, page: Page, tmp_path: Path
+    opened: Opened, page: Page, tmp_path: Path, axe: str
 ) -> None:
     (tmp_path / "dot<b>.png").write_bytes(PIXEL)
     (tmp_path / "large.bin").write_bytes(bytes(4_600_000))
@@ -211,6 +211,8 @@ async def test_a_session_is_a_chat_of_ten_turns_with_files(
             await page.evaluate("(top) => scrollTo(0, top)", top)
             assert not await page.evaluate(COVERED), "the composer covers the card"
         assert await page.evaluate("document.documentElement.scrollWidth") <= 390
+        found = await page.evaluate(f"{axe}; axe.run().then((found) => found.violations)")
+        assert [(each["id"], each["nodes"][0]["html"]) for each in found] == []
         await page.set_viewport_size({"width": 1280, "height": 800})
         await page.get_by_role("button", name="Approve", exact=True).click()
         await page.get_by_text("After 8 messages and 1 files, Refund it").wait_for()
