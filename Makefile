@@ -21,12 +21,15 @@ else
 SCRIPTED := --scripted $(EXAMPLE)/scripted.py:scripted_reply
 endif
 
-.PHONY: run test check format bench chaos trial dev docs pins clean
+.PHONY: run page test check format bench chaos trial dev docs pins clean
 
 run: $(VENV)/installed  ## ask the example agent a question about a source tree
 	@$(BIN)/perdure run $(EXAMPLE)/code_reader.prompty --tools $(EXAMPLE)/tools.py $(SCRIPTED) \
 		--input question="$(QUESTION)" --input root="$(ROOT)"
-	@echo "(perdure is $(BIN)/perdure here)" >&2
+	@echo "(perdure is $(BIN)/perdure here; make page shows the run in a browser)" >&2
+
+page: $(VENV)/installed  ## the runs of this machine in a browser, until Ctrl-C
+	@$(BIN)/perdure serve $(EXAMPLE)/code_reader.prompty --tools $(EXAMPLE)/tools.py
 
 dev: $(VENV)/installed  ## server, UI and a worker with the example's tools, in this terminal
 	@$(BIN)/perdure dev --tools $(EXAMPLE)/tools.py
