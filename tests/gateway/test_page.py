@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
+from starlette.applications import Starlette
+from starlette.responses import HTMLResponse
+from starlette.routing import Route
 
 from perdure.gateway.identity import TokenFile
 from perdure.gateway.page import content_policy
+from perdure.payloads.codec_server.app import serve
 from perdure.testing import ScriptedReply, asks, call, says
 from perdure.testing.script import ScriptedRequest
 
@@ -384,6 +388,29 @@ async def test_the_link_of_a_notice_leads_to_a_decision_on_a_phone_and_keys_alon
         await page.keyboard.press("a")
         await page.keyboard.press("Enter")
         await page.get_by_role("heading", name="Approved").wait_for()
+
+
+OTHERS = """<iframe src="{url}/"></iframe><form method="post" enctype="text/plain"
+ action="{url}/perdure/runs"><input name="x"></form>"""
+
+
+async def test_pages_of_other_origins_neither_frame_it_nor_post(
+    serve_agents: Serve, page: Page
+) -> None:
+    async with serve_agents() as served:
+
+        async def other(request: Any) -> HTMLResponse:
+            return HTMLResponse(OTHERS.format(url=served.url))
+
+        async with serve(Starlette(routes=[Route("/", other)]), "127.0.0.1", 0) as url:
+            await page.goto(url)
+            assert await page.frames[1].locator("#app").count() == 0
+            path = f"{served.url}/perdure/runs"
+            ask = "(url) => { fetch(url, {method: 'POST', mode: 'no-cors', credentials: 'include'}); }"
+            for act in (ask, "document.forms[0].submit()"):
+                async with page.expect_response(path) as found:
+                    await page.evaluate(act, path)
+                assert (await found.value).status == 403
 
 
 async def test_its_policy_lets_nothing_in_from_elsewhere(serve_agents: Serve) -> None:
