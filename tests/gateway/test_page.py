@@ -341,6 +341,7 @@ async def test_each_screen_is_accessible_also_on_a_narrow_one(
             f"{run}/fork/1",
             "#/start/tested",
             "#/operate",
+            "#/sessions",
             f"{run}/compare/one-{scheme}",
         ):
             for width in (1280, 320):
