@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from perdure.client import RunHandle, get_run
+from perdure.conversation import Conversation
 from perdure.events import RunEvent
 from perdure.messages import Message
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
@@ -19,6 +20,7 @@ from perdure.tools.context import ToolContext
 
 from ..support.agents import scripted_agent
 from ..support.comparison import fingerprints, links, portable, run_in_process, without_clock
+from ..support.retention import remove_link
 from ..support.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
@@ -45,6 +47,11 @@ def rounds(count: int, **more: object) -> list[ScriptedReply]:
 
 async def follow(run: RunHandle) -> list[RunEvent]:
     return [event async for event in run.stream()]
+
+
+def told(events: list[RunEvent]) -> list[tuple[str, int, object]]:
+    """What the events say, without the clock."""
+    return [(event.type, event.iteration, event.data) for event in events]
 
 
 async def test_the_conversation_the_events_and_the_usage(stage: Stage, scripted: Scripted) -> None:
@@ -139,3 +146,36 @@ async def test_what_trimming_drops_stays_readable(stage: Stage, scripted: Script
         str(number) for number in range(1, 26)
     ]
     assert without_clock(await get_run(stage.client, run.id).events()) == without_clock(live)
+
+
+@pytest.mark.chaos  # because the server takes half a minute
+async def test_what_is_older_than_the_namespace_keeps_is_missing_and_nothing_else(
+    stage: Stage, scripted: Scripted
+) -> None:
+    async with stage.worker([shout]):
+        run = await stage.start(scripted_agent(scripted(rounds(20)), ["shout"]), max_iterations=30)
+        result = await run.result()
+    events, messages = await run.events(), await run.messages()
+    chain = await links(stage.client, run.id)
+    for link in chain[:2]:
+        await remove_link(stage.client, run.id, link.run_id)
+    reader = get_run(stage.client, run.id)
+    kept = await reader.events()
+    # Nobody can know any more what was there before: the first change that is left says it all.
+    first = next(event for event in kept if event.operations)
+    whole = Conversation([])
+    for operation in first.operations:
+        whole.apply(operation)
+    assert whole.messages == first.data["messages"]
+    changes = {"operations": first.operations}
+    assert kept == [
+        e.model_copy(update=changes) if e.seq == first.seq else e for e in events[-len(kept) :]
+    ]
+    assert chain[2].input.carried is not None
+    assert kept[0].seq == chain[2].input.carried.last_seq + 1
+    assert [
+        event async for event in get_run(stage.client, run.id).stream(after=kept[-3].seq)
+    ] == kept[-2:]
+    assert await reader.messages() == messages
+    assert (await reader.result()).messages == result.messages
+    assert (await reader.status()).status == "done"
