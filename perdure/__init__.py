@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from .prompty.prepare import validate_inputs as validate_inputs
     from .prompty.render import Rendered as Rendered
     from .prompty.render import render as render
+    from .prompty.worker_limits import WorkerLimits as WorkerLimits
     from .protocol.outcome import RunResult as RunResult
     from .protocol.outcome import RunStatus as RunStatus
     from .protocol.signatures import Voucher as Voucher
@@ -86,7 +87,6 @@ if TYPE_CHECKING:
     from .unknown_outcomes import NotDone as NotDone
     from .unknown_outcomes import Unknown as Unknown
     from .worker.assembly import create_worker as create_worker
-    from .worker_limits import WorkerLimits as WorkerLimits
 else:
     from ._lazy import lazy_names
 

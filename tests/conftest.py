@@ -17,10 +17,10 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from perdure.client.embedded.launch import FAIR, FEW_LARGE_UPDATES
+from perdure.prompty.worker_limits import OPEN
 from perdure.testing import ScriptedModel
 from perdure.testing.script import Script
 from perdure.tools import clear_tools
-from perdure.worker_limits import OPEN
 
 from .support.browser import browser as browser
 from .support.browser import page as page

@@ -23,12 +23,19 @@ from .._version import __version__
 from ..errors import ConfigurationError
 from ..json_types import JsonObject
 from ..options import RunOptions
+from ..prompty.worker_limits import (
+    Origin,
+    WorkerLimits,
+    is_listed,
+    is_private,
+    refused_url,
+    server_in,
+)
 from ..protocol.names import NOTICE_WORKFLOW, NOTIFY, SEND_NOTICE
 from ..providers.clients import tls_context
 from ..redaction import get_logger
 from ..text import one_line
 from ..webhooks import PUSHED, NoticeInput, PushTarget, Webhook, secret_problem
-from ..worker_limits import Origin, WorkerLimits, is_listed, is_private, refused_url, server_in
 from .call_secrets import unseal
 from .heartbeat import heartbeats
 

@@ -23,12 +23,12 @@ from ..history.link import read_beginning, read_link
 from ..messages import Message
 from ..options import RunOptions, heartbeat_intervals
 from ..prompty.portable import credentials_in, resolve_environment
-from ..prompty.worker_limits import require_allowed
+from ..prompty.worker_limits import OPEN, WorkerLimits
+from ..prompty.worker_refusals import require_allowed
 from ..protocol.inventory import Inventory
 from ..protocol.run import RunInput
 from ..tool_calls import RecordedSignature, agents_in
 from ..tools.context import open_deps
-from ..worker_limits import OPEN, WorkerLimits
 
 HEADS_SHARE = 8
 """An eighth of the memory holds the runs themselves (agent, inputs, options), the rest their

@@ -12,9 +12,9 @@ import click
 
 from ..agents import Agent, document_of, others_of
 from ..arguments import dotted_path
-from ..prompty.worker_limits import refusals
+from ..prompty.worker_limits import WorkerLimits
+from ..prompty.worker_refusals import refusals
 from ..text import one_line, visible
-from ..worker_limits import WorkerLimits
 from .console import say
 from .problems import Failure, UsageProblem
 from .server_connection import CommandMemo

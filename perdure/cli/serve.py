@@ -8,9 +8,9 @@ from functools import partial
 from ..client.connection import register_search_attributes
 from ..errors import ConfigurationError
 from ..json_types import JsonObject
+from ..prompty.worker_limits import OPEN, WorkerLimits
 from ..providers.rates import parsed_rates
 from ..worker import tune_process
-from ..worker_limits import OPEN, WorkerLimits
 from .agent_file import require_file
 from .command import execute
 from .console import answer, say

@@ -11,7 +11,7 @@ from pathlib import Path
 from ..client.connection import Registration, set_up_namespace
 from ..client.embedded.server import LocalServer
 from ..client.server_settings import MIN_RETENTION_HOURS
-from ..worker_limits import OPEN
+from ..prompty.worker_limits import OPEN
 from .command import execute
 from .console import answer, say
 from .doctor.findings import Finding

@@ -25,7 +25,8 @@ from ..prompty.check.findings import Finding, warning
 from ..prompty.portable import DELEGATES
 from ..prompty.references import FromEnvironment, is_unset
 from ..prompty.shorthands import map_strings, maps_in
-from ..prompty.worker_limits import refusals, remedy
+from ..prompty.worker_limits import WorkerLimits
+from ..prompty.worker_refusals import refusals, remedy
 from ..protocol.signatures import UNDECIDABLE, vouch_keys
 from ..providers.dialects import dialect_problem
 from ..providers.registry import id_problem, media_problem, model_problem
@@ -33,7 +34,6 @@ from ..settings.delegates import REMOTE, with_delegates
 from ..text import did_you_mean
 from ..tools.kind import BUILT_IN, Kinds, ToolKind, get_tool
 from ..webhooks import Webhook, secret_problem
-from ..worker_limits import WorkerLimits
 
 
 def further_checks(

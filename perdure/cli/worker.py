@@ -9,12 +9,12 @@ from datetime import timedelta
 from ..client.connection import register_search_attributes
 from ..errors import ConfigurationError
 from ..json_types import JsonObject
+from ..prompty.worker_limits import WorkerLimits
 from ..providers.rates import parsed_rates, shown_rate
 from ..trace.environment import provider_of_process
 from ..worker import create_worker, tune_process
 from ..worker.ending import failing_soon
 from ..worker.health import require_tasks, serving_health
-from ..worker_limits import WorkerLimits
 from .command import execute
 from .console import answer, say
 from .given import Given

@@ -14,7 +14,7 @@ from ..activities.pollers import pinned_version
 from ..client.connection import PATIENCE_SECONDS, has_waited
 from ..client.reading.watch import is_away
 from ..commands import command_line, shell_word
-from ..worker_limits import OPEN, WorkerLimits
+from ..prompty.worker_limits import OPEN, WorkerLimits
 from .console import say
 from .server_connection import CommandMemo, ServerConnection, read_memo
 from .table import DEFAULT_QUEUE

@@ -31,6 +31,7 @@ from ..messages import Message
 from ..model_choice import ModelChoice, model_choice
 from ..options import RunOptions
 from ..payloads.converter import with_converter
+from ..prompty.worker_limits import OPEN
 from ..providers.prices import PriceSource
 from ..settings.child_agents import handoffs_of
 from ..settings.delegates import with_delegates
@@ -44,7 +45,6 @@ from ..tools.user_loop import end_on
 from ..trace.environment import provider_of_process
 from ..webhooks import Webhook
 from ..worker import create_worker
-from ..worker_limits import OPEN
 from .callers import (
     AnswerText,
     Flushing,

@@ -1,232 +1,337 @@
-"""Finds an agent's requests that exceed the limits set by the worker's owner."""
+"""The limits that a worker's owner sets for agents: commands, variables, kinds of tools, and
+servers; the providers' keys in the environment, and the servers that may get them.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import re
+import shlex
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import NamedTuple
 
-from ..agents import DEFAULT_PROVIDER, Agent, document_of
-from ..arguments import Place, dotted_path
 from ..errors import ConfigurationError
-from ..json_types import JsonView
-from ..worker_limits import (
-    OPEN,
-    PROVIDER_KEYS,
-    Refused,
-    WorkerLimits,
-    is_listed,
-    keys_for,
-    options_for,
-    refused_url,
-    server_in,
-    wider_limits,
+
+_URL = re.compile(
+    r"(https?)://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{1,5}))?(?:[/?#][^\s\\]*)?", re.IGNORECASE
 )
-from .portable import (
-    credential_id,
-    env_name,
-    env_value,
-    is_env_reference,
-    is_resolved_late,
-    takes_credential,
-)
-from .shorthands import last_name, maps_in, strings
-
-_NO_ADDRESSES = frozenset(
-    {
-        "description",
-        "parameters",
-        "bindings",
-        "headers",
-        "extra_headers",
-        "args",
-        "env",
-        "recorded",
-        "perdure",
-    }
-)
-"""Fields where a text that begins like a URL is never called."""
-_MODELS_OPTIONS = ("model", "options")
-_MODELS_ENDPOINT, _MODELS_KEY = (
-    ("model", "connection", "endpoint"),
-    ("model", "connection", "apiKey"),
-)
+"""Accepts only URLs that all programs parse alike: no user, no backslash, no name in other
+letters."""
+PORTS = {"http": 80, "https": 443}
 
 
-class Refusal(NamedTuple):
-    """One request of an agent that a worker refuses."""
+class Origin(NamedTuple):
+    """The part that all URLs of one server share."""
 
-    place: Place
-    refused: Refused
+    scheme: str
+    host: str
+    """In lower case; an IPv6 address in brackets."""
+    port: int
 
+    @property
+    def address(self) -> str:
+        """`host`, or `host:port` if the port is not the default."""
+        return self.host if self.port == PORTS[self.scheme] else f"{self.host}:{self.port}"
 
-def require_allowed(agent: Agent, limits: WorkerLimits) -> None:
-    """Raises ConfigurationError for an agent, its references unresolved, that asks for more than
-    the worker allows.
-    """
-    if limits == OPEN:
-        return
-    document = document_of(agent)
-    if found := refusals(document, limits):
-        told = [f"{dotted_path(place)}: this worker {refused.does}" for place, refused in found]
-        raise ConfigurationError("\n".join([*told, remedy(document, limits)]))
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.address}"
 
 
-def refusals(document: JsonView, limits: WorkerLimits) -> list[Refusal]:
-    """Return all that a worker with these limits refuses of an agent, a document with its
-    references unresolved.
-
-    Includes the refusals that would follow if the worker allowed a variable that it now withholds.
-    """
-    found = [*_refusals(document, limits)]
-    wider = wider_limits(limits, [refused for _, refused in found if refused.limit == "env"])
-    return [*dict.fromkeys([*found, *(_refusals(document, wider) if wider != limits else ())])]
-
-
-def remedy(document: JsonView, limits: WorkerLimits) -> str:
-    """Return the command that starts a worker without these refusals, as the end of a text with all
-    `refusals`.
-    """
-    wider = limits
-    while (
-        more := wider_limits(wider, [refused for _, refused in _refusals(document, wider)])
-    ) != wider:
-        wider = more
-    if wider == limits:
-        return "No option allows that: see perdure docs worker-limits"
-    closes = limits.hosts is None and wider.hosts is not None
-    closed = (
-        "; with --allow-hosts, agents call no other host than those and the model's own provider"
-        if closes
-        else ""
-    )
-    return (
-        f"If agents may use that, start the worker with these options, besides its others "
-        f"(perdure docs worker-limits{closed}):\nperdure worker {options_for(limits, wider)}"
-    )
-
-
-def _refusals(document: JsonView, limits: WorkerLimits) -> Iterator[Refusal]:
-    for place, text in strings(
-        {key: value for key, value in document.items() if key == "metadata"}
-    ):
-        if (
-            is_env_reference(text)
-            and is_resolved_late(place)
-            and not limits.allows("env", env_name(text))
-        ):
-            yield Refusal(place, _refused_variable(env_name(text)))
-    if isinstance(model := document.get("model"), Mapping):
-        yield from _of_part(
-            {key: model[key] for key in model if key != "fallback"}, ("model",), limits
-        )
-        for place, other in maps_in(model.get("fallback"), ("model", "fallback")):
-            for refused in _of_part(other, ("model",), limits):
-                yield Refusal((*place, *refused.place[1:]), refused.refused)
-    for place, tool in maps_in(document.get("tools"), ("tools",)):
-        yield from _of_tool(tool, place, limits)
-
-
-def _of_tool(tool: JsonView, place: Place, limits: WorkerLimits) -> Iterator[Refusal]:
-    kind = str(tool.get("kind", "function"))
-    if kind != "function" and not limits.allows("kinds", kind):
-        yield Refusal((*place, "kind"), Refused(f"takes no tools of kind {kind!r}", "kinds", kind))
-    options = tool.get("options")
-    command = options.get("command") if kind == "mcp" and isinstance(options, Mapping) else None
-    if isinstance(command, str) and command:
-        started = (env_value(command) if is_env_reference(command) else command) or command
-        if not limits.allows("commands", started):
-            at = (*place, "options", "command")
-            yield Refusal(at, Refused(f"starts no command {started!r}", "commands", started))
-    yield from _of_part(tool, place, limits)
-
-
-def _of_part(part: JsonView, base: Place, limits: WorkerLimits) -> Iterator[Refusal]:
-    """Yield the refusals for the model or for one tool: its secrets go to the hosts that it names.
-
-    Of a model's options, only the secrets in the options go to the hosts in the options, which the
-    provider calls.
-    """
-    secrets, urls = list[Place](), list[tuple[Place, str]]()
-    for place, text in strings(part, base):
-        if not is_resolved_late(place):
-            urls.append((place, text))
-        elif credential_id(text):
-            secrets += [place] if takes_credential(place) else []
-        elif not is_env_reference(text):
-            urls.append((place, text))
-        elif _is_of_provider(place, text, part, limits):
-            continue
-        elif not limits.allows("env", env_name(text)):
-            yield Refusal(place, _refused_variable(env_name(text), _models_host(place, part)))
-        elif env_name(text) not in os.environ or last_name(place) != "endpoint":
-            # The owner has chosen an address in a variable; a default in the file comes from the
-            # author.
-            urls.append((place, env_value(text) or ""))
-            secrets += [place] if last_name(place) != "endpoint" else []
-    connection = part.get("connection")
-    if isinstance(connection, Mapping) and connection.get("kind") == "oauth":
-        secrets.append((*base, "connection"))  # The worker's tokens, if the file has no secret.
-    for place, url in urls:
-        in_options = place[:2] == _MODELS_OPTIONS
-        with_secret = any(not in_options or secret[:2] == _MODELS_OPTIONS for secret in secrets)
-        if in_options and not with_secret:
-            continue
-        if refused := _refused_address(place, url, limits, with_secret=with_secret):
-            yield Refusal(place, refused)
-
-
-def _refused_address(
-    place: Place, text: str, limits: WorkerLimits, *, with_secret: bool
-) -> Refused | None:
-    if not _NO_ADDRESSES.isdisjoint(place) or (
-        place[0] == "model" and place[1] not in ("connection", "options")
-    ):
+@lru_cache(maxsize=1024)
+def server_in(url: str | None) -> Origin | None:
+    """Return the server of a URL; None for anything but a plain HTTP URL."""
+    match = _URL.fullmatch(url or "")
+    if match is None:
         return None
-    if "allowedHosts" in place:
-        return refused_url(limits, f"https://{text}", with_secret=with_secret)
-    if not text.strip().lower().startswith(("http:", "https:")):
-        return None
-    if place[0] == "model" and any(key.fits(text) for key in PROVIDER_KEYS):
-        return None
-    # The tool's key goes to its specification only if both are on the same server.
-    return refused_url(limits, text, with_secret=with_secret and place[2:] != ("specification",))
+    scheme = match[1].lower()
+    return Origin(scheme, match[2].lower(), int(match[3] or PORTS[scheme]))
 
 
-def _is_of_provider(place: Place, reference: str, model: JsonView, limits: WorkerLimits) -> bool:
-    """Return whether the reference is a provider's key for that provider, or an address set by the
-    owner.
+def is_listed(server: Origin, hosts: Iterable[str]) -> bool:
+    """Return whether one of the hosts matches the server: `name`, `name:port`, `*.domain` for all
+    below it, `*` for any.
+
+    A name without a port matches every port of the host.
     """
-    name = env_name(reference)
-    if place == _MODELS_ENDPOINT:
-        return bool(os.environ.get(name)) and any(
-            name in key.endpoint_variables for key in PROVIDER_KEYS
-        )
-    key = next((key for key in PROVIDER_KEYS if key.variable == name), None)
-    if place != _MODELS_KEY or key is None:
+    return any(_means(host.lower(), server) for host in hosts)
+
+
+def _means(host: str, server: Origin) -> bool:
+    name, colon, port = host.rpartition(":") if re.search(r":\d+$", host) else (host, "", "")
+    if colon and int(port) != server.port:
         return False
-    address = _models_endpoint(model)
-    if address is None:
-        return key in keys_for(model.get("provider") or DEFAULT_PROVIDER)
-    server = server_in(address)
-    return key.fits(address) or (server is not None and is_listed(server, limits.hosts or ()))
+    return name in ("*", server.host) or (name.startswith("*.") and server.host.endswith(name[1:]))
 
 
-def _models_endpoint(model: JsonView) -> str | None:
-    endpoint = model["connection"].get("endpoint")
-    if endpoint is None:
+@dataclass(frozen=True)
+class AmbientKey:
+    """An environment variable with a provider's key, and the servers that the key is for."""
+
+    variable: str
+    hosts: tuple[str, ...]
+    """The provider's own hosts, which are called over TLS."""
+    endpoint_variables: tuple[str, ...]
+    """Variables by which the environment names another server that gets the key."""
+    argument: str = "api_key"
+    """The argument of the SDK's client that takes the key."""
+
+    @property
+    def value(self) -> str:
+        """Key; "" for none."""
+        return os.environ.get(self.variable, "")
+
+    def fits(self, endpoint: str | None) -> bool:
+        """Return whether the server may get the key; None is the SDK's default server."""
+        if endpoint is None:
+            return True
+        server = server_in(endpoint)
+        if server is None:
+            return False
+        if server.scheme == "https" and server.port == 443 and is_listed(server, self.hosts):
+            return True
+        return server in (
+            server_in(os.environ.get(variable)) for variable in self.endpoint_variables
+        )
+
+
+_OPENAI_KEY = AmbientKey(
+    "OPENAI_API_KEY", ("api.openai.com", "*.api.openai.com"), ("OPENAI_BASE_URL",)
+)
+_AZURE_SERVERS = (
+    ("*.openai.azure.com", "*.services.ai.azure.com", "*.cognitiveservices.azure.com"),
+    ("AZURE_OPENAI_ENDPOINT", "OPENAI_BASE_URL"),
+)
+_AZURE_TOKEN = AmbientKey("AZURE_OPENAI_AD_TOKEN", *_AZURE_SERVERS, argument="azure_ad_token")
+AZURE_KEY = AmbientKey("AZURE_OPENAI_API_KEY", *_AZURE_SERVERS)
+_ANTHROPIC = ("api.anthropic.com", "*.api.anthropic.com"), ("ANTHROPIC_BASE_URL",)
+_ANTHROPIC_KEYS = (
+    AmbientKey("ANTHROPIC_API_KEY", *_ANTHROPIC),
+    AmbientKey("ANTHROPIC_AUTH_TOKEN", *_ANTHROPIC, argument="auth_token"),
+)
+_AZURE_KEYS = (_AZURE_TOKEN, AZURE_KEY, _OPENAI_KEY)
+_KEYS = {
+    "openai": (_OPENAI_KEY,),
+    "azure": _AZURE_KEYS,
+    "foundry": _AZURE_KEYS,
+    "anthropic": _ANTHROPIC_KEYS,
+}
+PROVIDER_KEYS = (*_AZURE_KEYS, *_ANTHROPIC_KEYS)
+"""All keys that perdure sends without further configuration."""
+
+
+def keys_for(provider: str) -> tuple[AmbientKey, ...]:
+    """Keys of the environment that are for a provider, by its key; none for an unknown one."""
+    return _KEYS.get(provider, ())
+
+
+ANY = "*"
+VARIABLES = {
+    name: f"PERDURE_ALLOW_{name.upper()}" for name in ("commands", "env", "hosts", "kinds")
+}
+"""The environment variable of each limit: names, separated by commas."""
+_METADATA_NAMES = (
+    "metadata.google.internal",
+    "metadata.goog",
+    "metadata",
+    "instance-data",
+    "instance-data.ec2.internal",
+)
+_METADATA = tuple(
+    ip_network(each)
+    for each in (
+        "169.254.0.0/16",
+        "fe80::/10",
+        "100.100.100.200/32",
+        "168.63.129.16/32",
+        "fd00:ec2::/32",
+        "fd20:ce::254/128",
+    )
+)
+"""The addresses of clouds' credential services."""
+_ODD_ADDRESS = re.compile(r"(?:0x[0-9a-f]*|\d+)(?:\.(?:0x[0-9a-f]*|\d+)){0,3}")
+"""Spellings of IPv4 addresses that resolvers understand, not all of them alike, such as 0xa9fea9fe
+and 0251.254.1."""
+_SPECIAL = tuple(
+    ip_network(each)
+    for each in (
+        *(
+            "192.0.0.0/24",
+            "192.31.196.0/24",
+            "192.52.193.0/24",
+            "192.88.99.0/24",
+            "192.175.48.0/24",
+        ),
+        *("2001::/23", "2620:4f:8000::/48", "3fff::/20"),
+    )
+)
+"""Networks of IANA's registries of special purposes that a version of Python treats, in whole or in
+part, as global."""
+_UNICAST = ip_network("2000::/3")
+"""All IPv6 addresses of networks of the public internet."""
+_WITH_IPV4 = tuple(ip_network(each) for each in ("::/96", "64:ff9b::/96", "64:ff9b:1::/48"))
+"""IPv6 networks whose addresses end with an IPv4 address that they lead to."""
+
+
+class Refused(NamedTuple):
+    """A refusal of a worker, and the limit and the name that would allow it."""
+
+    does: str
+    """The text after "this worker"."""
+    limit: str = ""
+    """"" if only `*` in `hosts` would allow it."""
+    name: str = ""
+
+    def __str__(self) -> str:
+        option = (
+            f": start it with --allow-{self.limit} {shlex.quote(self.name)}" if self.limit else ""
+        )
+        return (
+            f"this worker {self.does}"
+            f"{option and f'{option} (perdure docs worker-limits) if agents may use that'}"
+        )
+
+
+@dataclass(frozen=True)
+class WorkerLimits:
+    """The limits of a worker for all agents, regardless of their authors; `*` in a list means all.
+
+    The default trusts no agent: it starts no command, and sends no secret but a provider's key to
+    that provider. Raises ConfigurationError for a text in the place of a list.
+    """
+
+    commands: Collection[str] = ()
+    """The allowed values of `options.command` of an MCP server."""
+    env: Collection[str] = ()
+    """The variables that `${env:NAME}` may name, besides a provider's key for that provider."""
+    hosts: Collection[str] | None = None
+    """The hosts that may be called and may get secrets of the worker: `name`, `name:port`,
+    `*.domain`.
+
+    None lets agents call any host but clouds' credential services, without secrets of the worker.
+    """
+    kinds: Collection[str] = (ANY,)
+    """The kinds of tools that agents may have besides `function`."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if isinstance(value := getattr(self, field.name), str):
+                raise ConfigurationError(
+                    f"WorkerLimits({field.name}={value!r}): expected a list of names"
+                )
+
+    @classmethod
+    def from_environment(cls) -> WorkerLimits:
+        """Return the limits in `PERDURE_ALLOW_COMMANDS` and the like; the default for unset
+        ones.
+        """
+        return cls().with_names(
+            {name: [os.environ.get(variable, "")] for name, variable in VARIABLES.items()}
+        )
+
+    def with_names(self, given: Mapping[str, Collection[str] | None]) -> WorkerLimits:
+        """Return a copy in which each list that has names is replaced; one text may hold several,
+        separated by commas.
+        """
+        found = {name: _names(texts or ()) for name, texts in given.items()}
+        old = {field.name: getattr(self, field.name) for field in fields(self)}
+        return WorkerLimits(**{**old, **{name: names for name, names in found.items() if names}})
+
+    def as_environment(self) -> dict[str, str]:
+        """Return the variables that set the same limits in another process."""
+        values = {name: getattr(self, name) for name in VARIABLES}
+        return {VARIABLES[name]: ",".join(value) for name, value in values.items() if value}
+
+    def allows(self, what: str, name: str) -> bool:
+        """Return whether a name is in one of the lists `commands`, `env` and `kinds`."""
+        listed = getattr(self, what)
+        return ANY in listed or name in listed
+
+    def refusal_of_url(self, url: str, *, with_secret: bool) -> str:
+        """Return why the worker must not call that URL, with one of its secrets or without; "" if
+        it may.
+        """
+        refused = refused_url(self, url, with_secret=with_secret)
+        return str(refused) if refused else ""
+
+
+OPEN = WorkerLimits(commands=(ANY,), env=(ANY,), hosts=(ANY,), kinds=(ANY,))
+"""For the worker owner's own agents."""
+
+
+def refused_url(limits: WorkerLimits, url: str, *, with_secret: bool) -> Refused | None:
+    """Return the refusal of a URL by a worker with these limits, with a secret of its own or
+    without; None if it may.
+    """
+    server = server_in(url)
+    if server is None:
+        return (
+            None
+            if ANY in (limits.hosts or ())
+            else Refused(f"only calls plain URLs of servers, not {url[:100]!r}")
+        )
+    name = server.address
+    if limits.hosts is not None:
+        return (
+            None
+            if is_listed(server, limits.hosts)
+            else Refused(f"does not call the host {name!r}", "hosts", name)
+        )
+    if with_secret:
+        return Refused(f"does not send its secrets to {name!r}", "hosts", name)
+    return (
+        Refused(f"does not call the host {name!r}", "hosts", name)
+        if _gives_credentials(server)
+        else None
+    )
+
+
+def wider_limits(limits: WorkerLimits, refused: Iterable[Refused]) -> WorkerLimits:
+    """Return a copy that allows the refused things, if names in its lists can."""
+    for _, limit, name in refused:
+        if limit and name not in (listed := getattr(limits, limit) or ()):
+            limits = replace(limits, **{limit: (*listed, name)})
+    return limits
+
+
+def options_for(limits: WorkerLimits, wider: WorkerLimits) -> str:
+    """Return the options of `perdure worker` that widen the limits to the wider ones."""
+    changed = [name for name in VARIABLES if getattr(wider, name) != getattr(limits, name)]
+    return " ".join(
+        f"--allow-{name} {shlex.quote(','.join(getattr(wider, name)))}" for name in changed
+    )
+
+
+def _names(texts: Collection[str]) -> tuple[str, ...]:
+    return tuple(name for text in texts for part in text.split(",") if (name := part.strip()))
+
+
+def _gives_credentials(server: Origin) -> bool:
+    host = server.host.rstrip(".")
+    try:
+        address = ip_address(host.strip("[]"))
+    except ValueError:
+        return host in _METADATA_NAMES or _ODD_ADDRESS.fullmatch(host) is not None
+    address = _ipv4_in(address) or address
+    return any(address in network for network in _METADATA)
+
+
+def is_private(address: IPv4Address | IPv6Address) -> bool:
+    """Return whether an address is outside the public internet: in any special-purpose range, or a
+    cloud's own.
+    """
+    address = _ipv4_in(address) or address
+    is_special = any(address in each for each in (*_SPECIAL, *_METADATA))
+    is_unicast = address in _UNICAST if address.version == 6 else not address.is_multicast
+    return is_special or not is_unicast or not address.is_global
+
+
+def _ipv4_in(address: IPv4Address | IPv6Address) -> IPv4Address | None:
+    """Return the IPv4 address behind an IPv6 address; None for none."""
+    if address.version == 4:
         return None
-    return (env_value(endpoint) or "") if is_env_reference(str(endpoint)) else str(endpoint)
-
-
-def _models_host(place: Place, model: JsonView) -> str:
-    """Return the host that gets a model's key; "" for another place, and if it is unknown."""
-    server = server_in(_models_endpoint(model)) if place == _MODELS_KEY else None
-    return server.address if server else ""
-
-
-def _refused_variable(name: str, models_host: str = "") -> Refused:
-    if all(name != key.variable for key in PROVIDER_KEYS):
-        return Refused(f"gives agents no variable {name!r}", "env", name)
-    does = f"sends {name} to its provider only, not to the provider or endpoint here"
-    return Refused(does, "hosts", models_host) if models_host else Refused(does, "env", name)
+    if address.ipv4_mapped is not None or any(address in network for network in _WITH_IPV4):
+        return IPv4Address(address.packed[-4:])
+    return address.sixtofour

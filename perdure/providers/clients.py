@@ -21,9 +21,9 @@ from .._version import __version__
 from ..declared_tools import Connection
 from ..errors import ModelError
 from ..json_types import JsonObject
+from ..prompty.worker_limits import AZURE_KEY
 from ..redaction import know_client
 from ..text import UTF_8
-from ..worker_limits import AZURE_KEY
 from .azure import ENDPOINT_VARIABLE, AzureTarget, azure_target, entra_token
 from .sdks import SdkNames
 

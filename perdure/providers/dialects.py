@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 
 from ..agents import Agent
 from ..json_types import JsonView
+from ..prompty.worker_limits import is_listed, server_in
 from ..text import did_you_mean
-from ..worker_limits import is_listed, server_in
 from .sdks import SdkNames
 
 ENTRY_POINT_GROUP = "perdure.server_dialects"

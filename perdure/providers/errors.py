@@ -16,8 +16,8 @@ from typing import Any
 
 from ..errors import ModelError
 from ..json_types import JsonView
+from ..prompty.worker_limits import server_in
 from ..text import bounded_text, one_line, valid_text
-from ..worker_limits import server_in
 from .error_bodies import WAIT_KEYS, read_body
 from .error_words import error_kind, overflow_figures
 

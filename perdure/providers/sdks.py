@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..agents import Model
-from ..worker_limits import AmbientKey, is_listed, keys_for, server_in
+from ..prompty.worker_limits import AmbientKey, is_listed, keys_for, server_in
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from ..agents import Agent
 from ..guardrails import GuardrailResult
 from ..json_types import JsonView
 from ..messages import ToolResult
+from ..prompty.worker_limits import OPEN, WorkerLimits
 from ..redaction import get_logger
 from ..tool_calls import CHECK_FAILED, RecordedSignature
 from ..tool_results import SHOWN_BYTES, SizeLimits
 from ..unknown_outcomes import Reconciled
-from ..worker_limits import OPEN, WorkerLimits
 from .binding import apply_bindings
 from .calls import BoundCall, call_of, kind_call
 from .context import NO_CONTEXT, ToolContext

@@ -10,8 +10,8 @@ from ..agents import Agent, declared_name, origins_of
 from ..declared_tools import OfferedFunction, Tool
 from ..errors import ConfigurationError, ToolNotRegisteredError
 from ..loading import load_module, split_source
+from ..prompty.worker_limits import OPEN, WorkerLimits
 from ..toolsets import with_filter, with_prefix
-from ..worker_limits import OPEN, WorkerLimits
 from .kind import KindHandler, Kinds, ToolKind, get_tool
 
 ToolFunction = Callable[..., Any]

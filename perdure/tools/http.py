@@ -18,8 +18,8 @@ from weakref import WeakKeyDictionary
 
 from .._version import __version__
 from ..json_types import JsonView
+from ..prompty.worker_limits import PORTS, Origin
 from ..text import UTF_8, one_line
-from ..worker_limits import PORTS, Origin
 
 CONNECT_SECONDS = 10.0
 KEEP_SECONDS = 2.0

@@ -14,8 +14,8 @@ from ..agents import Agent
 from ..declared_tools import Tool
 from ..errors import ConfigurationError
 from ..messages import JsonObject
+from ..prompty.worker_limits import OPEN, WorkerLimits
 from ..redaction import get_logger
-from ..worker_limits import OPEN, WorkerLimits
 
 if TYPE_CHECKING:
     from ..tool_calls import Execution

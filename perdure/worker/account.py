@@ -21,11 +21,11 @@ from ..json_types import JsonView
 from ..payloads.converter import perdure_data_converter
 from ..payloads.encryption.codec import EncryptingCodec
 from ..payloads.storage import VARIABLE
+from ..prompty.worker_limits import PROVIDER_KEYS
 from ..protocol.inventory import RecordedTool, WorkerAccount, WorkerQuestion
 from ..protocol.names import WORKER_ACCOUNT, own_queue
 from ..protocol.signatures import vouch_keys
 from ..tools.dispatch import ToolBox
-from ..worker_limits import PROVIDER_KEYS
 from .ending import bound_end
 
 

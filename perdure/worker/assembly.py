@@ -18,10 +18,10 @@ from ..agents import Agent
 from ..errors import ConfigurationError
 from ..guardrails import Compactor, Guardrails, Instruct, PrepareTools
 from ..payloads.converter import with_converter
+from ..prompty.worker_limits import WorkerLimits
 from ..providers.prices import PriceSource
 from ..tools.handlers import Toolset, collect_tools
 from ..tools.kind import ToolKind
-from ..worker_limits import WorkerLimits
 from .memory import DEFAULT_WORKFLOW_BYTES
 from .plugin import PerdurePlugin
 

@@ -39,6 +39,7 @@ from ..guardrails import (
 from ..options import CLOUD_INTERVALS, OWN_SERVER_INTERVALS
 from ..payloads.converter import converter_from_environment, require_encrypting
 from ..payloads.storage import close_storage
+from ..prompty.worker_limits import WorkerLimits
 from ..protocol.names import tool_queue
 from ..protocol.run import rate_queue
 from ..providers.clients import close_clients
@@ -49,7 +50,6 @@ from ..tools.handlers import Toolset, toolset_of
 from ..tools.kind import ToolKind
 from ..tools.threads import watchdog
 from ..tools.user_loop import UserLoop
-from ..worker_limits import WorkerLimits
 from ..workflows.agent_run import AgentRun
 from ..workflows.interceptors import RunLog
 from ..workflows.notices import Notice

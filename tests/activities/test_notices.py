@@ -12,8 +12,8 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from perdure.activities.notices import Notifier, _post
+from perdure.prompty.worker_limits import OPEN, WorkerLimits, is_private, server_in
 from perdure.webhooks import NoticeInput, Webhook
-from perdure.worker_limits import OPEN, WorkerLimits, is_private, server_in
 
 from ..support.receiver import SECRET, Receiver, receiving
 

@@ -1,378 +1,130 @@
-"""What a worker refuses of an agent, place by place."""
+"""Whoever may start a run does not own the worker: what its owner has not allowed is refused where
+it would happen.
+"""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable
+import json
+import uuid
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from perdure.agents import Agent
-from perdure.arguments import dotted_path
-from perdure.errors import ConfigurationError
-from perdure.prompty.worker_limits import refusals, remedy, require_allowed
-from perdure.worker_limits import OPEN, VARIABLES, WorkerLimits
+from perdure.agents import Agent, with_others
+from perdure.client import RunOptions, session
+from perdure.errors import RunError
+from perdure.prompty.load import load_dict
+from perdure.prompty.worker_limits import WorkerLimits
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
 
-OWN = {
-    "OPENAI_API_KEY": "sk-owner",
-    "ANTHROPIC_API_KEY": "sk-owner",
-    "CRM_KEY": "k",
-    "CRM_URL": "https://crm.example",
-}
-EVIL = "https://evil.example/v1"
+from ..support.agents import scripted_agent
+from ..support.openapi_specs import one, tool_of
+from ..support.raw_server import raw_server
+from ..support.stage import Stage
 
-
-@pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (
-        *VARIABLES.values(),
-        "OPENAI_BASE_URL",
-        "AZURE_OPENAI_ENDPOINT",
-        "ANTHROPIC_BASE_URL",
-    ):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in OWN.items():
-        monkeypatch.setenv(name, value)
+Scripted = Callable[[Script], ScriptedModel]
+SAFE = WorkerLimits()
 
 
-def model(
-    endpoint: str | None = None, key: str | None = None, provider: str = "openai"
-) -> dict[str, Any]:
-    connection = {"kind": "key", "endpoint": endpoint, "apiKey": key}
-    return {
-        "model": {"provider": provider, "connection": {k: v for k, v in connection.items() if v}}
+async def why_refused(stage: Stage, agent: Agent, **worker: Any) -> str:
+    async with stage.worker(**{"limits": SAFE, **worker}):
+        run = await stage.start(agent)
+        with pytest.raises(RunError) as caught:
+            await run.result()
+    assert caught.value.kind == "configuration"
+    return str(caught.value)
+
+
+async def test_a_strangers_command_is_not_started(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
+    proof = tmp_path / "proof"
+    declared = {
+        "name": "t",
+        "kind": "mcp",
+        "options": {"command": "sh", "args": ["-c", f"touch {proof}"]},
     }
+    agent = scripted_agent(scripted([says("done")]), [declared])
+    text = await why_refused(stage, agent)
+    assert "tools[0].options.command: this worker starts no command 'sh'\n" in text
+    assert text.endswith("\nperdure worker --allow-commands sh")
+    assert not proof.exists()
+    async with stage.worker(limits=WorkerLimits(commands=["sh"])):
+        run = await stage.start(agent, missing_tool_grace=0)
+        with pytest.raises(RunError):
+            await run.result()
+    assert proof.exists(), "the owner allows it"
 
 
-def tool(kind: str = "mcp", **fields: Any) -> dict[str, Any]:
-    return {"tools": [{"name": "t", "kind": kind, **fields}]}
+async def test_no_variable_goes_to_a_stranger(
+    stage: Stage, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_PASSWORD", "planted-password")
+    model = scripted([says("done")])
+    agent = scripted_agent(model, api_key="${env:DATABASE_PASSWORD}")
+    assert "--allow-env DATABASE_PASSWORD" in await why_refused(stage, agent)
+    text = await why_refused(stage, agent, limits=WorkerLimits(env=["DATABASE_PASSWORD"]))
+    assert "model.connection.endpoint: this worker does not send its secrets to '127.0.0.1:" in text
+    named = {"model": "planted-password"}
+    text = await why_refused(
+        stage, scripted_agent(model, api_key="${credential:model}"), credentials=named
+    )
+    assert "this worker does not send its secrets to '127.0.0.1:" in text
+    assert not model.requests
+    async with stage.worker(limits=WorkerLimits(env=["DATABASE_PASSWORD"], hosts=["127.0.0.1"])):
+        assert (await (await stage.start(agent)).result()).output == "done"
 
 
-def at(endpoint: str, key: str = "", **options: Any) -> dict[str, Any]:
-    return tool(connection={"kind": "key", "endpoint": endpoint, "apiKey": key}, options=options)
+async def test_a_child_and_a_turn_have_the_same_limits(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([asks(call("helper")), says("done")])
+    child = scripted_agent(model, [{"name": "t", "kind": "mcp", "options": {"command": "sh"}}])
+    agent = scripted_agent(
+        model, [{"name": "helper", "kind": "prompty", "path": "helper.prompty", "mode": "agentic"}]
+    )
+    agent = with_others(agent, {"helper.prompty": child})
+    async with stage.worker(limits=SAFE):
+        result = await (await stage.start(agent)).result()
+    [told] = [message.text for message in result.messages if message.role == "tool"]
+    assert "this worker starts no command 'sh'" in told
+    async with stage.worker(limits=SAFE):
+        options = RunOptions(on_failure="fail")
+        talk = session(
+            stage.client,
+            child,
+            f"talk-{uuid.uuid4()}",
+            task_queue=stage.task_queue,
+            options=options,
+        )
+        turn = await talk.send("hello")
+        with pytest.raises(RunError, match="starts no command"):
+            await turn.result()
 
 
-def calling(url: str, key: str) -> dict[str, Any]:
-    """A server that the provider calls, declared among the model's own parameters."""
-    server = {"type": "mcp", "server_url": url, "headers": {"Authorization": key}}
-    return {
-        "model": {"provider": "openai", "options": {"additionalProperties": {"tools": [server]}}}
+async def test_a_specification_leads_no_key_away(stage: Stage, scripted: Scripted) -> None:
+    """Not even one that its owner has given an id."""
+    schemes = {
+        "components": {"securitySchemes": {"k": {"type": "http", "scheme": "bearer"}}},
+        "security": [{"k": []}],
     }
-
-
-def refused(document: dict[str, Any], **limits: Any) -> list[str]:
-    """The places, each with the limit that keeps it from them."""
-    found = refusals(document, WorkerLimits(**limits))
-    assert not refusals(document, OPEN)
-    return [f"{dotted_path(place)} {refused.limit}" for place, refused in found]
-
-
-FINE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "no connection": (model(), {}),
-    "the provider's key at the provider": (model(key="${env:OPENAI_API_KEY}"), {}),
-    "… by its address": (model("https://api.openai.com/v1", "${env:OPENAI_API_KEY}"), {}),
-    "a model elsewhere, without a key": (model("http://localhost:11434/v1"), {}),
-    "the provider's key at a listed host": (
-        model("https://gateway.example/v1", "${env:OPENAI_API_KEY}"),
-        {"hosts": ["gateway.example"]},
-    ),
-    "the provider, beside listed hosts": (
-        model("https://api.openai.com/v1"),
-        {"hosts": ["crm.example"]},
-    ),
-    "a tool elsewhere, without a key": (at(EVIL), {}),
-    "a listed variable at a listed host": (
-        at("https://crm.example/mcp", "${env:CRM_KEY}"),
-        {"env": ["CRM_KEY"], "hosts": ["*.crm.example", "crm.example"]},
-    ),
-    "a listed variable at a listed address": (
-        at("${env:CRM_URL}", "${env:CRM_KEY}"),
-        {"env": ["CRM_KEY", "CRM_URL"]},
-    ),
-    "a credential at a listed host": (
-        at("https://crm.example", "${credential:7}"),
-        {"hosts": ["crm.example:443"]},
-    ),
-    "a listed variable at a listed host that the provider calls": (
-        calling("https://crm.example/mcp", "${env:CRM_KEY}"),
-        {"env": ["CRM_KEY"], "hosts": ["crm.example"]},
-    ),
-    "an address among the model's parameters, without a key": (
-        calling(EVIL, "none"),
-        {"hosts": ["crm.example"]},
-    ),
-    "a listed command": (
-        tool(options={"command": "npx", "args": ["http://x"]}),
-        {"commands": ["npx"]},
-    ),
-    "a listed kind": (tool("openapi"), {"kinds": ["openapi"]}),
-    "a function": (tool("function"), {"kinds": ["openapi"]}),
-    "a text that looks like a reference": (
-        {"instructions": "${env:CRM_KEY}", "description": "${env:CRM_KEY}"},
-        {},
-    ),
-    "an address that is none": (
-        at("https://crm.example", headers={"Referer": EVIL}),
-        {"hosts": ["crm.example"]},
-    ),
-}
-
-
-@pytest.mark.parametrize("name", FINE)
-def test_what_is_allowed(name: str) -> None:
-    document, limits = FINE[name]
-    assert refused(document, **limits) == []
-
-
-KEY, ENDPOINT = "tools[0].connection.apiKey env", "tools[0].connection.endpoint hosts"
-REFUSED: dict[str, tuple[dict[str, Any], Iterable[str], dict[str, Any]]] = {
-    "a provider's key elsewhere": (
-        model(EVIL, "${env:OPENAI_API_KEY}"),
-        ["model.connection.apiKey hosts"],
-        {},
-    ),
-    "… of another provider": (
-        model("https://api.openai.com/v1", "${env:ANTHROPIC_API_KEY}"),
-        ["model.connection.apiKey hosts"],
-        {},
-    ),
-    "… in a tool": (at("https://api.openai.com", "${env:OPENAI_API_KEY}"), [KEY, ENDPOINT], {}),
-    "… of a provider that is not known": (
-        model(key="${env:OPENAI_API_KEY}", provider="acme"),
-        ["model.connection.apiKey env"],
-        {},
-    ),
-    "… of a provider that has another": (
-        model(key="${env:OPENAI_API_KEY}", provider="anthropic"),
-        ["model.connection.apiKey env"],
-        {},
-    ),
-    "… in an address": (model("${env:OPENAI_API_KEY}"), ["model.connection.endpoint env"], {}),
-    "any variable": (at("https://crm.example", "${env:CRM_KEY}"), [KEY, ENDPOINT], {}),
-    "… that has a default": (at("https://crm.example", "${env:NO_SUCH:x}"), [KEY, ENDPOINT], {}),
-    "… in a header": (
-        at("https://crm.example", headers={"X": "${env:HOME}"}),
-        ["tools[0].options.headers.X env", ENDPOINT],
-        {},
-    ),
-    "… in metadata": (
-        {"metadata": {"x": {"apiKey": "${env:CRM_KEY}"}}},
-        ["metadata.x.apiKey env"],
-        {},
-    ),
-    "… for a command": (
-        tool(options={"command": "npx", "env": {"A": "${env:HOME}"}}),
-        ["tools[0].options.env.A env"],
-        {"commands": ["npx"]},
-    ),
-    "a listed variable elsewhere": (
-        at(EVIL, "${env:CRM_KEY}"),
-        ["tools[0].connection.endpoint hosts"],
-        {"env": ["CRM_KEY"]},
-    ),
-    "… by the default of an address": (
-        at("${env:NO_SUCH:https://evil.example}", "${env:CRM_KEY}"),
-        ["tools[0].connection.endpoint hosts"],
-        {"env": ["CRM_KEY", "NO_SUCH"]},
-    ),
-    "… by the provider": (
-        calling(EVIL, "${env:CRM_KEY}"),
-        ["model.options.additionalProperties.tools[0].server_url hosts"],
-        {"env": ["CRM_KEY"]},
-    ),
-    "… that is not listed": (
-        calling(EVIL, "${env:CRM_KEY}"),
-        ["model.options.additionalProperties.tools[0].server_url hosts"],
-        {"env": ["CRM_KEY"], "hosts": ["crm.example"]},
-    ),
-    "a credential elsewhere": (
-        at(EVIL, "${credential:7}"),
-        ["tools[0].connection.endpoint hosts"],
-        {},
-    ),
-    "… of the model": (model(EVIL, "${credential:7}"), ["model.connection.endpoint hosts"], {}),
-    "… to a further host": (
-        at("https://crm.example", "${credential:7}", allowedHosts=["evil.example"]),
-        ["tools[0].options.allowedHosts[0] hosts"],
-        {"hosts": ["crm.example"]},
-    ),
-    "another host than those listed": (
-        at(EVIL),
-        ["tools[0].connection.endpoint hosts"],
-        {"hosts": ["crm.example", "evil.example:8443", "*.evil.example"]},
-    ),
-    "a specification elsewhere": (
-        tool("openapi", specification=EVIL),
-        ["tools[0].specification hosts"],
-        {"hosts": ["crm.example"]},
-    ),
-    "where a cloud gives out credentials": (
-        at("http://169.254.169.254/latest"),
-        ["tools[0].connection.endpoint hosts"],
-        {},
-    ),
-    "… in other letters": (model("http://0xa9fea9fe/v1"), ["model.connection.endpoint hosts"], {}),
-    "… in IPv6": (
-        at("http://[::ffff:169.254.169.254]/"),
-        ["tools[0].connection.endpoint hosts"],
-        {},
-    ),
-    "… by name": (
-        at("http://metadata.google.internal/"),
-        ["tools[0].connection.endpoint hosts"],
-        {},
-    ),
-    "a command": (
-        tool(options={"command": "sh"}),
-        ["tools[0].options.command commands"],
-        {"commands": ["npx"]},
-    ),
-    "… from a variable": (
-        tool(options={"command": "${env:SHELL:sh}"}),
-        ["tools[0].options.command commands", "tools[0].options.command env"],
-        {},
-    ),
-    "a kind": (tool("workflow"), ["tools[0].kind kinds"], {"kinds": ["mcp"]}),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused(name: str) -> None:
-    document, places, limits = REFUSED[name]
-    assert refused(document, **limits) == list(places)
-
-
-@pytest.mark.parametrize(
-    "host",
-    [
-        "169.254.169.254.",
-        "169.254.1.2",
-        "2852039166",
-        "0xa9fea9fe",
-        "0251.0376.0251.0376",
-        "169.254.43518",
-        "metadata.google.internal.",
-        "Metadata.Google.Internal..",
-        "metadata.goog",
-        "metadata",
-        "instance-data.",
-        "100.100.100.200.",
-        "0x646464c8",
-        "168.63.129.16",
-        "[fd00:ec2::254]",
-        "[fd00:0ec2:0:0::0254]",
-        "[fd20:ce::254]",
-        "[fe80::1]",
-        "[::ffff:169.254.169.254]",
-        "[0:0:0:0:0:ffff:a9fe:a9fe]",
-        "[::169.254.169.254]",
-        "[::ffff:100.100.100.200]",
-        "[64:ff9b::a9fe:a9fe]",
-        "[2002:a9fe:a9fe::1]",
-    ],
-)
-def test_no_spelling_leads_to_where_a_cloud_gives_out_credentials(host: str) -> None:
-    for url in (f"http://{host}/latest", f"https://{host}:8443"):
-        assert refused(at(url)) == ["tools[0].connection.endpoint hosts"]
-        assert not WorkerLimits(hosts=["*"]).refusal_of_url(url, with_secret=True)
-
-
-@pytest.mark.parametrize(
-    "host", ["127.0.0.1", "localhost.", "[::1]", "[::ffff:10.0.0.1]", "x.metadata.io"]
-)
-def test_other_addresses_in_any_spelling_are_called(host: str) -> None:
-    assert refused(at(f"http://{host}:9/")) == []
-
-
-@pytest.mark.parametrize(
-    "url", ["https://crm.example@evil.example", "https://evil.example\\.crm.example", "HTTP:evil"]
-)
-def test_an_address_that_can_be_read_in_two_ways(url: str) -> None:
-    [found] = refusals(at(url), WorkerLimits(hosts=["crm.example"]))
-    assert "this worker only calls plain URLs of servers" in str(found.refused)
-
-
-def test_the_owners_address_of_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
-    named = model("${env:OPENAI_BASE_URL}", "${env:OPENAI_API_KEY}")
-    assert refused(named) == ["model.connection.endpoint env", "model.connection.apiKey env"]
-    monkeypatch.setenv("OPENAI_BASE_URL", "https://gateway.example/v1")
-    assert refused(named) == []
-    assert refused(model("https://gateway.example/other", "${env:OPENAI_API_KEY}")) == []
-
-
-def test_limits_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert WorkerLimits.from_environment() == WorkerLimits()
-    monkeypatch.setenv("PERDURE_ALLOW_COMMANDS", "npx, uvx,")
-    monkeypatch.setenv("PERDURE_ALLOW_HOSTS", "*")
-    found = WorkerLimits.from_environment()
-    assert found == WorkerLimits(commands=("npx", "uvx"), hosts=("*",))
-    assert found.as_environment()["PERDURE_ALLOW_COMMANDS"] == "npx,uvx"
-    assert found.with_names({"commands": ["docker"], "env": None}).commands == ("docker",)
-    with pytest.raises(ConfigurationError, match="expected a list of names"):
-        WorkerLimits(env="HOME")
-
-
-def test_other_models_are_held_to_the_same() -> None:
-    def also(*others: dict[str, Any]) -> dict[str, Any]:
-        return {"model": {**model()["model"], "fallback": [other["model"] for other in others]}}
-
-    key = "${env:OPENAI_API_KEY}"
-    assert (
-        refused(also(model("https://api.openai.com/v1", key), model("http://localhost:1/v1"))) == []
-    )
-    assert refused(also(model(), model(EVIL, key)))[0].startswith(
-        "model.fallback[1].connection.apiKey hosts"
-    )
-    assert refused(also(model(EVIL)), hosts=["crm.example"]) == [
-        "model.fallback[0].connection.endpoint hosts"
-    ]
-    assert refused(also(model(EVIL, "${env:CRM_KEY}")), env=["CRM_KEY"]) != []
-
-
-def test_everything_is_told_at_once_with_one_command_that_allows_it() -> None:
-    document: dict[str, Any] = model("http://127.0.0.1:18415/v1", "${env:STOCK_LLM_KEY}")
-    document["tools"] = [
-        {"name": "a", "kind": "mcp", "options": {"command": "/opt/my tools/x"}},
-        {
-            "name": "b",
-            "kind": "mcp",
-            "connection": {"kind": "key", "endpoint": "https://mcp.example"},
-        },
-    ]
-    limits = WorkerLimits(env=["OTHER"])
-    assert refused(document, env=["OTHER"]) == [
-        "model.connection.apiKey env",
-        "tools[0].options.command commands",
-        "model.connection.endpoint hosts",
-    ]
-    text = remedy(document, limits)
-    assert (
-        "with --allow-hosts, agents call no other host than those and the model's own provider"
-        in text
-    )
-    options = "--allow-commands '/opt/my tools/x' --allow-env OTHER,STOCK_LLM_KEY"
-    assert text.endswith(f"\nperdure worker {options} --allow-hosts 127.0.0.1:18415,mcp.example")
-    given = {
-        "commands": ["/opt/my tools/x"],
-        "env": ["OTHER,STOCK_LLM_KEY"],
-        "hosts": ["127.0.0.1:18415,mcp.example"],
-    }
-    assert not refusals(document, WorkerLimits().with_names(given))
-    with pytest.raises(ConfigurationError) as caught:
-        require_allowed(Agent.model_validate({"name": "a", **document}), limits)
-    assert str(caught.value).endswith(text)
-    assert str(caught.value).count("perdure worker ") == 1
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_the_command_allows_what_is_refused(name: str) -> None:
-    document, _, given = REFUSED[name]
-    words = shlex.split(
-        remedy(document, limits := WorkerLimits(**given)).rpartition("\nperdure worker ")[2]
-    )
-    options = {
-        name.removeprefix("--allow-"): [text]
-        for name, text in zip(words[::2], words[1::2], strict=True)
-    }
-    assert not refusals(document, limits.with_names(options))
+    async with raw_server() as evil:
+        tool = tool_of(one("/", servers=[{"url": evil.url}], **schemes))
+        declared = {
+            **json.loads(tool.model_dump_json(by_alias=True, exclude_none=True)),
+            "connection": {"kind": "key", "apiKey": "${credential:crm}"},
+        }
+        agent = load_dict({"name": "a", "model": {"id": "m"}, "tools": [declared]})
+        agent.model = scripted_agent(scripted([asks(call("call")), says("done")])).model
+        given = {"credentials": {"crm": "planted-key"}}
+        async with stage.worker(limits=SAFE, **given):
+            run = await stage.start(agent, missing_tool_grace=0)
+            with pytest.raises(
+                RunError, match="this worker does not send its secrets to '127.0.0.1:"
+            ):
+                await run.result()
+        assert not evil.requests
+        async with stage.worker(limits=WorkerLimits(hosts=["127.0.0.1"]), **given):
+            await (await stage.start(agent)).result()
+        assert "Bearer planted-key" in evil.requests[0]

@@ -9,9 +9,9 @@ import openai
 import pytest
 
 from perdure.errors import ModelError
+from perdure.prompty.worker_limits import keys_for
 from perdure.providers import close_clients, get_connection, provider_for, register_connection
 from perdure.providers.base import ModelCallOptions
-from perdure.worker_limits import keys_for
 
 from ..support.recorded_server import Recorded, RecordedServer, recorded_server
 from ..support.wire_agents import ANTHROPIC, APIS, CHAT, agent

@@ -13,10 +13,10 @@ from pydantic import ValidationError
 from perdure import Agent, RunOptions, WorkerLimits
 from perdure.client import RunHandle
 from perdure.errors import ConfigurationError, RunCancelled, RunError
+from perdure.prompty.worker_limits import OPEN
 from perdure.settings.agent_file import called_options, options_for
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
-from perdure.worker_limits import OPEN
 
 from ..support.agents import scripted_agent
 from ..support.receiver import SECRET, Receiver, receiving

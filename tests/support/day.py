@@ -20,8 +20,8 @@ from temporalio.client import Client
 from perdure import RunOptions
 from perdure.agents import Agent
 from perdure.client import RunHandle, start_run
+from perdure.prompty.worker_limits import OPEN
 from perdure.testing import ScriptedModel
-from perdure.worker_limits import OPEN
 
 from .agents import QUESTION
 from .command_line import Cli, clean_environment

@@ -17,9 +17,9 @@ from ...agents import loaded_from
 from ...declared_tools import Connection, OpenApiTool, Tool
 from ...errors import LoadError
 from ...messages import AudioPart, FilePart, ImagePart, Part, ToolResult
+from ...prompty.worker_limits import OPEN, WorkerLimits
 from ...redaction import REDACTED
 from ...text import excerpt
-from ...worker_limits import OPEN, WorkerLimits
 from ..http import Http, HttpAnswer, HttpFailure, charset_in, origin_of
 from ..kind import Asking, KindCall, Offering, RunStart, ToolKind, ToolOfferError
 from ..options import option_problems

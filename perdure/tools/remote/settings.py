@@ -13,11 +13,11 @@ from pydantic.alias_generators import to_camel
 
 from ...declared_tools import Connection, CustomTool, Tool
 from ...options import MAX_SECONDS, MIN_SECONDS
+from ...prompty.worker_limits import Origin
 from ...redaction import redact
 from ...settings.child_agents import DELEGATE, DELEGATION_FAILED
 from ...settings.delegates import REMOTE
 from ...text import did_you_mean
-from ...worker_limits import Origin
 from ..http import origin_of
 from ..options import option_problems
 
