@@ -46,6 +46,7 @@ async def test_a_run_is_started_followed_and_approved_with_an_edited_argument(
         await page.get_by_label("Order").fill("seven")
         await page.get_by_role("button", name="Start Tested").click()
         await page.get_by_text("Not a whole number.").wait_for()
+        await page.locator("#field-order:focus").wait_for()
         await page.get_by_label("Order").fill("7")
         await page.get_by_label("Rome").check()
         await page.get_by_role("button", name="Start Tested").click()
@@ -107,6 +108,10 @@ async def test_a_decision_that_comes_too_late_is_not_used(opened: Opened, page: 
         async with served.asking() as http:
             result = (await http.get("/runs/late/result", params={"wait": 20})).json()
         assert result["output"] == "Done."
+        await page.goto(f"{served.url}/#/run/late/decide/c1")
+        await page.get_by_text("Decided by somebody who says: ").wait_for()
+        await page.goto(f"{served.url}/#/run/late/decide/c%")
+        await page.get_by_text("The run has made no such call.").wait_for()
 
 
 async def test_a_denial_is_told_to_the_agent_and_a_question_is_answered(
@@ -314,11 +319,24 @@ async def test_the_page_stays_without_a_worker_offline_and_while_its_gateway_is_
         await away.wait_for()
         await page.context.set_offline(False)
         await away.wait_for(state="detached")
+        sessions, new = await page.context.new_page(), await page.context.new_page()
+        await sessions.goto(f"http://127.0.0.1:{port}/#/sessions")
+        await (
+            sessions.get_by_text("No sessions yet.").or_(sessions.locator("a.run")).first.wait_for()
+        )
+        await new.goto(f"http://127.0.0.1:{port}/#/runs")
         await gateway.finish(signal.SIGKILL)
         await away.wait_for()
         assert await page.get_by_label("Note").input_value() == "Kept."
+        await new.evaluate("location.hash = '#/start/tested'")
+        for each in (sessions, new):
+            await each.get_by_text("The gateway does not answer.").wait_for()
         gateway = await cli.start(*arguments)
         await away.wait_for(state="detached")
+        await new.get_by_role("button", name="Start Tested").wait_for()
+        for each in (sessions, new):
+            await each.get_by_text("The gateway does not answer.").wait_for(state="detached")
+            await each.close()
         await page.get_by_role("button", name="Approve with 1 change").click()
         await page.get_by_role("heading", name="Answer").wait_for()
         await page.goto("about:blank")

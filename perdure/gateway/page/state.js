@@ -7,7 +7,16 @@ export const address = signal(parsed());
 
 function parsed() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
-  return { path: path.split("/").filter(Boolean).map(decodeURIComponent), query: new URLSearchParams(query ?? "") };
+  return { path: path.split("/").filter(Boolean).map(decoded), query: new URLSearchParams(query ?? "") };
+}
+
+/** A segment of the address, as it is where its % is no escape: somebody has typed it. @param {string} segment */
+function decoded(segment) {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
 }
 addEventListener("hashchange", () => (address.value = parsed()));
 
@@ -79,4 +88,16 @@ export function repeat(load, every = EVERY_MS, goesOn = () => false) {
     clearTimeout(timer);
     dispose();
   };
+}
+
+/**
+ * Load once, and again where the gateway was away or failed.
+ * @param {() => Promise<unknown>} load @returns {() => void} ends it
+ */
+export function once(load) {
+  const end = repeat(() => load().then(() => end(), (error) => {
+    if (error.status >= 400 && error.status < 500) end();
+    throw error;
+  }));
+  return end;
 }

@@ -10,6 +10,9 @@ const GLYPHS = /** @type {Record<string, [string, string, string]>} */ ({
   denied: ["✕", "failed", "denied"], failed: ["?", "failed", "outcome unknown"], cancelled: ["–", "cancelled", "cancelled"],
 });
 
+/** Who has decided: a name that no gateway has signed is a claim. @param {any} decision */
+export const byOf = (decision) => (decision.vouched?.length ? plain(decision.by) : `somebody who says: ${plain(decision.by)}`);
+
 /** @param {{call: import("../run_model.js").Call, isPicked: boolean, onPick: () => void, hasTray?: boolean}} props */
 export function CallRow({ call, isPicked, onPick, hasTray = false }) {
   const [glyph, colour, words] = GLYPHS[call.state];
@@ -25,7 +28,7 @@ export function CallRow({ call, isPicked, onPick, hasTray = false }) {
     </button>
     ${progress && html`<div class="line working">${plain(progress.text)} ${progress.total ? `${progress.done} of ${progress.total}` : progress.done || ""}</div>`}
     ${decision && html`<div class="line">${decision.answer !== null && decision.answer !== undefined ? "answered" : decision.approved ? "approved" : "denied"}
-      ${decision.by ? ` by ${decision.vouched?.length ? plain(decision.by) : `somebody who says: ${plain(decision.by)}`}` : ""} at ${moment(decision.at)}
+      ${decision.by ? ` by ${byOf(decision)}` : ""} at ${moment(decision.at)}
       ${call.request ? ` after ${span(decision.at - call.request.since)}` : ""}${decision.reason ? `: “${plain(decision.reason)}”` : ""}</div>`}
     ${!hasTray && call.children.length > 0 && html`<${Called} ids=${call.children} />`}
     ${call.result !== null && html`<div class="line result">${plain(call.result).slice(0, 200)}</div>`}

@@ -5,7 +5,7 @@ import { clock, counted, indented, inLine, moment, money, plain, span, tokens } 
 import { html } from "../html.js";
 import { Act, colourOf, Folded, Markdown, State, Sure, Trouble } from "../parts/basics.js";
 import { Bill } from "../parts/bill.js";
-import { CallRow } from "../parts/call.js";
+import { byOf, CallRow } from "../parts/call.js";
 import { Called, FEW } from "../parts/called.js";
 import { Composer } from "../parts/composer.js";
 import { Decision } from "../parts/decision.js";
@@ -14,7 +14,7 @@ import { Media } from "../parts/media.js";
 import { markdownOf } from "../parts/markdown_of.js";
 import { Strip, timelineOf } from "../parts/strip.js";
 import { emptyRun, saidOf, take, textOf, usageOf, waiting, wordsBefore } from "../run_model.js";
-import { address, announcement, isVisible, link, now, repeat } from "../state.js";
+import { address, announcement, isVisible, link, now, once, repeat } from "../state.js";
 
 const OPEN_LAST = 5;
 const MANY = 12;
@@ -87,16 +87,15 @@ export function Run({ id, deciding = "" }) {
     load().catch(setProblem);
     return undefined;
   }, [id, run.end?.type]);
-  useEffect(() => {
-    get(`/runs/${encodeURIComponent(id)}/setup`).then(setSetup, () => undefined);
-  }, [id]);
+  useEffect(() => once(() => get(`/runs/${encodeURIComponent(id)}/setup`).then(setSetup)), [id]);
   useEffect(() => setPaused(false), [Boolean(run.held)]);
   const input = useInput(id, run, isLoaded);
   const end = run.end;
   const status = end?.type ?? (run.held ? "held" : waiting(run).length ? "waiting" : view?.state.status ?? "running");
+  const isKnown = isLoaded || view !== null;
   useEffect(() => {
-    announcement.value = `Run ${id}: ${status.replace(/_/g, " ")}`;
-  }, [status]);
+    if (isKnown) announcement.value = `Run ${id}: ${status.replace(/_/g, " ")}`;
+  }, [status, isKnown]);
   if (problem?.status === 404) return html`<main><h1>No such run</h1><p>${plain(problem.message)}</p><p><a href=${link()}>All runs</a></p></main>`;
   const until = end ? run.last : now.value;
   const times = timelineOf(run, until);
@@ -104,7 +103,7 @@ export function Run({ id, deciding = "" }) {
   const calls = run.iterations.flatMap((each) => each.calls);
   const chosen = calls.find((each) => each.id === picked);
   const asked = deciding ? calls.find((each) => each.id === deciding) : undefined;
-  if (deciding && asked?.request)
+  if (asked)
     return html`<main class="narrow"><h1 class="unseen">A call that waits for a decision</h1><p><a href=${link("run", id)}>Run ${plain(id)}</a></p>
       ${asked.state === "waiting"
         ? html`<${Decision} runId=${id} request=${{ ...asked.request, call_id: asked.id, votes: asked.votes }} words=${wordsBefore(run, asked.id)} />`
@@ -130,6 +129,7 @@ export function Run({ id, deciding = "" }) {
       </div>
     </header>
     <${Trouble} error=${problem} />
+    ${deciding && isLoaded && view && html`<p class="note held">This link leads to the call <code>${plain(deciding)}</code>. The run has made no such call.</p>`}
     ${!end && state?.queue_without_worker && html`<${NoWorker} queue=${state.queue_without_worker} isPolled=${state.workers_are_busy} />`}
     ${!end && held.map((/** @type {any} */ each) => html`<${Held} key=${`${each.run_id ?? ""} ${each.since}`} id=${id} held=${each} options=${limits} />`)}
     <${Strip} run=${run} times=${times} until=${until} onPick=${(/** @type {number} */ number, /** @type {string} */ call) => {
@@ -216,7 +216,7 @@ function End({ id, run }) {
 function Decided({ call }) {
   const { decision } = call;
   return html`<section class="card"><div class="card-body"><h2 tabindex="-1">${decision ? (decision.approved ? "Approved" : decision.answer ? "Answered" : "Denied") : "This call does not wait"}</h2>
-    ${decision && html`<p>${decision.by ? `${plain(decision.by)} decided this at ${moment(decision.at)}.` : `Decided at ${moment(decision.at)}.`}</p>`}
+    ${decision && html`<p>${decision.by ? `Decided by ${byOf(decision)} at ${moment(decision.at)}.` : `Decided at ${moment(decision.at)}.`}</p>`}
     ${call.result !== null ? html`<${Folded} text=${call.result} />` : html`<p class="working">The tool runs.</p>`}</div></section>`;
 }
 

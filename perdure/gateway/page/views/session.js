@@ -25,9 +25,10 @@ function useSession(id) {
   const talk = useRef(emptyTalk());
   const [status, setStatus] = useState(/** @type {any} */ (null));
   const [problem, setProblem] = useState(/** @type {any} */ (null));
+  const [refusal, setRefusal] = useState(/** @type {any} */ (null));
   const [drawn, draw] = useState(0);
   const [count, setCount] = useState(TURNS);
-  const load = () => get(path).then(setStatus, setProblem);
+  const load = () => get(path).then((found) => { setStatus(found); setProblem(null); }, setProblem);
   const last = talk.current.turns.at(-1);
   const isWhole = status?.status === "ended" && (!status.turn || Boolean(last?.run.end && numberOf(last.id) === status.turn));
   useEffect(() => repeat(load), [id]);
@@ -45,7 +46,7 @@ function useSession(id) {
         isPainting = false;
         draw((number) => number + 1);
       });
-    }, abort.signal, setProblem);
+    }, abort.signal, setRefusal);
     return () => abort.abort();
   }, [id, isVisible.value, status !== null, isWhole, count]);
   const isNew = Boolean(last && !last.run.hasBegun && status?.run_id === last.id);
@@ -61,7 +62,7 @@ function useSession(id) {
     talk.current = emptyTalk();
     setCount(count + TURNS);
   };
-  return { path, turns: talk.current.turns, status, problem, load, drawn, earlier };
+  return { path, turns: talk.current.turns, status, problem: refusal ?? problem, load, drawn, earlier };
 }
 
 /** Stay at the end of the page while the reader is there. @param {unknown} changed */

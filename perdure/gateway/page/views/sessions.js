@@ -5,16 +5,14 @@ import { moment, plain } from "../format.js";
 import { html } from "../html.js";
 import { Trouble } from "../parts/basics.js";
 import { Composer } from "../parts/composer.js";
-import { link, repeat } from "../state.js";
+import { link, once, repeat } from "../state.js";
 
 export function Sessions() {
   const [sessions, setSessions] = useState(/** @type {any[] | null} */ (null));
   const [problem, setProblem] = useState(/** @type {any} */ (null));
   const [agents, setAgents] = useState(/** @type {any[]} */ ([]));
-  useEffect(() => repeat(() => glance("/sessions", { limit: 200 }).then(setSessions, setProblem)), []);
-  useEffect(() => {
-    get("/agents").then(setAgents, () => undefined);
-  }, []);
+  useEffect(() => repeat(() => glance("/sessions", { limit: 200 }).then((found) => { setSessions(found); setProblem(null); }, setProblem)), []);
+  useEffect(() => once(() => get("/agents").then(setAgents)), []);
   const begin = (/** @type {string} */ agent) => async (/** @type {string} */ text, /** @type {any[]} */ parts) => {
     const taken = await post(`/sessions/${crypto.randomUUID()}/messages`, { text, parts, agent, messageId: crypto.randomUUID() });
     location.hash = link("session", taken.session);

@@ -5,15 +5,13 @@ import { plain, title } from "../format.js";
 import { html } from "../html.js";
 import { Act, Trouble } from "../parts/basics.js";
 import { Field, read, schemaOf, written } from "../parts/form.js";
-import { link } from "../state.js";
+import { link, once } from "../state.js";
 
 /** @param {{name?: string}} props */
 export function Start({ name = "" }) {
   const [agents, setAgents] = useState(/** @type {any[] | null} */ (null));
   const [problem, setProblem] = useState(/** @type {any} */ (null));
-  useEffect(() => {
-    get("/agents").then(setAgents, setProblem);
-  }, []);
+  useEffect(() => once(() => get("/agents").then((found) => { setAgents(found); setProblem(null); }, (error) => { setProblem(error); throw error; })), []);
   const agent = agents?.find((each) => each.name === (name || agents[0]?.name));
   return html`<main class="narrow"><h1>Start a run</h1><${Trouble} error=${problem} />
     <div class="tabs">${agents?.map((each) => html`<a aria-current=${each === agent ? "page" : undefined} href=${link("start", each.name)}>${plain(each.name)}</a>`)}</div>
@@ -21,6 +19,9 @@ export function Start({ name = "" }) {
     ${agent && html`<${Form} key=${agent.name} agent=${agent} />`}
   </main>`;
 }
+
+/** Keep the focus while a button is pressed: a sentence that the field left shows would move the button away from the pointer. @param {Event} event */
+const stay = (event) => event.preventDefault();
 
 /** @param {{agent: any}} props */
 function Form({ agent }) {
@@ -51,6 +52,6 @@ function Form({ agent }) {
     ${agent.inputs.map((/** @type {any} */ each) => html`<${Field} key=${each.name} name=${each.name} schema=${schemas[each.name]} text=${texts[each.name]} isRequired=${required.has(each.name)}
       wrong=${left[each.name] ? wrong[each.name] : ""} onLeave=${() => setLeft({ ...left, [each.name]: true })}
       onText=${(/** @type {string} */ text) => setTexts({ ...texts, [each.name]: text })} />`)}
-    <p><${Act} id="start" kind="primary" act=${start}>Start ${title(agent.name)}<//></p>
+    <p onMouseDown=${stay}><${Act} id="start" kind="primary" act=${start}>Start ${title(agent.name)}<//></p>
     <details><summary>Request as JSON</summary><pre tabindex="0">${plain(JSON.stringify({ agent: agent.name, inputs }, null, 1))}</pre></details>`;
 }
