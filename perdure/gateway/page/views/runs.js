@@ -21,6 +21,9 @@ function fits(run, words) {
   return words.toLowerCase().split(/\s+/).filter(Boolean).every((word) => text.includes(word));
 }
 
+/** Runs that a list shows at most. */
+const MOST = 1000;
+
 export function Runs() {
   const { query } = address.value;
   const words = query.get("q") ?? "";
@@ -29,12 +32,14 @@ export function Runs() {
   const [counts, setCounts] = useState(/** @type {any} */ (null));
   const [runs, setRuns] = useState(/** @type {any[] | null} */ (null));
   const [limit, setLimit] = useState(100);
+  const [loaded, setLoaded] = useState(100);
   const [problem, setProblem] = useState(/** @type {any} */ (null));
   useEffect(
     () =>
       repeat(async () => {
         try {
           setRuns(await glance("/runs", { limit, status, since: begin(period) }));
+          setLoaded(limit);
           setProblem(null);
         } catch (error) {
           setProblem(error);
@@ -76,7 +81,8 @@ export function Runs() {
     <${Part} name="Held up" colour="held" note="Nothing is lost. These resume once the cause is gone." runs=${of("held")} />
     <${Part} name="Working" colour="working" runs=${of("running")} />
     ${[...days].map(([day, found]) => html`<${Part} key=${day} name=${day === today ? "Ended today" : `Ended ${day}`} colour="" runs=${found} note=${ends(found)} />`)}
-    ${runs && runs.length >= limit && html`<button onClick=${() => setLimit(Math.min(limit * 2, 1000))}>Show more</button>`}
+    ${runs && runs.length >= loaded && loaded < MOST && html`<button disabled=${limit > loaded} onClick=${() => setLimit(Math.min(limit * 2, MOST))}>${limit > loaded ? "Loading…" : "Show more"}</button>`}
+    ${runs && runs.length >= MOST && html`<p class="about">The newest ${MOST.toLocaleString()} are shown: choose a status or a period for others.</p>`}
   </main>`;
 }
 
