@@ -39,6 +39,19 @@ HOSTILE = (
 )
 
 
+MARKED = ".prose, .quoted, .arguments, a.run, pre, code"
+"""The elements that show text of models, tools and people as theirs."""
+UNMARKED = """(others) => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const found = [];
+  while (texts.nextNode()) {
+    const { textContent, parentElement } = texts.currentNode;
+    if (textContent.includes("onerror") && !parentElement.closest(others)) found.push(parentElement.outerHTML);
+  }
+  return found;
+}"""
+
+
 async def test_a_run_is_started_followed_and_approved_with_an_edited_argument(
     opened: Opened, page: Page
 ) -> None:
@@ -268,6 +281,7 @@ async def test_nothing_that_others_wrote_is_more_than_text(opened: Opened, page:
             await page.goto(f"{served.url}/{place}")
             await page.locator("main").wait_for()
             await page.get_by_text("onerror").first.wait_for()
+            assert await page.evaluate(UNMARKED, MARKED) == [], "text in the page's own voice"
         await page.goto(f"{served.url}/#/run/hostile")
         await page.get_by_role("button", name="Approve", exact=True).click()
         await page.get_by_role("heading", name="Answer").wait_for()
@@ -280,8 +294,9 @@ async def test_nothing_that_others_wrote_is_more_than_text(opened: Opened, page:
 
 
 async def test_a_token_opens_the_page_and_stays_out_of_the_address(
-    opened: Opened, page: Page, tokens: TokenFile
+    opened: Opened, page: Page, tokens: TokenFile, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("DEBUG")
     async with opened([ASKS, says("Done.")], known=[tokens]) as (_, served):
         await page.get_by_label("Bearer token").fill("token-of-nobody-here-at-all")
         await page.get_by_role("button", name="Sign in").click()
@@ -297,6 +312,8 @@ async def test_a_token_opens_the_page_and_stays_out_of_the_address(
         await start(served, "theirs", "token-of-bob-at-bolt")
         await page.get_by_text("acme:mine").first.wait_for()
         assert await page.get_by_text("theirs").count() == 0
+        assert len(caplog.records) > 5
+        assert "token-of-ann" not in caplog.text
 
 
 async def test_the_page_stays_without_a_worker_offline_and_while_its_gateway_is_killed(

@@ -48,7 +48,7 @@ function Form({ agent }) {
     const started = await post("/runs", { agent: agent.name, inputs }, { "Idempotency-Key": key });
     location.hash = link("run", started.id);
   };
-  return html`<p class="about">${plain(agent.description ?? "")}</p>
+  return html`${agent.description && html`<div class="quoted"><blockquote>${plain(agent.description)}</blockquote></div>`}
     ${agent.inputs.map((/** @type {any} */ each) => html`<${Field} key=${each.name} name=${each.name} schema=${schemas[each.name]} text=${texts[each.name]} isRequired=${required.has(each.name)}
       wrong=${left[each.name] ? wrong[each.name] : ""} onLeave=${() => setLeft({ ...left, [each.name]: true })}
       onText=${(/** @type {string} */ text) => setTexts({ ...texts, [each.name]: text })} />`)}
