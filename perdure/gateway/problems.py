@@ -154,6 +154,13 @@ def problem_of(error: Exception) -> HttpProblem | None:
             return HttpProblem(422, "invalid", faults_in(error))
         case ConfigurationError():
             return HttpProblem(500, "configuration", str(error))
+        case RPCError(status=RPCStatusCode.UNAVAILABLE):
+            return HttpProblem(
+                503,
+                "temporal_unavailable",
+                f"The gateway's Temporal server does not answer ({error.message}). Runs are safe, "
+                "and continue when it is back: send the request again then",
+            )
         case RPCError():
             status = _RPC_STATUS.get(error.status, 503)
             return HttpProblem(

@@ -14,9 +14,11 @@ import pytest
 from starlette.applications import Starlette
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
+from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.gateway.identity import TokenFile
 from perdure.gateway.page import content_policy
+from perdure.gateway.problems import problem_of
 from perdure.payloads.codec_server.app import serve
 from perdure.testing import ScriptedReply, asks, call, says
 from perdure.testing.script import ScriptedRequest
@@ -336,6 +338,13 @@ async def test_the_page_stays_without_a_worker_offline_and_while_its_gateway_is_
         await away.wait_for()
         await page.context.set_offline(False)
         await away.wait_for(state="detached")
+        gone = problem_of(RPCError("tcp connect error", RPCStatusCode.UNAVAILABLE, b""))
+        assert gone is not None
+        no_server = {"status": gone.status, "json": gone.body.model_dump()}
+        await page.route("**/perdure/**", lambda route: route.fulfill(**no_server))
+        await page.get_by_text("Temporal server does not answer (tcp connect error)").wait_for()
+        await page.unroute_all()
+        await page.get_by_text("Temporal server does not answer").wait_for(state="detached")
         sessions, new = await page.context.new_page(), await page.context.new_page()
         await sessions.goto(f"http://127.0.0.1:{port}/#/sessions")
         await (

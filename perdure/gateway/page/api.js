@@ -19,6 +19,8 @@ export const token = signal(sessionStorage.getItem(TOKEN) ?? "");
 export const needsToken = signal(false);
 /** The time in ms since which the gateway does not answer; 0 while it does. */
 export const offlineSince = signal(0);
+/** Why the gateway cannot read runs: its Temporal server fails. "" while it does not. */
+export const serverTrouble = signal("");
 
 /** @param {string} value */
 export function setToken(value) {
@@ -51,7 +53,10 @@ export async function call(method, path, body, more = {}) {
     throw new Problem(0, "offline", "The gateway does not answer. Runs continue without this page.");
   }
   offlineSince.value = 0;
-  if (response.ok) return response.status === 204 ? null : response.json();
+  if (response.ok) {
+    serverTrouble.value = "";
+    return response.status === 204 ? null : response.json();
+  }
   throw await problemOf(response);
 }
 
@@ -60,6 +65,7 @@ async function problemOf(response) {
   needsToken.value ||= response.status === 401;
   try {
     const { kind, detail } = await response.json();
+    if (kind === "temporal_unavailable") serverTrouble.value = detail;
     return new Problem(response.status, kind, detail ?? response.statusText);
   } catch {
     return new Problem(response.status, "unknown", `The gateway answered ${response.status}.`);
@@ -132,7 +138,7 @@ export async function follow(path, after, take, abort, fail) {
       }
     } catch (error) {
       if (abort.aborted) return;
-      offlineSince.value ||= Date.now();
+      if (!(error instanceof Problem)) offlineSince.value ||= Date.now();
     }
     await new Promise((go) => setTimeout(go, RETRY_MS[Math.min(tries++, RETRY_MS.length - 1)]));
   }

@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { render } from "preact";
 import { useEffect } from "preact/hooks";
-import { needsToken, offlineSince, setToken, token } from "./api.js";
+import { needsToken, offlineSince, serverTrouble, setToken, token } from "./api.js";
 import { clock, plain } from "./format.js";
 import { html } from "./html.js";
 import { isWanted, NotifyButton, tell } from "./parts/notify.js";
@@ -32,6 +32,7 @@ function View() {
 function Bar() {
   const room = address.value.path[0] ?? "";
   const waits = approvals.value;
+  const isAway = isOffline.value || serverTrouble.value;
   useEffect(() => repeat(() => loadApprovals().then(tell), undefined, isWanted), []);
   const place = (/** @type {string} */ name, /** @type {string} */ href, /** @type {string[]} */ rooms) =>
     html`<a href=${href} aria-current=${rooms.includes(room) ? "page" : undefined}>${name}</a>`;
@@ -40,7 +41,7 @@ function Bar() {
     <span class="grow"></span>
     ${waits.length > 0 && html`<a class="state person pill" href=${link("run", waits[0].runId, "decide", waits[0].call.call_id)}>
       <span aria-hidden="true">●</span> ${waits.length} waiting for a person</a>`}
-    <span class=${`state ${isOffline.value ? "held" : "done"}`}><span aria-hidden="true">●</span> ${isOffline.value ? "Offline" : "Live"}</span>
+    <span class=${`state ${isAway ? "held" : "done"}`}><span aria-hidden="true">●</span> ${isAway ? "Offline" : "Live"}</span>
     ${me.value?.isKnown && html`<span class="about">${plain(me.value.name)}${me.value.tenant ? ` · ${plain(me.value.tenant)}` : ""}</span>`}
     <${NotifyButton} />
     ${token.value && html`<button class="quiet" onClick=${() => setToken("")}>Sign out</button>`}
@@ -54,6 +55,7 @@ function App() {
   return html`<a class="skip" href="#app" onClick=${(/** @type {Event} */ event) => { event.preventDefault(); document.querySelector("main")?.setAttribute("tabindex", "-1"); document.querySelector("main")?.focus(); }}>Skip to the content</a>
     <${Bar} />
     ${isOffline.value && html`<p class="note held" role="status">No connection to the gateway since ${clock(offlineSince.value / 1000)}. Runs go on without this page.</p>`}
+    ${!isOffline.value && serverTrouble.value && html`<p class="note held" role="status">${plain(serverTrouble.value)}</p>`}
     ${isHelpOpen.value && html`<section class="card narrow"><div class="card-head"><strong>Keys</strong><button class="quiet" onClick=${() => (isHelpOpen.value = false)}>Close</button></div>
       <dl class="keys">${KEYS.map(([key, words]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${words}</dd></div>`)}</dl></section>`}
     ${needsToken.value ? html`<${SignIn} />` : html`<${View} />`}
