@@ -151,6 +151,8 @@ class TokenFile:
 
 def _identities_in(path: Path) -> dict[str, Identity]:
     written = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if not isinstance(written, dict):
+        raise ValueError("it has no key `tokens`" if written else "it is empty")
     read = _TokenDocument.model_validate(map_strings(written, lambda place, text: _value_of(text)))
     return {
         each.digest: Identity(each.name, each.tenant, frozenset(each.roles)) for each in read.tokens

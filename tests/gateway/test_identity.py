@@ -71,6 +71,8 @@ async def test_a_file_of_tokens_is_read_when_it_changes(
         ("tokens:\n  - {name: ann}", "either `token` or `sha256`"),
         ("tokens:\n  - {token: '${env:NOT_SET_HERE}', name: ann}", "the variable is not set"),
         ("tokens: {", "can't be used"),
+        ("", "can't be used: it is empty"),
+        ("- {token: token-of-ann-at-acme, name: ann}", "it has no key `tokens`"),
     ],
 )
 def test_a_file_that_is_wrong_is_said_to_be(tmp_path: Path, text: str, why: str) -> None:

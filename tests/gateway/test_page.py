@@ -302,7 +302,7 @@ async def test_a_token_opens_the_page_and_stays_out_of_the_address(
     async with opened([ASKS, says("Done.")], known=[tokens]) as (_, served):
         await page.get_by_label("Bearer token").fill("token-of-nobody-here-at-all")
         await page.get_by_role("button", name="Sign in").click()
-        await page.get_by_label("Bearer token").wait_for()
+        await page.get_by_text("The gateway does not accept this token").wait_for()
         await page.get_by_label("Bearer token").fill("token-of-ann-at-acme")
         await page.get_by_role("button", name="Sign in").click()
         await page.get_by_label("Search runs").wait_for()

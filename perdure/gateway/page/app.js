@@ -42,7 +42,7 @@ function Bar() {
     ${waits.length > 0 && html`<a class="state person pill" href=${link("run", waits[0].runId, "decide", waits[0].call.call_id)}>
       <span aria-hidden="true">●</span> ${waits.length} waiting for a person</a>`}
     <span class=${`state ${isAway ? "held" : "done"}`}><span aria-hidden="true">●</span> ${isAway ? "Offline" : "Live"}</span>
-    ${me.value?.isKnown && html`<span class="about">${plain(me.value.name)}${me.value.tenant ? ` · ${plain(me.value.tenant)}` : ""}</span>`}
+    ${me.value?.isKnown && !needsToken.value && html`<span class="about">${plain(me.value.name)}${me.value.tenant ? ` · ${plain(me.value.tenant)}` : ""}</span>`}
     <${NotifyButton} />
     ${token.value && html`<button class="quiet" onClick=${() => setToken("")}>Sign out</button>`}
     <button class="quiet" aria-label="Keys" onClick=${() => (isHelpOpen.value = !isHelpOpen.value)}>?</button></header>`;

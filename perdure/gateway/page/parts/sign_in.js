@@ -1,7 +1,7 @@
 /** Signing in: with a token, or at an OpenID Connect issuer (authorization code with PKCE). */
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
-import { get, needsToken, post, setToken } from "../api.js";
+import { get, needsToken, post, setToken, token } from "../api.js";
 import { html } from "../html.js";
 
 /** @typedef {{ state: string, verifier: string, hash: string }} Begun the sign-in that this tab has begun */
@@ -69,6 +69,7 @@ export function SignIn() {
   useEffect(() => void get("/sign-in").then((known) => setOpenId(known.openId), () => {}), []);
   return html`<main class="narrow"><h1>This gateway needs to know who you are</h1>
     ${failure.value && html`<p class="note failed" role="alert">${failure.value}</p>`}
+    ${!failure.value && token.value && html`<p class="note failed" role="alert">The gateway does not accept this token: it is wrong, or no longer valid.</p>`}
     ${openId && html`<p><button class="primary" onClick=${() => begin(openId)}>Sign in at ${nameOf(openId.issuer)}</button></p>`}
     <form onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); failure.value = ""; setToken(text); setText(""); }}>
       <label for="token">Bearer token</label>
