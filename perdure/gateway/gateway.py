@@ -225,6 +225,34 @@ class Gateway:
             return found.handle, False
         return run, True
 
+    async def fork(
+        self,
+        identity: Identity,
+        run: FoundRun,
+        at: int,
+        *,
+        key: str,
+        id: str | None,
+        **changes: Any,
+    ) -> tuple[str, bool]:
+        """Fork a run, and return the new one's id and whether this call started it. Equal requests
+        with the same `key` start one run. Raises as `RunHandle.fork` does.
+        """
+        own = f"fork-{digest_of([run.id, run.first_run_id, at, changes, key])}" if key else None
+        new = id or own
+        try:
+            forked = await run.handle.fork(
+                at,
+                id=new and scoped_id(identity, new),
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE if own else None,
+                **changes,
+            )
+        except WorkflowAlreadyStartedError as error:
+            if new != own:
+                raise
+            return error.workflow_id, False
+        return forked.id, True
+
     async def run(self, identity: Identity, id: str) -> FoundRun:
         """Return the run of that id. Raises `HttpProblem` if there is none, or if it belongs to
         another tenant.

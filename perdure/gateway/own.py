@@ -32,7 +32,7 @@ from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, TENANT, q
 from ..protocol.session import SessionStatus
 from ..trace_ids import TraceIds
 from . import operate
-from .gateway import FoundRun, Gateway, OfferedAgent, scoped_id
+from .gateway import FoundRun, Gateway, OfferedAgent
 from .identity import ANYBODY, Identity
 from .operations import Endpoint, HttpCall, Nothing, known_route, openapi_document, route_of
 from .own_types import (
@@ -314,15 +314,14 @@ async def answer(call: HttpCall[Nothing, AnswerBody]) -> Nothing:
 
 
 async def fork(call: HttpCall[Nothing, ForkBody]) -> StartedRun:
-    """Start a new run with the conversation of this one, as it stood before an iteration."""
-    found, body = await find(call), call.body
-    forked = await found.handle.fork(
-        body.at,
-        steer=body.steer,
-        model=body.model,
-        id=body.id and scoped_id(call.identity, body.id),
+    """Start a new run with the conversation of this one, as it stood before an iteration. Equal
+    requests of one `Idempotency-Key` are one fork.
+    """
+    key = call.request.headers.get("idempotency-key", "")
+    id, is_new = await call.gateway.fork(
+        call.identity, await find(call), key=key, **call.body.model_dump()
     )
-    return StartedRun(id=forked.id, is_new=True)
+    return StartedRun(id=id, is_new=is_new)
 
 
 AT_ONCE = 20

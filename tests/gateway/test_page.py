@@ -54,11 +54,16 @@ UNMARKED = """(others) => {
   return found;
 }"""
 
+LARGE = 9_007_199_254_740_993
+"""A number of JavaScript would round it to an even one."""
+
 
 async def test_a_run_is_started_followed_and_approved_with_an_edited_argument(
     opened: Opened, page: Page
 ) -> None:
-    async with opened([ASKS, says("Refunded, **done**.")], path="#/start/tested") as (_, served):
+    asked = asks(call("send_refund", "c1", euros=LARGE, note="Sorry."), text="I refund all of it.")
+    script = [asked, says("Refunded, **done**.")]
+    async with opened(script, path="#/start/tested") as (_, served):
         await page.get_by_label("Order").fill("seven")
         await page.get_by_role("button", name="Start Tested").click()
         await page.get_by_text("Not a whole number.").wait_for()
@@ -73,14 +78,15 @@ async def test_a_run_is_started_followed_and_approved_with_an_edited_argument(
         await page.get_by_label("Euros").fill("12x")
         await page.get_by_text("Not a whole number.").wait_for()
         assert await page.get_by_role("button", name="Approve").is_disabled()
-        await page.get_by_label("Euros").fill("129")
+        await page.get_by_label("Euros").fill(str(LARGE))
+        await page.get_by_label("Note").fill("Sorry!")
         await page.get_by_role("button", name="Approve with 1 change").click()
         await page.get_by_role("heading", name="Answer").wait_for()
         assert await page.locator(".end strong").inner_text() == "done"
         row = await page.locator(".call").inner_text()
         assert "approved" in row
-        assert "refunded 129" in row
-        assert await page.locator(".call del").inner_text() == 'euros: 258, note: "Sorry."'
+        assert f"refunded {LARGE}" in row
+        assert await page.locator(".call del").inner_text() == f'euros: {LARGE}, note: "Sorry."'
         id = page.url.split("/")[-1]
         await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         await page.get_by_text("More", exact=True).click()
@@ -118,7 +124,7 @@ async def test_a_decision_that_comes_too_late_is_not_used(opened: Opened, page: 
             await route.continue_()
 
         await page.route("**/runs/late/deny", somebody_is_faster)
-        await page.get_by_role("button", name="Deny and tell the agent").click()
+        await page.get_by_role("button", name="Deny and stop the run").click()
         late = page.get_by_role("heading", name="Your answer was not used")
         await late.or_(page.get_by_role("heading", name="Approved")).first.wait_for()
         async with served.asking() as http:
@@ -162,8 +168,18 @@ async def test_a_run_is_steered_forked_and_cancelled(opened: Opened, page: Page)
         await page.get_by_text("left out of the fork").wait_for()
         await page.get_by_label(re.compile("What should change")).fill("Nothing of it.")
         await page.get_by_label(re.compile("^Model")).fill("openai/other")
+        forks: list[dict[str, Any]] = []
+
+        async def answer_is_lost(route: Any) -> None:
+            forks.append(await (await route.fetch()).json())
+            await route.abort()
+
+        await page.route("**/fork", answer_is_lost, times=1)
+        await page.get_by_role("button", name="Start fork").click()
+        await page.get_by_text("The gateway does not answer.").wait_for()
         await page.get_by_role("button", name="Start fork").click()
         await page.wait_for_url(re.compile(r"#/run/(?!long)[^/]+$"))
+        assert page.url.endswith(f"/{forks[0]['id']}"), "the fork of the lost answer"
         await page.get_by_text("Nothing of it.").first.wait_for()
         await page.locator("aside code", has_text="other").wait_for()
         await page.get_by_role("link", name="compare", exact=True).click()
@@ -206,6 +222,15 @@ async def test_a_session_is_a_chat_of_ten_turns_with_files(
         await page.get_by_role("button", name="Send", exact=True).click()
         await page.get_by_text("After 1 messages and 0 files, Hello").wait_for()
         session = page.url
+
+        async def lose(route: Any) -> None:
+            await route.fetch()
+            await route.abort()
+
+        await page.route("**/sessions/*/messages", lose, times=1)
+        await page.get_by_label("Say something", exact=True).fill("Word 2")
+        await page.keyboard.press("Control+Enter")
+        await page.get_by_text("The gateway does not answer.").wait_for()
 
         async def say(text: str, answer: str) -> None:
             await page.get_by_label("Say something", exact=True).fill(text)
@@ -317,6 +342,10 @@ async def test_a_token_opens_the_page_and_stays_out_of_the_address(
         assert await page.get_by_text("theirs").count() == 0
         assert len(caplog.records) > 5
         assert "token-of-ann" not in caplog.text
+        await page.get_by_role("link", name=re.compile("waiting for a person")).click()
+        await page.get_by_role("button", name="Sign out").click()
+        await page.get_by_label("Bearer token").wait_for()
+        assert "mine" not in await page.content() + page.url + await page.title()
 
 
 async def test_the_page_stays_without_a_worker_offline_and_while_its_gateway_is_killed(

@@ -217,7 +217,8 @@ MARKDOWN = [
     *("```html\n<img src=x onerror=alert(1)>\n```", "`<img src=x onerror=alert(1)>`"),
     *("| <img src=x onerror=alert(1)> |\n| --- |\n| <script>alert(1)</script> |",),
     *("- [x] <input onfocus=alert(1) autofocus>", "# <img src=x onerror=alert(1)>"),
-    *("> " * 500 + "x", "*" * 5000, "[" * 5000, "a\u202egnp.exe", "http://user:pass@evil.example/"),
+    *("> " * 90 + "x", "*" * 150, "[" * 1900, "a\u202egnp.exe", "http://user:pass@evil.example/"),
+    *("[x](http://a:99999)", "[x](https://%)"),
     *("[good](https://example.com/?a=1)", "https://example.com/\u202egnp"),
 ]
 RENDER = """async (texts) => {
@@ -243,7 +244,32 @@ RENDER = """async (texts) => {
 }"""
 
 
+HARD = [
+    "> " * 500 + "x",
+    "*" * 5000,
+    "[" * 5000,
+    "a." * 30_000 + "@",
+    ">" * 3000 + "x",
+    "- " * 1500 + "x",
+    "|a" * 5000 + "\n" + "|-" * 5000,
+]
+KEPT_AS_TEXT = """async (texts) => {
+  const [{ render, h }, { Markdown }] = await Promise.all([import("preact"), import("./page/parts/basics.js")]);
+  return texts.filter((text) => {
+    const place = document.createElement("div");
+    render(h(Markdown, { text }), place);
+    return !place.querySelector("pre.prose");
+  });
+}"""
+UNCOMPARED = """async () => {
+  const [module, { differ }] = await Promise.all([import("diff"), import("./page/views/compare.js")]);
+  return differ(module, 50)("a.".repeat(4900), "b,".repeat(4900)) === undefined;
+}"""
+
+
 async def test_markdown_of_others_has_no_markup_of_its_own(opened: Opened, page: Page) -> None:
     async with opened([says("Done.")]) as _:
         assert await page.evaluate(RENDER, MARKDOWN) == []
+        assert await page.evaluate(KEPT_AS_TEXT, HARD) == []
+        assert await page.evaluate(UNCOMPARED)
         assert await page.evaluate("document.querySelector('#app h1') !== null")

@@ -1,6 +1,7 @@
 /** Requests to the gateway's own API (`/perdure/openapi.json`). */
 import { signal } from "@preact/signals";
 import { createParser } from "eventsource-parser";
+import { exact } from "./format.js";
 
 /** Why a request failed: `kind` is for programs, `message` for people. */
 export class Problem extends Error {
@@ -55,7 +56,7 @@ export async function call(method, path, body, more = {}) {
   offlineSince.value = 0;
   if (response.ok) {
     serverTrouble.value = "";
-    return response.status === 204 ? null : response.json();
+    return response.status === 204 ? null : exact(await response.text());
   }
   throw await problemOf(response);
 }
@@ -85,6 +86,9 @@ export function get(path, query = {}, more = {}) {
 /** As `get`; the answer may be some seconds old. @param {string} path @param {Record<string, unknown>} [query] @param {number} [age] */
 export const glance = (path, query = {}, age = SHARED_SECONDS) => get(path, query, { "Cache-Control": `max-age=${age}` });
 
+/** A key that no other request has. Browsers have `randomUUID` for secure origins alone. */
+export const freshKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (each) => each.toString(16).padStart(2, "0")).join("");
+
 /** @param {string} path @param {unknown} [body] @param {Record<string, string>} [more] */
 export const post = (path, body = {}, more = {}) => call("POST", path, body, more);
 
@@ -112,7 +116,7 @@ export async function follow(path, after, take, abort, fail) {
           return fail(new Problem(status, kind, detail));
         }
         if (message.id) position = message.id;
-        ended = take(JSON.parse(message.data)) === true || ended;
+        ended = take(exact(message.data)) === true || ended;
       },
     });
     try {

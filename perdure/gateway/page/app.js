@@ -44,12 +44,19 @@ function Bar() {
     <span class=${`state ${isAway ? "held" : "done"}`}><span aria-hidden="true">●</span> ${isAway ? "Offline" : "Live"}</span>
     ${me.value?.isKnown && !needsToken.value && html`<span class="about">${plain(me.value.name)}${me.value.tenant ? ` · ${plain(me.value.tenant)}` : ""}</span>`}
     <${NotifyButton} />
-    ${token.value && html`<button class="quiet" onClick=${() => setToken("")}>Sign out</button>`}
+    ${token.value && html`<button class="quiet" onClick=${signOut}>Sign out</button>`}
     <button class="quiet" aria-label="Keys" onClick=${() => (isHelpOpen.value = !isHelpOpen.value)}>?</button></header>`;
 }
 
 const isHelpOpen = signal(false);
 const KEYS = [["/", "search"], ["n", "start a run"], ["w", "next that waits"], ["j k", "next, previous row"], ["a", "focus Approve"], ["d", "Deny…"], ["s", "steer"], ["x", "fork"], ["Ctrl or ⌘ + Enter", "send"], ["Esc", "back"], ["?", "these keys"]];
+
+/** Nothing that this person has read or written stays in the tab. */
+function signOut() {
+  setToken("");
+  location.hash = "";
+  location.reload();
+}
 
 function App() {
   return html`<a class="skip" href="#app" onClick=${(/** @type {Event} */ event) => { event.preventDefault(); document.querySelector("main")?.setAttribute("tabindex", "-1"); document.querySelector("main")?.focus(); }}>Skip to the content</a>

@@ -38,7 +38,7 @@ export const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString();
 
 /** 47512 → "47.5k". @param {number} count */
 export function tokens(count) {
-  return count < 1000 ? String(count) : `${(count / 1000).toFixed(1)}k`;
+  return count < 1000 ? String(count) : `${(Number(count) / 1000).toFixed(1)}k`;
 }
 
 /** "$0.21"; "" for none. @param {number | null | undefined} dollars */
@@ -56,12 +56,26 @@ export function title(name) {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
+/** The value of JSON text. Integers that a number would round are BigInts, where the browser has their digits. @param {string} text */
+export function exact(text) {
+  const digits = (/** @type {string} */ key, /** @type {unknown} */ value, /** @type {{source?: string} | undefined} */ at) =>
+    Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?\d+$/.test(at?.source ?? "") ? BigInt(at?.source ?? 0) : value;
+  return JSON.parse(text, /\d{16}/.test(text) ? /** @type {any} */ (digits) : undefined);
+}
+/** JSON has them as they are. */
+Object.assign(BigInt.prototype, {
+  /** @this {bigint} */
+  toJSON() {
+    return /** @type {any} */ (JSON).rawJSON?.(String(this)) ?? Number(this);
+  },
+});
+
 /** Arguments in a line: `order: 88213, note: "…"`. @param {unknown} given JSON text or an object */
 export function inLine(given) {
   let value = given;
   if (typeof given === "string") {
     try {
-      value = JSON.parse(given);
+      value = exact(given);
     } catch {
       return plain(given);
     }
@@ -73,7 +87,7 @@ export function inLine(given) {
 /** JSON text, indented where it is JSON. @param {string} text */
 export function indented(text) {
   try {
-    return JSON.stringify(JSON.parse(text), null, 1);
+    return JSON.stringify(exact(text), null, 1);
   } catch {
     return text;
   }

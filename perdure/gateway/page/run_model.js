@@ -216,9 +216,9 @@ export function usageOf(run) {
   for (const { usage, cost } of run.iterations) {
     if (!usage) continue;
     sum.calls += 1;
-    sum.input += usage.input_tokens;
-    sum.cached += usage.cached_input_tokens;
-    sum.output += usage.output_tokens;
+    sum.input += Number(usage.input_tokens);
+    sum.cached += Number(usage.cached_input_tokens);
+    sum.output += Number(usage.output_tokens);
     if (cost !== null && cost !== undefined) sum.cost = (sum.cost ?? 0) + cost;
   }
   return sum;

@@ -59,23 +59,34 @@ writer.heading = function ({ tokens, depth }) {
   return `<h${level}>${this.parser.parseInline(tokens)}</h${level}>`;
 };
 
-/** Markdown of a model: no HTML, no images, links to http(s) with their host shown. @param {{text: string}} props */
+const MAX_MARKDOWN = { chars: 200_000, word: 2000, columns: 200, nesting: /^[ \t>*+\-\d.)]{200}/ };
+
+/** Whether a text would take seconds, or more stack than there is. @param {string} text */
+const isHard = (text) =>
+  text.length > MAX_MARKDOWN.chars || text.split(/\s/).some((word) => word.length > MAX_MARKDOWN.word)
+  || text.split("\n").some((line) => MAX_MARKDOWN.nesting.test(line) || line.split("|").length > MAX_MARKDOWN.columns);
+
+/** Markdown of a model: no HTML, no images, links to http(s) with their host shown; text as it is where it is hard to read. @param {{text: string}} props */
 export function Markdown({ text }) {
   const ref = useRef(/** @type {HTMLDivElement | null} */ (null));
+  const isPlain = isHard(plain(text));
   useEffect(() => {
     const place = ref.current;
-    if (!place) return;
+    if (!place || isPlain) return;
     const made = marked.parse(plain(text), { renderer: writer, async: false, gfm: true });
     place.replaceChildren(DOMPurify.sanitize(made, { ...ALLOWED, RETURN_DOM_FRAGMENT: true }));
     for (const anchor of place.querySelectorAll("a")) {
       const target = anchor.getAttribute("href") ?? "";
-      if (!target) continue;
+      if (!URL.canParse(target)) {
+        anchor.removeAttribute("href");
+        continue;
+      }
       anchor.rel = "noopener noreferrer nofollow";
       anchor.target = "_blank";
       anchor.append(` (${new URL(target).host})`);
     }
   }, [text]);
-  return html`<div class="prose" ref=${ref}></div>`;
+  return isPlain ? html`<${Folded} text=${text} mono=${false} />` : html`<div class="prose" ref=${ref}></div>`;
 }
 
 /** A button that acts once at a time and shows why it failed. @param {any} props */

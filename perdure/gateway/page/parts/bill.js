@@ -10,14 +10,14 @@ export function Bill({ id, run, setup, limits, state, seconds }) {
   for (const { usage, cost, model } of run.iterations) {
     if (!usage) continue;
     const sum = models.get(model) ?? { calls: 0, input: 0, cached: 0, output: 0, cost: null };
-    models.set(model, { calls: sum.calls + 1, input: sum.input + usage.input_tokens, cached: sum.cached + usage.cached_input_tokens, output: sum.output + usage.output_tokens, cost: cost === null || cost === undefined ? sum.cost : (sum.cost ?? 0) + cost });
+    models.set(model, { calls: sum.calls + 1, input: sum.input + Number(usage.input_tokens), cached: sum.cached + Number(usage.cached_input_tokens), output: sum.output + Number(usage.output_tokens), cost: cost === null || cost === undefined ? sum.cost : (sum.cost ?? 0) + cost });
   }
   const rows = [...models];
   const all = (/** @type {string} */ name) => rows.reduce((sum, [, each]) => sum + (each[name] ?? 0), 0);
   const calls = run.iterations.reduce((sum, each) => sum + each.calls.length, 0);
   const cost = Math.max(all("cost"), state?.cost_usd ?? 0);
   /** @type {[string, string, number, (value: number) => string][]} */
-  const used = [["max_cost_usd", "Cost", cost, (value) => money(value)], ["max_total_tokens", "Tokens", Math.max(all("input") + all("output"), state?.usage?.total_tokens ?? 0), tokens],
+  const used = [["max_cost_usd", "Cost", cost, (value) => money(value)], ["max_total_tokens", "Tokens", Math.max(all("input") + all("output"), Number(state?.usage?.total_tokens ?? 0)), tokens],
     ["max_iterations", "Iterations", run.iterations.length, String], ["max_tool_calls", "Tool calls", calls, String], ["max_seconds", "Time", seconds, span]];
   const bounded = used.filter(([name]) => limits[name]);
   return html`<section class="card"><div class="card-head"><strong>Usage and cost</strong> <span class="about">${run.end ? "" : "so far"}</span></div>

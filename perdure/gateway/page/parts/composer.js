@@ -1,18 +1,20 @@
 /** The field in which a person tells a run or a session something. */
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
+import { freshKey } from "../api.js";
 import { plain } from "../format.js";
 import { html } from "../html.js";
 import { Trouble } from "./basics.js";
 import { MAX_BYTES, partOf, size } from "./media.js";
 
 /**
- * @param {{label: string, send: (text: string, parts: any[]) => Promise<unknown>, id?: string, takesFiles?: boolean, children?: any}} props
- *   `children`: further controls
+ * @param {{label: string, send: (text: string, parts: any[], key: string) => Promise<unknown>, id?: string, takesFiles?: boolean, children?: any}} props
+ *   `children`: further controls; `send` gets the same key for what is sent again after a failure
  */
 export function Composer({ label, send, id = "composer", takesFiles = false, children }) {
   const [text, setText] = useState("");
   const [files, setFiles] = useState(/** @type {File[]} */ ([]));
   const [isBusy, setBusy] = useState(false);
+  const key = useMemo(freshKey, [text, files]);
   const [problem, setProblem] = useState(/** @type {any} */ (null));
   const isEmpty = !text.trim() && !files.length;
   const submit = async () => {
@@ -20,7 +22,7 @@ export function Composer({ label, send, id = "composer", takesFiles = false, chi
     setBusy(true);
     setProblem(null);
     try {
-      await send(text, await Promise.all(files.map(partOf)));
+      await send(text, await Promise.all(files.map(partOf)), key);
       setText("");
       setFiles([]);
     } catch (error) {

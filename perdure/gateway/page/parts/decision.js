@@ -1,7 +1,7 @@
 /** The card by which a person decides about a waiting call. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem, post } from "../api.js";
-import { moment, plain, span, title } from "../format.js";
+import { exact, moment, plain, span, title } from "../format.js";
 import { html } from "../html.js";
 import { address, announcement, link, loadApprovals, me, now } from "../state.js";
 import { Act, Folded } from "./basics.js";
@@ -42,7 +42,7 @@ export function Decision({ runId, request, words = "", place = "", onDone }) {
     } catch (error) {
       if (error instanceof Problem && [404, 409].includes(error.status)) {
         setLate(error.message);
-        return;
+        return false;
       }
       throw error;
     }
@@ -50,6 +50,7 @@ export function Decision({ runId, request, words = "", place = "", onDone }) {
     announcement.value = "Your decision was sent.";
     await loadApprovals(true).catch(() => undefined);
     onDone?.();
+    return true;
   };
 
   const wait = `${span(now.value - request.since)}, ${request.deadline ? `denied automatically in ${span(request.deadline - now.value)}` : "no deadline"}`;
@@ -78,13 +79,13 @@ function Approval({ request, words, draft, change, send, heading, isInert, runId
   const of = (/** @type {string} */ name) => schema.properties?.[name] ?? {};
   const original = Object.fromEntries(names.map((name) => [name, written(of(name), request.arguments[name])]));
   const fields = draft.fields ?? original;
-  const required = new Set(schema.required ?? []);
+  const required = new Set(Array.isArray(schema.required) ? schema.required : []);
   const wrong = /** @type {Record<string, string>} */ ({});
-  /** @type {Record<string, unknown>} */
-  let values = {};
+  /** Without a prototype, so that `__proto__` is a name like others. @type {Record<string, unknown>} */
+  let values = Object.create(null);
   if (draft.json !== null) {
     try {
-      values = JSON.parse(draft.json);
+      values = exact(draft.json);
     } catch {
       wrong.json = "Not JSON.";
     }
@@ -128,8 +129,8 @@ function Approval({ request, words, draft, change, send, heading, isInert, runId
         <div class="card-foot">
           <${Act} kind="danger" disabled=${isInert} act=${() => send("deny", draft.reason ? { reason: draft.reason } : {})}>Deny and tell the agent<//>
           <${Act} kind="danger" disabled=${isInert} act=${async () => {
-            await send("deny", draft.reason ? { reason: draft.reason } : {});
-            await post(`/runs/${encodeURIComponent(runId)}/cancel`, { reason: draft.reason || "denied" });
+            if (await send("deny", draft.reason ? { reason: draft.reason } : {}))
+              await post(`/runs/${encodeURIComponent(runId)}/cancel`, { reason: draft.reason || "denied" });
           }}>Deny and stop the run<//>
           <button onClick=${() => change({ isDenying: false })}>Back</button>
         </div>`

@@ -1,6 +1,6 @@
 /** Forms made of a JSON Schema or of the inputs in an agent's file. */
 import { html } from "../html.js";
-import { plain, title } from "../format.js";
+import { exact, plain, title } from "../format.js";
 
 const KINDS = /** @type {Record<string, string>} */ ({
   string: "string", integer: "integer", number: "number", float: "number", boolean: "boolean", array: "array", object: "object",
@@ -19,7 +19,7 @@ export function schemaOf(input) {
 
 /** The kind of a field. @param {any} schema */
 export function kindOf(schema) {
-  if (schema?.enum) return "enum";
+  if (Array.isArray(schema?.enum)) return "enum";
   const types = [schema?.type].flat().filter((each) => each && each !== "null");
   return types.length === 1 && ["string", "integer", "number", "boolean"].includes(types[0]) ? types[0] : "json";
 }
@@ -43,10 +43,10 @@ export function read(schema, text, isRequired) {
     const found = kind === "enum" ? schema.enum.find((/** @type {unknown} */ each) => String(each) === text) : text;
     return found === undefined ? { wrong: "Not one of the choices." } : { value: found };
   }
-  if (kind === "integer") return /^[+-]?\d+$/.test(text.trim()) ? { value: Number(text) } : { wrong: "Not a whole number." };
+  if (kind === "integer") return /^[+-]?\d+$/.test(text.trim()) ? { value: exact(text.trim().replace(/^\+?(-?)0*(?=\d)/, "$1")) } : { wrong: "Not a whole number." };
   if (kind === "number") return text.trim() && Number.isFinite(Number(text)) ? { value: Number(text) } : { wrong: "Not a number." };
   try {
-    return { value: JSON.parse(text) };
+    return { value: exact(text) };
   } catch {
     return { wrong: "Not JSON." };
   }

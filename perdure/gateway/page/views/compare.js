@@ -11,6 +11,18 @@ import { link } from "../state.js";
 
 /** Longer texts are shown without marks: a comparison by words takes quadratic time. */
 const MAX_CHARS = 20_000;
+/** What all comparisons of a page may take: texts that differ in very many words are shown without marks, too. */
+const MAX_DIFF_MS = 3000;
+
+/** Compares words until its time is over; then undefined. @param {any} module @param {number} left in ms */
+export function differ(module, left = MAX_DIFF_MS) {
+  return (/** @type {string} */ before, /** @type {string} */ after) => {
+    const began = performance.now();
+    const found = module.diffWordsWithSpace(before, after, { timeout: Math.max(left, 1) });
+    left -= performance.now() - began;
+    return found;
+  };
+}
 
 /** @param {{id: string, other: string}} props */
 export function Compare({ id, other }) {
@@ -24,7 +36,7 @@ export function Compare({ id, other }) {
     if (!other) return;
     // @ts-ignore: the package has no types of its own.
     Promise.all([readRun(other), readRun(id), get(`/runs/${encodeURIComponent(id)}/setup`), import("diff")]).then(([left, right, { forkOf }, module]) => {
-      setDiff(module);
+      setDiff(() => differ(module));
       setCopied(forkOf?.run === other ? forkOf.at - 1 : 0);
       setRuns([left, right]);
     }, setProblem);
@@ -105,6 +117,6 @@ function Marked({ mine, others, sign, diff, mono = false }) {
   if (!mine) return null;
   const isLong = mine.length + (others?.length ?? 0) > MAX_CHARS;
   const parts = others === undefined || mine === others || isLong ? [{ value: mine, mark: others === undefined }]
-    : diff.diffWordsWithSpace(plain(others), plain(mine)).filter((/** @type {any} */ each) => !each.removed).map((/** @type {any} */ each) => ({ value: each.value, mark: each.added }));
+    : (diff(plain(others), plain(mine)) ?? [{ value: mine }]).filter((/** @type {any} */ each) => !each.removed).map((/** @type {any} */ each) => ({ value: each.value, mark: each.added }));
   return html`<pre class=${mono ? "marked" : "marked prose"} tabindex="0">${parts.map((/** @type {any} */ each) => (each.mark ? html`<mark class=${sign}>${plain(each.value)}</mark>` : plain(each.value)))}</pre>`;
 }

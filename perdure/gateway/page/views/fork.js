@@ -1,6 +1,6 @@
 /** Fork a run before an iteration: what is copied, what is left out, what should change. */
-import { useEffect, useState } from "preact/hooks";
-import { post } from "../api.js";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { freshKey, post } from "../api.js";
 import { counted, inLine, plain } from "../format.js";
 import { html } from "../html.js";
 import { Act, Trouble } from "../parts/basics.js";
@@ -17,8 +17,9 @@ export function Fork({ id, before }) {
     readRun(id).then(setRun, setProblem);
   }, [id]);
   const at = Number(before) || 1;
+  const key = useMemo(freshKey, [at, steer, model]);
   const start = async () => {
-    const forked = await post(`/runs/${encodeURIComponent(id)}/fork`, { at, steer: steer.trim() || null, model: model.trim() || null });
+    const forked = await post(`/runs/${encodeURIComponent(id)}/fork`, { at, steer: steer.trim() || null, model: model.trim() || null }, { "Idempotency-Key": key });
     location.hash = link("run", forked.id);
   };
   const again = run?.iterations.filter((/** @type {any} */ each) => each.number >= at).flatMap((/** @type {any} */ each) => each.calls) ?? [];

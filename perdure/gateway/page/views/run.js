@@ -112,7 +112,7 @@ export function Run({ id, deciding = "" }) {
   const state = view?.state;
   const called = (state?.held ?? []).filter((/** @type {any} */ each) => each.run_id);
   const held = end ? [] : [...(run.held ? [run.held] : []), ...called];
-  const limits = { ...setup?.options, ...run.changed };
+  const limits = Object.fromEntries(Object.entries({ ...setup?.options, ...run.changed }).map(([name, value]) => [name, typeof value === "bigint" ? Number(value) : value]));
   return html`<main>
     <header class="run-head">
       <div><p class="about"><a href=${link()}>Runs</a> › <code>${plain(id)}</code></p>

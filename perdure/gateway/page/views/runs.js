@@ -88,7 +88,7 @@ export function Runs() {
 
 /** Cost and tokens of the runs that are shown. @param {any[]} runs */
 function totals(runs) {
-  const sum = (/** @type {(run: any) => number | null | undefined} */ of) => runs.reduce((all, each) => all + (of(each) ?? 0), 0);
+  const sum = (/** @type {(run: any) => number | null | undefined} */ of) => runs.reduce((all, each) => all + Number(of(each) ?? 0), 0);
   const cost = sum((each) => lasts.value.get(keyOf(each))?.cost ?? each.costUsd);
   const read = sum((each) => lasts.value.get(keyOf(each))?.tokens);
   const parts = [cost ? money(cost) : "", read ? `${tokens(read)} tokens` : ""].filter(Boolean);

@@ -1,6 +1,6 @@
 /** A session as a conversation: its turns joined, what waits to be read, and a field to go on. */
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { follow, get, post } from "../api.js";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { follow, freshKey, get, post } from "../api.js";
 import { counted, money, plain, span, tokens } from "../format.js";
 import { html } from "../html.js";
 import { Act, Folded, Markdown, State, Sure, Trouble } from "../parts/basics.js";
@@ -99,9 +99,9 @@ export function Session({ id }) {
   const timesSaid = (/** @type {string} */ text) => all.filter((each) => each.text === text).length;
   const queue = /** @type {string[]} */ (status?.queue ?? []);
   const unread = sent.filter((each) => timesSaid(each.text) <= each.known && !queue.some((text) => oneLine(each.text).startsWith(text.replace(/…$/, ""))));
-  const send = async (/** @type {string} */ text, /** @type {any[]} */ parts) => {
+  const send = async (/** @type {string} */ text, /** @type {any[]} */ parts, /** @type {string} */ key) => {
     const known = timesSaid(text);
-    await post(`${path}/messages`, { text, parts, messageId: crypto.randomUUID(), whileBusy: isOwn ? "queue" : null });
+    await post(`${path}/messages`, { text, parts, messageId: key, whileBusy: isOwn ? "queue" : null });
     setSent([...unread, { text, media: parts, known }]);
     load();
   };
@@ -160,9 +160,10 @@ function TurnPart({ turn, cards, load }) {
 /** Another message in place of this one, in a session of its own. @param {{id: string, said: import("../run_model.js").Said, close: () => void}} props */
 function Edit({ id, said, close }) {
   const [text, setText] = useState(said.text);
+  const key = useMemo(freshKey, [text]);
   const send = async () => {
     const parts = said.media ?? [];
-    const taken = await post(`/sessions/${crypto.randomUUID()}/messages`, { text, parts, replaces: id, messageId: crypto.randomUUID() });
+    const taken = await post(`/sessions/${key}/messages`, { text, parts, replaces: id, messageId: key });
     location.hash = link("session", taken.session);
   };
   return html`<div class="card"><div class="card-body"><label for="edited">Say this in its place</label>

@@ -1,6 +1,6 @@
 /** Sessions: a list, and a field to begin one. */
 import { useEffect, useState } from "preact/hooks";
-import { get, glance, post } from "../api.js";
+import { freshKey, get, glance, post } from "../api.js";
 import { moment, plain } from "../format.js";
 import { html } from "../html.js";
 import { Trouble } from "../parts/basics.js";
@@ -13,8 +13,8 @@ export function Sessions() {
   const [agents, setAgents] = useState(/** @type {any[]} */ ([]));
   useEffect(() => repeat(() => glance("/sessions", { limit: 200 }).then((found) => { setSessions(found); setProblem(null); }, setProblem)), []);
   useEffect(() => once(() => get("/agents").then(setAgents)), []);
-  const begin = (/** @type {string} */ agent) => async (/** @type {string} */ text, /** @type {any[]} */ parts) => {
-    const taken = await post(`/sessions/${crypto.randomUUID()}/messages`, { text, parts, agent, messageId: crypto.randomUUID() });
+  const begin = (/** @type {string} */ agent) => async (/** @type {string} */ text, /** @type {any[]} */ parts, /** @type {string} */ key) => {
+    const taken = await post(`/sessions/${key}/messages`, { text, parts, agent, messageId: key });
     location.hash = link("session", taken.session);
   };
   return html`<main class="narrow"><h1>Sessions</h1><${Trouble} error=${problem} />

@@ -1,6 +1,6 @@
 /** Start a run: a form made of the agent's inputs. */
-import { useEffect, useState } from "preact/hooks";
-import { get, post } from "../api.js";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { freshKey, get, post } from "../api.js";
 import { plain, title } from "../format.js";
 import { html } from "../html.js";
 import { Act, Trouble } from "../parts/basics.js";
@@ -29,7 +29,7 @@ function Form({ agent }) {
   const required = new Set(agent.inputs.filter((/** @type {any} */ each) => each.required).map((/** @type {any} */ each) => each.name));
   const [texts, setTexts] = useState(() => /** @type {Record<string, string>} */ (Object.fromEntries(agent.inputs.map((/** @type {any} */ each) => [each.name, written(schemas[each.name], each.default)]))));
   const [left, setLeft] = useState(/** @type {Record<string, boolean>} */ ({}));
-  const [key] = useState(() => crypto.randomUUID());
+  const key = useMemo(freshKey, [texts]);
   /** @type {Record<string, unknown>} */
   const inputs = {};
   const wrong = /** @type {Record<string, string>} */ ({});
