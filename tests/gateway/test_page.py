@@ -125,8 +125,7 @@ async def test_a_decision_that_comes_too_late_is_not_used(opened: Opened, page: 
 
         await page.route("**/runs/late/deny", somebody_is_faster)
         await page.get_by_role("button", name="Deny and stop the run").click()
-        late = page.get_by_role("heading", name="Your answer was not used")
-        await late.or_(page.get_by_role("heading", name="Approved")).first.wait_for()
+        await page.get_by_text("Your answer was not used").first.wait_for()
         async with served.asking() as http:
             result = (await http.get("/runs/late/result", params={"wait": 20})).json()
         assert result["output"] == "Done."
@@ -152,6 +151,8 @@ async def test_a_denial_is_told_to_the_agent_and_a_question_is_answered(
         await page.get_by_role("button", name="Answer: Elm").click()
         await page.get_by_role("heading", name="Answer").wait_for()
         assert "Elm" in await page.locator("#call-c2").inner_text()
+        await page.goto(f"{served.url}/#/run/both/decide/c2")
+        await page.get_by_role("heading", name="Answered").wait_for()
 
 
 async def test_a_run_is_steered_forked_and_cancelled(opened: Opened, page: Page) -> None:

@@ -1,4 +1,5 @@
 /** The card by which a person decides about a waiting call. */
+import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem, post } from "../api.js";
 import { exact, moment, plain, span, title } from "../format.js";
@@ -10,6 +11,14 @@ import { Field, read, written } from "./form.js";
 const INERT_MS = 800;
 /** Drafts outlive a card that is drawn anew. @type {Map<string, any>} */
 const drafts = new Map();
+/** Why an answer was not used, by run and call: the run's events may remove a card before the gateway refuses its answer. */
+const unused = signal(/** @type {Record<string, string>} */ ({}));
+
+/** Of a call that does not wait any more: that this page's answer was not used. @param {{runId: string, callId: string}} props */
+export function Unused({ runId, callId }) {
+  const why = unused.value[`${runId} ${callId}`];
+  return why ? html`<p class="problem" role="alert">Your answer was not used. ${plain(why)}</p>` : null;
+}
 
 /**
  * @param {{runId: string, request: any, words?: string, place?: string, onDone?: () => void}} props
@@ -42,6 +51,7 @@ export function Decision({ runId, request, words = "", place = "", onDone }) {
     } catch (error) {
       if (error instanceof Problem && [404, 409].includes(error.status)) {
         setLate(error.message);
+        unused.value = { ...unused.value, [`${runId} ${request.call_id}`]: error.message };
         return false;
       }
       throw error;

@@ -8,7 +8,7 @@ import { Bill } from "../parts/bill.js";
 import { byOf, CallRow } from "../parts/call.js";
 import { Called, FEW } from "../parts/called.js";
 import { Composer } from "../parts/composer.js";
-import { Decision } from "../parts/decision.js";
+import { Decision, Unused } from "../parts/decision.js";
 import { Held } from "../parts/held.js";
 import { Media } from "../parts/media.js";
 import { markdownOf } from "../parts/markdown_of.js";
@@ -107,7 +107,7 @@ export function Run({ id, deciding = "" }) {
     return html`<main class="narrow"><h1 class="unseen">A call that waits for a decision</h1><p><a href=${link("run", id)}>Run ${plain(id)}</a></p>
       ${asked.state === "waiting"
         ? html`<${Decision} runId=${id} request=${{ ...asked.request, call_id: asked.id, votes: asked.votes }} words=${wordsBefore(run, asked.id)} />`
-        : html`<${Decided} call=${asked} />`}
+        : html`<${Decided} runId=${id} call=${asked} />`}
       <${NextWait} id=${id} run=${run} /></main>`;
   const state = view?.state;
   const called = (state?.held ?? []).filter((/** @type {any} */ each) => each.run_id);
@@ -189,6 +189,7 @@ function IterationPart({ id, run, iteration, folded, said, picked, pick }) {
       ${iteration.text && !isAnswer && html`<${Markdown} text=${iteration.text} />`}
       ${iteration.notes.map((/** @type {any} */ note) => html`<p class=${`line ${note.kind === "error" ? "failed" : "held"}`}>${clock(note.time)} ${plain(note.text)}</p>`)}
       ${iteration.calls.map((/** @type {any} */ call) => html`<${CallRow} key=${call.id} call=${call} hasTray=${called.length > FEW} isPicked=${picked === call.id} onPick=${() => pick(picked === call.id ? "" : call.id)} />
+        ${call.state !== "waiting" && html`<${Unused} runId=${id} callId=${call.id} />`}
         ${call.state === "waiting" && !run.end && html`<${Decision} key=${`${call.id}-card`} runId=${id} request=${{ ...call.request, call_id: call.id, votes: call.votes }} words=${iteration.text} />`}`)}
       ${called.length > FEW && html`<${Called} ids=${called} />`}`}
   </section>`;
@@ -212,10 +213,11 @@ function End({ id, run }) {
     <a class="button" href=${link("run", id, "fork", String(last))}>Fork before iteration ${last}</a></section>`;
 }
 
-/** @param {{call: import("../run_model.js").Call}} props */
-function Decided({ call }) {
+/** @param {{runId: string, call: import("../run_model.js").Call}} props */
+function Decided({ runId, call }) {
   const { decision } = call;
-  return html`<section class="card"><div class="card-body"><h2 tabindex="-1">${decision ? (decision.approved ? "Approved" : decision.answer ? "Answered" : "Denied") : "This call does not wait"}</h2>
+  return html`<section class="card"><div class="card-body"><h2 tabindex="-1">${decision ? (typeof decision.answer === "string" ? "Answered" : decision.approved ? "Approved" : "Denied") : "This call does not wait"}</h2>
+    <${Unused} runId=${runId} callId=${call.id} />
     ${decision && html`<p>${decision.by ? `Decided by ${byOf(decision)} at ${moment(decision.at)}.` : `Decided at ${moment(decision.at)}.`}</p>`}
     ${call.result !== null ? html`<${Folded} text=${call.result} />` : html`<p class="working">The tool runs.</p>`}</div></section>`;
 }

@@ -6,7 +6,7 @@ import { html } from "../html.js";
 import { Act, Folded, Markdown, State, Sure, Trouble } from "../parts/basics.js";
 import { CallRow } from "../parts/call.js";
 import { Composer } from "../parts/composer.js";
-import { Decision } from "../parts/decision.js";
+import { Decision, Unused } from "../parts/decision.js";
 import { Held } from "../parts/held.js";
 import { Media } from "../parts/media.js";
 import { openingOf, saidOf, usageOf } from "../run_model.js";
@@ -149,6 +149,7 @@ function TurnPart({ turn, cards, load }) {
       ${each.notes.map((note) => html`<p class=${`line ${note.kind === "error" ? "failed" : "held"}`}>${plain(note.text)}</p>`)}
       ${each.calls.map((call) => html`<${CallRow} key=${call.id} call=${call} isPicked=${picked === call.id} onPick=${() => pick(picked === call.id ? "" : call.id)} />
         ${picked === call.id && html`<div class="line"><${Folded} text=${call.arguments} />${call.result !== null && html`<${Folded} text=${call.result} />`}</div>`}
+        ${call.state !== "waiting" && html`<${Unused} runId=${id} callId=${call.id} />`}
         ${call.state === "waiting" && !run.end && html`<${Decision} key=${`${call.id}-card`} runId=${id} request=${{ ...(cards.find((card) => card.call_id === call.id) ?? {}), ...call.request, call_id: call.id, votes: call.votes }} words=${each.text} onDone=${load} />`}`)}
     </div>`)}
     ${run.end?.type === "done" && html`<${Markdown} text=${run.end.response} /><${Media} parts=${run.end.media} />`}
