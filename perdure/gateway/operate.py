@@ -29,7 +29,7 @@ class ScopeBody(CamelCase):
     runs: list[Id] = Field(default=[], max_length=1000)
     all: bool = False
     """Whether all runs of the namespace are meant, in the place of the other fields."""
-    reason: str = ""
+    reason: str = Field(default="", max_length=2000)
 
     @model_validator(mode="after")
     def _one_of_both(self) -> ScopeBody:

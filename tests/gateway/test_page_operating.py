@@ -147,7 +147,8 @@ async def test_operators_are_those_of_no_tenant(
             assert (refused.status_code, refused.json()["kind"]) == (403, "not_operator")
         for path in ("pauses", "pauses/any/release", "schedules/any/run"):
             assert (await ann.post(f"/{path}", json={})).status_code == 403
-        for scope in ({}, {"agent": "tested", "all": True}):
+        long = {"agent": "tested", "reason": "x" * 2001}
+        for scope in ({}, {"agent": "tested", "all": True}, long):
             assert (await olga.post("/pauses", json=scope)).status_code == 422
         assert (await olga.get("/pauses")).json() == []
         assert (await olga.get("/schedules")).status_code == 200

@@ -18,7 +18,7 @@ export function Bill({ id, run, setup, limits, state, seconds }) {
   const cost = Math.max(all("cost"), state?.cost_usd ?? 0);
   /** @type {[string, string, number, (value: number) => string][]} */
   const used = [["max_cost_usd", "Cost", cost, (value) => money(value)], ["max_total_tokens", "Tokens", Math.max(all("input") + all("output"), Number(state?.usage?.total_tokens ?? 0)), tokens],
-    ["max_iterations", "Iterations", run.iterations.length, String], ["max_tool_calls", "Tool calls", calls, String], ["max_seconds", "Time", seconds, span]];
+    ["max_iterations", "Iterations", run.iterations.filter((/** @type {any} */ each) => each.started).length, String], ["max_tool_calls", "Tool calls", calls, String], ["max_seconds", "Time", seconds, span]];
   const bounded = used.filter(([name]) => limits[name]);
   return html`<section class="card"><div class="card-head"><strong>Usage and cost</strong> <span class="about">${run.end ? "" : "so far"}</span></div>
     <div class="card-body">
