@@ -1,7 +1,7 @@
 # An image for workers and gateways: perdure, and your agents and tools in /app. Builds wherever pip finds its packages.
 FROM python:3.12-slim AS build
 # All extras but `local`, the embedded server. Fewer make a smaller image: docker build --build-arg EXTRAS=mcp,s3 .
-ARG EXTRAS=a2a,ag-ui,azure,encryption,gcs,mcp,openapi,otlp,prices,s3,serve,webhooks
+ARG EXTRAS=a2a,ag-ui,azure,encryption,gcs,mcp,openapi,otlp,prices,push,s3,serve,webhooks
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY perdure ./perdure

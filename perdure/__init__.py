@@ -132,6 +132,6 @@ else:
             ".unknown_outcomes": "Done NotDone Unknown",
             ".protocol.signatures": "Voucher",
             ".worker.assembly": "create_worker",
-            ".worker_limits": "WorkerLimits",
+            ".prompty.worker_limits": "WorkerLimits",
         },
     )

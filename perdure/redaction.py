@@ -42,7 +42,8 @@ line each)."""
 _URL_VARIABLE = re.compile(r"URL|URI|DSN|PROXY|ENDPOINT|CONNECTION", re.IGNORECASE)
 _ENV_NAME = re.compile(r"\$\{env:([^:}]*)")
 _CREDENTIAL = "${credential:"
-_KEYS, _ENTRY = ("PERDURE_ENCRYPTION_KEY", "PERDURE_VOUCH_KEY"), re.compile(r"(?<=:)[\w+/=-]{40,}")
+_KEYS = ("PERDURE_ENCRYPTION_KEY", "PERDURE_PUSH_KEY", "PERDURE_VOUCH_KEY")
+_ENTRY = re.compile(r"(?<=:)[\w+/=-]{40,}")
 _USERINFO = re.compile(r"(?<=://)[^/?#@\s\"']+(?=@)")
 _LITERAL = re.compile(
     r"\bsk-[\w-]{16,}|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}|"

@@ -4,13 +4,10 @@ call.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import socket
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import quote
 
@@ -23,28 +20,19 @@ from .._version import __version__
 from ..errors import ConfigurationError
 from ..json_types import JsonObject
 from ..options import RunOptions
-from ..prompty.worker_limits import (
-    Origin,
-    WorkerLimits,
-    is_listed,
-    is_private,
-    refused_url,
-    server_in,
-)
+from ..prompty.worker_limits import Origin, WorkerLimits, is_listed, refused_url, server_in
 from ..protocol.names import NOTICE_WORKFLOW, NOTIFY, SEND_NOTICE
-from ..providers.clients import tls_context
 from ..redaction import get_logger
 from ..text import one_line
 from ..webhooks import PUSHED, NoticeInput, PushTarget, Webhook, secret_problem
 from .call_secrets import unseal
 from .heartbeat import heartbeats
+from .posting import NotPosted, post, public_address
 
 VARIABLE = "PERDURE_WEBHOOKS"
 """URLs that the worker's owner notifies of each run, separated by commas."""
 GATEWAY_VARIABLE = "PERDURE_GATEWAY_URL"
 """The gateway's public address, for links in notices."""
-SECONDS = 15.0
-"""Time for one request."""
 NOT_TAKEN = "NoticeNotTaken"
 """Error type: this attempt failed; the next one may succeed."""
 GONE = 410
@@ -117,9 +105,11 @@ class Notifier:
             "user-agent": f"perdure/{__version__}",
             **proof,
         }
-        status = await _post(
-            receiver.url, server, body, headers, await self._address(receiver.url, server)
-        )
+        try:
+            address = await self._address(receiver.url, server)
+            status = await post(receiver.url, server, body, headers, address)
+        except NotPosted as error:
+            raise _not_taken(str(error)) from None
         if status == GONE:
             _log.info(
                 "webhook %s wants no notices any more: %s is not sent again", server, input.id
@@ -131,7 +121,7 @@ class Notifier:
         """Return the address to connect to; None for a URL that the owner has named, wherever it
         leads.
 
-        Raises as `send` does, for an address that this worker may not call.
+        Raises as `send` does, and `NotPosted`, for an address that this worker may not call.
         """
         if url in [each.url for each in webhooks_of_worker()]:
             return None
@@ -139,59 +129,11 @@ class Notifier:
             raise _not_taken(str(refused))
         if is_listed(server, self._limits.hosts or ()):
             return None
-        return await _public_address(server)
-
-
-async def _public_address(server: Origin) -> str:
-    """Return an address of the server. All of them must be public: a name can lead anywhere. Raises
-    as `send` does.
-    """
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(
-            server.host.strip("[]"), server.port, type=socket.SOCK_STREAM
+        return await public_address(
+            server,
+            f", where webhooks are not sent: start the worker with --allow-hosts {server.address}, "
+            f"or name the webhook in {VARIABLE}, if it should be",
         )
-    except OSError as error:
-        raise _not_taken(f"the name {server.host!r} can't be resolved: {error}") from None
-    addresses = [str(each[4][0]) for each in found]
-    if private := [each for each in addresses if is_private(ip_address(each.partition("%")[0]))]:
-        raise _not_taken(
-            f"{server} leads to the private address {private[0]}, where webhooks are not sent: "
-            f"start the worker with --allow-hosts {server.address}, or name the webhook in "
-            f"{VARIABLE}, if it should be"
-        )
-    return addresses[0]
-
-
-async def _post(
-    url: str, server: Origin, body: str, headers: dict[str, str], address: str | None
-) -> int:
-    """Return the status of the answer; ignore its body, and do not follow redirects. Raises as
-    `send` does.
-    """
-    import httpx2
-
-    extensions: JsonObject = {}
-    trusts_environment = address is None
-    checks = tls_context() if trusts_environment else tls_context(trust_env=False)
-    if address is not None:  # Connect to the checked address: the name may lead elsewhere by now.
-        headers = {**headers, "host": server.address}
-        extensions = {"sni_hostname": server.host.strip("[]")}
-    try:
-        target = httpx2.URL(url)
-        if address is not None:
-            target = target.copy_with(host=address)
-        async with (
-            httpx2.AsyncClient(
-                timeout=SECONDS, trust_env=trusts_environment, verify=checks
-            ) as client,
-            client.stream(
-                "POST", target, content=body, headers=headers, extensions=extensions
-            ) as response,
-        ):
-            return int(response.status_code)
-    except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
-        text = one_line(str(error), 300) or type(error).__name__
-        raise _not_taken(f"{server} can't be reached: {text}") from None
 
 
 def notice_body(input: NoticeInput) -> str:

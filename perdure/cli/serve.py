@@ -27,6 +27,7 @@ try:
     from ..gateway.gateway import Gateway, OfferedAgent, offers_of
     from ..gateway.identity import Authenticator, Function, OpenId, OpenIdSettings, TokenFile
     from ..gateway.limits import USUAL_LIMITS, Limits
+    from ..gateway.push import push_from_environment
     from ..payloads.codec_server.app import serve as serve_app
 except ImportError as error:
     raise ConfigurationError(
@@ -140,6 +141,7 @@ async def _serve(
             authenticators,
             examine=partial(examine, server, queue),
             ui_url=server.ui_url,
+            push=push_from_environment(),
             **settings,
         )
         if authenticators:

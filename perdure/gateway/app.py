@@ -143,6 +143,8 @@ def gateway_app(
             for each in spoken:
                 if begin := getattr(each, "lifespan", None):
                     await stack.enter_async_context(begin())
+            if gateway.push:
+                stack.callback(gateway.push.close)
             yield
 
     handlers = {HTTPException: _no_such_address}

@@ -135,6 +135,8 @@ class Gateway:
     ending: OpenRequests = field(default_factory=OpenRequests)
     keys: VouchKeys = field(default_factory=vouch_keys)
     """Keys with which the gateway signs clients' identities, from the environment."""
+    push: Any = None
+    """The `WebPush`, which tells readers' browsers of calls that begin to wait; None for none."""
 
     def __post_init__(self) -> None:
         self.client = with_converter(self.client)

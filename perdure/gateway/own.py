@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 from temporalio.client import WorkflowExecution, WorkflowExecutionCount
 
-from ..client import RunHandle, complete_call
+from ..client import complete_call
 from ..client.fork import fork_of, fork_origin, forks_of
 from ..client.listing import listed_status, status_condition, status_named
 from ..errors import RunError
@@ -31,7 +31,7 @@ from ..protocol.names import SESSION_WORKFLOW
 from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, TENANT, quote, shown_of
 from ..protocol.session import SessionStatus
 from ..trace_ids import TraceIds
-from . import operate
+from . import operate, push
 from .gateway import FoundRun, Gateway, OfferedAgent
 from .identity import ANYBODY, Identity
 from .operations import Endpoint, HttpCall, Nothing, known_route, openapi_document, route_of
@@ -71,6 +71,7 @@ from .own_types import (
 from .problems import HttpProblem, path_of
 from .sign_in import show_sign_in, sign_in
 from .sse import resumable
+from .waiting_calls import waiting_calls
 
 PREFIX = "/perdure"
 """The path prefix of this API."""
@@ -324,29 +325,9 @@ async def fork(call: HttpCall[Nothing, ForkBody]) -> StartedRun:
     return StartedRun(id=id, is_new=is_new)
 
 
-AT_ONCE = 20
-"""The number of runs that are queried at the same time for waiting calls."""
-
-
 async def list_approvals(call: HttpCall[LimitQuery]) -> list[Waiting]:
     """What waits for a person, in the newest runs that wait."""
-    runs = await call.gateway.list(
-        call.identity, [status_condition("waiting")], limit=call.query.limit
-    )
-    places = asyncio.Semaphore(AT_ONCE)
-
-    async def ask(run: WorkflowExecution) -> list[Waiting]:
-        async with places:
-            status = await RunHandle(call.gateway.client, run.id).status()
-        agent = run.typed_search_attributes.get(AGENT)
-        # The waits of a child run are listed with that run.
-        return [
-            Waiting(run_id=run.id, agent=agent, call=each)
-            for each in status.pending_approvals
-            if not each.run_id
-        ]
-
-    return [each for found in await asyncio.gather(*map(ask, runs)) for each in found]
+    return await waiting_calls(call.gateway, call.identity, call.query.limit)
 
 
 async def complete(call: HttpCall[Nothing, CompleteBody]) -> Nothing:
@@ -466,6 +447,9 @@ OPERATIONS = (
     _operation("POST", "/calls/{token}", complete, is_open=True),
     _operation("GET", "/sign-in", show_sign_in, is_open=True),
     _operation("POST", "/sign-in", sign_in, is_open=True),
+    _operation("GET", "/push", push.show_push_key),
+    _operation("POST", "/push", push.subscribe),
+    _operation("DELETE", "/push", push.unsubscribe),
     _for_operators("GET", "/doctor", operate.examine, is_shared=True),
     _for_operators("GET", "/pauses", operate.list_pauses, is_shared=True),
     _for_operators("POST", "/pauses", operate.pause_many, status=201),

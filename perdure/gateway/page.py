@@ -26,11 +26,20 @@ _HEADERS = {
 """Browsers ask again after an upgrade: the document and its modules belong together."""
 
 
+_WORKER_HEADERS = {
+    "Service-Worker-Allowed": "../",
+    "Content-Security-Policy": "default-src 'none'",
+}
+"""The service worker belongs to the whole page, and needs nothing but itself."""
+
+
 class _Files(StaticFiles):
     def file_response(self, *args: Any, **named: Any) -> Response:
         """Return the file, or that it has not changed."""
         response = super().file_response(*args, **named)
         response.headers.update(_HEADERS)
+        if Path(args[0]).name == "push_worker.js":
+            response.headers.update(_WORKER_HEADERS)
         return response
 
 
@@ -49,6 +58,7 @@ def content_policy(document: str) -> str:
             "style-src 'self'",
             "img-src 'self' data:",
             "connect-src 'self'",
+            "worker-src 'self'",
             "manifest-src 'self'",
             "base-uri 'none'",
             "form-action 'none'",

@@ -11,7 +11,8 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from perdure.activities.notices import Notifier, _post
+from perdure.activities.notices import Notifier
+from perdure.activities.posting import NotPosted, post
 from perdure.prompty.worker_limits import OPEN, WorkerLimits, is_private, server_in
 from perdure.webhooks import NoticeInput, Webhook
 
@@ -216,7 +217,7 @@ async def test_what_was_looked_at_is_connected_to_whatever_the_name_leads_to_by_
     url = f"http://moves.invalid:{port}/a2a"
     server = server_in(url)
     assert server is not None
-    assert await _post(url, server, "{}", {}, "127.0.0.1") == 204
+    assert await post(url, server, "{}", {}, "127.0.0.1") == 204
     assert receiver.taken == [(" ", {})]
-    with pytest.raises(ApplicationError, match="can't be reached"):
-        await _post(url, server, "{}", {}, "127.9.9.9")
+    with pytest.raises(NotPosted, match="can't be reached"):
+        await post(url, server, "{}", {}, "127.9.9.9")

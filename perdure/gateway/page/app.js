@@ -6,6 +6,7 @@ import { needsToken, offlineSince, serverTrouble, setToken, token } from "./api.
 import { clock, plain } from "./format.js";
 import { html } from "./html.js";
 import { isWanted, NotifyButton, tell } from "./parts/notify.js";
+import { unsubscribe } from "./parts/push.js";
 import { SignIn, finishSignIn } from "./parts/sign_in.js";
 import { address, announcement, approvals, isOffline, link, loadApprovals, me, repeat } from "./state.js";
 import { Compare } from "./views/compare.js";
@@ -51,8 +52,10 @@ function Bar() {
 const isHelpOpen = signal(false);
 const KEYS = [["/", "search"], ["n", "start a run"], ["w", "next that waits"], ["j k", "next, previous row"], ["a", "focus Approve"], ["d", "Deny…"], ["s", "steer"], ["x", "fork"], ["Ctrl or ⌘ + Enter", "send"], ["Esc", "back"], ["?", "these keys"]];
 
-/** Nothing that this person has read or written stays in the tab. */
-function signOut() {
+/** Nothing that this person has read or written stays in the tab; nothing is pushed to them here. */
+async function signOut() {
+  const patience = new Promise((go) => setTimeout(go, 2000));
+  await Promise.race([unsubscribe().catch(() => {}), patience]);
   setToken("");
   location.hash = "";
   location.reload();

@@ -2,7 +2,9 @@
 import { effect, signal } from "@preact/signals";
 import { counted, plain, title } from "../format.js";
 import { html } from "../html.js";
-import { approvals, link } from "../state.js";
+import { needsToken, token } from "../api.js";
+import { approvals, isOffline, isVisible, link } from "../state.js";
+import { isPushed, subscribe } from "./push.js";
 
 const permission = signal("Notification" in globalThis ? Notification.permission : "denied");
 /** The calls that are known; null before the first look, of which nobody is told. @type {Set<string> | null} */
@@ -19,12 +21,17 @@ effect(() => {
   if (icon && icon.getAttribute("href") !== href) icon.setAttribute("href", href);
 });
 
+effect(() => {
+  if (!isWanted() || needsToken.value || isOffline.value || !isVisible.value || token.value === undefined) return;
+  subscribe().catch(() => {}); // The tab itself tells of calls, where the browser or the gateway pushes nothing.
+});
+
 /** Tell of the calls that are new. To be called after each look. */
 export function tell() {
   const now = new Map(approvals.value.map((each) => [`${each.runId} ${each.call.call_id} ${each.call.digest}`, each]));
   const fresh = known ? [...now].filter(([key]) => !known?.has(key)) : [];
   known = new Set(now.keys());
-  if (!isWanted() || !document.hidden) return;
+  if (!isWanted() || isPushed || !document.hidden) return;
   for (const [key, { runId, agent, call }] of fresh) {
     const words = call.kind === "question" ? "The agent asks a question" : `${title(call.name)}?`;
     try {
