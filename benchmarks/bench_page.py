@@ -32,6 +32,11 @@ OPEN_SECONDS = 20.0
 LOADED = """() => performance.getEntriesByType("resource").concat(performance.getEntriesByType("navigation"))
   .filter((each) => !each.name.includes("/perdure/")).reduce((sum, each) => sum + each.transferSize, 0)"""  # noqa: E501
 HEAP = "() => performance.memory.usedJSHeapSize / 1e6"
+FRAME = "() => new Promise(requestAnimationFrame)"
+WINDOW = """() => {
+  const each = document.querySelector(".window");
+  each.scrollTop = each.scrollHeight * STEP;
+}"""
 
 
 class Counting(Interceptor):
@@ -85,6 +90,29 @@ def long_run(iterations: int) -> str:
     return "".join([*frames, f"id: {seq + 1}\nevent: done\ndata: {json.dumps(end)}\n\n"])
 
 
+async def scrolled(page: Page, expression: str) -> float:
+    """The milliseconds of one of 20 steps of scrolling."""
+    began = time.monotonic()
+    for step in range(20):
+        await page.evaluate(expression.replace("STEP", str(step / 20)))
+        await page.evaluate(FRAME)
+    return 1000 * (time.monotonic() - began) / 20
+
+
+async def shown_run(page: Page, address: str) -> dict[str, float]:
+    """The seconds until a run's first iteration and its answer are there; then its events."""
+    began = time.monotonic()
+    await page.goto(address)
+    await page.locator(".iteration").first.wait_for()
+    first = time.monotonic() - began
+    await page.get_by_role("heading", name="Answer").wait_for()
+    whole = time.monotonic() - began
+    await page.get_by_role("tab", name="Events").click()
+    step = await scrolled(page, WINDOW)
+    heap = await page.evaluate(HEAP)
+    return {"first_s": first, "whole_s": whole, "scroll_ms": step, "heap_mb": heap}
+
+
 async def measured_run(page: Page, url: str, id: str, events: int) -> dict[str, float]:
     """Open a run of so many events."""
     stream = long_run(events // 4)
@@ -93,21 +121,7 @@ async def measured_run(page: Page, url: str, id: str, events: int) -> dict[str, 
         await route.fulfill(content_type="text/event-stream", body=stream)
 
     await page.route(f"**/runs/{id}/events**", answer)
-    began = time.monotonic()
-    await page.goto(f"{url}/#/run/{id}")
-    await page.locator(".iteration").first.wait_for()
-    first = time.monotonic() - began
-    await page.get_by_role("heading", name="Answer").wait_for()
-    whole = time.monotonic() - began
-    await page.get_by_role("tab", name="Events").click()
-    window = page.locator(".window")
-    began = time.monotonic()
-    for step in range(20):
-        await window.evaluate(f"(each) => {{ each.scrollTop = each.scrollHeight * {step} / 20; }}")
-        await page.evaluate("() => new Promise(requestAnimationFrame)")
-    scrolled = (time.monotonic() - began) / 20
-    heap = await page.evaluate(HEAP)
-    return {"first_s": first, "whole_s": whole, "scroll_ms": 1000 * scrolled, "heap_mb": heap}
+    return await shown_run(page, f"{url}/#/run/{id}")
 
 
 async def open_pages(browser: Browser, url: str, count: int, counting: Counting) -> Counter[str]:

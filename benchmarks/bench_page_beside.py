@@ -18,7 +18,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, async_playwright
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
@@ -36,17 +36,12 @@ from perdure.worker import create_worker
 from tests.support.agents import scripted_agent
 from tests.support.dev_server import server_in_memory
 
-from .bench_page import HEAP
+from .bench_page import HEAP, scrolled, shown_run
 
 QUEUE = "page"
 ROW = re.compile("Workflow (Execution|Task) (Completed|Continued|Started)")
 """The first row of a history in Temporal's UI, newest first."""
 FAILS, LONG = 13, 99
-FRAME = "() => new Promise(requestAnimationFrame)"
-WINDOW = """() => {
-  const each = document.querySelector(".window");
-  each.scrollTop = each.scrollHeight * STEP;
-}"""
 DOWN = """() => {
   const all = [document.scrollingElement, ...document.querySelectorAll("main, main *")];
   for (const each of all.filter((each) => each.scrollHeight > each.clientHeight + 200).slice(0, 5))
@@ -79,33 +74,12 @@ def replies(iterations: int) -> Callable[[ScriptedRequest], ScriptedReply]:
     return reply
 
 
-async def scrolled(page: Page, expression: str) -> float:
-    """The milliseconds of one of 20 steps of scrolling."""
-    began = time.monotonic()
-    for step in range(20):
-        await page.evaluate(expression.replace("STEP", str(step / 20)))
-        await page.evaluate(FRAME)
-    return 1000 * (time.monotonic() - began) / 20
-
-
 async def long_run(browser: Browser, client: Client, url: str, ui: str) -> dict[str, Any]:
     """The same run on the page and, its longest history, in Temporal's UI."""
     links = [(link.run_id, len(link.history)) async for link in read_links(client, "long")]
     figures: dict[str, Any] = {"history_events": sum(count for _, count in links)}
     page = await browser.new_page()
-    began = time.monotonic()
-    await page.goto(f"{url}/#/run/long")
-    await page.locator(".iteration").first.wait_for()
-    first = time.monotonic() - began
-    await page.get_by_role("heading", name="Answer").wait_for()
-    whole = time.monotonic() - began
-    await page.get_by_role("tab", name="Events").click()
-    figures["page"] = {
-        "first_s": first,
-        "whole_s": whole,
-        "scroll_ms": await scrolled(page, WINDOW),
-    }
-    figures["page"]["heap_mb"] = await page.evaluate(HEAP)
+    figures["page"] = await shown_run(page, f"{url}/#/run/long")
     await page.close()
     run_id, count = max(links, key=lambda each: each[1])
     page = await browser.new_page()

@@ -136,7 +136,7 @@ class Gateway:
     keys: VouchKeys = field(default_factory=vouch_keys)
     """Keys with which the gateway signs clients' identities, from the environment."""
     push: Any = None
-    """The `WebPush`, which tells readers' browsers of calls that begin to wait; None for none."""
+    """The `WebPush`, which sends calls that begin to wait to browsers; None without a key."""
 
     def __post_init__(self) -> None:
         self.client = with_converter(self.client)

@@ -326,7 +326,7 @@ async def fork(call: HttpCall[Nothing, ForkBody]) -> StartedRun:
 
 
 async def list_approvals(call: HttpCall[LimitQuery]) -> list[Waiting]:
-    """What waits for a person, in the newest runs that wait."""
+    """The calls that wait for a person, of the newest runs that wait."""
     return await waiting_calls(call.gateway, call.identity, call.query.limit)
 
 

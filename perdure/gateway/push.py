@@ -72,7 +72,7 @@ class PushSubscription(PushEndpoint):
     keys: PushKeys
     _reader: Identity = PrivateAttr(ANYBODY)
     _since: float = PrivateAttr(default_factory=time.time)
-    """Only of calls that begin to wait later is it told, in seconds since the epoch."""
+    """Calls that began to wait before are not sent to it; in seconds since the epoch."""
 
 
 class WebPush:
@@ -106,7 +106,7 @@ class WebPush:
             ) from None
         self._known: TTLCache[str, PushSubscription] = TTLCache(MAX_SUBSCRIPTIONS, KEPT_SECONDS)
         self._told: dict[str | None, set[str]] = {}
-        """The calls of which each tenant's readers were told."""
+        """The waiting calls at the last look, by tenant: they were sent already."""
         self._watching: asyncio.Task[None] | None = None
 
     async def add(self, given: PushSubscription, reader: Identity, look: Look) -> None:
@@ -143,7 +143,7 @@ class WebPush:
             await asyncio.gather(*(self._tell(each, look) for each in tenants))
 
     async def _tell(self, tenant: str | None, look: Look) -> None:
-        """Tell the readers of one tenant, who may all see the same, of what is new."""
+        """Send the new calls to all readers of one tenant: they may see the same calls."""
         readers = [each for each in self._known.values() if each._reader.tenant == tenant]
         try:
             waiting = {_key(each): each for each in await look(readers[0]._reader)}
@@ -213,7 +213,7 @@ async def show_push_key(call: HttpCall) -> PushKey:
 
 
 async def subscribe(call: HttpCall[Nothing, PushSubscription]) -> Nothing:
-    """Tell this browser of calls that begin to wait; the same again renews it."""
+    """Send calls that begin to wait to this browser; the same subscription again is renewed."""
     look = partial(waiting_calls, call.gateway)
     await _push_of(call.gateway.push).add(call.body, call.identity, look)
     return Nothing()

@@ -1,4 +1,4 @@
-"""What waits for a person, as the client may see it."""
+"""The calls that wait for a person, among the runs that the client may see."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ part, as global."""
 _UNICAST = ip_network("2000::/3")
 """All IPv6 addresses of networks of the public internet."""
 _WITH_IPV4 = tuple(ip_network(each) for each in ("::/96", "64:ff9b::/96", "64:ff9b:1::/48"))
-"""IPv6 networks whose addresses end with an IPv4 address that they lead to."""
+"""IPv6 networks whose addresses end with the IPv4 address that packets reach."""
 
 
 class Refused(NamedTuple):

@@ -48,10 +48,10 @@ def check(
     also: Iterable[FurtherCheck] = (),
     choice: ModelChoice = AS_WRITTEN,
 ) -> list[Problem]:
-    """Return the problems of the file, in the order of its lines, sums last; [] if there are none.
+    """Return the problems of the file in the order of its lines, then totals; [] if there are none.
 
-    `choice` is that of `load`. `also` are checks with knowledge beyond
-    the file, of this process or its folder. Raises FileNotFoundError if there is no such file.
+    `choice` is as for `load`. `also` are checks that need this process or its folder, not the file
+    alone. Raises FileNotFoundError if there is no such file.
     """
     file = Path(path).absolute()
     if not os.path.exists(file):
