@@ -378,7 +378,7 @@ async def test_the_page_stays_without_a_worker_offline_and_while_its_gateway_is_
         no_server = {"status": gone.status, "json": gone.body.model_dump()}
         await page.route("**/perdure/**", lambda route: route.fulfill(**no_server))
         await page.get_by_text("Temporal server does not answer (tcp connect error)").wait_for()
-        await page.unroute_all()
+        await page.unroute_all(behavior="wait")
         await page.get_by_text("Temporal server does not answer").wait_for(state="detached")
         sessions, new = await page.context.new_page(), await page.context.new_page()
         await sessions.goto(f"http://127.0.0.1:{port}/#/sessions")

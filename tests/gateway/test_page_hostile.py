@@ -183,7 +183,7 @@ async def test_no_field_of_any_answer_is_more_than_text(opened: Opened, page: Pa
         assert {"session", "/sessions.reason", "/sessions.agent"} <= seen, sorted(seen)
         assert [each for each in seen if each.endswith(".filename")]
         assert len(seen) >= 40, sorted(seen)
-        await page.unroute_all()
+        await page.unroute_all(behavior="wait")
 
 
 MARKDOWN = [

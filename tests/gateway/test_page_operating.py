@@ -113,6 +113,7 @@ async def test_an_operator_sees_findings_and_workers_and_releases_what_is_held(
         worker = page.locator(".card", has_text=queue)
         await worker.get_by_text("send_refund").wait_for()
         held = page.get_by_label("Held runs").locator("li", has_text="stuck")
+        await held.scroll_into_view_if_needed()  # other tests' queues stand above it
         await held.get_by_text("401").wait_for()
         await held.get_by_role("button", name="Go on").click()
         schedule = page.get_by_label("Schedules").locator("li", has_text=queue)
