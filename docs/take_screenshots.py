@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/temporal-ui.md: `python docs/take_screenshots.py [FOLDER]`, with
+"""Takes the pictures of docs/operations/temporal-ui.md: `python docs/take_screenshots.py [FOLDER]`, with
 Chromium and playwright.
 
 Three runs of one agent, a running, a waiting and a finished one, on an embedded server of their

@@ -1,4 +1,4 @@
-"""Writes docs/agent-file.md, the keys that a `.prompty` file may have, from the types: `make docs`.
+"""Writes docs/reference/agent-file.md, the keys that a `.prompty` file may have, from the types: `make docs`.
 A test compares.
 """
 
@@ -38,7 +38,7 @@ try:
 except ImportError:  # run as a script
     from write_schema import field_texts
 
-FILE = Path(__file__).with_name("agent-file.md")
+FILE = Path(__file__).with_name("reference") / "agent-file.md"
 EXAMPLES = Path(__file__).with_name("agent_files")
 HIDDEN: dict[type[Node], set[str]] = {OpenApiTool: {"recorded"}, FunctionTool: {"of"}}
 OF_LOCKS = {"locked"}
@@ -72,7 +72,7 @@ SECTIONS = (
         "are, and a file for\n"
         "each: [providers](providers.md). A key or another secret is a reference, never a "
         "literal:\n"
-        "[credentials](credentials.md).",
+        "[credentials](../operations/credentials.md).",
         (Model, ModelOptions, Connection),
         "model",
     ),
@@ -84,7 +84,7 @@ SECTIONS = (
         "model is told until\n"
         "it fits. An answer of another kind, such as a list, is one property in "
         "`metadata.perdure.output`:\n"
-        "[typed answers](python.md#typed-answers).",
+        "[typed answers](../guides/python.md#typed-answers).",
         (Property, Template, FormatConfig, ParserConfig),
         "inputs",
     ),
@@ -92,18 +92,18 @@ SECTIONS = (
         "Media and conversations",
         "An input of kind `image`, `file` or `audio` stands where it is in the body; one of kind "
         "`thread` is a list\n"
-        "of messages, which come in its place. What each provider takes: [media](media.md).",
+        "of messages, which come in its place. What each provider takes: [media](../guides/media.md).",
         (),
         "media",
     ),
     Section(
         "Tools",
-        "A list of tools, or a map by their names. [Functions](tools.md), [MCP "
-        "servers](tools-mcp.md),\n"
-        "[HTTP APIs](tools-openapi.md), [other agents](sub-agents.md), [remote "
-        "agents](tools-a2a.md),\n"
-        "[activities and workflows](temporal-interop.md), [kinds of your own](tool-kinds.md), and\n"
-        "[`kind: toolset`](tools.md#toolsets), which stands for the tools of a list.",
+        "A list of tools, or a map by their names. [Functions](../guides/tools.md), [MCP "
+        "servers](../guides/tools-mcp.md),\n"
+        "[HTTP APIs](../guides/tools-openapi.md), [other agents](../guides/sub-agents.md), [remote "
+        "agents](../guides/tools-a2a.md),\n"
+        "[activities and workflows](../guides/temporal-interop.md), [kinds of your own](../guides/tool-kinds.md), and\n"
+        "[`kind: toolset`](../guides/tools.md#toolsets), which stands for the tools of a list.",
         (
             FunctionTool,
             ToolPolicy,
@@ -142,7 +142,7 @@ INTRODUCTION = """\
 
 Every key, from the types that files are read into (this page is written by `make docs`), and files that show them,
 which the tests run. `perdure validate FILE` names keys that mean nothing, and where a value does not fit.
-[Which files can I run](prompty-files.md) has the small liberties, the first format and the limits of templates.
+[Which files can I run](../guides/prompty-files.md) has the small liberties, the first format and the limits of templates.
 """
 BODY = """\
 ## The body
@@ -256,18 +256,20 @@ def _settings() -> Iterator[str]:
             f"{described.get(name, '')} |"
         )
     yield (
-        "| `session` | | Of [sessions](sessions.md): `idleTimeout` (s), `whileBusy` (`steer`, "
+        "| `session` | | Of [sessions](../guides/sessions.md): `idleTimeout` (s), `whileBusy` (`steer`, "
         "`queue`, `reject`). |\n"
-        "| `agents` | | Agents that it may hand a task to: [other agents](sub-agents.md). |\n"
+        "| `agents` | | Agents that it may hand a task to: [other agents](../guides/sub-agents.md). |\n"
         "| `handoffs` | | Agents as which a run may go on: [agents in "
-        "code](agents-in-code.md#handoffs). |\n"
+        "code](../guides/agents-in-code.md#handoffs). |\n"
     )
     yield _example("settings")
 
 
 def _example(name: str) -> str:
     file = EXAMPLES / f"{name}.prompty"
-    return f"[{file.name}](agent_files/{file.name}):\n\n```yaml\n{file.read_text().strip()}\n```\n"
+    return (
+        f"[{file.name}](../agent_files/{file.name}):\n\n```yaml\n{file.read_text().strip()}\n```\n"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes docs/api.md, the reference of the Python API, from signatures and docstrings: `make docs`.
+"""Writes docs/reference/api.md, the reference of the Python API, from signatures and docstrings: `make docs`.
 A test compares.
 """
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import griffe
 
-FILE = Path(__file__).resolve().with_name("api.md")
+FILE = Path(__file__).resolve().with_name("reference") / "api.md"
 ROOMS = (
     "perdure",
     "perdure.client",
@@ -23,14 +23,14 @@ INTRODUCTION = """\
 # Which names does Python have?
 
 Every public name, with its signature and what its docstring says; this page is written from the source (`make docs`).
-[From Python](python.md) shows them in use. What begins with an underscore, or is imported from a module that is not
+[From Python](../guides/python.md) shows them in use. What begins with an underscore, or is imported from a module that is not
 named here, may change without notice.
 """
 
 
 def page() -> str:
     """The whole page, as it should be."""
-    package = griffe.load("perdure", search_paths=[str(FILE.parents[1])])
+    package = griffe.load("perdure", search_paths=[str(FILE.parents[2])])
     shown: dict[str, str] = {}
     lines = [INTRODUCTION, *(line for room in ROOMS for line in _room(package, room, shown))]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))

@@ -1,4 +1,4 @@
-"""Writes docs/cli.md from the command line's own help: `make docs`. A test fails when the two
+"""Writes docs/reference/cli.md from the command line's own help: `make docs`. A test fails when the two
 differ.
 """
 
@@ -27,7 +27,7 @@ TABLE = Path(perdure.cli.__file__).with_name("run_options.json")
 LIMITS = re.compile(
     r"max_.*|.*_(?:seconds|timeout|retries|grace|after)|context_budget|retries|on_limit"
 )
-PAGE = Path(__file__).with_name("cli.md")
+PAGE = Path(__file__).with_name("reference") / "cli.md"
 INTRODUCTION = """\
 # What can I type?
 
@@ -48,7 +48,7 @@ A run whose worker is gone, because its command was killed or its machine was sw
 
 With `eval "$(_PERDURE_COMPLETE=bash_source perdure)"` in `~/.bashrc` (`zsh_source` in `~/.zshrc`, or `fish_source`), the
 shell completes commands and options.
-[Watching a run](watching.md) has pictures of what a terminal shows.
+[Watching a run](../guides/watching.md) has pictures of what a terminal shows.
 """
 
 

@@ -1,4 +1,4 @@
-"""Writes the tables in docs/providers.md from the dialects, the errors and the fakes: `make docs`.
+"""Writes the tables in docs/reference/providers.md from the dialects, the errors and the fakes: `make docs`.
 A test compares.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from perdure.providers import error_words
 from perdure.providers.dialects import WireDialect, table
 
-FILE = Path(__file__).resolve().with_name("providers.md")
+FILE = Path(__file__).resolve().with_name("reference") / "providers.md"
 REPORTS = "tests/providers/servers"
 HEAD = "| server | recognised by | ids of calls | sent back to it | filled in | other rules |"
 END = "\n\nWhat is reported of each"
@@ -28,7 +28,7 @@ def page() -> str:
     rules = [_row(dialect) for dialect in (*table().values(), WireDialect(name="any"))]
     written = _with_rows(written, HEAD, END, rules)
     written = _with_rows(written, ERRORS_HEAD, ERRORS_END, list(_errors()))
-    reports = sorted((FILE.parents[1] / REPORTS).glob("*.py"))
+    reports = sorted((FILE.parents[2] / REPORTS).glob("*.py"))
     known = [_known(path) for path in reports if path.stem not in ("__init__", "strict", "wires")]
     return _with_rows(written, KNOWN_HEAD, KNOWN_END, known)
 
@@ -50,13 +50,13 @@ def _known(report: Path) -> str:
     """The row of a fake: what its file says of the service."""
     said = ast.get_docstring(ast.parse(report.read_text(encoding="utf-8"))) or ""
     text = " ".join(said.replace("-\n", "-").split()).replace("|", "\\|")
-    return f"| [`{report.stem}`](../{REPORTS}/{report.name}) | {text} |"
+    return f"| [`{report.stem}`](../../{REPORTS}/{report.name}) | {text} |"
 
 
 def _row(dialect: WireDialect) -> str:
-    report = FILE.parents[1] / REPORTS / f"{dialect.name}.py"
+    report = FILE.parents[2] / REPORTS / f"{dialect.name}.py"
     name = (
-        f"[`{dialect.name}`](../{REPORTS}/{report.name})"
+        f"[`{dialect.name}`](../../{REPORTS}/{report.name})"
         if report.exists()
         else f"`{dialect.name}`"
     )

@@ -1,4 +1,4 @@
-"""Writes docs/agent-run.schema.json, the JSON Schema of the workflow's input: `make docs`. A test
+"""Writes docs/reference/agent-run.schema.json, the JSON Schema of the workflow's input: `make docs`. A test
 compares the two.
 """
 
@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from perdure.protocol.run import RunInput
 
-FILE = Path(__file__).with_name("agent-run.schema.json")
+FILE = Path(__file__).with_name("reference") / "agent-run.schema.json"
 ADDRESS = "https://json-schema.org/draft/2020-12/schema"
 INTERNAL = ("carried", "lineage")
 """What perdure itself writes into the input."""

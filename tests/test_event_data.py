@@ -1,4 +1,4 @@
-"""Every event has the data that its type declares, and docs/events.md says the same."""
+"""Every event has the data that its type declares, and docs/reference/events.md says the same."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from perdure.testing import asks, call, says
 from .support.loop_stage import Stage, fails
 from .support.random_runs import RandomRun, Script, scripts
 
-DOCS = Path(__file__).parents[1] / "docs" / "events.md"
+DOCS = Path(__file__).parents[1] / "docs" / "reference" / "events.md"
 ADAPTERS: dict[str, TypeAdapter[Any]] = {
     type: TypeAdapter(kind) for type, kind in EVENT_DATA.items()
 }

@@ -1,4 +1,4 @@
-"""The code that docs/python.md shows: its names exist, and its first call is made as it stands
+"""The code that docs/guides/python.md shows: its names exist, and its first call is made as it stands
 there.
 """
 
@@ -14,7 +14,7 @@ import pytest
 
 from perdure.testing import ScriptedModel, asks, says
 
-PAGE = Path(__file__).parents[2] / "docs" / "python.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "python.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
 USERS_OWN = {"tools"}
 

@@ -35,9 +35,9 @@ from ..support.waiting import wait_for
 Scripted = Callable[[Script], ScriptedModel]
 Ask = Callable[..., Awaitable[Any]]
 ROOT = Path(__file__).parents[2]
-RULES = ROOT / "docs/alerts.yml"
+RULES = ROOT / "docs/operations/alerts.yml"
 UNIT_TESTS = Path(__file__).parent / "alerts_test.yml"
-DASHBOARD: dict[str, Any] = json.loads((ROOT / "docs/dashboard.json").read_text())
+DASHBOARD: dict[str, Any] = json.loads((ROOT / "docs/operations/dashboard.json").read_text())
 EVERY_RULE = [
     rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]
 ]

@@ -130,7 +130,7 @@ def test_the_gateway_is_asked_how_it_is_where_it_listens() -> None:
     [gateway] = deployment["template"]["spec"]["containers"]
     given, known = (
         gateway["args"],
-        (ROOT / "docs/cli.md").read_text().partition("## perdure serve")[2],
+        (ROOT / "docs/reference/cli.md").read_text().partition("## perdure serve")[2],
     )
     assert all(f"  {word} " in known for word in given if word.startswith("--"))
     ports = {each["name"]: each["containerPort"] for each in gateway["ports"]}

@@ -1,4 +1,4 @@
-"""docs/operating.md has every variable that the code reads, the server's settings, and a section
+"""docs/operations/operating.md has every variable that the code reads, the server's settings, and a section
 for each alert.
 """
 
@@ -13,7 +13,7 @@ from perdure.client.server_settings import SERVER_SETTINGS, ServerSetting
 from .test_alerts import ALERTS
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/operating.md").read_text()
+PAGE = (ROOT / "docs/operations/operating.md").read_text()
 OURS = re.compile(
     r"(?:PERDURE|TEMPORAL|OTEL|OPENAI|ANTHROPIC|AZURE|MEMORY|AGENTIC|DEBUG|XDG)(?:_[A-Z0-9]+)+|NO_COLOR"
 )
@@ -47,7 +47,7 @@ def test_every_variable_is_on_the_page_and_no_other() -> None:
     section = PAGE.partition("## Every variable")[2].partition("\n## ")[0]
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     written = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-    assert read - written == set(), "add them to the table in docs/operating.md"
+    assert read - written == set(), "add them to the table in docs/operations/operating.md"
     assert {name for name in written - read if not OF_TEMPORAL.match(name)} == set(), (
         "nothing reads these"
     )
@@ -71,6 +71,8 @@ def test_each_alert_leads_to_a_section() -> None:
         for line in re.findall(r"^#+ (.*)$", PAGE, re.M)
     }
     for alert in ALERTS:
-        [anchor] = re.findall(r"docs/operating\.md#([\w-]+)", alert["annotations"]["action"])
+        [anchor] = re.findall(
+            r"docs/operations/operating\.md#([\w-]+)", alert["annotations"]["action"]
+        )
         assert anchor in headings, alert["alert"]
         assert alert["alert"] in PAGE, "the section names the alert"

@@ -1,4 +1,4 @@
-"""The files of docs/agent-file.md: each is without a problem, runs, and together they show every
+"""The files of docs/reference/agent-file.md: each is without a problem, runs, and together they show every
 key that there is.
 """
 

@@ -1,4 +1,4 @@
-"""docs/agents-in-code.md: what it shows of perdure runs, with a model that is scripted over
+"""docs/guides/agents-in-code.md: what it shows of perdure runs, with a model that is scripted over
 HTTP.
 """
 
@@ -15,7 +15,7 @@ import pytest
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, says
 from perdure.testing.script import Script
 
-PAGE = (Path(__file__).parents[2] / "docs" / "agents-in-code.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "agents-in-code.md").read_text()
 MAX_LINES = 30
 
 Check = Callable[[dict[str, Any], ScriptedModel], None]

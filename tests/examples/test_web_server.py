@@ -31,10 +31,10 @@ REPLIES = [
 
 
 def test_the_page_shows_the_example() -> None:
-    page = (ROOT / "docs" / "web-servers.md").read_text()
+    page = (ROOT / "docs" / "guides" / "web-servers.md").read_text()
     for name in ("app.py", "clerk.prompty"):
         assert (EXAMPLE / name).read_text().strip() in page, (
-            f"docs/web-servers.md shows another {name}"
+            f"docs/guides/web-servers.md shows another {name}"
         )
 
 

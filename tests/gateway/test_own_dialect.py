@@ -1,4 +1,4 @@
-"""A dialect of somebody else's, as docs/dialects.md shows it."""
+"""A dialect of somebody else's, as docs/guides/dialects.md shows it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .conftest import Serve
 from .test_own import PAY, TEXT
 
 Scripted = Callable[[Script], ScriptedModel]
-PAGE = (Path(__file__).parents[2] / "docs" / "dialects.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "dialects.md").read_text(encoding="utf-8")
 CODE, METADATA = (
     re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)[0] for language in ("python", "toml")
 )

@@ -1,7 +1,7 @@
 """Records the golden histories anew: `python -m tests.histories.record [NAME …]`.
 
 By hand, and only for a change that running workflows can't survive anyway; see
-docs/changing-the-loop.md.
+docs/internals/changing-the-loop.md.
 """
 
 from __future__ import annotations

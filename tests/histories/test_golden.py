@@ -1,5 +1,5 @@
 """Every golden history replays: a change that breaks running workflows fails here
-(docs/changing-the-loop.md).
+(docs/internals/changing-the-loop.md).
 """
 
 from __future__ import annotations

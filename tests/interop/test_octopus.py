@@ -93,7 +93,9 @@ def test_a_frame_is_an_event_and_its_data_on_one_line() -> None:
 
 
 def test_the_file_of_the_page(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "octopus.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "octopus.md").read_text(
+        encoding="utf-8"
+    )
     (tmp_path / "hr.prompty").write_text(re.findall(r"```yaml\n(---\n.*?)```", page, re.S)[0])
     assert [
         problem for problem in check(tmp_path / "hr.prompty") if problem.severity == "error"

@@ -30,7 +30,7 @@ from ..support.unknown_outcomes import NEEDS_APPROVAL
 from ..support.waiting import wait_until
 
 ABROAD = "typescript"
-SCHEMA = Path(__file__).parents[2] / "docs" / "agent-run.schema.json"
+SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "agent-run.schema.json"
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -39,7 +39,9 @@ KEY = "a-very-secret-key-of-the-office"
 async def test_the_agent_of_the_page(
     stage: Stage, scripted: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "tools-mcp.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "tools-mcp.md").read_text(
+        encoding="utf-8"
+    )
     server, prompty = (
         re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)[0]
         for language in ("python", "yaml")

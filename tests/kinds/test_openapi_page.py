@@ -1,4 +1,4 @@
-"""The example of docs/tools-openapi.md works as it stands."""
+"""The example of docs/guides/tools-openapi.md works as it stands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from ..support.openapi_service import served
 from ..support.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
-PAGE = (Path(__file__).parents[2] / "docs" / "tools-openapi.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "tools-openapi.md").read_text(
+    encoding="utf-8"
+)
 FILE, CODE = (
     re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)[1] for language in ("yaml", "python")
 )  # type: ignore[index]

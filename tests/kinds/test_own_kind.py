@@ -1,4 +1,4 @@
-"""A kind of tool of somebody else's, as docs/tool-kinds.md shows it."""
+"""A kind of tool of somebody else's, as docs/guides/tool-kinds.md shows it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..support.agents import scripted_agent
 from ..support.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
-PAGE = (Path(__file__).parents[2] / "docs" / "tool-kinds.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "tool-kinds.md").read_text(encoding="utf-8")
 CODE, METADATA = (
     re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)[0] for language in ("python", "toml")
 )

@@ -23,7 +23,7 @@ from ..support.stage import Stage
 from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
-DOCS = Path(__file__).parents[2] / "docs" / "sub-agents.md"
+DOCS = Path(__file__).parents[2] / "docs" / "guides" / "sub-agents.md"
 
 
 @pytest.fixture

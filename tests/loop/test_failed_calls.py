@@ -23,11 +23,13 @@ def test_each_kind_has_one_row() -> None:
 def test_the_page_has_the_same_rows() -> None:
     shown = {
         kind: ("never" if again == "no" else again, passed == "yes", held or None)
-        for kind, again, passed, held in ROW.findall((DOCS / "providers.md").read_text())
+        for kind, again, passed, held in ROW.findall(
+            (DOCS / "reference" / "providers.md").read_text()
+        )
     }
     assert shown == {kind: tuple(row) for kind, row in AFTER.items()}
 
 
 def test_the_page_on_holding_has_each_reason() -> None:
-    page = (DOCS / "holding.md").read_text()
+    page = (DOCS / "guides" / "holding.md").read_text()
     assert all(f"| `{reason}` |" in page for reason in get_args(HoldReason))

@@ -1,4 +1,4 @@
-"""docs/agent-run.schema.json says what starts a run from another SDK."""
+"""docs/reference/agent-run.schema.json says what starts a run from another SDK."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from perdure.options import RunOptions
 from perdure.protocol.run import RunInput
 
 ROOT = Path(__file__).parents[2]
-FILE = ROOT / "docs" / "agent-run.schema.json"
+FILE = ROOT / "docs" / "reference" / "agent-run.schema.json"
 VALIDATOR = Draft202012Validator(json.loads(FILE.read_text()))
 
 TOOLS: list[dict[str, Any]] = [

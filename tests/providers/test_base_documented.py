@@ -1,4 +1,4 @@
-"""The providers that docs/providers.md shows work as they stand there."""
+"""The providers that docs/reference/providers.md shows work as they stand there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from perdure.testing import (
 from ..support.recorded_server import Recorded, RecordedServer
 from ..support.wire_agents import agent
 
-PAGE = Path(__file__).parents[2] / "docs" / "providers.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "providers.md"
 SECTION = PAGE.read_text(encoding="utf-8").partition("## Another provider")[2]
 METADATA, RESEMBLING, WHOLE = (
     re.findall(rf"```{language}\n(.*?)```", SECTION, re.DOTALL)[number]

@@ -1,4 +1,4 @@
-"""The dialect that docs/providers.md shows for a server which perdure does not know."""
+"""The dialect that docs/reference/providers.md shows for a server which perdure does not know."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from .servers import SERVERS
 from .servers.wires import ChatServer
 from .test_outgoing_any_server import TOOLS, Move, moved
 
-PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "providers.md").read_text(
+    encoding="utf-8"
+)
 SECTION = PAGE.partition("### A server that is not in the table")[2]
 CODE, METADATA = (
     re.findall(rf"```{language}\n(.*?)```", SECTION, re.DOTALL)[0]

@@ -29,11 +29,11 @@ def test_pages_that_are_written_from_the_code(writer: str, page: str) -> None:
     written = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    assert written == (ROOT / "docs" / f"{page}.md").read_text(), "type: make docs"
+    assert written == (ROOT / "docs" / "reference" / f"{page}.md").read_text(), "type: make docs"
 
 
 @pytest.mark.parametrize(
-    "page", [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")], ids=lambda page: page.name
+    "page", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")], ids=lambda page: page.name
 )
 def test_links_between_files_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:|mailto:|#)([^)#\s]+)", page.read_text())

@@ -25,7 +25,7 @@ where they go."""
 
 each_kind = pytest.mark.parametrize("kind", MAX_FILES)
 PAGES = {"model", "tool"}
-"""Of these, `docs/one-KIND-call.md` names the files, and each is traced by a process of its own."""
+"""Of these, `docs/internals/one-KIND-call.md` names the files, and each is traced by a process of its own."""
 each_page = pytest.mark.parametrize("kind", sorted(PAGES))
 Entered = Callable[[str], Awaitable[list[str]]]
 
@@ -64,7 +64,7 @@ async def _trace(address: str, kinds: Sequence[str]) -> dict[str, list[str]]:
 
 @cache
 def page_of(kind: str) -> str:
-    return (ROOT / "docs" / f"one-{kind}-call.md").read_text()
+    return (ROOT / "docs" / "internals" / f"one-{kind}-call.md").read_text()
 
 
 @each_kind
@@ -81,7 +81,12 @@ async def test_it_enters_few_files(kind: str, entered: Entered) -> None:
 async def test_the_page_walks_the_same_way(kind: str, entered: Entered) -> None:
     written, found = STEP.findall(page_of(kind)), await entered(kind)
     difference = unified_diff(
-        written, found, f"docs/one-{kind}-call.md", "what one call enters", n=1, lineterm=""
+        written,
+        found,
+        f"docs/internals/one-{kind}-call.md",
+        "what one call enters",
+        n=1,
+        lineterm="",
     )
     assert written == found, "\n".join(["the page's steps are not those of the call:", *difference])
 

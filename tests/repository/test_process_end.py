@@ -49,7 +49,9 @@ async def test_so_many_runs_end_with_0(cli: Cli) -> None:
 
 
 SHOWN = re.search(
-    r"```python\n(# answer_of\.py.*?)```", (ROOT / "docs/operating.md").read_text(), re.DOTALL
+    r"```python\n(# answer_of\.py.*?)```",
+    (ROOT / "docs/operations/operating.md").read_text(),
+    re.DOTALL,
 )
 
 

@@ -16,7 +16,7 @@ from ..histories.scenarios import Scene
 from .stage import Stage
 
 REBUILT_ONLY = frozenset({"perdure.worker", "perdure.unfinished", "perdure.trace.missing_links"})
-"""The attributes that only a rebuilt trace has, as docs/traces.md says."""
+"""The attributes that only a rebuilt trace has, as docs/operations/traces.md says."""
 PRICES = {"openai/*": {"input": 1, "output": 10}}
 
 

@@ -1,4 +1,4 @@
-"""The tests that docs/testing-agents.md shows are run, each as it stands there."""
+"""The tests that docs/guides/testing-agents.md shows are run, each as it stands there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from perdure.testing import asks, call, says
 from perdure.testing.server import read_script
 
-PAGE = Path(__file__).parents[2] / "docs" / "testing-agents.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "testing-agents.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
 TESTS = [block for block in BLOCKS if "def test_" in block and "recorded(" not in block]
 RECORDED = [block for block in BLOCKS if "recorded(" in block]

@@ -65,7 +65,7 @@ async def beside_an_export(
 
 
 async def test_on_the_page(beside_an_export: Path) -> None:
-    """The tests of docs/testing-agents.md, as they stand there."""
+    """The tests of docs/guides/testing-agents.md, as they stand there."""
     assert len(RECORDED) == 2
     for block in RECORDED:
         names: dict[str, Any] = {}

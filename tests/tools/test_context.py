@@ -1,4 +1,4 @@
-"""What a tool knows and says in a run within one process; and the example of docs/tools.md."""
+"""What a tool knows and says in a run within one process; and the example of docs/guides/tools.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from perdure.testing import InProcessRun, asks, call, run_in_process, says
 from perdure.tool_calls import ToolProgress
 from perdure.tools import clear_tools
 
-PAGE = Path(__file__).parents[2] / "docs" / "tools.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "tools.md"
 
 
 @pytest.fixture(autouse=True)

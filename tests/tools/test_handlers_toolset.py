@@ -110,7 +110,7 @@ def test_the_command_line_loads_toolsets_of_a_module(tmp_path: Path) -> None:
 
 def test_the_page_shows_one_agent_in_code_and_in_a_file(tmp_path: Path) -> None:
     page = (
-        (SHOP.parents[2] / "docs" / "tools.md")
+        (SHOP.parents[2] / "docs" / "guides" / "tools.md")
         .read_text(encoding="utf-8")
         .partition("\n## Toolsets\n")[2]
     )

@@ -1,4 +1,4 @@
-"""The code that docs/sessions.md shows, as it stands there."""
+"""The code that docs/guides/sessions.md shows, as it stands there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from perdure.testing import ScriptedModel
 
-PAGE = Path(__file__).parents[3] / "docs" / "sessions.md"
+PAGE = Path(__file__).parents[3] / "docs" / "guides" / "sessions.md"
 AGENT = """---
 model:
   id: any

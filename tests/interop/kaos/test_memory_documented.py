@@ -1,4 +1,4 @@
-"""What docs/kaos.md shows: its agent, its mock answers and its calls of the memory, as they stand
+"""What docs/guides/kaos.md shows: its agent, its mock answers and its calls of the memory, as they stand
 there.
 """
 
@@ -18,7 +18,7 @@ from perdure.interop.kaos import EVENT_TYPES, KaosMemory, MemoryEvent, NullMemor
 from perdure.settings.agent_file import options_for
 from perdure.worker import create_worker
 
-PAGE = (Path(__file__).parents[3] / "docs" / "kaos.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "kaos.md").read_text(encoding="utf-8")
 RESEARCHER = (
     "---\nname: researcher\ninputs:\n  - {name: task, kind: string}\n---\nuser:\n{{task}}\n"
 )
@@ -77,7 +77,7 @@ def test_every_event_and_call_is_on_the_page() -> None:
 async def executed(code: str) -> dict[str, Any]:
     """The names that the code leaves behind; it may await."""
     names: dict[str, Any] = {}
-    compiled = compile(code, "docs/kaos.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    compiled = compile(code, "docs/guides/kaos.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     assert compiled.co_flags & CO_COROUTINE
     await eval(compiled, names)
     return names
