@@ -21,7 +21,7 @@ else
 SCRIPTED := --scripted $(EXAMPLE)/scripted.py:scripted_reply
 endif
 
-.PHONY: run page test check format bench chaos trial dev docs pins clean
+.PHONY: run page test check format bench chaos trial dev docs pins release clean
 
 run: $(VENV)/installed  ## ask the example agent a question about a source tree
 	@$(BIN)/perdure run $(EXAMPLE)/code_reader.prompty --tools $(EXAMPLE)/tools.py $(SCRIPTED) \
@@ -65,6 +65,9 @@ docs: $(VENV)/installed-dev  ## write the pages and the schema in docs/ that are
 pins: $(VENV)/installed-dev  ## write constraints.txt from what is installed
 	(head -1 constraints.txt; $(BIN)/python -m pip freeze --all --exclude-editable) > constraints.new
 	mv constraints.new constraints.txt
+
+release:  ## build, try, list and sign a release in dist/; RELEASE_KEY=FILE is the SSH key that signs
+	@RELEASE_KEY='$(RELEASE_KEY)' PYTHON='$(PYTHON)' .ci/release
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

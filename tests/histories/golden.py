@@ -13,6 +13,7 @@ from perdure.payloads.converter import perdure_data_converter
 from perdure.protocol.names import SESSION_WORKFLOW
 
 FOLDER = Path(__file__).parent / "recorded"
+"""Has a folder for each release line, such as `0.1`, with the histories that it recorded."""
 
 
 class Golden(BaseModel):

@@ -1,7 +1,12 @@
 """Records the golden histories anew: `python -m tests.histories.record [NAME …]`.
 
+<<<<<<< HEAD
 By hand, and only for a change that running workflows can't survive anyway; see
 docs/internals/changing-the-loop.md.
+=======
+By hand, into the folder of this release line; see docs/changing-the-loop.md. Histories of earlier
+lines stay as they are.
+>>>>>>> 42f7d2ee (make release builds, tries, lists and signs a release; release notes of 0.1; security policy, upgrade promises, issue templates; golden histories belong to 0.1, and a planted change replays them)
 """
 
 from __future__ import annotations
@@ -12,6 +17,7 @@ from typing import Any
 
 from temporalio.client import Client, WorkflowHistory
 
+from perdure._version import __version__
 from perdure.history.chain import read_links
 
 from ..support.dev_server import server_in_memory
@@ -19,13 +25,16 @@ from .golden import FOLDER, Golden, outline
 from .scenarios import SCENARIOS, Scene
 from .session_scenarios import SESSION_SCENARIOS, histories_of
 
+LINE = FOLDER / ".".join(__version__.split(".")[:2])
+"""Where the histories of this release line are."""
 SHORT_HISTORY = "limit.historyCount.suggestContinueAsNew=60"
 
 
 async def main(names: list[str]) -> None:
+    LINE.mkdir(exist_ok=True)
     async with server_in_memory(SHORT_HISTORY, identity="golden") as server:
         for name in names or [*SCENARIOS, *SESSION_SCENARIOS]:
-            for path in FOLDER.glob(f"{name}-*.json"):
+            for path in LINE.glob(f"{name}-*.json"):
                 path.unlink()
             await record(server.client, name)
 
@@ -36,7 +45,7 @@ async def record(client: Client, name: str) -> None:
         history = told.to_json_dict()
         _without_this_machine(history)
         golden = Golden(history=history, events=await outline(history))
-        (FOLDER / f"{name}-{number}.json").write_text(
+        (LINE / f"{name}-{number}.json").write_text(
             golden.model_dump_json() + "\n", encoding="utf-8"
         )
     print(f"{name}: {len(recorded)} histories")

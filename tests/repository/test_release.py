@@ -1,0 +1,47 @@
+"""A release: its version has notes, and `.ci/release` refuses what it can't sign or describe."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from perdure._version import __version__
+
+ROOT = Path(__file__).parents[2]
+
+
+def release(**variables: str) -> str:
+    """What `make release` writes to stderr when it refuses."""
+    ended = subprocess.run(
+        ["make", "release"],
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode != 0
+    return ended.stderr
+
+
+def test_the_version_has_notes_and_is_stated_once() -> None:
+    notes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (.*)$", notes, re.MULTILINE)[:2] == ["Unreleased", __version__]
+    assert len(notes.splitlines()) <= 150
+    assert __version__ not in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+def test_a_release_needs_a_key_that_is_there() -> None:
+    assert "name the file of the SSH key" in release(RELEASE_KEY="")
+    assert "RELEASE_KEY=/nowhere/key" in release(RELEASE_KEY="/nowhere/key")
+
+
+def test_pythons_that_are_named_must_run() -> None:
+    ended = subprocess.run(
+        [ROOT / ".ci" / "pythons"],
+        env={**os.environ, "PYTHONS": "python2.0"},
+        capture_output=True,
+        text=True,
+    )
+    assert (ended.returncode, ended.stderr) == (1, "PYTHONS names python2.0, which does not run\n")
