@@ -55,12 +55,13 @@ chaos: $(VENV)/installed-dev  ## kill workers and the server, again and again
 trial: $(VENV)/installed-dev  ## repeat what may go wrong rarely, many times
 	$(BIN)/python -m pytest -m trial $(ARGS)
 
-docs: $(VENV)/installed-dev  ## write the pages and the schema in docs/ that are made from the code
+docs: $(VENV)/installed-dev  ## write the pages that are made from the code, then the site, into site/
 	$(BIN)/python docs/write_cli.py
 	$(BIN)/python docs/write_schema.py
 	$(BIN)/python docs/write_agent_file.py
 	$(BIN)/python docs/write_api.py
 	$(BIN)/python docs/write_providers.py
+	$(BIN)/python docs/build_site.py
 
 pins: $(VENV)/installed-dev  ## write constraints.txt from what is installed
 	(head -1 constraints.txt; $(BIN)/python -m pip freeze --all --exclude-editable) > constraints.new
@@ -70,7 +71,7 @@ release:  ## build, try, list and sign a release in dist/; RELEASE_KEY=FILE is t
 	@RELEASE_KEY='$(RELEASE_KEY)' PYTHON='$(PYTHON)' .ci/release
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -86,5 +87,5 @@ $(VENV)/installed: $(BIN)/python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
-	@$(INSTALL) --group dev
+	@$(INSTALL) --group dev --group docs
 	@touch $@

@@ -16,7 +16,7 @@ RUNTIME = [
     *PROJECT["project"]["dependencies"],
     *(line for extra in PROJECT["project"]["optional-dependencies"].values() for line in extra),
 ]
-DEVELOPMENT = PROJECT["dependency-groups"]["dev"]
+DEVELOPMENT = [*PROJECT["dependency-groups"]["dev"], *PROJECT["dependency-groups"]["docs"]]
 
 
 @pytest.mark.parametrize("line", RUNTIME)
