@@ -258,7 +258,7 @@ class Conversation:
         self.apply(Trim(head=head, drop=drop, summary=summary))
 
     def rewrite(self, messages: Sequence[Message]) -> None:
-        """Replace all messages, in operations of at most `BATCH_BYTES`."""
+        """Replace all messages: one `Rewrite`, then `Append`s, each of at most `BATCH_BYTES`."""
         first, *more = batches(messages, BATCH_BYTES) or [[]]
         self.apply(Rewrite(messages=first))
         for batch in more:

@@ -42,16 +42,16 @@ class ModelAttempt:
     def __init__(self, heart: Heartbeat, input: ModelInput) -> None:
         self._heart = heart
         self._input = input
-        self._told = _last_text(activity.info().heartbeat_details)
-        self.so_far = _before(self._told, input.before)
+        self._streamed_before = _last_text(activity.info().heartbeat_details)
+        self.so_far = _earlier_state(self._streamed_before, input.before)
         """The state left by the call's earlier attempts."""
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
         self.run = activity.info().workflow_id or ""
         self.thoughts: list[str] = []
         """The pieces of the model's thinking so far."""
-        if self._told:
-            heart.begin_with(self._told)
+        if self._streamed_before:
+            heart.begin_with(self._streamed_before)
 
     @contextmanager
     def leaving(self) -> Iterator[None]:
@@ -66,10 +66,10 @@ class ModelAttempt:
         """Begin the model call once the fate of the previous attempt is known; `speaks` if the
         output is streamed.
         """
-        attempt, so_far = activity.info().attempt, self.so_far
+        attempt, so_far, before = activity.info().attempt, self.so_far, self._streamed_before
         if seen.was_lost:
             since = attempt - so_far.attempt if self._input.offer is None else 1
-            so_far = so_far.with_lost(since, self._told.chars if self._told else 0)
+            so_far = so_far.with_lost(since, before.chars if before else 0)
         self.so_far = so_far.model_copy(update={"attempt": attempt})
         if speaks or self.so_far.lost:
             self._heart.speak(self._input.iteration, attempt)
@@ -84,7 +84,7 @@ class ModelAttempt:
 
     async def wait_for_server(self, kind: str, why: str, until: float) -> None:
         """Record and stream that the call waits, with others, until the provider answers again."""
-        await self._at_home(self._wait, HeldUp(kind=kind, why=one_line(why, 300), until=until))
+        await self._on_own_loop(self._wait, HeldUp(kind=kind, why=one_line(why, 300), until=until))
 
     async def _wait(self, held_up: HeldUp) -> None:
         self._keep(self.so_far)
@@ -100,8 +100,10 @@ class ModelAttempt:
         if self._heart.streamed is not None:
             self._heart.streamed.held_up = None
 
-    async def _at_home(self, function: Any, *arguments: Any) -> Any:
-        """Return the function's value, called on this activity's event loop and in its context."""
+    async def _on_own_loop(self, function: Any, *arguments: Any) -> Any:
+        """Run the coroutine function on this activity's loop, in its context, and return its
+        result: the model call itself may run on the loop of the user's functions.
+        """
         if asyncio.get_running_loop() is self._loop:
             return await self._loop.create_task(function(*arguments), context=self._context)
         called = self._context.run(
@@ -136,9 +138,9 @@ def _last_text(details: Sequence[Any]) -> StreamedText | None:
         return None
 
 
-def _before(told: StreamedText | None, before: CallSoFar | None) -> CallSoFar:
+def _earlier_state(streamed: StreamedText | None, before: CallSoFar | None) -> CallSoFar:
     return (
-        (told and told.so_far)
+        (streamed and streamed.so_far)
         or (before and before.model_copy(update={"attempt": 1}))
         or CallSoFar()
     )

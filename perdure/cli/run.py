@@ -20,7 +20,7 @@ from .follow import follow_to_the_end
 from .given import Given
 from .problems import DONE, UsageProblem
 from .server_connection import ServerConnection, connect_to_server
-from .start import StartArguments, begin_with_file
+from .start import StartArguments, arguments_from_file
 from .table import DEFAULT_QUEUE
 from .user_code import say_mocks
 from .worker_inside import resume_command, worker_command, worker_inside
@@ -32,13 +32,13 @@ Begin = Callable[[ServerConnection], Awaitable[StartArguments]]
 def run(given: Given) -> Coroutine[Any, Any, int]:
     """Load the agent and its inputs, report their faults before a server starts, and run.
 
-    Raises `UsageProblem`, and as `begin_with_file` does.
+    Raises `UsageProblem`, and as `arguments_from_file` does.
     """
     if given.detach and given.scripted:
         raise UsageProblem(
             "--detach and --scripted exclude each other: the scripted model ends with this command"
         )
-    begin = begin_with_file(given)
+    begin = arguments_from_file(given)
     if not (given.scripted or given.quiet):
         say_mocks(honoured=False)
     return perform(given, begin)

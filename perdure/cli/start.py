@@ -46,8 +46,8 @@ class StartArguments:
         return {**self.more, "memo": memo}
 
 
-def served_as(given: Given) -> StartOptions:
-    """Return the tenant, the priority and the deps of a run. Raises `UsageProblem`."""
+def start_options_of(given: Given) -> StartOptions:
+    """Return the tenant, its weight, the priority and the deps of a run. Raises `UsageProblem`."""
     start: StartOptions = {
         "tenant": given.tenant,
         "tenant_weight": given.tenant_weight,
@@ -60,10 +60,13 @@ def served_as(given: Given) -> StartOptions:
     return {**start, **read_deps(given.deps)}
 
 
-def begin_with_file(given: Given, read: Callable[..., JsonObject] = read_inputs) -> StartArguments:
-    """Begin a run of the agent in the file, and report mistakes before anything is started.
+def arguments_from_file(
+    given: Given, read: Callable[..., JsonObject] = read_inputs
+) -> StartArguments:
+    """Return the arguments of a run of the agent in the file; `read` reads its inputs.
 
-    Raises `UsageProblem`, and what `load_checked` raises.
+    Starts nothing, so that mistakes are reported before there is a server. Raises `UsageProblem`,
+    and what `load_checked` raises.
     """
     code = load_user_code(sources_of(given))
     options = run_options({**given.options, **code.hooks()})
@@ -79,7 +82,7 @@ def begin_with_file(given: Given, read: Callable[..., JsonObject] = read_inputs)
     inputs = read(agent, given.inputs, given.inputs_json)
     memo = CommandMemo(os.getcwd(), code.sources, given.scripted)
     return StartArguments(
-        agent, inputs, None, options, code, memo, given.task_queue, served_as(given)
+        agent, inputs, None, options, code, memo, given.task_queue, start_options_of(given)
     )
 
 

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from ..events import RunEvent
 from ..json_types import JsonObject
 from ..messages import Usage
-from .chats import CompleteText, WaitsForPerson, follow, said_in, waiting_id
+from .chats import CompleteText, WaitsForPerson, added_messages, follow, waiting_id
 from .ending import GatewayEnds
 from .gateway import FoundRun, Gateway
 from .operations import problem_of_request
@@ -243,7 +243,7 @@ class MessageStream:
 
     def _steering_of(self, event: RunEvent) -> Iterator[Chunk]:
         """Yield the steering messages that the run received."""
-        for place, message in enumerate(said_in(event)):
+        for place, message in enumerate(added_messages(event)):
             if message.role == "user":
                 told = [{"type": "text", "text": message.text}]
                 if self._version > 6:

@@ -160,7 +160,7 @@ class Chat:
         async with aclosing(follow(self.gateway, found)) as events:
             async for event in events:
                 if isinstance(event, WaitsForPerson) or any(
-                    each.text == text for each in said_in(event)
+                    each.text == text for each in added_messages(event)
                 ):
                     return found
         turn = await self.turn()
@@ -256,7 +256,7 @@ async def follow(
                 return
 
 
-def said_in(event: RunEvent) -> Iterator[Message]:
+def added_messages(event: RunEvent) -> Iterator[Message]:
     """Yield the messages that an event adds to the conversation."""
     if event.type == "messages_updated" and event.run_id is None:
         for operation in event.operations:
@@ -297,7 +297,7 @@ class CompleteText:
     def _answers_in(self, event: RunEvent) -> Iterator[Message]:
         """Yield the model's text in the iteration that the reader has followed."""
         if event.iteration == self._iteration:
-            yield from (each for each in said_in(event) if each.role == "assistant")
+            yield from (each for each in added_messages(event) if each.role == "assistant")
 
     def _without_beginning(self, event: RunEvent) -> RunEvent:
         """Return the event with only its own change of the conversation: the run's first event also

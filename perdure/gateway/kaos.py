@@ -199,9 +199,7 @@ class _KaosCompletion(ChatCompletion):
     options = RunOptions(stream=True, progress=True)
 
     def _session_id(self) -> str:
-        named = self._request.headers.get(SESSION_HEADER) or getattr(
-            self._asked, "session_id", None
-        )
+        named = self._request.headers.get(SESSION_HEADER) or getattr(self._body, "session_id", None)
         return named.strip() if isinstance(named, str) else ""
 
     async def _say(self, id: str, users: Sequence[ChatMessage], key: str) -> RunHandle:

@@ -88,40 +88,40 @@ class ChatCompletion:
         gateway: Gateway,
         identity: Identity,
         request: Request,
-        asked: CompletionRequest,
+        body: CompletionRequest,
         offer: OfferedAgent,
     ) -> None:
         self._gateway = gateway
         self._identity = identity
         self._request = request
-        self._asked = asked
+        self._body = body
         self._offer = offer
-        self._asking = AgentRequest(gateway, identity, offer, request)
+        self._agent_request = AgentRequest(gateway, identity, offer, request)
 
     async def answer(self) -> Response:
         """Return the answer. Raises as a start does."""
-        users = [each for each in self._asked.messages if each.role in ("user", DELEGATED)]
+        users = [each for each in self._body.messages if each.role in ("user", DELEGATED)]
         if not users:
             raise BadParameter("messages", "messages: expected one of the role `user`")
-        task = task_of(self._request.headers, len(self._asked.messages), users[-1].text)
+        task = task_of(self._request.headers, len(self._body.messages), users[-1].text)
         if task and task not in NEEDS_A_MODEL:
             return self._answer_without_run(empty_answer(task))
         if task:
-            messages = [message_of(each) for each in self._asked.messages]
-            run = await self._asking.start_task(messages, stream=self._asked.stream)
+            messages = [message_of(each) for each in self._body.messages]
+            run = await self._agent_request.start_task(messages, stream=self._body.stream)
         else:
             run = await self._start_turn(users)
         found = await self._gateway.run(self._identity, run.id)
-        if self._asked.stream:
-            return self._asking.stream(
+        if self._body.stream:
+            return self._agent_request.stream(
                 event_stream(self._stream(found), headers=run_headers(found.id))
             )
-        return await self._asking.whole(self._whole(found))
+        return await self._agent_request.whole(self._whole(found))
 
     def _answer_without_run(self, text: str) -> Response:
         id, usage = f"chatcmpl-{digest_of([time.time_ns(), text])[:24]}", Usage()
-        if not self._asked.stream:
-            return JSONResponse(self._body(id, text, usage, "stop"))
+        if not self._body.stream:
+            return JSONResponse(self._completion(id, text, usage, "stop"))
 
         async def frames() -> AsyncGenerator[bytes, None]:
             yield self._chunk(id, {"role": "assistant", "content": text})
@@ -131,21 +131,21 @@ class ChatCompletion:
         return event_stream(frames())
 
     async def _start_turn(self, users: Sequence[ChatMessage]) -> RunHandle:
-        asking = self._asking
+        agent_request = self._agent_request
         session = self._session_id()
-        if session and (run := await self._say(session, users, asking.key)):
+        if session and (run := await self._say(session, users, agent_request.key)):
             return run
-        messages = [*asking.instructions, *map(message_of, self._asked.messages)]
-        return await asking.start_run(
-            messages, self._asked.model_dump(mode="json"), self.options, self.origin
+        messages = [*agent_request.instructions, *map(message_of, self._body.messages)]
+        return await agent_request.start_run(
+            messages, self._body.model_dump(mode="json"), self.options, self.origin
         )
 
     def _session_id(self) -> str:
         """Return the id of the request's session; "" for none."""
-        return self._asking.session
+        return self._agent_request.session
 
     async def _say(self, id: str, users: Sequence[ChatMessage], key: str) -> RunHandle | None:
-        return await self._asking.say_in_session(id, [message_of(each) for each in users])
+        return await self._agent_request.say_in_session(id, [message_of(each) for each in users])
 
     async def _whole(self, found: FoundRun) -> Response:
         try:
@@ -153,7 +153,9 @@ class ChatCompletion:
         except RunError as error:
             raise HttpProblem(422, error.kind, str(error), headers=run_headers(found.id)) from error
         text = output_text(result.output)
-        body = self._body(_completion_id(found), text, result.usage, FINISHES[result.cut_short])
+        body = self._completion(
+            _completion_id(found), text, result.usage, FINISHES[result.cut_short]
+        )
         return JSONResponse(body, headers=run_headers(found.id))
 
     async def _stream(self, found: FoundRun) -> AsyncGenerator[bytes, None]:
@@ -203,7 +205,7 @@ class ChatCompletion:
             message = event.data.get("message", "The run was cancelled")
             return frame(json.dumps(error_body(HttpProblem(422, kind, message))))
         end = self._chunk(id, {}, finish=FINISHES[event.data.get("cutShort")])
-        return end + (self._chunk(id, None, usage=usage) if self._asked.with_usage else b"")
+        return end + (self._chunk(id, None, usage=usage) if self._body.with_usage else b"")
 
     def _chunk(
         self,
@@ -218,19 +220,19 @@ class ChatCompletion:
             "id": id,
             "object": "chat.completion.chunk",
             "created": int(time.time()),
-            "model": self._asked.model,
+            "model": self._body.model,
             "choices": choices,
         }
-        if self._asked.with_usage:
+        if self._body.with_usage:
             chunk["usage"] = None if usage is None else usage_body(usage)
         return frame(json.dumps(chunk, ensure_ascii=False))
 
-    def _body(self, id: str, text: str, usage: Usage, finish: str) -> JsonObject:
+    def _completion(self, id: str, text: str, usage: Usage, finish: str) -> JsonObject:
         return {
             "id": id,
             "object": "chat.completion",
             "created": int(time.time()),
-            "model": self._asked.model,
+            "model": self._body.model,
             "choices": [
                 {
                     "index": 0,

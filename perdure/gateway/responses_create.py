@@ -20,26 +20,26 @@ from .identity import Identity
 from .openai_start import AgentRequest
 from .problems import BadParameter
 from .responses_shown import ABOUT, ShownResponse
-from .responses_wire import ResponseId, ResponseRequest, said_in
+from .responses_wire import ResponseId, ResponseRequest, response_input
 
 
 class Creation:
     """One request."""
 
     def __init__(
-        self, gateway: Gateway, identity: Identity, request: Request, asked: ResponseRequest
+        self, gateway: Gateway, identity: Identity, request: Request, body: ResponseRequest
     ) -> None:
         """Read the request. Raises `HttpProblem` for an invalid one."""
-        if asked.session and asked.previous_response_id:
+        if body.session and body.previous_response_id:
             raise BadParameter(
                 "previous_response_id", "expected conversation or previous_response_id, not both"
             )
         self._gateway = gateway
         self._identity = identity
         self._request = request
-        self._asked = asked
-        self._said = said_in(asked)
-        self._asking = AgentRequest(gateway, identity, gateway.offer(asked.model), request)
+        self._body = body
+        self._input = response_input(body)
+        self._agent_request = AgentRequest(gateway, identity, gateway.offer(body.model), request)
 
     async def answer(self) -> Response:
         """Return the answer. Raises as a start and a decision do."""
@@ -47,53 +47,51 @@ class Creation:
         shown = await ShownResponse.of_run(
             self._gateway, await self._gateway.run(self._identity, id.run), id
         )
-        if self._asked.stream:
-            return self._asking.stream(shown.stream(self._request))
-        return await self._asking.whole(self._whole(shown))
+        if self._body.stream:
+            return self._agent_request.stream(shown.stream(self._request))
+        return await self._agent_request.whole(self._whole(shown))
 
     async def _whole(self, shown: ShownResponse) -> Response:
-        body = shown.queued() if self._asked.background else await shown.whole()
+        body = shown.queued() if self._body.background else await shown.whole()
         return JSONResponse(body, headers=shown.headers)
 
     def _id(self, run: RunHandle | FoundRun, part: int = 0) -> ResponseId:
-        return ResponseId(run.id, part, bool(self._asked.background))
+        return ResponseId(run.id, part, bool(self._body.background))
 
     async def _begin(self) -> ResponseId:
         """Carry out the request, and return its response."""
-        if self._said.decisions:
+        if self._input.decisions:
             return await self._decide()
         found = await self._previous_run()
-        waits = found is not None and session_of(found.id) and self._said.text_and_parts[1]
+        waits = found is not None and session_of(found.id) and self._input.text_and_parts[1]
         if found is not None and not found.has_ended and not waits:
             return await self._go_on(found)
-        if not self._said.words:
+        if not self._input.new_messages:
             raise BadParameter("input", "input: expected a message of the role `user`")
-        if self._asked.session:
-            session = await self._gateway.session(
-                self._identity, self._asked.session, self._asking.offer
-            )
-            turn = (await session.status()).turn
-            return self._id(await self._say(session, turn - self._asking.is_retry))
+        if self._body.session:
+            session = await self._session(self._body.session)
+            before = (await session.status()).turn - self._agent_request.is_retry
+            return self._id(await self._send_to_session(session, before))
         if found is not None and (session_id := await self._session_after(found)):
-            session = await self._gateway.session(self._identity, session_id, self._asking.offer)
-            return self._id(await self._say(session, found.id))
+            session = await self._session(session_id)
+            return self._id(await self._send_to_session(session, found.id))
         return self._id(await self._start(found))
+
+    async def _session(self, id: str) -> Session:
+        return await self._gateway.session(self._identity, id, self._agent_request.offer)
 
     async def _previous_run(self) -> FoundRun | None:
         """Return the run that the request continues, if it names one; for a conversation, the
         current run.
         """
-        if self._asked.session:
-            session = await self._gateway.session(
-                self._identity, self._asked.session, self._asking.offer
-            )
-            id = (await session.status()).run_id
-        elif self._asked.previous_response_id:
-            id = ResponseId.read(self._asked.previous_response_id).run
-        elif self._said.run:
-            id = self._said.run
+        if self._body.session:
+            id = (await (await self._session(self._body.session)).status()).run_id
+        elif self._body.previous_response_id:
+            id = ResponseId.read(self._body.previous_response_id).run
+        elif self._input.run:
+            id = self._input.run
         else:
-            id = self._said.question.run if self._said.question else None
+            id = self._input.question.run if self._input.question else None
         return await self._gateway.run(self._identity, id) if id else None
 
     async def _session_after(self, found: FoundRun) -> str:
@@ -106,35 +104,42 @@ class Creation:
             return ""
         number = int(found.id.rpartition("/")[2])
         status = await (await self._gateway.session(self._identity, id)).status()
-        is_last = status.turn == number or (self._asking.is_retry and status.turn == number + 1)
+        is_last = status.turn == number or (
+            self._agent_request.is_retry and status.turn == number + 1
+        )
         return "" if not is_last or status.is_closing or status.status == "ended" else id
 
-    async def _say(self, session: Session, place: object) -> RunHandle:
-        """Send the new messages to a session; equal requests at the same `place` count once."""
+    async def _send_to_session(self, session: Session, after: object) -> RunHandle:
+        """Send the new messages to a session, once for a repeated request.
+
+        A request without a key is a repetition of an equal one sent `after` the same turn.
+        """
         request = (
-            [self._asking.key] if self._asking.key else [self._asked.model_dump(mode="json"), place]
+            [self._agent_request.key]
+            if self._agent_request.key
+            else [self._body.model_dump(mode="json"), after]
         )
         message = digest_of(["responses", *request])
-        return await self._asking.send(session, *self._said.text_and_parts, message)
+        return await self._agent_request.send(session, *self._input.text_and_parts, message)
 
     async def _start(self, found: FoundRun | None) -> RunHandle:
         """Start a run with the previous run's conversation, or with that of the request."""
-        asking, said, asked = self._asking, self._said, self._asked
-        users = [each for each in said.messages if each.role == "user"]
+        agent_request, input, body = self._agent_request, self._input, self._body
+        users = [each for each in input.messages if each.role == "user"]
         if (
             found is None
-            and asking.session
-            and (run := await asking.say_in_session(asking.session, users))
+            and agent_request.session
+            and (run := await agent_request.say_in_session(agent_request.session, users))
         ):
             return run
-        before = asking.instructions if found is None else await _conversation_of(found)
-        about: JsonObject = {"model": asking.offer.name}
-        about |= {"metadata": asked.metadata} if asked.metadata else {}
-        about |= {"previous_response_id": asked.previous_response_id} if found is not None else {}
-        return await asking.start_run(
-            [*before, *said.messages],
-            ["responses", asked.model_dump(mode="json")],
-            RunOptions(stream=bool(asked.stream or asked.background)),
+        before = agent_request.instructions if found is None else await _conversation_of(found)
+        about: JsonObject = {"model": agent_request.offer.name}
+        about |= {"metadata": body.metadata} if body.metadata else {}
+        about |= {"previous_response_id": body.previous_response_id} if found is not None else {}
+        return await agent_request.start_run(
+            [*before, *input.messages],
+            ["responses", body.model_dump(mode="json")],
+            RunOptions(stream=bool(body.stream or body.background)),
             about={ABOUT: about},
         )
 
@@ -143,7 +148,7 @@ class Creation:
 
         A client that sends its history repeats earlier decisions, which count already.
         """
-        decisions, by = self._said.decisions, self._identity.name
+        decisions, by = self._input.decisions, self._identity.name
         run, part = decisions[-1].call.run, max(each.call.part for each in decisions)
         if any(each.call.run != run for each in decisions):
             raise BadParameter(
@@ -161,16 +166,16 @@ class Creation:
             except ApprovalError:
                 if each.call.part == part:
                     raise
-        if self._said.words and not found.has_ended:
+        if self._input.new_messages and not found.has_ended:
             await self._steer(found)
         return self._id(found, max(part, await self._part_after(found, decisions[-1].call.digest)))
 
     async def _part_after(self, found: FoundRun, digest: str) -> int:
         """Return the part that follows others' decisions about that call; 0 if there are none."""
-        asked = [each for each in await found.handle.events() if each.type in ASKING_EVENTS]
+        requests = [each for each in await found.handle.events() if each.type in ASKING_EVENTS]
         votes = [
             place
-            for place, each in enumerate(asked, 1)
+            for place, each in enumerate(requests, 1)
             if each.type == "permission_vote"
             and each.data["digest"] == digest
             and each.data["vote"]["name"] != self._identity.name
@@ -186,7 +191,7 @@ class Creation:
         waiting = next(
             (place for place, each in enumerate(requests) if each is not None), len(requests)
         )
-        if not (text := self._said.text):
+        if not (text := self._input.text):
             return self._id(found, waiting)
         questions = (
             place for place, each in enumerate(requests) if each and each.data["kind"] == "question"
@@ -194,10 +199,10 @@ class Creation:
         if (place := next(questions, None)) is None:
             await self._steer(found)
             return self._id(found, waiting)
-        asked = requests[place]
-        assert asked is not None
+        question = requests[place]
+        assert question is not None
         await found.handle.answer(
-            asked.call_id or "", text, digest=asked.data["digest"], by=self._identity.name
+            question.call_id or "", text, digest=question.data["digest"], by=self._identity.name
         )
         return self._id(found, place + 1)
 
@@ -205,8 +210,8 @@ class Creation:
         """Send the new messages to the run, unless the run has already read them from an earlier
         request.
         """
-        text = self._said.text
-        if self._asking.is_retry:
+        text = self._input.text
+        if self._agent_request.is_retry:
             answers = [each.data.get("answer") for each in await found.handle.events()]
             if text in [
                 *answers,

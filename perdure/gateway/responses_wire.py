@@ -183,7 +183,7 @@ class ResponseRequest(Lenient):
 
 
 @dataclass
-class SaidDecision:
+class InputDecision:
     """A person's decision, as sent by the client."""
 
     call: AskedCall
@@ -192,16 +192,16 @@ class SaidDecision:
 
 
 @dataclass
-class Said:
+class ResponseInput:
     """The content of a request. Of a history in it, only decisions and new messages are trusted."""
 
     messages: list[Message] = field(default_factory=list)
     """The whole content, as a run's initial conversation."""
-    words: list[Message] = field(default_factory=list)
-    """The new part: the user's messages since the agent's last message or question."""
-    decisions: list[SaidDecision] = field(default_factory=list)
+    new_messages: list[Message] = field(default_factory=list)
+    """The user's messages since the agent's last message or question."""
+    decisions: list[InputDecision] = field(default_factory=list)
     question: AskedCall | None = None
-    """The question that `words` answer."""
+    """The question that `new_messages` answer."""
     run: str = ""
     """The run of the referenced items: its conversation is the history."""
 
@@ -221,50 +221,50 @@ class Said:
     def text_and_parts(self) -> tuple[str, list[Part]]:
         """The new messages as one message to a session."""
         texts, parts = list[str](), list[Part]()
-        for each in self.words:
+        for each in self.new_messages:
             text, more = ("", each.parts) if parts else text_and_parts(each.parts)
             texts.append(text)
             parts += more
         return "\n\n".join(filter(None, texts)), parts
 
 
-def said_in(asked: ResponseRequest) -> Said:
+def response_input(body: ResponseRequest) -> ResponseInput:
     """Return the content of a request. Raises `BadParameter` for invalid items."""
-    said = Said()
-    if asked.instructions:
-        said.messages.append(Message.user(asked.instructions))
-        said.words.append(Message.user(asked.instructions))
+    input = ResponseInput()
+    if body.instructions:
+        input.messages.append(Message.user(body.instructions))
+        input.new_messages.append(Message.user(body.instructions))
     items = (
-        [_Item(role="user", content=asked.input)]
-        if isinstance(asked.input, str)
-        else asked.input or []
+        [_Item(role="user", content=body.input)]
+        if isinstance(body.input, str)
+        else body.input or []
     )
     for item in items:
         match item.type:
             case "message":
-                said.messages.append(item.message)
+                input.messages.append(item.message)
                 if item.role == "assistant":
-                    said.words, said.decisions = [], []
+                    input.new_messages, input.decisions = [], []
                     is_question = (item.id or "").startswith(QUESTION)
-                    said.question = AskedCall.read(item.id or "") if is_question else None
+                    input.question = AskedCall.read(item.id or "") if is_question else None
                 else:
-                    said.words.append(item.message)
+                    input.new_messages.append(item.message)
             case "mcp_approval_request":
-                said.words = []
+                input.new_messages = []
             case "mcp_approval_response":
                 if item.approve is None or item.approval_request_id is None:
                     raise BadParameter(
                         "input", "input: mcp_approval_response has approval_request_id and approve"
                     )
                 call = AskedCall.read(item.approval_request_id)
-                said.decisions.append(SaidDecision(call, item.approve, item.reason or "denied"))
-                said.words = []
+                input.decisions.append(InputDecision(call, item.approve, item.reason or "denied"))
+                input.new_messages = []
             case "item_reference":
                 is_question = (item.id or "").startswith(QUESTION)
                 question = AskedCall.read(item.id or "") if is_question else None
-                said = Said(run=run_of_item(item.id or ""), question=question)
+                input = ResponseInput(run=run_of_item(item.id or ""), question=question)
             # Other items, such as calls, belong to a history: the agent's own runs have them.
-    return said
+    return input
 
 
 def text_item(id: str, text: str, status: str = "completed") -> JsonObject:

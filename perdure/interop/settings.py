@@ -67,19 +67,19 @@ class OctopusSettings(System):
             "MaxToolIterations": option("max_iterations"),
             "ToolTimeoutSeconds": option("tool_timeout"),
             "ParallelToolExecution": option("parallel_tool_calls"),
-            TRUNCATOR: partial(_truncator, settings),
+            TRUNCATOR: partial(_read_truncator, settings),
             "MaxWorkingMemoryTokens": option("context_budget", in_tokens=True),
-            "MinHistoryMessages": partial(_history_messages, settings),
+            "MinHistoryMessages": partial(_read_history_messages, settings),
             PRUNING: partial(_read_pruning, settings),
-            "mcpServers": _tools,
+            "mcpServers": _accept_tools,
         }
 
 
-def _tools(value: object, place: Place) -> None:
+def _accept_tools(value: object, place: Place) -> None:
     """Not an option of runs: loading has already added these servers to the agent's tools."""
 
 
-def _truncator(settings: Settings, value: object, place: Place) -> None:
+def _read_truncator(settings: Settings, value: object, place: Place) -> None:
     """Take a number of tokens, or a map with one."""
     read = _option(settings, "max_result", in_tokens=True)
     if isinstance(value, Mapping):
@@ -88,8 +88,8 @@ def _truncator(settings: Settings, value: object, place: Place) -> None:
         read(value, place)
 
 
-def _history_messages(settings: Settings, value: object, place: Place) -> None:
-    """Octopus always sends at least two."""
+def _read_history_messages(settings: Settings, value: object, place: Place) -> None:
+    """Set the number of messages that trimming keeps: at least two, as in Octopus."""
     settings.choose(place, "keep_messages", max(2, whole_number(value, least=0)))
 
 
@@ -109,14 +109,14 @@ class KaosSettings(System):
 
     def readers(self, settings: Settings) -> dict[str, Reader]:
         steps = _option(settings, "max_iterations")
-        context = partial(_context_messages, settings)
+        context = partial(_read_context_messages, settings)
         return {
             "max_steps": steps,
             "reasoningLoopMaxSteps": steps,
             "memory_context_limit": context,
-            "memory": partial(_memory, settings),
-            "toolCallMode": partial(_tool_call_mode, settings),
-            "tool_call_mode": partial(_tool_call_mode, settings),
+            "memory": partial(_read_memory, settings),
+            "toolCallMode": partial(_read_tool_call_mode, settings),
+            "tool_call_mode": partial(_read_tool_call_mode, settings),
         }
 
     def options(self, environment: Mapping[str, str]) -> JsonObject:
@@ -130,18 +130,18 @@ class KaosSettings(System):
         )
 
 
-def _tool_call_mode(settings: Settings, value: object, place: Place) -> None:
+def _read_tool_call_mode(settings: Settings, value: object, place: Place) -> None:
     if (protocol := _TOOL_PROTOCOLS.get(str(value))) is None:
         raise ValueError(f"{value!r:.80}: expected {', '.join(_TOOL_PROTOCOLS)}")
     settings.choose(place, "tool_protocol", protocol)
 
 
-def _context_messages(settings: Settings, value: object, place: Place) -> None:
+def _read_context_messages(settings: Settings, value: object, place: Place) -> None:
     settings.context_messages = whole_number(value, least=0)
 
 
-def _memory(settings: Settings, value: object, place: Place) -> None:
-    """One of the five settings has an effect here; sessions always keep all events."""
+def _read_memory(settings: Settings, value: object, place: Place) -> None:
+    """Read `metadata.kaos.memory`: of its five keys only `contextLimit` has an effect."""
 
     def ignore(value: object, place: Place) -> None:
         settings.warn(
@@ -151,9 +151,8 @@ def _memory(settings: Settings, value: object, place: Place) -> None:
         )
 
     ignored = dict.fromkeys(("enabled", "type", "maxSessions", "maxSessionEvents"), ignore)
-    read_map(
-        value, place, {"contextLimit": partial(_context_messages, settings), **ignored}, settings
-    )
+    context = partial(_read_context_messages, settings)
+    read_map(value, place, {"contextLimit": context, **ignored}, settings)
 
 
 def _of_variable(name: str, value: str, *, least: int) -> int:

@@ -347,7 +347,7 @@ class ToolRound(RunPart[Effects]):
                     self._emit_progress(call)
             if handoff := self._handoff(call.name):
                 return self._transfer(request, handoff.path)
-            run = self._run_agent if call.name in self._agents else self.effects.run_tool
+            run = self._call_agent if call.name in self._agents else self.effects.run_tool
             return self._shown(request, await run(request))
 
     def _handoff(self, name: str) -> Handoff | None:
@@ -380,7 +380,10 @@ class ToolRound(RunPart[Effects]):
         context = recent_messages(self.conversation.messages, spec.context or 0)
         return request.model_copy(update={"context": context, "may_repeat": may_repeat})
 
-    async def _run_agent(self, request: ToolRequest) -> ToolResult:
+    async def _call_agent(self, request: ToolRequest) -> ToolResult:
+        """Run another agent within a share of this run's budget, and return its answer; a failure
+        if too little is left.
+        """
         try:
             allowance = self._allowances.take(self.effects.now())
         except Spent as spent:

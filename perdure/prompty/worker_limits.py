@@ -319,8 +319,8 @@ def _gives_credentials(server: Origin) -> bool:
 
 
 def is_private(address: IPv4Address | IPv6Address) -> bool:
-    """Return whether an address is outside the public internet: in any special-purpose range, or a
-    cloud's own.
+    """Return whether an address is outside the public internet: in a special-purpose range, or a
+    cloud's metadata service. An IPv6 address that embeds an IPv4 address counts as the latter.
     """
     address = _ipv4_in(address) or address
     is_special = any(address in each for each in (*_SPECIAL, *_METADATA))
@@ -329,7 +329,7 @@ def is_private(address: IPv4Address | IPv6Address) -> bool:
 
 
 def _ipv4_in(address: IPv4Address | IPv6Address) -> IPv4Address | None:
-    """Return the IPv4 address behind an IPv6 address; None for none."""
+    """Return the IPv4 address that an IPv6 address embeds; None for any other address."""
     if address.version == 4:
         return None
     if address.ipv4_mapped is not None or any(address in network for network in _WITH_IPV4):

@@ -121,10 +121,12 @@ class VouchKeys:
         """
         return cls(keys_in(text, source))
 
-    def decision(
+    def sign_decision(
         self, name: str, tenant: str | None, roles: Collection[str], subject: Sequence[Any]
     ) -> SignedIdentity:
-        """Return the signature of a decision made now; there must be a key."""
+        """Return this person's identity, signed now for a decision; `subject` is its call and
+        content. There must be a key.
+        """
         vouch = SignedIdentity(
             name=name,
             tenant=tenant,
@@ -135,11 +137,11 @@ class VouchKeys:
         )
         return vouch.model_copy(update={"signature": self._signature("decision", vouch, subject)})
 
-    def request(
+    def sign_request(
         self, names: Iterable[str], place: str, content: str, at: float | None = None
     ) -> Requesters:
-        """Return the signature of these people's request to the workflow of that id; there must be
-        a key.
+        """Return these requesters, signed for a request to the workflow `place` at that time, by
+        default now; `content` is `content_of` the request. There must be a key.
         """
         now = time.time() if at is None else at
         requesters = Requesters(names=sorted(names), at=now, key_id=self._first, signature="")
@@ -238,12 +240,16 @@ class Voucher:
     """At least one key."""
 
     def decision(self, subject: Sequence[Any]) -> SignedIdentity:
-        """Return the signature of a decision; `subject` is its call and its content."""
-        return self.keys.decision(self.name, self.tenant, self.roles, subject)
+        """Return the person's identity, signed for a decision; `subject` is the decision's call and
+        content.
+        """
+        return self.keys.sign_decision(self.name, self.tenant, self.roles, subject)
 
     def request(self, place: str, content: str) -> Requesters:
-        """Return the signature of the person's request to the workflow of that id."""
-        return self.keys.request([self.name], place, content)
+        """Return the person as a requester, signed for a request to the workflow `place`; `content`
+        is a digest of the request.
+        """
+        return self.keys.sign_request([self.name], place, content)
 
 
 def content_of(*parts: Any) -> str:

@@ -95,25 +95,25 @@ class WireFormat(Provider):
         may_call_tools: bool = True,
     ) -> JsonObject:
         request = {"model": agent.model.id if agent.model else "", **self.defaults}
-        server = self.server(agent)
-        request |= self.conversation(
-            for_server(messages, self.api, server, needs_message=self.needs_message)
-        )
+        sent = for_server(messages, self.api, self.server(agent), needs_message=self.needs_message)
+        request |= self.conversation(sent)
         request |= _sampling_options(agent, self.options)
+
         offered = offered_functions(
             agent, extra_tools, allow_strict=self.has_strict_tools, along_with=messages
         )
         functions = list(map(as_offered, offered))
-        further = dict(_further(agent))
-        listed = further.pop("tools") if isinstance(further.get("tools"), list) else []
-        others = [*map(self.provider_tool, declared_provider_tools(agent)), *listed]
-        if functions or others:
+        additional = dict(_additional_properties(agent))
+        listed = additional.pop("tools") if isinstance(additional.get("tools"), list) else []
+        provider_tools = [*map(self.provider_tool, declared_provider_tools(agent)), *listed]
+        if functions or provider_tools:
             request |= self.tools(functions, may_call_tools=may_call_tools)
-        if others and (may_call_tools or "tools" in request):
-            request["tools"] = [*request.get("tools", []), *others]
+        if provider_tools and (may_call_tools or "tools" in request):
+            request["tools"] = [*request.get("tools", []), *provider_tools]
+
         if agent.outputs:
             request |= self.output_format(agent.outputs)
-        for key, value in further.items():  # The request's own keys win (§2.5).
+        for key, value in additional.items():  # The request's own keys win (§2.5).
             if key in self.merged and key in request and isinstance(value, Mapping):
                 request[key] = {**value, **request[key]}
             else:
@@ -283,7 +283,7 @@ class WireFormat(Provider):
 
     def _asked(self, agent: Agent) -> set[str]:
         """Return the request keys that the agent's file sets."""
-        return {*_sampling_options(agent, self.options), *_further(agent)}
+        return {*_sampling_options(agent, self.options), *_additional_properties(agent)}
 
     def _place(self, agent: Agent) -> tuple[str, str]:
         return self.server(agent).name, agent.model.id if agent.model else ""
@@ -359,7 +359,7 @@ def _sampling_options(agent: Agent, names: Mapping[str, str]) -> JsonObject:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _further(agent: Agent) -> JsonObject:
+def _additional_properties(agent: Agent) -> JsonObject:
     options = _options(agent)
     return (options.additional_properties if options else None) or {}
 

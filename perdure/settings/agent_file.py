@@ -208,7 +208,7 @@ def settings_of(agent: Agent) -> Settings:
     """Return all settings of the agent's file for the options of its runs. Raises LoadError for a
     wrong setting.
     """
-    settings = _read(agent.metadata)
+    settings = _settings_in(agent.metadata)
     for problem in settings.problems:
         if problem.is_fatal:
             raise LoadError(f"{'.'.join(problem.place)}: {problem.text}")
@@ -218,7 +218,7 @@ def settings_of(agent: Agent) -> Settings:
 def setting_problems(metadata: object) -> Iterator[SettingProblem]:
     """Yield the settings in a file's metadata that are wrong or have no effect."""
     if isinstance(metadata, Mapping):
-        yield from _read(metadata).problems
+        yield from _settings_in(metadata).problems
         for name in metadata:
             # Any other tool may use a name of one word.
             if name in OPTION_NAMES and name != name.lower():
@@ -234,7 +234,10 @@ def _options_in_file(agent: Agent) -> dict[str, Any]:
     return {**settings.usual, **settings.chosen}
 
 
-def _read(metadata: Mapping[str, Any] | None) -> Settings:
+def _settings_in(metadata: Mapping[str, Any] | None) -> Settings:
+    """Read the settings of KAOS or Octopus, then perdure's own; mistakes become the result's
+    `problems`.
+    """
     settings, blocks = Settings(), metadata or {}
     found = [name for name in SYSTEMS if name in blocks]
     if len(found) > 1:

@@ -31,8 +31,8 @@ _USER = re.compile(r"://[^/?#]*@")
 
 
 def origin_of(url: str) -> Origin:
-    """Return the origin of an absolute URL. Raises ValueError for any other URL, and for one with a
-    user or odd characters.
+    """Return the origin of an http or https URL. Raises ValueError for any other URL, and for one
+    with a user name, a blank, a backslash or a control character.
     """
     if re.search(r"[\s\\\x00-\x1f\x7f]", url):
         raise ValueError("it has a blank, a backslash or a control character")

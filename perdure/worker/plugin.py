@@ -310,7 +310,9 @@ class PerdurePlugin(SimplePlugin):
         return cast(WorkerConfig, {**config, **ours})
 
     def configure_replayer(self, config: ReplayerConfig) -> ReplayerConfig:
-        """Replay in a worker's order of simultaneous events."""
+        """Replay with the workflow runner of perdure's workers, which orders simultaneous events;
+        called by `Replayer`.
+        """
         config = super().configure_replayer(config)
         if type(config.get("unsandboxed_workflow_runner")) is UnsandboxedWorkflowRunner:
             config["unsandboxed_workflow_runner"] = OwnWorkflowRunner()

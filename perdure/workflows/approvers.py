@@ -227,7 +227,7 @@ def signed_requesters(names: Sequence[str], place: str, content: str) -> Request
     none.
     """
     keys = _own_keys()
-    return keys.request(names, place, content, workflow.time()) if keys.keys else None
+    return keys.sign_request(names, place, content, workflow.time()) if keys.keys else None
 
 
 def _own_keys() -> VouchKeys:

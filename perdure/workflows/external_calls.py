@@ -77,7 +77,7 @@ class ExternalCalls:
         """Finish the call. Raises as `require_acceptable` does."""
         call = self.require_acceptable(completion)
         call.completion = completion
-        account = f"tool call {call.shown.call_id!r} was finished {_account(completion)}"
+        account = f"tool call {call.shown.call_id!r} was finished {_time_and_outcome(completion)}"
         self._remember(CompletedCall(mark=call.mark, digest=digest_of(completion), account=account))
 
     def require_acceptable(self, completion: Completion) -> OpenCall:
@@ -110,14 +110,11 @@ def digest_of(completion: Completion) -> str:
     return blake2b(to_json([completion.value, completion.error]), digest_size=8).hexdigest()
 
 
-def _account(completion: Completion) -> str:
+def _time_and_outcome(completion: Completion) -> str:
+    """Return "at TIME by SENDER with the result …", for the refusal of a second completion."""
+    kind, text = "error", completion.error
+    if text is None:
+        kind, value = "result", completion.value
+        text = value if isinstance(value, str) else to_json(value).decode()
     by = f" by {one_line(completion.by)}" if completion.by else ""
-    at = moment(workflow.time())
-    if completion.error is not None:
-        return f"at {at}{by} with the error {one_line(completion.error, SHOWN_CHARS)!r}"
-    text = (
-        completion.value
-        if isinstance(completion.value, str)
-        else to_json(completion.value).decode()
-    )
-    return f"at {at}{by} with the result {one_line(text, SHOWN_CHARS)!r}"
+    return f"at {moment(workflow.time())}{by} with the {kind} {one_line(text, SHOWN_CHARS)!r}"

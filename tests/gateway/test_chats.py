@@ -15,7 +15,7 @@ from perdure.gateway.gateway import Gateway, OfferedAgent
 from perdure.gateway.identity import ANYBODY
 from perdure.gateway.openai_wire import ChatMessage, message_of
 from perdure.gateway.problems import BadParameter
-from perdure.gateway.responses_wire import ResponseRequest, said_in
+from perdure.gateway.responses_wire import ResponseRequest, response_input
 from perdure.json_types import JsonObject
 from perdure.messages import Message
 from perdure.testing import ScriptedModel, says
@@ -89,7 +89,7 @@ def test_an_image_or_a_file_that_is_not_base64_is_refused_by_the_name_of_its_fie
         items = [{"role": "user", "content": [part]}]
         asked = ResponseRequest.model_validate({"model": "tested", "input": items})
         with pytest.raises(BadParameter, match="^input: "):
-            said_in(asked)
+            response_input(asked)
 
 
 async def test_a_message_is_known_to_be_sent_before_a_worker_has_it(

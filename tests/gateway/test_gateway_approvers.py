@@ -57,7 +57,7 @@ class Forged:
 
     def decision(self, waits: Waits) -> CallApproval:
         signed = waits.decision(**self.signed)
-        vouch = self.keys.decision(
+        vouch = self.keys.sign_decision(
             self.name, self.tenant, self.roles, signed.subject(self.run or waits.origin)
         )
         return signed.model_copy(

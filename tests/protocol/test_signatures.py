@@ -29,10 +29,10 @@ KEYS = VouchKeys.parse(f"new:{KEY}, old:{'B' * 43}=  # the one before")
 def test_all_keys_verify_and_the_first_signs() -> None:
     old = VouchKeys.parse(f"old:{'B' * 43}=")
     for keys in (KEYS, old):
-        vouch = keys.decision("ann", "acme", {"b", "a"}, ["run", 1])
+        vouch = keys.sign_decision("ann", "acme", {"b", "a"}, ["run", 1])
         assert vouch.roles == ["a", "b"]
         assert KEYS.fault_in(vouch, ["run", 1], vouch.at) is None
-    assert "keys are old" in str(old.fault_in(KEYS.decision("ann", None, [], []), [], 0.0))
+    assert "keys are old" in str(old.fault_in(KEYS.sign_decision("ann", None, [], []), [], 0.0))
     assert "no" in str(NO_KEYS.fault_in(vouch, ["run", 1], vouch.at))
 
 
@@ -48,7 +48,7 @@ def test_all_keys_verify_and_the_first_signs() -> None:
     ],
 )
 def test_whatever_is_changed_the_signature_does_not_hold(change: dict[str, Any]) -> None:
-    vouch = KEYS.decision("ann", "acme", ["a"], ["run", 1])
+    vouch = KEYS.sign_decision("ann", "acme", ["a"], ["run", 1])
     changed = vouch.model_copy(update=change)
     assert "does not fit" in str(KEYS.fault_in(changed, ["run", 1], vouch.at))
     assert "does not fit" in str(KEYS.fault_in(vouch, ["run", 2], vouch.at))
@@ -56,13 +56,13 @@ def test_whatever_is_changed_the_signature_does_not_hold(change: dict[str, Any])
 
 @pytest.mark.parametrize(("seconds", "text"), [(301, "ago"), (-301, "ahead")])
 def test_a_signature_counts_for_five_minutes(seconds: float, text: str) -> None:
-    vouch = KEYS.decision("ann", "acme", ["a"], [])
+    vouch = KEYS.sign_decision("ann", "acme", ["a"], [])
     assert text in str(KEYS.fault_in(vouch, [], vouch.at + seconds))
     assert KEYS.fault_in(vouch, [], vouch.at + seconds / 2) is None
 
 
 def requested(name: str, content: str = "c", at: float = 1000.0) -> Request:
-    by = KEYS.request([name], "run", content, at)
+    by = KEYS.sign_request([name], "run", content, at)
     return Request(by=by, place="run", content="c", since=at - 300, until=at + 300)
 
 

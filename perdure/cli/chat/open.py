@@ -25,7 +25,7 @@ from ..given import Given
 from ..problems import Failure, UsageProblem
 from ..run_options import run_options
 from ..server_connection import CommandMemo, ServerConnection, connect_to_server, read_memo
-from ..start import StartArguments, begin_with_file, recorded_code, served_as
+from ..start import StartArguments, arguments_from_file, recorded_code, start_options_of
 from ..table import DEFAULT_QUEUE
 from ..user_code import UserCode, say_mocks
 from ..worker_inside import worker_inside
@@ -68,7 +68,7 @@ async def open_session(given: Given, *, on_terminal: bool) -> AsyncIterator[Open
 
     Raises as `load_checked` does, `UsageProblem`, `Failure`, `IsClosed`.
     """
-    new = begin_with_file(given, read_given) if given.agent_file else None
+    new = arguments_from_file(given, read_given) if given.agent_file else None
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(connect_to_server())
         found = await find_session(server, given.session) if given.session else None
@@ -86,7 +86,7 @@ async def open_session(given: Given, *, on_terminal: bool) -> AsyncIterator[Open
             await stack.enter_async_context(worker_inside(server, task_queue=queue, code=code))
         grace = {"missing_tool_grace": 0.0} if inside and queue == private else {}
         options = run_options({"stream": on_terminal, **grace, **code.hooks(), **given.options})
-        served = served_as(given)
+        served = start_options_of(given)
         session = session_of(
             server.client,
             agent,

@@ -27,8 +27,8 @@ DEFAULT_DAYS = 365
 
 
 async def keep_closed_runs(client: Client) -> None:
-    """Set the retention of closed runs in the namespace. Raises `ConfigurationError` for an invalid
-    setting.
+    """Set the retention of closed runs in the client's namespace to `retention_days()`, and raise
+    as it does.
     """
     config = NamespaceConfig()
     config.workflow_execution_retention_ttl.FromTimedelta(timedelta(days=retention_days()))
@@ -38,7 +38,9 @@ async def keep_closed_runs(client: Client) -> None:
 
 
 def retention_days() -> int:
-    """Return the retention in days. Raises `ConfigurationError` for an invalid setting."""
+    """Return how many days a closed run is kept. Raises `ConfigurationError` for an invalid
+    setting.
+    """
     text = os.environ.get(VARIABLE) or str(DEFAULT_DAYS)
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 36_500:
         raise ConfigurationError(f"{VARIABLE}={text!r}: expected a number of days, from 1 to 36500")

@@ -45,6 +45,8 @@ FRESH_SECONDS = 600.0
 _KEY = re.compile(
     r"v0/ns/[^/]+/(?:wt/[^/]+/wi/(?P<id>[^/]+)/ri/[^/]+/|.*/)?d/sha256/(?P<digest>[0-9a-f]{64})"
 )
+"""The SDK's keys: v0/ns/NAMESPACE/wt/WORKFLOW_TYPE/wi/WORKFLOW_ID/ri/RUN_ID/d/sha256/DIGEST, or
+without the part from `wt` on for a value that belongs to no workflow."""
 TYPES = ("perdure.AgentRun", "perdure.Session", "null")
 """The workflow types in the keys of a run's values; messages to a run do not have its type."""
 
@@ -62,8 +64,8 @@ class Bucket(Protocol):
     def key_part(self, text: str) -> str:
         """Return the text as a part of a key."""
 
-    def objects(self, beginning: str) -> AsyncIterator[BucketObject]:
-        """Yield the objects with keys that begin with this text."""
+    def objects(self, prefix: str) -> AsyncIterator[BucketObject]:
+        """Yield the objects whose keys begin with the prefix."""
 
     async def delete(self, key: str) -> None:
         """Delete an object, if it exists."""
@@ -131,14 +133,15 @@ class CloudDriver(StorageDriver):
         self, namespace: str, workflow_id: str | None = None
     ) -> AsyncIterator[StoredValue]:
         """Raises the errors of the cloud's client."""
-        place, key_part = f"v0/ns/{self._bucket.key_part(namespace)}/", self._bucket.key_part
-        beginnings = (
-            [f"{place}wt/{key_part(type)}/wi/{key_part(workflow_id)}/ri/" for type in TYPES]
+        key_part = self._bucket.key_part
+        prefix = f"v0/ns/{key_part(namespace)}/"
+        prefixes = (
+            [f"{prefix}wt/{key_part(type)}/wi/{key_part(workflow_id)}/ri/" for type in TYPES]
             if workflow_id
-            else [place]
+            else [prefix]
         )
-        for beginning in beginnings:
-            async for held in self._bucket.objects(beginning):
+        for each in prefixes:
+            async for held in self._bucket.objects(each):
                 if found := _KEY.fullmatch(held.key):
                     yield StoredValue(
                         held.key, found["digest"], unquote(found["id"] or ""), held.modified

@@ -57,13 +57,13 @@ class _Client(GCSStorageDriverClient):
             quote(each, safe="") if each in _UNSAFE or _is_control(each) else each for each in text
         )
 
-    async def objects(self, beginning: str) -> AsyncIterator[BucketObject]:
+    async def objects(self, prefix: str) -> AsyncIterator[BucketObject]:
         storage = await client_of("gcs", _gcs_client)
         page: JsonObject = {"nextPageToken": ""}
         while (token := page.get("nextPageToken")) is not None:
             more = {"pageToken": token} if token else {}
             page = await storage.list_objects(
-                self._bucket, params={"prefix": self._prefix + beginning, **more}
+                self._bucket, params={"prefix": self._prefix + prefix, **more}
             )
             for item in page.get("items", []):
                 modified = datetime.fromisoformat(item["updated"]).timestamp()

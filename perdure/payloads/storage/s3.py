@@ -48,10 +48,10 @@ class _Client(S3StorageDriverClient):
         """As the SDK's driver does it."""
         return quote(text, safe="!*'()").replace("~", "%7E")
 
-    async def objects(self, beginning: str) -> AsyncIterator[BucketObject]:
+    async def objects(self, prefix: str) -> AsyncIterator[BucketObject]:
         client = await client_of("s3", _s3_client)
         pages = client.get_paginator("list_objects_v2").paginate(
-            Bucket=self._bucket, Prefix=self._prefix + beginning
+            Bucket=self._bucket, Prefix=self._prefix + prefix
         )
         async for page in pages:
             for item in page.get("Contents", []):
