@@ -14,7 +14,8 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowRunne
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from perdure.loop.state import LOOP_VERSION
-from perdure.payloads.converter import perdure_data_converter
+from perdure.payloads.converter import ZstdCodec, perdure_data_converter
+from perdure.protocol.activities import CALL_MODEL
 from perdure.protocol.names import WORKFLOW
 from perdure.protocol.outcome import RunOutput
 from perdure.protocol.run import RunInput
@@ -121,6 +122,21 @@ async def test_the_same_change_for_all_links_breaks_recorded_runs() -> None:
 async def test_gives_the_events_that_it_gave(path: Path) -> None:
     golden = Golden.model_validate_json(path.read_bytes())
     assert await outline(golden.history) == golden.events
+
+
+async def test_a_model_call_s_input_does_not_grow_with_the_conversation() -> None:
+    sizes: list[int] = []
+    for path in sorted(FOLDER.glob("0.1/continued_as_new_in_pieces-*.json")):
+        golden = Golden.model_validate_json(path.read_bytes())
+        for event in WorkflowHistory.from_json("any", golden.history).events:
+            scheduled = event.activity_task_scheduled_event_attributes
+            if scheduled.activity_type.name == CALL_MODEL:
+                [payload] = await ZstdCodec().decode(scheduled.input.payloads)
+                sizes.append(len(payload.data))
+    rounds = [size for size in sizes if size > 1000]  # a link's first call refers to what is known
+    assert len(rounds) == 13
+    assert max(rounds) - min(rounds) < 20  # the digits of the conversation's version
+    assert sum(rounds) > 10 * max(rounds)
 
 
 def test_every_scenario_is_recorded() -> None:
