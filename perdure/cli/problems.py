@@ -102,6 +102,8 @@ def _explain_temporal(error: Exception) -> Explanation | None:
     from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
     from temporalio.service import RPCError, RPCStatusCode
 
+    from ..client.connection_errors import REMEDIES
+
     if isinstance(error, WorkflowAlreadyStartedError):
         run = error.workflow_id
         return Explanation(
@@ -122,19 +124,7 @@ def _explain_temporal(error: Exception) -> Explanation | None:
             f"temporal operator namespace create --namespace {found[1]}",
             FAILED,
         )
-    hints = {
-        RPCStatusCode.UNAVAILABLE: (
-            "the server went away: is it still running? `perdure dev` starts one"
-        ),
-        RPCStatusCode.UNAUTHENTICATED: (
-            "set TEMPORAL_API_KEY, or the certificate in TEMPORAL_TLS_CLIENT_CERT_PATH"
-        ),
-        RPCStatusCode.PERMISSION_DENIED: (
-            "the credentials lack a permission in this namespace (TEMPORAL_NAMESPACE)"
-        ),
-        RPCStatusCode.NOT_FOUND: (
-            "`perdure ls` lists the runs of this namespace (TEMPORAL_NAMESPACE)"
-        ),
-    }
-    hint = hints.get(error.status, "`perdure ls` shows whether the server answers")
+    hint = REMEDIES.get(
+        error.status, "`perdure ls` lists the runs of this namespace (TEMPORAL_NAMESPACE)"
+    )
     return Explanation(f"Temporal: {error.message} ({error.status.name}); {hint}", FAILED)

@@ -1,10 +1,12 @@
-"""Explains failed connections to Temporal: the cause, and the setting to change."""
+"""Explains failed connections to Temporal and refused requests: the cause, and the remedy."""
 
 from __future__ import annotations
 
 import os
 import re
 from typing import NamedTuple
+
+from temporalio.service import RPCStatusCode
 
 from ..errors import ConfigurationError
 from ..text import one_line
@@ -97,6 +99,28 @@ _UNREACHABLE = {
     "invalid target URL": "not a host:port",
 }
 _PORT = re.compile(r":\d+$")
+REMEDIES = {
+    RPCStatusCode.UNAVAILABLE: (
+        "the server is away or starting: runs are safe, and go on when it is back. Repeat this "
+        "then; `perdure dev` starts an embedded server"
+    ),
+    RPCStatusCode.DEADLINE_EXCEEDED: (
+        "the server was too slow, and may have done it: look with `perdure ls`, and repeat it "
+        "with the same id"
+    ),
+    RPCStatusCode.RESOURCE_EXHAUSTED: (
+        "a limit of the server or the namespace is reached: repeat this later, or raise the limit "
+        "(`perdure docs operating`)"
+    ),
+    RPCStatusCode.UNAUTHENTICATED: (
+        "set TEMPORAL_API_KEY, or the certificate in TEMPORAL_TLS_CLIENT_CERT_PATH"
+    ),
+    RPCStatusCode.PERMISSION_DENIED: (
+        "the credentials are expired, or lack a role in this namespace (TEMPORAL_NAMESPACE): set "
+        "TEMPORAL_API_KEY to a token with `write`, or `read` for lists (`perdure docs security`)"
+    ),
+}
+"""The remedy for a request that the server refused with this status."""
 
 
 def connection_error(

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, FailFast, ValidationError
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
+from ..client.connection_errors import REMEDIES
 from ..errors import (
     ApprovalError,
     CompletionError,
@@ -128,8 +129,9 @@ def problem_of(error: Exception) -> HttpProblem | None:
                 _APPROVAL_STATUS.get(error.kind, 409), f"approval_{error.kind}", str(error)
             )
         case GoOnError():
-            status = _GO_ON_STATUS.get(error.kind, 409)
-            return HttpProblem(status, f"go_on_{error.kind}", str(error))
+            return HttpProblem(
+                _GO_ON_STATUS.get(error.kind, 409), f"go_on_{error.kind}", str(error)
+            )
         case CompletionError(kind=kind) if kind in _TRY_AGAIN:
             return HttpProblem(503, f"call_{kind}", str(error), headers={"Retry-After": "5"})
         case CompletionError(kind=kind):
@@ -161,12 +163,12 @@ def problem_of(error: Exception) -> HttpProblem | None:
                 f"The gateway's Temporal server does not answer ({error.message}). Runs are safe, "
                 "and continue when it is back: send the request again then",
             )
-        case RPCError():
-            status = _RPC_STATUS.get(error.status, 503)
+        case RPCError(status=status):
             return HttpProblem(
-                status,
-                f"temporal_{error.status.name.lower()}",
-                f"The Temporal server: {error.message}",
+                _RPC_STATUS.get(status, 503),
+                f"temporal_{status.name.lower()}",
+                f"The gateway's Temporal server: {error.message}; "
+                f"{REMEDIES.get(status, 'see `perdure doctor`')}",
             )
         case ValueError() | TypeError():
             return HttpProblem(422, "invalid", str(error))

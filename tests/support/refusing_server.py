@@ -5,10 +5,12 @@ Temporal's SDK connects.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
-OK, PERMISSION_DENIED = "0", "7"
+OK, PERMISSION_DENIED = 0, 7
+"""Statuses of gRPC."""
 _PREFACE = len(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 _DATA, _HEADERS, _SETTINGS, _PING, _ACK, _END_OF_STREAM, _END_OF_HEADERS = 0, 1, 4, 6, 1, 1, 4
 
@@ -29,11 +31,10 @@ def fields(**values: str) -> bytes:
 
 _STATUS_200 = b"\x88"
 _BEGINNING = _STATUS_200 + fields(content_type="application/grpc")
-_REFUSAL = fields(grpc_status=PERMISSION_DENIED, grpc_message="Request unauthorized.")
 
 
 def empty_answer(stream: int) -> bytes:
-    end = frame(_HEADERS, _END_OF_STREAM | _END_OF_HEADERS, stream, fields(grpc_status=OK))
+    end = frame(_HEADERS, _END_OF_STREAM | _END_OF_HEADERS, stream, fields(grpc_status=str(OK)))
     return (
         frame(_HEADERS, _END_OF_HEADERS, stream, _BEGINNING)
         + frame(_DATA, 0, stream, bytes(5))
@@ -41,12 +42,15 @@ def empty_answer(stream: int) -> bytes:
     )
 
 
-def refusal(stream: int) -> bytes:
-    return frame(_HEADERS, _END_OF_STREAM | _END_OF_HEADERS, stream, _BEGINNING + _REFUSAL)
+def refusal(stream: int, status: int, message: str) -> bytes:
+    told = fields(grpc_status=str(status), grpc_message=message)
+    return frame(_HEADERS, _END_OF_STREAM | _END_OF_HEADERS, stream, _BEGINNING + told)
 
 
-async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    answer = empty_answer
+async def _serve(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, refused: Callable[[int], bytes]
+) -> None:
+    answer: Callable[[int], bytes] = empty_answer
     with suppress(asyncio.IncompleteReadError, ConnectionError):
         await reader.readexactly(_PREFACE)
         writer.write(frame(_SETTINGS, 0, 0))
@@ -58,14 +62,17 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
                 writer.write(frame(kind, _ACK, 0, payload if kind == _PING else b""))
             if kind == _HEADERS:
                 writer.write(answer(stream))
-                answer = refusal
+                answer = refused
     writer.close()
 
 
 @asynccontextmanager
-async def refusing_server() -> AsyncIterator[str]:
-    """Serve while the block runs; gives the address."""
-    server = await asyncio.start_server(_serve, "127.0.0.1", 0)
+async def refusing_server(
+    status: int = PERMISSION_DENIED, message: str = "Request unauthorized."
+) -> AsyncIterator[str]:
+    """Serve while the block runs, and refuse with this status of gRPC; gives the address."""
+    refused = partial(refusal, status=status, message=message)
+    server = await asyncio.start_server(partial(_serve, refused=refused), "127.0.0.1", 0)
     try:
         yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
