@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,9 +19,9 @@ from temporalio.testing import WorkflowEnvironment
 from perdure.client.embedded.launch import FAIR, FEW_LARGE_UPDATES
 from perdure.prompty.worker_limits import OPEN
 from perdure.testing import ScriptedModel
-from perdure.testing.script import Script
 from perdure.tools import clear_tools
 
+from .support.agents import Scripted
 from .support.browser import browser as browser
 from .support.browser import page as page
 from .support.command_line import cli as cli
@@ -149,7 +149,7 @@ async def stage(client: Client, task_queue: str) -> AsyncIterator[Stage]:
 
 
 @pytest.fixture
-def scripted() -> Iterator[Callable[[Script], ScriptedModel]]:
+def scripted() -> Iterator[Scripted]:
     """Makes scripted models that end with the test."""
     with ExitStack() as models:
         yield lambda script: models.enter_context(ScriptedModel(script))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Any
 
 import pytest
 
 from perdure.arguments import parse_tool_arguments, parse_with_repair
 from perdure.errors import ToolArgumentError
+from perdure.json_types import JsonObject
 
 FENCES = "Parsed tool arguments after stripping markdown fences"
 BLOCK = "Parsed tool arguments after extracting the first JSON object"
@@ -52,7 +52,7 @@ BOTH = "Parsed tool arguments after extracting the first JSON object and removin
         pytest.param('```json\n{"a": 1,}\n```', {"a": 1}, BOTH, id="fences and trailing commas"),
     ],
 )
-def test_arguments(raw: str, arguments: dict[str, Any], warning: str | None) -> None:
+def test_arguments(raw: str, arguments: JsonObject, warning: str | None) -> None:
     assert parse_with_repair(raw) == (arguments, warning)
     assert parse_tool_arguments(raw) == arguments
 

@@ -18,6 +18,7 @@ from perdure.event_data import (
     UsageData,
 )
 from perdure.events import RunEvent
+from perdure.json_types import JsonObject
 from perdure.messages import ToolCall, Usage
 from perdure.testing import asks, call, says
 
@@ -30,7 +31,7 @@ ADAPTERS: dict[str, TypeAdapter[Any]] = {
 }
 
 
-def check(type: str, data: dict[str, Any]) -> None:
+def check(type: str, data: JsonObject) -> None:
     """Fails unless the data is exactly what the type declares: neither a key more nor one less."""
     assert ADAPTERS[type].validate_python(data, strict=True) == data
 

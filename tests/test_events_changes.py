@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
 
 from pydantic import TypeAdapter
 
 from perdure.conversation import Append, Conversation, Operation
 from perdure.events import as_changes
+from perdure.json_types import JsonObject
 from perdure.messages import Message
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
-from .support.agents import scripted_agent
+from .support.agents import Scripted, scripted_agent
 from .support.command_line import Cli
 from .support.stage import Stage
 
-Scripted = Callable[[Script], ScriptedModel]
 OPERATION: TypeAdapter[Operation] = TypeAdapter(Operation)
 ITERATIONS = 20
 
@@ -27,7 +24,7 @@ def echo(text: str = "") -> str:
     return "seen " * 200
 
 
-def rebuilt(events: list[dict[str, Any]]) -> list[Message]:
+def rebuilt(events: list[JsonObject]) -> list[Message]:
     """The conversation, by nothing but what the events say."""
     conversation = Conversation()
     for event in events:

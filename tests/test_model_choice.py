@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from perdure import ConfigurationError, load_dict
+from perdure.json_types import JsonObject
 from perdure.model_choice import model_choice, with_other_model
-from perdure.testing import Script, ScriptedModel, says
+from perdure.testing import says
 
+from .support.agents import Scripted
 from .support.command_line import Cli
 
 WITHOUT_MODEL = """---
@@ -30,7 +31,7 @@ KEY = {"kind": "key", "endpoint": "http://a/v1", "apiKey": "${env:PERDURE_KEY_OF
 OPTIONS = {"temperature": 1, "additionalProperties": {"store": True}}
 
 
-def changed(model: Any, *choice: str | None) -> dict[str, Any]:
+def changed(model: Any, *choice: str | None) -> JsonObject:
     agent = load_dict({"model": model, "instructions": "user:\nhi"}, defer_environment=True)
     other = with_other_model(agent, model_choice(*choice)).model
     assert other is not None
@@ -89,9 +90,7 @@ def test_what_names_nothing_is_refused(choice: tuple[str | None, ...]) -> None:
 
 
 @pytest.mark.parametrize("text", [WITHOUT_MODEL, UNSET])
-async def test_commands(
-    text: str, embedded: Cli, scripted: Callable[[Script], ScriptedModel], tmp_path: Path
-) -> None:
+async def test_commands(text: str, embedded: Cli, scripted: Scripted, tmp_path: Path) -> None:
     """Also where the file's own model can't be known here."""
     file, model = tmp_path / "judge.prompty", scripted([says("good")])
     file.write_text(text)

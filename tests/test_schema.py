@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from perdure.declared_tools import Property
+from perdure.json_types import JsonObject
 from perdure.schema import PLAIN, STRICT, SchemaRules, object_schema
 
 STRING = {"type": "string"}
 
 
-def schema(*properties: dict[str, Any], rules: SchemaRules = PLAIN) -> dict[str, Any]:
+def schema(*properties: JsonObject, rules: SchemaRules = PLAIN) -> JsonObject:
     return object_schema([Property.model_validate(prop) for prop in properties], rules)
 
 
@@ -49,7 +48,7 @@ def test_a_union_is_its_keyword_and_null_is_one_more_alternative(keyword: str) -
         {"oneOf": [{"kind": "string"}], "anyOf": [{"kind": "string"}]},
     ],
 )
-def test_a_union_needs_exactly_one_of_its_keywords(union: dict[str, Any]) -> None:
+def test_a_union_needs_exactly_one_of_its_keywords(union: JsonObject) -> None:
     with pytest.raises(ValueError, match="exactly one non-empty oneOf or anyOf"):
         schema({"name": "a", "kind": "union", **union})
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from perdure.json_types import JsonObject
 from perdure.messages import Message
 from perdure.providers import close_clients, format_tool_messages, process_response
 from perdure.text import bounded_text, valid_json, valid_text
@@ -54,7 +55,7 @@ async def test_half_a_character_in_a_whole_answer(
     assert len(wild.received) == 1
 
 
-def asked(arguments: list[str]) -> list[dict[str, Any]]:
+def asked(arguments: list[str]) -> list[JsonObject]:
     """A stream that asks for `look`, whose arguments come in these pieces, after a refusal to
     think.
     """

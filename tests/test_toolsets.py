@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from perdure.json_types import JsonObject
 from perdure.toolsets import with_filter, with_prefix
 
-FIND: dict[str, Any] = {"name": "find"}
-DELETE: dict[str, Any] = {"name": "delete", "kind": "function"}
-FILES: dict[str, Any] = {"name": "files", "kind": "mcp", "perdure": {"timeout": 3}}
-PETS: dict[str, Any] = {"name": "pets", "kind": "openapi"}
+FIND: JsonObject = {"name": "find"}
+DELETE: JsonObject = {"name": "delete", "kind": "function"}
+FILES: JsonObject = {"name": "files", "kind": "mcp", "perdure": {"timeout": 3}}
+PETS: JsonObject = {"name": "pets", "kind": "openapi"}
 
 
 def test_a_prefix_goes_before_an_earlier_one_and_leaves_the_rest_of_the_policy() -> None:
@@ -62,7 +61,7 @@ def test_filters_add_up_and_follow_the_prefix() -> None:
     ],
 )
 def test_a_name_that_nothing_can_have_is_refused(
-    tools: list[dict[str, Any]], name: str, text: str
+    tools: list[JsonObject], name: str, text: str
 ) -> None:
     for keeps in (True, False):
         with pytest.raises(ValueError, match=text):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,12 +9,10 @@ import pytest
 import perdure
 from perdure.messages import Message
 from perdure.testing import ScriptedModel, says
-from perdure.testing.script import Script
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 
-Scripted = Callable[[Script], ScriptedModel]
 LONG = [Message.user("x" * 400) for _ in range(8)]
 SHORTER = """---
 name: shorter

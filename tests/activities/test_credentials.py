@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,19 +19,18 @@ from perdure.client import RunHandle
 from perdure.errors import ConfigurationError, RunError
 from perdure.prompty.load import load_dict
 from perdure.protocol.outcome import RunResult
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
+from perdure.testing import ScriptedReply, asks, call, says
 from perdure.testing.script import Script, ScriptedRequest
 from perdure.tools.user_loop import ThisLoop
 from perdure.worker import create_worker
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.hosts import serving
 from ..support.mcp_server import make_server
 from ..support.recorded import everything_said
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 MODEL_SECRET, TOOL_SECRET = "the-models-own-word-7391", "pass/word+of the crm=0042"
 SECRETS = {"model": MODEL_SECRET, 42: TOOL_SECRET}
 KEY = "${credential:model}"

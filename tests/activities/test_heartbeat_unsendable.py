@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from temporalio import activity
 
 from perdure import ToolContext
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 
-Scripted = Callable[[Script], ScriptedModel]
 
-
-def unsendable() -> dict[str, Any]:
+def unsendable() -> JsonObject:
     circle: list[Any] = []
     circle.append(circle)
     deep: list[Any] = []

@@ -16,6 +16,7 @@ from perdure.activities.hooks import Hooks
 from perdure.agents import Agent
 from perdure.errors import ConfigurationError
 from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.json_types import JsonObject
 from perdure.messages import Message
 from perdure.options import RunOptions
 
@@ -29,7 +30,7 @@ class Judge:
         return ALLOWED
 
 
-async def judge_async(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+async def judge_async(name: str, arguments: JsonObject) -> GuardrailResult:
     return ALLOWED
 
 
@@ -50,7 +51,7 @@ def test_plain_and_async_callbacks_are_told_apart() -> None:
 
 @pytest.mark.parametrize("option", ["guardrails", "compactor"])
 def test_a_name_that_nobody_registered(option: str) -> None:
-    given: dict[str, Any] = {option: "yours"}
+    given: JsonObject = {option: "yours"}
     with pytest.raises(
         ConfigurationError,
         match=rf"no {option} named 'yours' .*--{option} .*create_worker\({option}s?=",

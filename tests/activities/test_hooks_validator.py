@@ -24,6 +24,7 @@ from perdure import (
     load_dict,
     start_run,
 )
+from perdure.json_types import JsonObject
 from perdure.messages import Message
 from perdure.testing import ScriptedModel, asks, call, run_in_process, says
 
@@ -45,7 +46,7 @@ def within(refund: Refund, context: ToolContext[Limits]) -> Refund:
     return refund
 
 
-def modest(value: dict[str, Any], context: ToolContext[Limits]) -> None:
+def modest(value: JsonObject, context: ToolContext[Limits]) -> None:
     if value["euros"] > context.deps.euros:
         raise ValueError(f"at most {context.deps.euros} euros")
 
@@ -81,7 +82,7 @@ async def test_it_may_change_the_value() -> None:
     async def rounded(refund: Refund) -> Refund:
         return Refund(euros=refund.euros // 5 * 5, note=refund.note)
 
-    def upper(value: dict[str, Any]) -> dict[str, Any]:
+    def upper(value: JsonObject) -> JsonObject:
         return {**value, "note": "seen"}
 
     for validator, expected in ((rounded, Refund(euros=5)), (upper, Refund(euros=9, note="seen"))):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,17 @@ from perdure.cli.check import Need, breaks, later_needs
 from perdure.cli.user_code import load_user_code
 from perdure.client import RunHandle, session
 from perdure.client.run_input import new_run
+from perdure.json_types import JsonObject
 from perdure.messages import Message
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 from perdure.tools import Asking, KindCall, Offering, ToolKind
 from perdure.tools.dispatch import ToolBox
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.command_line import Cli
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 PAY = {"name": "pay", "kind": "function", "perdure": {"approval": "always"}}
 NEW = """
 from perdure import tool
@@ -127,12 +125,12 @@ async def test_kinds_guardrails_compactors_and_sessions(
 ) -> None:
     model = scripted([asks(call("pay", euros=1.0)), says("hello")])
     agent = scripted_agent(model, [PAY, {"name": "notes", "kind": "noting"}])
-    needs: dict[str, Any] = {
+    needs: JsonObject = {
         "guardrails": "careful",
         "compactor": "short",
         "context_budget": 100_000,
     }
-    has: dict[str, Any] = {
+    has: JsonObject = {
         "tool_kinds": {"noting": Noting()},
         "guardrails": {"careful": Guardrails()},
     }

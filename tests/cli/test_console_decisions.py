@@ -12,6 +12,7 @@ from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 
 from perdure.cli.lines import describe_decision
 from perdure.client.connection import has_waited
+from perdure.json_types import JsonObject
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ from perdure.client.connection import has_waited
         ({"approved": True, "by": "ann", "answer": "Oslo"}, "pay answered by ann (claimed)"),
     ],
 )
-def test_a_decision(data: dict[str, Any], said: str) -> None:
+def test_a_decision(data: JsonObject, said: str) -> None:
     assert describe_decision({"name": "pay", "arguments": None, **data}) == said
 
 

@@ -5,20 +5,17 @@ how they go on.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from perdure.client import get_run
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import ScriptedReply, ScriptedRequest, asks, says
 
+from ..support.agents import Scripted
 from ..support.command_line import Cli
 from ..support.families import calls, write_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 class Provider:
@@ -33,7 +30,7 @@ class Provider:
         return says("done") if self.is_renewed else ScriptedReply(status=401)
 
 
-async def listed(cli: Cli, run_id: str) -> list[dict[str, Any]]:
+async def listed(cli: Cli, run_id: str) -> list[JsonObject]:
     shown = await cli("ls", "--status", "held", "--where", f"WorkflowId = '{run_id}'", "--json")
     return json.loads(shown.stdout or "[]")
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable
 
 import pytest
 from temporalio.client import Client
@@ -17,16 +16,13 @@ from perdure.cli.server_connection import ServerConnection
 from perdure.cli.worker_inside import mention_missing_worker
 from perdure.protocol.names import WORKFLOW
 from perdure.protocol.search_attributes import STATUS
-from perdure.testing import ScriptedModel, asks, says
-from perdure.testing.script import Script
+from perdure.testing import asks, says
 from perdure.tools import tool
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.command_line import Cli
 from ..support.stage import Stage
 from ..support.waiting import wait_for
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 @tool(needs_approval=True)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.command_line import Cli
 from ..support.otlp_receiver import receive
 from ..support.stage import Stage
 
-Scripted = Callable[[Script], ScriptedModel]
 KEY, PASSWORD = "sk-test1234567890abcdef", "hunter2 hunter2"
 LOGIN = {
     "name": "login",

@@ -10,13 +10,13 @@ import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from temporalio.service import TLSConfig
 
 from perdure.client import connect
 from perdure.errors import ConfigurationError
+from perdure.json_types import JsonObject
 
 from ..support.command_line import Cli
 
@@ -130,7 +130,7 @@ def _settings(authority: Authority, *, ca: str = "ca", cert: str = "", key: str 
     )
 
 
-MISTAKES: dict[str, tuple[str, bool, dict[str, Any] | None, str, str]] = {
+MISTAKES: dict[str, tuple[str, bool, JsonObject | None, str, str]] = {
     "no TLS": ("server", False, None, "it may speak TLS only", "TEMPORAL_TLS=true"),
     "another authority": (
         "server",

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from datetime import timedelta
 
 from perdure.client import get_run
 from perdure.client.connection import has_waited
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.command_line import Cli
 from ..support.gates import Gate
 from ..support.stage import Stage
 from ..support.waiting import wait_for
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 async def test_a_run_without_a_worker_names_its_queue(

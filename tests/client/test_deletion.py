@@ -8,7 +8,7 @@ import os
 import random
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -39,17 +39,16 @@ from perdure.errors import DeletionError, RunNotFound
 from perdure.messages import Message
 from perdure.payloads.converter import data_converter
 from perdure.prompty.load import load
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
-from perdure.testing.script import Script, ScriptedRequest
+from perdure.testing import ScriptedReply, asks, call, says
+from perdure.testing.script import ScriptedRequest
 from perdure.tools import tool
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.dev_server import DevServer
 from ..support.families import calls, family_script, write_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 QUICK = [
     f'history.{queue}ProcessorUpdateAckInterval="100ms"'
     for queue in ("transfer", "timer", "visibility")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,17 +10,16 @@ from pydantic import TypeAdapter
 
 from perdure.client import RunHandle
 from perdure.conversation import Conversation, Operation
+from perdure.json_types import JsonObject
 from perdure.messages import Message
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, asks, call, says
 from perdure.tools import tool
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.gates import Gate
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 OPERATION: TypeAdapter[Any] = TypeAdapter(Operation)
 
 
@@ -43,13 +41,13 @@ def fail(text: str = "") -> str:
     raise ValueError("no luck")
 
 
-async def lines_of(run: RunHandle, **more: bool) -> list[dict[str, Any]]:
+async def lines_of(run: RunHandle, **more: bool) -> list[JsonObject]:
     lines = [line async for line in run.export(**more)]
     assert [json.loads(json.dumps(line)) for line in lines] == lines
     return lines
 
 
-def conversation(lines: list[dict[str, Any]]) -> list[Message]:
+def conversation(lines: list[JsonObject]) -> list[Message]:
     """What the operations of the lines lead to."""
     [run] = [line for line in lines if line["kind"] == "run"]
     said = Conversation([Message.model_validate(message) for message in run["messages"]])

@@ -5,7 +5,6 @@ other.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,29 +14,28 @@ from temporalio.worker import Worker
 
 from perdure.client import get_run
 from perdure.errors import ConfigurationError
+from perdure.json_types import JsonObject
 from perdure.prompty.load import load
-from perdure.testing import RecordedRun, ScriptedModel, asks, call, says
+from perdure.testing import RecordedRun, asks, call, says
 from perdure.testing.recording import recording_of
-from perdure.testing.script import Script
 
 from ..support import foreign_tools
+from ..support.agents import Scripted
 from ..support.comparison import portable
 from ..support.families import calls, family_script, takes, write_agent
 from ..support.stage import Stage
 from .test_export import conversation, lines_of
 
-Scripted = Callable[[Script], ScriptedModel]
-
 
 @activity.defn(name="weigh")
-async def weigh(arguments: dict[str, Any]) -> dict[str, Any]:
+async def weigh(arguments: JsonObject) -> JsonObject:
     return {"kilos": len(arguments["name"])}
 
 
 async def test_exported_played_and_forked(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
     queue = f"{stage.task_queue}-others"
     first = asks(call("clerk", topic="ships"), call("weigh", name="ship"))
-    script: dict[str, Any] = {
+    script: JsonObject = {
         "chief": [first, says("Ships float.")],
         "clerk": [asks(call("reader", page=3)), says("They float.")],
         "reader": [says("Wood floats.")],

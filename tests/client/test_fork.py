@@ -4,26 +4,21 @@ from.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from perdure.client import RunHandle, RunOptions, start_run
 from perdure.client.fork import forks_of
 from perdure.errors import MaxIterationsError, RunCancelled
+from perdure.json_types import JsonObject
 from perdure.messages import Message
 from perdure.protocol.search_attributes import ORIGIN, TENANT
-from perdure.testing import ScriptedModel, asks, says
-from perdure.testing.script import Script
+from perdure.testing import asks, says
 
-from ..support.agents import QUESTION, scripted_agent
+from ..support.agents import QUESTION, Scripted, scripted_agent
 from ..support.gates import Gate
 from ..support.stage import Stage
 from ..support.unknown_outcomes import FIND_OUT
 from ..support.waiting import wait_for
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 def echo(text: str = "") -> str:
@@ -86,7 +81,7 @@ async def test_of_a_run_that_is_done(stage: Stage, scripted: Scripted) -> None:
 async def test_what_it_takes_over(stage: Stage, scripted: Scripted) -> None:
     agent = scripted_agent(scripted([says("one"), says("two")]))
     memo = {"perdure": {"folder": "/somewhere", "tools": ["tools.py"]}, "customer": "c1"}
-    inputs: dict[str, Any] = {
+    inputs: JsonObject = {
         "task_queue": stage.task_queue,
         "messages": QUESTION,
         "tenant": "t1",

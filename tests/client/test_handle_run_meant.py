@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from temporalio.testing import WorkflowEnvironment
 
@@ -11,16 +9,14 @@ from perdure import RunNotFound
 from perdure.client import RunHandle, get_run, start_run
 from perdure.events import as_changes
 from perdure.history.chain import Chain
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
 from ..long_runs.conftest import short_histories
-from ..support.agents import QUESTION, scripted_agent
+from ..support.agents import QUESTION, Scripted, scripted_agent
 from ..support.gates import Gate
 from ..support.stage import Stage
 from ..test_events_changes import rebuilt
 
-Scripted = Callable[[Script], ScriptedModel]
 __all__ = ["short_histories"]
 
 

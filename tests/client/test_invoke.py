@@ -6,13 +6,13 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from temporalio.client import Client
 
 import perdure
 from perdure import CancellationToken
+from perdure.json_types import JsonObject
 from perdure.testing import ScriptedModel, asks, says
 
 AGENT = """---
@@ -67,7 +67,7 @@ def agent(tmp_path: Path) -> Path:
 async def test_returns_the_result_and_delivers_every_event(
     client: Client, model: ScriptedModel, agent: Path
 ) -> None:
-    events: list[tuple[str, dict[str, Any]]] = []
+    events: list[tuple[str, JsonObject]] = []
     result = await perdure.invoke_agent_async(
         agent,
         {"question": "How is the weather?"},
@@ -90,7 +90,7 @@ async def test_returns_the_result_and_delivers_every_event(
 async def test_an_event_callback_that_raises_does_not_end_the_run(
     client: Client, model: ScriptedModel, agent: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def on_event(type: str, data: dict[str, Any]) -> None:
+    def on_event(type: str, data: JsonObject) -> None:
         raise ValueError("no")
 
     result = await perdure.invoke_agent_async(
@@ -118,7 +118,7 @@ async def test_a_token_cancelled_from_another_thread_ends_the_run(
 ) -> None:
     token = CancellationToken()
 
-    def on_event(type: str, data: dict[str, Any]) -> None:
+    def on_event(type: str, data: JsonObject) -> None:
         if type == "tool_result":
             threading.Thread(target=token.cancel).start()
 

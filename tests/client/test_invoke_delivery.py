@@ -12,13 +12,12 @@ import pytest
 from temporalio.client import Client
 
 from perdure import CancellationToken, RunCancelled, Steering, invoke_agent_async
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import asks, call, says
 
 from ..runs.test_bounded import noise
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 
-Scripted = Callable[[Script], ScriptedModel]
 Try = Callable[[Client, Scripted], Any]
 
 
@@ -64,7 +63,7 @@ async def steered_at_done(client: Client, scripted: Scripted) -> list[str]:
     """
     steering = Steering()
 
-    async def on_event(type: str, data: dict[str, Any]) -> None:
+    async def on_event(type: str, data: JsonObject) -> None:
         await asyncio.sleep(0)
         if type == "done":
             steering.send("late")
@@ -88,7 +87,7 @@ async def steered_too_late(client: Client, scripted: Scripted) -> list[str]:
         return "spoken"
 
     agent = scripted_agent(scripted([asks(call("speaks"))]), ["speaks"])
-    options: dict[str, Any] = {"max_iterations": 1, "on_limit": "partial", "client": client}
+    options: JsonObject = {"max_iterations": 1, "on_limit": "partial", "client": client}
     await invoke_agent_async(agent, {}, [speaks], steering=steering, **options)
     return steering.drain()
 

@@ -5,9 +5,8 @@ tools (§9.3).
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from temporalio.client import Client
@@ -15,12 +14,11 @@ from temporalio.client import Client
 import perdure
 from perdure.client import get_run
 from perdure.errors import ExecuteError
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import ScriptedReply, asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 
-Scripted = Callable[[Script], ScriptedModel]
 TEXT = " ".join(f"word{number}" for number in range(40))
 LONG = " ".join(f"word{number}" for number in range(60))
 
@@ -50,7 +48,7 @@ async def test_the_answer_comes_while_it_is_written(client: Client, scripted: Sc
 async def test_rounds_with_tools_are_not_shown(client: Client, scripted: Scripted) -> None:
     model = scripted([asks(call("echo"), text=LONG.upper(), chunk_delay=0.01), says(LONG)])
     events: list[str] = []
-    options: dict[str, Any] = {
+    options: JsonObject = {
         "client": client,
         "stream": True,
         "on_event": lambda type, data: events.append(type),
@@ -66,7 +64,7 @@ async def test_early_text_is_shown_to_those_who_prefer_it(
     client: Client, scripted: Scripted
 ) -> None:
     async def streamed(after: int) -> list[tuple[float, str]]:
-        options: dict[str, Any] = {"client": client, "stream": True, "stream_after": after}
+        options: JsonObject = {"client": client, "stream": True, "stream_after": after}
         return await pieces(
             await perdure.invoke_agent_async(scripted_agent(model, ["echo"]), {}, [echo], **options)
         )

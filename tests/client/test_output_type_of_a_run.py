@@ -7,7 +7,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import typing
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -19,13 +18,13 @@ from perdure import invoke_agent_async
 from perdure.agents import Agent
 from perdure.client import RunOptions, get_run, start_run
 from perdure.errors import ConfigurationError, OutputError
-from perdure.testing import ScriptedModel, says
+from perdure.json_types import JsonObject
+from perdure.testing import says
 
-from ..support.agents import QUESTION, scripted_agent
+from ..support.agents import QUESTION, Scripted, scripted_agent
 from ..support.stage import Stage
 
 T = typing.TypeVar("T")
-Scripted = Callable[[Any], ScriptedModel]
 
 
 class Day(BaseModel):
@@ -122,7 +121,7 @@ class Node(BaseModel):
 
 
 class Loose(BaseModel):
-    counts: dict[str, Any]
+    counts: JsonObject
 
 
 class Pair(BaseModel):

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -23,10 +22,11 @@ from perdure import (
     process_response,
 )
 from perdure.client.output_type import outputs_of
+from perdure.json_types import JsonObject
 from perdure.schema import STRICT_ANSWER, answer_schema
-from perdure.testing import ScriptedModel, run_in_process, says
+from perdure.testing import run_in_process, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 
 
@@ -87,7 +87,7 @@ REFUND = '{"kind": "refund", "euros": 5, "note": null}'
     ],
 )
 def test_the_answer_has_the_type(output_type: Any, text: str, expected: Any) -> None:
-    events: dict[str, Any] = {}
+    events: JsonObject = {}
     result = run_in_process(
         AGENT, model=[says(text)], output_type=output_type, on_event=events.__setitem__
     )
@@ -151,7 +151,7 @@ OUTPUT = {
 }
 
 
-async def test_from_a_file(stage: Stage, scripted: Callable[[Any], ScriptedModel]) -> None:
+async def test_from_a_file(stage: Stage, scripted: Scripted) -> None:
     model = scripted([says('{"answer": [{"town": 1}]}'), says('{"answer": [{"city": "Oslo"}]}')])
     metadata = {"perdure": {"output": OUTPUT}}
     agent = load_dict(agent_to_dict(scripted_agent(model)) | {"metadata": metadata})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 from uuid import uuid4
@@ -15,10 +14,9 @@ from temporalio.client import Client
 from perdure import RunOptions, create_worker, start_run
 from perdure.client.output_type import outputs_of
 from perdure.client.partial_output import partial_value
-from perdure.testing import ScriptedModel, asks, says
-from perdure.testing.script import Script
+from perdure.testing import asks, says
 
-from ..support.agents import QUESTION, scripted_agent
+from ..support.agents import QUESTION, Scripted, scripted_agent
 
 
 class Trip(BaseModel):
@@ -49,9 +47,7 @@ def test_the_beginning_of_an_answer(output_type: Any, text: str, seen: Any) -> N
     assert partial_value(text, outputs_of(output_type)) == seen
 
 
-async def test_it_comes_while_it_is_written(
-    client: Client, scripted: Callable[[Script], ScriptedModel]
-) -> None:
+async def test_it_comes_while_it_is_written(client: Client, scripted: Scripted) -> None:
     wrong = says('{"title": "South", "cities": 1, "days": []}', chunk_delay=0.05)
     model = scripted(
         [asks("look", text="Let me see."), wrong, says(json.dumps(TRIP), chunk_delay=0.08)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -26,18 +26,17 @@ from perdure.client.schedules import (
 )
 from perdure.errors import ConfigurationError
 from perdure.history.link import read_input
+from perdure.json_types import JsonObject
 from perdure.messages import Message
 from perdure.payloads.encryption.keys import new_key
 from perdure.protocol.search_attributes import AGENT, ORIGIN, TENANT
-from perdure.testing import ScriptedModel, says
-from perdure.testing.script import Script
+from perdure.testing import says
 
 from ..runs.test_encryption import texts_in, with_key
-from ..support.agents import QUESTION, scripted_agent
+from ..support.agents import QUESTION, Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 MONDAYS = "0 7 * * 1"
 
 
@@ -147,7 +146,7 @@ async def test_what_cannot_be_scheduled(
     client: Client,
     scripted: Scripted,
     name: str,
-    given: dict[str, Any],
+    given: JsonObject,
     problem: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

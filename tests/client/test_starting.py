@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -24,6 +23,7 @@ from temporalio.worker import Worker
 
 from perdure import Agent, RunError, RunOptions, run_input
 from perdure.client import get_run, start_run
+from perdure.json_types import JsonObject
 from perdure.protocol.search_attributes import AGENT
 from perdure.testing import ScriptedModel, says
 
@@ -118,7 +118,7 @@ async def _listed(client: Client, id: str) -> WorkflowExecution:
 
 
 @pytest.mark.parametrize("wrong", [{"priority": 9}, {"tenant": ""}, {"tenant": "x" * 65}])
-async def test_a_start_that_cannot_be(client: Client, agent: Agent, wrong: dict[str, Any]) -> None:
+async def test_a_start_that_cannot_be(client: Client, agent: Agent, wrong: JsonObject) -> None:
     with pytest.raises(ValueError, match="expected a"):
         await start_run(
             client, agent, messages=QUESTION, execution_timeout=timedelta(seconds=1), **wrong

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,18 +16,17 @@ from perdure import ApprovalError, GuardrailResult, Guardrails
 from perdure.client import RunHandle
 from perdure.client.updates import decide
 from perdure.history.chain import Chain
+from perdure.json_types import JsonObject
 from perdure.protocol.run import CallApproval
 from perdure.protocol.search_attributes import STATUS
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 from perdure.tool_calls import PendingApproval
 from perdure.tools import tool
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 PAY = {
     "name": "pay",
     "kind": "function",
@@ -69,7 +67,7 @@ async def waiting(run: RunHandle) -> PendingApproval:
     return found
 
 
-def permissions(events: list[perdure.RunEvent]) -> dict[str, Any]:
+def permissions(events: list[perdure.RunEvent]) -> JsonObject:
     return {event.type: event.data for event in events if event.type.startswith("permission")}
 
 
@@ -80,14 +78,14 @@ async def refused(decision: Any, kind: str) -> str:
     return str(refusal.value)
 
 
-def cap(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+def cap(name: str, arguments: JsonObject) -> GuardrailResult:
     """Refuses more than 50, and rounds to tens."""
     if arguments["amount"] > 50:
         return GuardrailResult(allowed=False, reason="at most 50")
     return GuardrailResult(allowed=True, rewrite={"amount": arguments["amount"] // 10 * 10})
 
 
-async def cap_slowly(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+async def cap_slowly(name: str, arguments: JsonObject) -> GuardrailResult:
     return cap(name, arguments)
 
 

@@ -16,17 +16,14 @@ from temporalio.worker import Worker
 
 from perdure.client import RunHandle
 from perdure.protocol.outcome import RunStatus
-from perdure.testing import ScriptedModel, asks, says
-from perdure.testing.script import Script
+from perdure.testing import asks, says
 from perdure.tools import tool
 from perdure.worker import PerdurePlugin
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.gates import GatedReplies
 from ..support.stage import FEW_POLLS, Stage
 from ..support.waiting import wait_for
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 class ActivitiesAlone(PerdurePlugin):

@@ -4,29 +4,25 @@ goes on waiting.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from perdure import GuardrailResult, Guardrails
 from perdure.client.updates import decide
 from perdure.history.chain import Chain
+from perdure.json_types import JsonObject
 from perdure.protocol.names import APPROVAL
 from perdure.protocol.run import CallApproval
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 from .test_updates import PAY, paid, pay, refused, waiting
 
-Scripted = Callable[[Script], ScriptedModel]
 EDITED = CallApproval(call_id="call_pay", approved=True, arguments={"amount": 5}, id="edited")
 
 
-def cap(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+def cap(name: str, arguments: JsonObject) -> GuardrailResult:
     return GuardrailResult(allowed=True)
 
 

@@ -20,24 +20,23 @@ from temporalio.service import RPCError
 
 from perdure.client import RunHandle, connect
 from perdure.errors import ExecuteError
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import ScriptedReply, asks, call, says
 from perdure.tool_calls import PendingApproval
 from perdure.tools import tool
 from perdure.worker import metrics_runtime
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.dev_server import free_port
 from ..support.needs import program
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 Ask = Callable[..., Awaitable[Any]]
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "docs/operations/alerts.yml"
 UNIT_TESTS = Path(__file__).parent / "alerts_test.yml"
-DASHBOARD: dict[str, Any] = json.loads((ROOT / "docs/operations/dashboard.json").read_text())
+DASHBOARD: JsonObject = json.loads((ROOT / "docs/operations/dashboard.json").read_text())
 EVERY_RULE = [
     rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]
 ]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,15 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+from perdure.json_types import JsonObject, JsonView
 from perdure.worker.health import LIVE, READY
 
 from ..support.needs import module
 
 ROOT = Path(__file__).parents[2]
 VERSION = "1.36"
-CUSTOM: dict[str, Any] = json.loads((Path(__file__).parent / "custom_resources.json").read_text())
-RESOURCES: dict[str, dict[str, Any]] = {
+CUSTOM: JsonObject = json.loads((Path(__file__).parent / "custom_resources.json").read_text())
+RESOURCES: dict[str, JsonObject] = {
     f"{file.stem}/{resource['kind']}": resource
     for file in sorted((ROOT / "deploy/kubernetes").glob("*.yaml"))
     for resource in yaml.safe_load_all(file.read_text())
@@ -62,7 +62,7 @@ def _closed(schema: Any) -> Any:
     )
 
 
-def _without_meta(resource: Mapping[str, Any]) -> dict[str, Any]:
+def _without_meta(resource: JsonView) -> JsonObject:
     return {key: value for key, value in resource.items() if key != "metadata"}
 
 

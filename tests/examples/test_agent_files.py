@@ -4,9 +4,8 @@ key that there is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,10 +13,11 @@ from docs import write_agent_file
 from perdure import Agent, load, prepare
 from perdure.client import start_run
 from perdure.declared_tools import Connection, Node
+from perdure.json_types import JsonObject
 from perdure.prompty.check.check import check
-from perdure.testing import ScriptedModel, asks, call, run_in_process, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, run_in_process, says
 
+from ..support.agents import Scripted
 from ..support.stage import Stage
 
 FILES = sorted(write_agent_file.EXAMPLES.glob("*.prompty"))
@@ -30,7 +30,7 @@ KEYS = {
     "vllm": "VLLM_API_KEY",
 }
 PICTURE = "data:image/png;base64,iVBORw0KGgo="
-INPUTS: dict[str, dict[str, Any]] = {
+INPUTS: dict[str, JsonObject] = {
     "booking": {"guest": "Ada"},
     "looker": {"photo": PICTURE},
     "patient": {"question": "When?"},
@@ -114,9 +114,7 @@ def test_the_files_show_every_key() -> None:
 
 
 @pytest.mark.parametrize("file", PROVIDERS, ids=lambda file: file.stem)
-async def test_the_file_of_each_provider_runs(
-    file: Path, stage: Stage, scripted: Callable[[Script], ScriptedModel]
-) -> None:
+async def test_the_file_of_each_provider_runs(file: Path, stage: Stage, scripted: Scripted) -> None:
     """Against a server on loopback in the place of the provider's, which is sent the key that the
     file names.
     """

@@ -8,17 +8,19 @@ import asyncio
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from perdure.json_types import JsonObject
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, says
 from perdure.testing.script import Script
+
+from ..support.agents import Scripted
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "agents-in-code.md").read_text()
 MAX_LINES = 30
 
-Check = Callable[[dict[str, Any], ScriptedModel], None]
+Check = Callable[[JsonObject, ScriptedModel], None]
 SECTIONS: dict[str, tuple[Script, Check]] = {}
 """Heading → the model's replies, and what is to be seen then."""
 
@@ -37,7 +39,7 @@ def section(heading: str, script: Script) -> Callable[[Check], Check]:
 
 
 @section("A value for each run", [asks("order", number="A-1"), says("It was sent.")])
-def _deps(names: dict[str, Any], model: ScriptedModel) -> None:
+def _deps(names: JsonObject, model: ScriptedModel) -> None:
     assert names["answer"] == "It was sent."
     assert model.requests[1].messages[-1].text == "north: sent"
 
@@ -52,7 +54,7 @@ def _refunded(request: ScriptedRequest) -> ScriptedReply:
 
 
 @section("Handoffs", _refunded)
-def _handoffs(names: dict[str, Any], model: ScriptedModel) -> None:
+def _handoffs(names: JsonObject, model: ScriptedModel) -> None:
     assert names["answer"] == "It is refunded."
     assert [request.body["model"] for request in model.requests] == [
         "gpt-5",
@@ -61,7 +63,7 @@ def _handoffs(names: dict[str, Any], model: ScriptedModel) -> None:
 
 
 @section("Instructions by a function", [says("It was sent.")])
-def _instructions(names: dict[str, Any], model: ScriptedModel) -> None:
+def _instructions(names: JsonObject, model: ScriptedModel) -> None:
     texts = [message.text for message in model.requests[0].messages]
     assert texts[:2] == ["You answer customers.", "The user is Ada, who asks: Where is A-1?"]
 
@@ -73,7 +75,7 @@ def _claims(request: ScriptedRequest) -> ScriptedReply:
 
 
 @section("Answers of any type", _claims)
-def _answers(names: dict[str, Any], model: ScriptedModel) -> None:
+def _answers(names: JsonObject, model: ScriptedModel) -> None:
     assert names["decision"] == names["Refund"](euros=5, reason="broken")
     assert "$.answer.euros: 'x' is not of type 'integer'" in model.requests[1].messages[-1].text
     *parts, last = names["seen"]
@@ -82,13 +84,13 @@ def _answers(names: dict[str, Any], model: ScriptedModel) -> None:
 
 
 @section("A function that checks the answer", [says('{"euros": 9}'), says('{"euros": 5}')])
-def _validator(names: dict[str, Any], model: ScriptedModel) -> None:
+def _validator(names: JsonObject, model: ScriptedModel) -> None:
     assert names["payment"] == names["Payment"](euros=5)
     assert "- pay at most 5 euros\n" in model.requests[1].messages[-1].text
 
 
 @section("Toolsets", [asks("crm_find", name="Ada"), says("In Oslo.")])
-def _toolsets(names: dict[str, Any], model: ScriptedModel) -> None:
+def _toolsets(names: JsonObject, model: ScriptedModel) -> None:
     assert names["answer"] == "In Oslo."
     assert offered(model) == [["crm_find"], ["crm_find"]]
     assert model.requests[1].messages[-1].text == "Ada lives in Oslo"
@@ -98,7 +100,7 @@ def _toolsets(names: dict[str, Any], model: ScriptedModel) -> None:
     "Tools per step",
     [asks("search", text="bees"), asks("close_ticket", answer="Page 7"), says("Page 7.")],
 )
-def _tools_per_step(names: dict[str, Any], model: ScriptedModel) -> None:
+def _tools_per_step(names: JsonObject, model: ScriptedModel) -> None:
     assert names["answer"] == "Page 7."
     assert offered(model) == [["search"], ["search", "close_ticket"], ["search", "close_ticket"]]
     assert model.requests[2].messages[-1].text == "closed: Page 7"
@@ -113,7 +115,7 @@ def offered(model: ScriptedModel) -> list[list[str]]:
 @pytest.mark.parametrize("heading", SECTIONS)
 async def test_each_section_runs(
     heading: str,
-    scripted: Callable[[Script], ScriptedModel],
+    scripted: Scripted,
     address: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -124,7 +126,7 @@ async def test_each_section_runs(
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", model.anthropic_endpoint)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "any")
-    names: dict[str, Any] = {"__name__": "shown"}
+    names: JsonObject = {"__name__": "shown"}
     await asyncio.to_thread(exec, "\n".join(blocks(heading)), names)
     check(names, model)
 

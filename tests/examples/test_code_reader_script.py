@@ -17,6 +17,7 @@ import openai
 import pytest
 
 from perdure.agents import Agent
+from perdure.json_types import JsonObject
 from perdure.messages import Message, ToolCall
 from perdure.prompty.load import load
 from perdure.providers.registry import format_tool_messages, process_response, to_request
@@ -62,7 +63,7 @@ async def converse(agent: Agent, model: ScriptedModel, root: Path) -> tuple[str,
     raise AssertionError("the conversation does not end")
 
 
-async def ask(model: ScriptedModel, request: dict[str, Any]) -> Any:
+async def ask(model: ScriptedModel, request: JsonObject) -> Any:
     async with openai.AsyncOpenAI(
         base_url=model.openai_endpoint, api_key="k", max_retries=0
     ) as client:

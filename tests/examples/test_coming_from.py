@@ -6,24 +6,24 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from temporalio.client import Client
 from temporalio.worker import Worker
 
+from perdure.json_types import JsonObject
 from perdure.testing import ScriptedModel, asks, says
 from perdure.testing.script import Script
 from perdure.tools import clear_tools
 from perdure.worker import create_worker
 
+from ..support.agents import Scripted
 from ..support.waiting import wait_for
 
 PAGE = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text(encoding="utf-8")
 MAX_LINES = 30
-Scripted = Callable[[Script], ScriptedModel]
 
 
 @pytest.fixture(autouse=True)
@@ -39,15 +39,15 @@ def blocks(heading: str, info: str) -> list[str]:
     return re.findall(rf"^```{info}\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
 
 
-def shown(heading: str) -> dict[str, Any]:
-    names: dict[str, Any] = {"__name__": "shown"}
+def shown(heading: str) -> JsonObject:
+    names: JsonObject = {"__name__": "shown"}
     [block] = blocks(heading, "python")
     exec(block, names)
     return names
 
 
 @pytest.fixture
-def serve(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> Callable[[Script], ScriptedModel]:
+def serve(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> Scripted:
     """A scripted model at the address that the page's agents ask."""
 
     def serve(script: Script) -> ScriptedModel:

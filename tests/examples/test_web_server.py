@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 import uvicorn
 from temporalio.client import Client
 
-from perdure.testing import ScriptedModel, asks, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import asks, says
 from perdure.tools import clear_tools
 from perdure.tools.handlers import load_tools
 from perdure.worker import create_worker
 
+from ..support.agents import Scripted
 from ..support.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -61,7 +61,7 @@ async def web(address: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ht
 async def test_a_refund_is_asked_for_and_approved(
     client: Client,
     web: httpx.AsyncClient,
-    scripted: Callable[[Script], ScriptedModel],
+    scripted: Scripted,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", scripted(REPLIES).openai_endpoint)
@@ -71,10 +71,8 @@ async def test_a_refund_is_asked_for_and_approved(
             started = await web.post("/runs", json={"id": "7", "question": "Where is my money?"})
             assert (started.status_code, started.json()) == (202, {"id": "clerk-7"})
 
-        async def waiting() -> list[dict[str, Any]]:
-            found: list[dict[str, Any]] = (await web.get("/runs/clerk-7")).json()[
-                "pending_approvals"
-            ]
+        async def waiting() -> list[JsonObject]:
+            found: list[JsonObject] = (await web.get("/runs/clerk-7")).json()["pending_approvals"]
             return found
 
         (call,) = await wait_for(waiting)

@@ -21,10 +21,9 @@ from perdure.gateway.gateway import Gateway, OfferedAgent
 from perdure.gateway.identity import Authenticator, TokenFile
 from perdure.gateway.limits import USUAL_LIMITS, Limits
 from perdure.payloads.codec_server.app import serve
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.approvers import POLICY, Waits, declared, tokens_of_people, waiting_run
 from ..support.chat_clients import ChatClients, chat_clients
 from ..support.pages import axe as axe
@@ -57,7 +56,6 @@ class Served:
 
 
 Serve = Callable[..., Any]
-Scripted = Callable[[Script], ScriptedModel]
 
 
 @pytest.fixture

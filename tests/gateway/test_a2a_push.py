@@ -4,8 +4,6 @@ client.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from a2a.types import (
     AuthenticationInfo,
@@ -21,18 +19,15 @@ from a2a.utils.errors import A2AError
 from perdure.activities.call_secrets import seal, unseal
 from perdure.client import get_run
 from perdure.gateway.identity import TokenFile
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.receiver import Receiver, receiving
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 from .conftest import Serve
 from .test_a2a_server import client_of, said
 from .test_own import PAY, pay
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -33,18 +33,15 @@ from perdure.errors import RunCancelled
 from perdure.events import RunEvent
 from perdure.gateway.a2a_status import ArtifactText
 from perdure.gateway.identity import TokenFile
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, ScriptedRequest, asks, call, says
 
 from ..support import needs
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.gates import GatedReplies
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 from .conftest import Serve, Served
 from .test_own import PAY, TEXT, pay
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 @asynccontextmanager

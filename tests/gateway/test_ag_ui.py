@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import httpx2
 
 from perdure.client import get_run
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.chat_clients import ChatClients
 from .conftest import Serve, Served
 from .test_own import PAY, pay
 
-Scripted = Callable[[Script], ScriptedModel]
 TEXT = " ".join(f"word{number}" for number in range(60))
-Seen = dict[str, Any]
+Seen = JsonObject
 
 
 async def open_thread(clients: ChatClients, served: Served, name: str = "a1", **more: Any) -> None:

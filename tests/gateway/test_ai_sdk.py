@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import httpx2
 
 from perdure.gateway.app import gateway_app
 from perdure.gateway.gateway import Gateway
+from perdure.json_types import JsonObject
 from perdure.payloads.codec_server.app import serve
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.chat_clients import ChatClients
 from ..support.stage import Stage
 from .conftest import Serve, Served
 from .test_own import PAY, pay
 
-Scripted = Callable[[Script], ScriptedModel]
-Seen = dict[str, Any]
+Seen = JsonObject
 TEXT = " ".join(f"word{number}" for number in range(60))
 ASK_USER = {"name": "ask_user", "kind": "builtin"}
 

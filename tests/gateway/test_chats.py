@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx2
@@ -18,10 +17,9 @@ from perdure.gateway.problems import BadParameter
 from perdure.gateway.responses_wire import ResponseRequest, response_input
 from perdure.json_types import JsonObject
 from perdure.messages import Message
-from perdure.testing import ScriptedModel, says
-from perdure.testing.script import Script
+from perdure.testing import says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 from .conftest import Serve
@@ -52,9 +50,7 @@ FACES: dict[str, tuple[str, JsonObject]] = {
 }
 
 
-async def test_an_image_is_a_turn_of_its_chat(
-    scripted: Callable[[Script], ScriptedModel], serve_agents: Serve
-) -> None:
+async def test_an_image_is_a_turn_of_its_chat(scripted: Scripted, serve_agents: Serve) -> None:
     model = scripted([says("A pixel."), says("Red.")] * 2)
     async with (
         serve_agents(scripted_agent(model)) as served,
@@ -93,7 +89,7 @@ def test_an_image_or_a_file_that_is_not_base64_is_refused_by_the_name_of_its_fie
 
 
 async def test_a_message_is_known_to_be_sent_before_a_worker_has_it(
-    stage: Stage, scripted: Callable[[Script], ScriptedModel]
+    stage: Stage, scripted: Scripted
 ) -> None:
     agent = scripted_agent(scripted([says("Tea it is.")]))
     offer = OfferedAgent("tested", agent, Path("tested.prompty"))

@@ -16,6 +16,7 @@ import httpx2
 
 from perdure.client import RunHandle
 from perdure.events import RunEvent
+from perdure.json_types import JsonObject
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, says
 
 from ..support.command_line import Cli
@@ -50,7 +51,7 @@ def data_of(text: str) -> list[Any]:
 
 
 Ends = Callable[[str], bool]
-Asked = tuple[str, dict[str, Any]]
+Asked = tuple[str, JsonObject]
 
 
 def streams(name: str) -> list[tuple[Asked, Ends]]:
@@ -130,7 +131,7 @@ async def ask(http: httpx2.AsyncClient, asked: Asked, begun: asyncio.Event) -> s
 
 async def read_own(http: httpx2.AsyncClient, run: str, begun: asyncio.Event) -> tuple[str, str]:
     """The text in the stream of perdure's own API, and the position that its end names."""
-    text, last = "", dict[str, Any]()
+    text, last = "", JsonObject()
     async with http.stream("GET", f"/perdure/runs/{run}/events", headers=STREAM) as answer:
         async for line in answer.aiter_lines():
             begun.set()

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 from temporalio.client import Client
@@ -18,22 +17,21 @@ from temporalio.common import SearchAttributePair, TypedSearchAttributes
 from perdure.client import get_run
 from perdure.errors import ApprovalError
 from perdure.gateway.identity import TokenFile
+from perdure.json_types import JsonObject, JsonView
 from perdure.prompty.load import load
 from perdure.protocol.names import APPROVAL, STEER, WORKFLOW
 from perdure.protocol.run import CallApproval, RunInput
 from perdure.protocol.search_attributes import TENANT
 from perdure.protocol.signatures import VouchKeys
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.approvers import POLICY, Waits, declared, token, waiting_call, waiting_run
 from ..support.families import calls, family_script, write_agent
 from ..support.stage import Stage, replay_runs
 from .conftest import Serve
 from .test_own import pay
 
-Scripted = Callable[[Script], ScriptedModel]
 KEYS = VouchKeys.parse(f"k1:{'A' * 43}=")
 OTHER_KEYS = VouchKeys.parse(f"k1:{'B' * 43}=")
 
@@ -46,12 +44,12 @@ class Forged:
     tenant: str | None = "acme"
     roles: list[str] = field(default_factory=lambda: ["finance"])
     keys: VouchKeys = KEYS
-    signed: Mapping[str, Any] = field(default_factory=dict)
+    signed: JsonView = field(default_factory=dict)
     """Fields of the decision that was signed."""
     run: str = ""
-    sent: Mapping[str, Any] = field(default_factory=dict)
+    sent: JsonView = field(default_factory=dict)
     """Fields of the decision that is sent."""
-    vouch: Mapping[str, Any] = field(default_factory=dict)
+    vouch: JsonView = field(default_factory=dict)
     """What is changed in the signature."""
     expected: str = "vouch"
 
@@ -65,7 +63,7 @@ class Forged:
         )
 
 
-BY_GATEWAY: list[tuple[str, str, dict[str, Any], str]] = [
+BY_GATEWAY: list[tuple[str, str, JsonObject, str]] = [
     ("ann", "approve", {}, "approval_not_entitled"),  # has started it
     ("ann", "approve", {"arguments": {"euros": 1}}, "approval_not_entitled"),
     ("ann", "deny", {"reason": "x"}, "approval_not_entitled"),
@@ -95,7 +93,7 @@ BY_HAND: list[Forged] = [
     Forged(name="erin", expected="not_entitled"),
     Forged(roles=["Finance", "financ", "finance "], expected="not_entitled"),
 ]
-CLAIMS: list[dict[str, Any]] = [
+CLAIMS: list[JsonObject] = [
     {"by": "fay"},
     {"by": "fay", "vouch": None},
     {"by": "fay", "vouched_by": [{"name": "gus"}], "approvers": [{"name": "gus"}]},

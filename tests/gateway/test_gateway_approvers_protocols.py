@@ -9,7 +9,6 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import httpx2
 import pytest
@@ -20,10 +19,10 @@ from perdure.client import get_run
 from perdure.gateway.gateway import digest_of
 from perdure.gateway.identity import TokenFile
 from perdure.gateway.responses_wire import APPROVAL, AskedCall
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.approvers import POLICY, Waits, declared, token, waiting_call
 from ..support.chat_clients import ChatClients
 from ..support.mcp_tasks import Tasks, ask
@@ -31,7 +30,6 @@ from ..support.stage import Stage, replay_runs
 from .conftest import Serve, Served
 from .test_own import pay
 
-Scripted = Callable[[Script], ScriptedModel]
 NEXT = "Approved by fay: another person has to approve the same."
 
 
@@ -43,7 +41,7 @@ class Try:
     approved: bool = True
     is_stale: bool = False
     """Whether it names a call that does not wait."""
-    more: dict[str, Any] = field(default_factory=dict)
+    more: JsonObject = field(default_factory=dict)
     """What is said beside it."""
 
 
@@ -65,7 +63,7 @@ Send = Callable[[Waits, Try], Awaitable[str]]
 
 async def by_mcp(waits: Waits, tried: Try) -> str:
     key = "0" * 16 if tried.is_stale else waits.pending.digest
-    answer: dict[str, Any] = {"action": "accept" if tried.approved else "decline", **tried.more}
+    answer: JsonObject = {"action": "accept" if tried.approved else "decline", **tried.more}
     answer |= {"content": {"approved": True, **tried.more}} if tried.approved else {}
     try:
         async with mcp_client(waits.served, tried.who) as client:
@@ -141,11 +139,11 @@ def session_of(waits: Waits) -> str:
     return waits.run.rpartition("/")[0]
 
 
-def thread_of(waits: Waits) -> dict[str, Any]:
+def thread_of(waits: Waits) -> JsonObject:
     return {"threadId": session_of(waits), "runId": "r", "messages": [], "protocolVersion": "1.0"}
 
 
-async def posted(waits: Waits, tried: Try, path: str, body: dict[str, Any]) -> str:
+async def posted(waits: Waits, tried: Try, path: str, body: JsonObject) -> str:
     async with waits.served.asking(token(tried.who)) as http:
         answer = await http.post(
             f"{waits.served.url}{path}", json=body, headers={"A2A-Version": "1.0"}
@@ -226,7 +224,7 @@ async def test_a_page_asks_again_after_the_first_of_two(turn: Waits, clients: Ch
     await clients.do(page, "resume")
     await clients.do(page, "approve", id=interrupt_of(turn), approved=True)
 
-    def has_voted(seen: dict[str, Any]) -> bool:
+    def has_voted(seen: JsonObject) -> bool:
         return "permission_vote" in json.dumps(seen["data"])
 
     seen = await clients.until(page, has_voted)

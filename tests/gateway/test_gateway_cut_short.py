@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import httpx2
 import pytest
 from a2a.helpers import get_message_text
 from openai import AsyncOpenAI
 
-from perdure.testing import ScriptedModel, says
-from perdure.testing.script import Script
+from perdure.testing import says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from .conftest import Serve
 from .test_a2a_server import client_of as a2a_client
 from .test_a2a_server import said, send
 from .test_gateway_input_kinds import WORDS
 from .test_mcp_server import client_of as mcp_client
 
-Scripted = Callable[[Script], ScriptedModel]
 WHYS = [
     ("length", "length", "max_output_tokens"),
     ("content_filter", "content_filter", "content_filter"),

@@ -5,21 +5,18 @@ of guardrails.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import httpx2
 import pytest
 
 from perdure import GuardrailResult, Guardrails
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.faces import FACES
 from ..support.gates import Gate
 from .conftest import Serve
 
-Scripted = Callable[[Script], ScriptedModel]
 WAYS = [
     (name, stream)
     for name, face in FACES.items()

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -16,22 +15,21 @@ import pytest
 from perdure import Agent, RenderError
 from perdure.client.run_input import new_run, require_kinds
 from perdure.gateway.identity import ANYBODY
-from perdure.testing import ScriptedModel, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from .conftest import Serve
 from .test_mcp_server import client_of, text_of
 
-Scripted = Callable[[Script], ScriptedModel]
-INPUTS: list[dict[str, Any]] = [
+INPUTS: list[JsonObject] = [
     {"name": "days", "kind": "integer", "required": True},
     {"name": "mood", "kind": "string", "enumValues": ["good", "bad"]},
     {"name": "tags", "kind": "array", "items": {"kind": "string"}},
     {"name": "past", "kind": "thread"},
     {"name": "photo", "kind": "image"},
 ]
-WRONG: list[tuple[dict[str, Any], list[str]]] = [
+WRONG: list[tuple[JsonObject, list[str]]] = [
     ({"days": "three"}, ["'days'", "'three'", "integer"]),
     ({"days": True}, ["'days'", "True", "integer"]),
     ({"days": None}, ["'days'", "None", "integer"]),
@@ -51,13 +49,13 @@ PLACES = [
 PLACES += ["ai/tested/{}/stream", "kaos/tested/memory/events?session_id={}"]
 TOOL_CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
 NOT_FINITE = [float("nan"), float("inf"), -float("inf")]
-RIGHT: list[dict[str, Any]] = [
+RIGHT: list[JsonObject] = [
     {"days": 3},
     {"days": 3.0, "mood": None, "tags": []},
     {"days": 3, "mood": "bad", "past": [{"role": "user", "content": "Hello"}], "other": 5},
 ]
 FIELDS: Any = {"inputs": INPUTS, "instructions": "user:\n{{days}} {{mood}} {{tags}}"}
-WORDS: list[tuple[str, dict[str, Any]]] = [
+WORDS: list[tuple[str, JsonObject]] = [
     ("v1/chat/completions", {"model": "tested", "messages": [{"role": "user", "content": "Hi"}]}),
     ("v1/responses", {"model": "tested", "input": "Hi"}),
     (

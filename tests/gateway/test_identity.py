@@ -7,7 +7,7 @@ import base64
 import json
 import math
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -30,10 +30,6 @@ from perdure.gateway.identity import (
 )
 from perdure.gateway.problems import HttpProblem
 from perdure.payloads.codec_server.app import serve
-from perdure.testing import ScriptedModel
-from perdure.testing.script import Script
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 def bearer(token: str) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -12,16 +11,16 @@ import httpx2
 from perdure.gateway.gateway import digest_of
 from perdure.gateway.identity import TokenFile
 from perdure.gateway.responses_wire import APPROVAL, AskedCall
+from perdure.json_types import JsonObject
 from perdure.protocol.later import CompletionToken
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
-from perdure.testing.script import Script, ScriptedRequest
+from perdure.testing import ScriptedReply, asks, call, says
+from perdure.testing.script import ScriptedRequest
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.approvers import waiting_call
 from .conftest import Serve
 from .test_own import PAY, pay
 
-Scripted = Callable[[Script], ScriptedModel]
 ANN = {"Authorization": "Bearer token-of-ann-at-acme"}
 OURS = ("For acme.", "euros", "Pay acme")
 """What only acme's runs have in them."""
@@ -40,11 +39,11 @@ def for_its_tenant(request: ScriptedRequest) -> ScriptedReply:
     )
 
 
-def rpc(method: str, **params: Any) -> dict[str, Any]:
+def rpc(method: str, **params: Any) -> JsonObject:
     return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
 
 
-def modern(method: str, **params: Any) -> dict[str, Any]:
+def modern(method: str, **params: Any) -> JsonObject:
     """A request of MCP, by a client that knows tasks."""
     about = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -235,7 +234,7 @@ async def test_another_tenant_reaches_nothing(
         await ann.post(f"/runs/{waiting}/cancel")
 
 
-def mcp_headers(body: dict[str, Any]) -> dict[str, str]:
+def mcp_headers(body: JsonObject) -> dict[str, str]:
     headers = {
         "Accept": "application/json, text/event-stream",
         "Mcp-Protocol-Version": "2026-07-28",

@@ -5,19 +5,16 @@ progress.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
 
 import httpx2
 import openai
 
-from perdure.testing import ScriptedModel, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from .conftest import Serve
 
-Scripted = Callable[[Script], ScriptedModel]
 ACTION = '{"tool": "echo", "arguments": {"text": "hello"}}'
 
 
@@ -83,9 +80,7 @@ async def test_a_peer_hands_over_a_task(scripted: Scripted, serve_agents: Serve)
         answer = await http.post("/v1/chat/completions", json=body, timeout=30)
         assert answer.json()["choices"][0]["message"]["content"] == "Found."
         run = {"session_id": answer.headers["x-perdure-run"]}
-        events: list[dict[str, Any]] = (await http.get("/memory/events", params=run)).json()[
-            "events"
-        ]
+        events: list[JsonObject] = (await http.get("/memory/events", params=run)).json()["events"]
         told = [(each["event_type"], each["content"]) for each in events]
         assert told[-2:] == [("task_delegation_received", "Find it."), ("agent_response", "Found.")]
         for messages, detail in (

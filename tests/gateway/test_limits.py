@@ -5,10 +5,9 @@ much.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import openai
@@ -18,16 +17,15 @@ from perdure.gateway.app import gateway_app
 from perdure.gateway.gateway import Gateway, OfferedAgent
 from perdure.gateway.identity import Function, TokenFile
 from perdure.gateway.limits import Limits
+from perdure.json_types import JsonObject
 from perdure.payloads.codec_server.app import serve
-from perdure.testing import ScriptedModel, says
-from perdure.testing.script import Script
+from perdure.testing import says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.gates import GatedReplies
 from ..support.stage import Stage
 from .conftest import Serve
 
-Scripted = Callable[[Script], ScriptedModel]
 ADDRESSES = {
     "/v1/chat/completions": lambda body: body["error"]["code"],
     "/mcp/": lambda body: body["error"]["data"]["kind"],
@@ -149,7 +147,7 @@ async def test_so_many_requests_are_open_at_a_time(scripted: Scripted, serve_age
         serve_agents(scripted_agent(model), limits=limits) as served,
         httpx2.AsyncClient(base_url=served.url, timeout=30) as http,
     ):
-        body: dict[str, Any] = {"model": "tested", "messages": [{"role": "user", "content": "Hi"}]}
+        body: JsonObject = {"model": "tested", "messages": [{"role": "user", "content": "Hi"}]}
         headers = {"Idempotency-Key": served.gateway.task_queue}
         asked = [
             asyncio.create_task(http.post("/v1/chat/completions", json=body, headers=headers))

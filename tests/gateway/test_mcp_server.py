@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,15 +15,14 @@ from mcp.client.streamable_http import streamable_http_client
 
 from perdure.gateway.identity import TokenFile
 from perdure.gateway.mcp_server import TASKS
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.mcp_tasks import Created, Tasks, ask
 from .conftest import Serve, Served
 from .test_own import PAY, pay
 
-Scripted = Callable[[Script], ScriptedModel]
 FIELDS = {
     "instructions": "user:\n{{question}}",
     "inputs": [{"name": "question", "kind": "string", "required": True}],
@@ -164,7 +163,7 @@ async def test_tasks_are_for_clients_that_have_declared_them(
                 assert answer.json()["error"]["code"] == code, answer.text
 
 
-async def _until(client: Client, task: str, status: str) -> dict[str, Any]:
+async def _until(client: Client, task: str, status: str) -> JsonObject:
     async with asyncio.timeout(30):
         while (now := await ask(client, "tasks/get", taskId=task))["status"] != status:
             await asyncio.sleep(0.1)

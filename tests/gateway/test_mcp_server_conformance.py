@@ -5,22 +5,19 @@ have.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from perdure.agents import Agent
+from perdure.json_types import JsonObject
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
-from perdure.testing.script import Script
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.conformance import conformance
 from .conftest import Serve
 from .test_own import PAY, pay
 
-Scripted = Callable[[Script], ScriptedModel]
 EXPLAINED = {
     "a gateway offers tools: no resources, prompts, completions or log": (
         "Method not found|-32601|data.uri"
@@ -82,7 +79,7 @@ def agents_for(model: ScriptedModel) -> list[Agent]:
         {"name": "label", "kind": "string"},
     ]
     filename = [{"name": "filename", "kind": "string"}]
-    made: dict[str, dict[str, Any]] = {
+    made: dict[str, JsonObject] = {
         "test_simple_text": {},
         "test_error_handling": {"instructions": "user:\nfail"},
         "test_tool_with_progress": {"instructions": "user:\nlook", "tools": ["look"]},

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
 
 import httpx2
 
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from .conftest import Serve
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 async def send(
-    http: httpx2.AsyncClient, session: str, body: dict[str, Any]
-) -> list[tuple[str, dict[str, Any]]]:
+    http: httpx2.AsyncClient, session: str, body: JsonObject
+) -> list[tuple[str, JsonObject]]:
     """Say something, and return the events of the turn."""
     answer = await http.post(f"/api/chat/{session}/send", json=body, timeout=60)
     assert answer.headers["content-type"].startswith("text/event-stream"), answer.text
@@ -34,7 +30,7 @@ async def send(
     ]
 
 
-def whole(events: list[tuple[str, dict[str, Any]]]) -> str:
+def whole(events: list[tuple[str, JsonObject]]) -> str:
     return "".join(data["text"] for name, data in events if name == "token")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,13 +12,13 @@ import openai
 import pytest
 
 from perdure.gateway.ghosts import task_of
-from perdure.testing import ScriptedModel, asks, call, says
+from perdure.json_types import JsonObject
+from perdure.testing import asks, call, says
 from perdure.testing.script import Script
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from .conftest import Serve, Served
 
-Scripted = Callable[[Script], ScriptedModel]
 TEXT = " ".join(f"word{number}" for number in range(40))
 HI = [{"role": "user", "content": "Hi"}]
 
@@ -104,7 +104,7 @@ async def test_retries_go_on_with_runs_that_lost_their_clients_and_no_others(
 
 
 PIXEL = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUg=="
-SEE: list[dict[str, Any]] = [
+SEE: list[JsonObject] = [
     {"type": "text", "text": "What is it?"},
     {"type": "image_url", "image_url": {"url": PIXEL}},
 ]

@@ -8,26 +8,23 @@ chat's id.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
 
-from perdure.testing import ScriptedModel, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from .conftest import Serve
 
-Scripted = Callable[[Script], ScriptedModel]
 RECORDED = Path(__file__).parent / "recorded"
 ANSWERS = ("324 metres.", "1,063 feet.", "Three [1].")
 
 
-def recorded(name: str, chat: str) -> list[dict[str, Any]]:
-    requests: list[dict[str, Any]] = json.loads(
+def recorded(name: str, chat: str) -> list[JsonObject]:
+    requests: list[JsonObject] = json.loads(
         (RECORDED / f"{name}.json").read_text().replace("CHAT", chat)
     )
     return requests

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,17 +13,15 @@ from openai.types.responses import Response
 
 from perdure.gateway.app import gateway_app
 from perdure.gateway.gateway import Gateway
+from perdure.json_types import JsonObject
 from perdure.payloads.codec_server.app import serve
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from .conftest import Serve, Served
 from .test_openai_chat import client_of, echo, in_turn
 from .test_own import PAY, TEXT, pay
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 async def read(stream: Any) -> list[Any]:
@@ -193,7 +191,7 @@ async def test_a_clients_own_retry_starts_nothing_twice(
     model = scripted(in_turn("One.", "Two.", "Three.", "Four."))
     async with serve_agents(scripted_agent(model)) as served, client_of(served) as client:
 
-        async def ask(more: dict[str, Any], **headers: str) -> str:
+        async def ask(more: JsonObject, **headers: str) -> str:
             answer = await client.responses.create(
                 model="tested", input="Hi", extra_headers=headers, **more
             )
@@ -318,7 +316,7 @@ async def test_failures_have_one_end(scripted: Scripted, serve_agents: Serve) ->
         assert [each.response.error.code for each in ends] == ["max_iterations"]
         background = await client.responses.create(model="tested", input="Hi", background=True)
         assert (await ended(client, background.id)).status == "failed"
-        wrong: list[tuple[dict[str, Any], str]] = [
+        wrong: list[tuple[JsonObject, str]] = [
             ({"input": "x", "model": "none"}, "There is no agent"),
             ({"input": []}, "expected a message"),
             ({"input": [{"role": "user", "content": [{"type": "input_audio"}]}]}, "input_audio"),

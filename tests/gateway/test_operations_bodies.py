@@ -18,23 +18,21 @@ from starlette.requests import ClientDisconnect, Request
 from perdure.gateway.identity import TokenFile
 from perdure.gateway.mcp_server import _ResultParams
 from perdure.gateway.operations import MAX_UNNAMED_BYTES, MAX_VALUES, problem_of_request
-from perdure.testing import ScriptedModel
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from .conftest import Serve
 
-Scripted = Callable[[Script], ScriptedModel]
 MANY: Any = [1] * 1_000_000
 """Two megabytes, each element of which may be an error of a kilobyte."""
 FEW: Any = [1] * (MAX_VALUES // 2)
 
 
-def rpc(method: str, params: Any) -> dict[str, Any]:
+def rpc(method: str, params: Any) -> JsonObject:
     return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
 
 
-BODIES: list[tuple[str, Callable[[Any], dict[str, Any]]]] = [
+BODIES: list[tuple[str, Callable[[Any], JsonObject]]] = [
     ("v1/chat/completions", lambda many: {"model": "tested", "messages": many}),
     (
         "v1/chat/completions",

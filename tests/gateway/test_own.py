@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import unquote
 
@@ -12,15 +12,14 @@ import httpx2
 import pytest
 from openapi_spec_validator import validate
 
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import ScriptedReply, asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.approvers import waiting_call
 from ..support.waiting import wait_for
 from .conftest import Serve, Served
 
-Scripted = Callable[[Script], ScriptedModel]
 Frame = tuple[str, str, Any]
 """Event, id and data of a server-sent event."""
 TEXT = " ".join(f"word{number}" for number in range(60))
@@ -204,7 +203,7 @@ async def plain(scripted: Scripted, serve_agents: Serve) -> AsyncIterator[Served
         yield served
 
 
-WRONG: list[tuple[str, str, dict[str, Any], int, str]] = [
+WRONG: list[tuple[str, str, JsonObject, int, str]] = [
     ("POST", "/runs", {"json": {"agent": "nobody"}}, 404, "unknown_agent"),
     ("POST", "/runs", {"json": {"agent": "tested", "model": "mine"}}, 422, "invalid"),
     ("POST", "/runs", {"content": b"{", "headers": JSON_TYPE}, 400, "no_json"),
@@ -273,7 +272,7 @@ async def test_ids_of_any_letters_are_told_and_control_characters_are_refused(
         assert started.status_code == 201
         shown = await http.get(f"{served.url}{started.headers['location']}")
         assert shown.json()["id"] == id
-        asked: dict[str, Any] = {
+        asked: JsonObject = {
             "messages": [{"role": "user", "content": "Hi"}],
             "session_id": f"注文-{id[3:-1]}",
         }

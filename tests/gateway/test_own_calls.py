@@ -4,23 +4,21 @@ do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from perdure import ToolContext
 from perdure.gateway.identity import TokenFile
+from perdure.json_types import JsonObject
 from perdure.protocol.later import CompletionToken
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.waiting import wait_for
 from .conftest import Serve
 
-Scripted = Callable[[Script], ScriptedModel]
-ORDER: dict[str, Any] = {"name": "order", "kind": "function", "parameters": []}
+ORDER: JsonObject = {"name": "order", "kind": "function", "parameters": []}
 
 
 async def test_who_has_the_token_finishes_the_call(

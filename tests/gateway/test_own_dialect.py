@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
 
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from .conftest import Serve
 from .test_own import PAY, TEXT
 
-Scripted = Callable[[Script], ScriptedModel]
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "dialects.md").read_text(encoding="utf-8")
 CODE, METADATA = (
     re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)[0] for language in ("python", "toml")
@@ -38,7 +35,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def lines_of(answer: httpx2.Response) -> list[dict[str, Any]]:
+def lines_of(answer: httpx2.Response) -> list[JsonObject]:
     assert answer.status_code == 200, answer.text
     return [json.loads(each) for each in answer.text.splitlines()]
 

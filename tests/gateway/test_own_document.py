@@ -5,20 +5,16 @@ not declared.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from perdure.testing import ScriptedModel, says
-from perdure.testing.script import Script
+from perdure.testing import says
 
 from ..support import needs
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from .conftest import Serve
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 def attack(url: str, known: dict[str, str], *, examples: int) -> list[str]:

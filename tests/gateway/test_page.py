@@ -20,6 +20,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from perdure.gateway.identity import TokenFile
 from perdure.gateway.page import content_policy
 from perdure.gateway.problems import problem_of
+from perdure.json_types import JsonObject
 from perdure.payloads.codec_server.app import serve
 from perdure.testing import ScriptedReply, asks, call, says
 from perdure.testing.script import ScriptedRequest
@@ -173,7 +174,7 @@ async def test_a_run_is_steered_forked_and_cancelled(opened: Opened, page: Page)
         await page.get_by_text("left out of the fork").wait_for()
         await page.get_by_label(re.compile("What should change")).fill("Nothing of it.")
         await page.get_by_label(re.compile("^Model")).fill("openai/other")
-        forks: list[dict[str, Any]] = []
+        forks: list[JsonObject] = []
 
         async def answer_is_lost(route: Any) -> None:
             forks.append(await (await route.fetch()).json())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlencode
 
 import httpx2
@@ -19,18 +19,16 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from perdure.gateway.identity import OpenId, OpenIdSettings
+from perdure.json_types import JsonObject
 from perdure.payloads.codec_server.app import serve
-from perdure.testing import ScriptedModel
-from perdure.testing.script import Script
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from .conftest import Serve
 from .test_protected_resource import keys, signed
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-Scripted = Callable[[Script], ScriptedModel]
 AUDIENCE, CLIENT = "https://agents.example", "perdure-page"
 
 
@@ -139,7 +137,7 @@ async def test_a_code_that_is_not_ones_own_and_tokens_of_others_are_refused(
         "code_challenge": base64.urlsafe_b64encode(digest).decode().rstrip("="),
     }
     issuer.codes["code-1"] = begun
-    body: dict[str, Any] = {
+    body: JsonObject = {
         "code": code,
         "codeVerifier": verifier,
         "redirectUri": begun["redirect_uri"],

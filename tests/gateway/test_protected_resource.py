@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qs
@@ -26,15 +26,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from perdure.gateway.identity import OpenId, OpenIdSettings, TokenFile
+from perdure.json_types import JsonObject
 from perdure.payloads.codec_server.app import serve
-from perdure.testing import ScriptedModel
-from perdure.testing.script import Script
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.dev_server import free_port
 from .conftest import Serve
 
-Scripted = Callable[[Script], ScriptedModel]
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 ISSUER = "https://issuer.example"
 
@@ -64,7 +62,7 @@ async def keys(request: Request) -> Response:
     return JSONResponse({"keys": [{**public, "kid": "k1"}]})
 
 
-def signed(claims: dict[str, Any]) -> str:
+def signed(claims: JsonObject) -> str:
     """A token of the issuer, valid for a minute."""
     claims = {"exp": time.time() + 60, **claims}
     return jwt.encode(claims, KEY, algorithm="RS256", headers={"kid": "k1"})

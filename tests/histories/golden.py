@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel
 from temporalio.client import WorkflowHistory
 
 from perdure.client.reading.log import replay
+from perdure.json_types import JsonObject
 from perdure.payloads.converter import perdure_data_converter
 from perdure.protocol.names import SESSION_WORKFLOW
 
@@ -19,13 +19,13 @@ FOLDER = Path(__file__).parent / "recorded"
 class Golden(BaseModel):
     """One link of a run or a session, as it was recorded."""
 
-    history: dict[str, Any]
+    history: JsonObject
     """As `WorkflowHistory.from_json` takes it."""
     events: list[str]
     """The events that its replay gave when it was recorded, one line each."""
 
 
-async def outline(history: dict[str, Any]) -> list[str]:
+async def outline(history: JsonObject) -> list[str]:
     """The events that the replay of a history gives, without their data; a session's gives none."""
     if _started(history)["workflowType"]["name"] == SESSION_WORKFLOW:
         return []
@@ -43,12 +43,12 @@ async def outline(history: dict[str, Any]) -> list[str]:
     return lines
 
 
-def id_of(history: dict[str, Any]) -> str:
+def id_of(history: JsonObject) -> str:
     """The workflow id of the recorded run, from which those of its children are derived."""
     id: str = _started(history)["workflowId"]
     return id
 
 
-def _started(history: dict[str, Any]) -> dict[str, Any]:
-    started: dict[str, Any] = history["events"][0]["workflowExecutionStartedEventAttributes"]
+def _started(history: JsonObject) -> JsonObject:
+    started: JsonObject = history["events"][0]["workflowExecutionStartedEventAttributes"]
     return started

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from perdure.client import RunHandle
 from perdure.declared_tools import Property, Tool
 from perdure.errors import RunError
 from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.json_types import JsonObject, JsonView
 from perdure.messages import Message
 from perdure.providers.prompted.call import FINAL
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
@@ -55,8 +56,8 @@ class Scene:
         tools: Any = (),
         *,
         messages: Sequence[Message] | None = None,
-        files: Sequence[Mapping[str, Any]] = (),
-        worker: Mapping[str, Any] | None = None,
+        files: Sequence[JsonView] = (),
+        worker: JsonView | None = None,
         **options: Any,
     ) -> AsyncIterator[RunHandle]:
         """A run on a worker with these tools and `HOOKS`; at the end, the run has ended.
@@ -82,7 +83,7 @@ class Scene:
                 await end_of(run)
 
     def guardrails(self) -> dict[str, Guardrails]:
-        async def deny_tool(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+        async def deny_tool(name: str, arguments: JsonObject) -> GuardrailResult:
             return GuardrailResult(allowed=False, reason="not now")
 
         async def allow(message: Message) -> GuardrailResult:
@@ -336,7 +337,7 @@ async def called_agents_within_a_limit(scene: Scene) -> RunHandle:
             model, [{"name": "reader", "kind": "prompty", "path": "reader.prompty"}]
         )
         chief = with_others(chief, {"reader.prompty": reader})
-        limits: dict[str, Any] = {"max_cost_usd": 0.35, "parallel_tool_calls": True}
+        limits: JsonObject = {"max_cost_usd": 0.35, "parallel_tool_calls": True}
         async with scene.stage.worker(prices={"openai/*": {"input": 0.0, "output": 1000.0}}):
             run = await scene.stage.start(chief, id=scene.stage.task_queue, **limits)
             await end_of(run)

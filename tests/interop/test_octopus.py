@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from perdure.errors import RunError
 from perdure.interop.octopus import OctopusEvent, agent_response, octopus_events, sse_frame
 from perdure.interop.settings import OctopusSettings
+from perdure.json_types import JsonObject
 from perdure.prompty.check.check import check
 from perdure.prompty.load import load
 from perdure.settings.agent_file import options_for
 from perdure.settings.values import Settings
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.gates import Gate
 from ..support.stage import Stage
 
-Scripted = Callable[[Script], ScriptedModel]
 FIELDS: dict[str, list[str]] = {
     "turn_start": ["turn_id", "agent_id"],
     "tool_call": ["tool_name", "tool_call_id"],
@@ -56,7 +53,7 @@ async def test_the_events_of_a_turn(stage: Stage, scripted: Scripted) -> None:
     ]
     assert names.index("token") > names.index("tool_result")
     assert "".join(event.data["text"] for event in events if event.event == "token") == answer
-    by_name: dict[str, Any] = {event.event: event.data for event in events}
+    by_name: JsonObject = {event.event: event.data for event in events}
     assert by_name["turn_start"] == {"turn_id": run.id, "agent_id": "hr-assistant"}
     assert by_name["tool_call"] == {"tool_name": "get_leave_balance", "tool_call_id": "tc-xyz789"}
     assert by_name["tool_result"]["tool_call_id"] == "tc-xyz789"

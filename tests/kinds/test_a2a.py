@@ -6,23 +6,19 @@ import asyncio
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from perdure import RunCancelled
-from perdure.testing import ScriptedModel
-from perdure.testing.script import Script
 
 from ..support.a2a_agents import Later, RemoteAgent
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.remote_weather import asking, has_told, tool_texts, weather
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 KEY = "a-very-secret-key-of-the-office"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,19 +9,18 @@ import pytest
 from perdure import ApprovalError
 from perdure.agents import Agent
 from perdure.client import RunHandle
+from perdure.json_types import JsonObject
 from perdure.protocol.names import APPROVAL
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 from perdure.tool_calls import Approval, PendingApproval
 from perdure.tools import tool
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.gates import GatedReplies
 from ..support.loop_stage import Stage as Loop
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 ASK = {"name": "ask_user", "kind": "builtin"}
 WHERE = {"question": "Where to?", "choices": ["Rome", "Oslo"]}
 
@@ -153,7 +151,7 @@ async def test_an_approval_is_no_question(stage: Stage, scripted: Scripted) -> N
         ),
     ],
 )
-async def test_what_is_no_question(arguments: dict[str, Any], problem: str) -> None:
+async def test_what_is_no_question(arguments: JsonObject, problem: str) -> None:
     loop = in_process(arguments, answer=lambda request: "me")
     await loop.play()
     assert loop.results() == [f"Error: Invalid arguments for tool 'ask_user': {problem}"]
@@ -176,6 +174,6 @@ async def test_in_process() -> None:
         await in_process({**WHERE, "allow_other": False}, answer=lambda request: "Paris").play()
 
 
-def in_process(arguments: dict[str, Any], **named: Any) -> Loop:
+def in_process(arguments: JsonObject, **named: Any) -> Loop:
     agent = Agent.model_validate({"name": "asking", "tools": [ASK]})
     return Loop(asks(call("ask_user", **arguments)), says("Done"), agent=agent, **named)

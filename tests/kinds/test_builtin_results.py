@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 from temporalio import activity, workflow
 from temporalio.client import Client
 from temporalio.worker import Worker
 
+from perdure.json_types import JsonObject
 from perdure.testing import (
-    ScriptedModel,
     ScriptedReply,
     ScriptedRequest,
     asks,
     call,
     says,
 )
-from perdure.testing.script import Script
 
 from ..runs.test_tool_results import words
 from ..support import foreign_tools as foreign
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 
-Scripted = Callable[[Script], ScriptedModel]
 LONG = words(200_000)
 READ_RESULT = {"name": "read_result", "kind": "builtin"}
 TOOLS = ["find", READ_RESULT]
@@ -68,7 +65,7 @@ async def test_a_model_reads_on_where_the_note_says(stage: Stage, scripted: Scri
 
 
 async def test_what_it_answers(stage: Stage, scripted: Scripted) -> None:
-    asked: list[dict[str, Any]] = [
+    asked: list[JsonObject] = [
         {"call_id": "c1", "offset": 10, "length": 5},
         {"call_id": "c1", "offset": 300_000},
         {"call_id": "c1", "search": LONG[5_000:5_020].upper()},

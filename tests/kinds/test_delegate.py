@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +9,13 @@ import pytest
 
 from perdure.agents import Agent
 from perdure.client import start_run
+from perdure.json_types import JsonObject
 from perdure.messages import Message
 from perdure.settings.child_agents import DELEGATE
 from perdure.testing import InProcessRun, ScriptedModel, asks, call, says
-from perdure.testing.script import Script
 
 from ..support.a2a_agents import RemoteAgent, served
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.families import write_agent
 from ..support.peers import KAOS_CARD, Peer
 from ..support.recorded import everything_recorded
@@ -24,12 +23,11 @@ from ..support.remote_weather import tool_texts
 from ..support.stage import Stage
 from ..support.unknown_outcomes import NEEDS_APPROVAL
 
-Scripted = Callable[[Script], ScriptedModel]
 KEY = "the-very-secret-key-of-the-office"
 VAULTED = "the-key-that-only-the-vault-has"
 
 
-def chief(model: ScriptedModel, *agents: dict[str, Any], **perdure: Any) -> Agent:
+def chief(model: ScriptedModel, *agents: JsonObject, **perdure: Any) -> Agent:
     return scripted_agent(model, metadata={"perdure": {"agents": list(agents), **perdure}})
 
 

@@ -15,6 +15,7 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureEr
 from temporalio.exceptions import CancelledError
 
 from perdure.client import get_run
+from perdure.json_types import JsonObject
 from perdure.testing import ScriptedReply, asks, call, says
 
 from ..support.agents import scripted_agent
@@ -51,7 +52,7 @@ async def test_their_calls(home: Stage, scripted: Scripted, tmp_path: Path) -> N
     patient = workflow("patient", ABROAD, "links:integer!", perdure={"timeout": 0.3})
     stubborn = activity("flaky", ABROAD, "log:string!", perdure={"retries": 4})
     limited = workflow("patient", ABROAD, "links:integer!", executionTimeout="500ms")
-    cases: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    cases: list[tuple[JsonObject, JsonObject, str]] = [
         (activity("greet", ABROAD, "name:string! times:integer"), {"name": "Ada", "times": 2}, ""),
         (activity("ping", ABROAD), {}, ""),
         (workflow("welcome", ABROAD, "name:string!"), {"name": "Ada"}, ""),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,13 @@ from temporalio.worker import Worker
 from perdure import RunCancelled, load
 from perdure.agents import Agent
 from perdure.client import RunHandle
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script, ScriptedReply, ScriptedRequest
+from perdure.json_types import JsonObject
+from perdure.testing import asks, call, says
+from perdure.testing.script import ScriptedReply, ScriptedRequest
 
 from ..support import foreign_tools
 from ..support.a2a_agents import RemoteAgent
+from ..support.agents import Scripted
 from ..support.families import calls, family_script, write_agent
 from ..support.hosts import serving
 from ..support.mcp_server import make_server
@@ -36,7 +38,6 @@ from ..support.waiting import wait_for
 from ..support.worker_process import WorkerJob
 from ..support.workers import Nursery, count
 
-Scripted = Callable[[Script], ScriptedModel]
 KINDS = ("pay", "wait", "slowGet", "slowPost", "weather", "dig", "Build", "clerk")
 
 
@@ -100,7 +101,7 @@ class FarEnds:
         self.may_end.wait(60)
         return says("read")
 
-    def agent(self, scripted: Scripted, tools: list[dict[str, Any]]) -> Agent:
+    def agent(self, scripted: Scripted, tools: list[JsonObject]) -> Agent:
         arguments = {"wait": {"text": str(self.folder)}, "weather": {"message": "hold"}}
         asked = [call(kind, f"c_{kind}", **arguments.get(kind, {})) for kind in KINDS]
         model = scripted(
@@ -113,7 +114,7 @@ class FarEnds:
         return load(chief)
 
     @asynccontextmanager
-    async def tools(self) -> AsyncIterator[list[dict[str, Any]]]:
+    async def tools(self) -> AsyncIterator[list[JsonObject]]:
         others = Worker(
             self.stage.client, task_queue=self.queue, activities=[self.dig], workflows=[Build]
         )

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,12 @@ from starlette.types import Receive, Scope, Send
 
 from perdure import load
 from perdure.client import RunHandle
+from perdure.json_types import JsonObject
 from perdure.protocol.outcome import RunResult
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 from perdure.tool_calls import PendingApproval
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.hosts import serving
 from ..support.mcp_scripted import HELLO
 from ..support.mcp_scripted import Scripted as ScriptedServer
@@ -32,7 +31,6 @@ from ..support.mcp_stage import on_http, on_stdio
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 KEY = "a-very-secret-key-of-the-office"
 
 
@@ -135,7 +133,7 @@ async def test_a_run_sees_the_tools_that_were_listed_when_it_began(
     """
     later = {**HELLO[0], "name": "later"}
 
-    def answer(request: Request, message: dict[str, Any]) -> Response:
+    def answer(request: Request, message: JsonObject) -> Response:
         if server.tools == [later]:
             error = {"code": -32602, "message": "Unknown tool: hello"}
             return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "error": error})

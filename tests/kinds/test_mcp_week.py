@@ -10,20 +10,18 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import ScriptedReply, ScriptedRequest, asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.hosts import serving
 from ..support.mcp_scripted import text
 from ..support.mcp_server import TEXT, make_server
@@ -33,7 +31,6 @@ from ..support.stage import Stage
 from ..tools.mcp.test_kind_found import FORGOTTEN, Forgetful
 from .test_mcp import tool_texts
 
-Scripted = Callable[[Script], ScriptedModel]
 NAMES = ("write_it", "write", "greet", "note")
 """A tool of each server."""
 NOTING = """
@@ -80,7 +77,7 @@ class Week:
         server.tools = [{"name": tool, "inputSchema": TEXT}]
         return server
 
-    def _note(self, request: Request, message: dict[str, Any]) -> Response:
+    def _note(self, request: Request, message: JsonObject) -> Response:
         self.write(message["params"]["arguments"]["text"])
         return text(message, "written")
 

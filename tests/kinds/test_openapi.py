@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +13,16 @@ import pytest
 from perdure.cli.entry import run
 from perdure.client.run_input import run_input
 from perdure.errors import RunError
+from perdure.json_types import JsonObject
 from perdure.messages import ImagePart, Message
 from perdure.prompty.load import load
 from perdure.protocol.outcome import RunResult
 from perdure.testing import InProcessRun, ScriptedModel, asks, call, says
-from perdure.testing.script import Script
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.openapi_service import KEY, PIXEL, Service, served
 from ..support.recorded import everything_recorded
 from ..support.stage import Stage
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +39,11 @@ def service(_served: Service) -> Iterator[Service]:
     _served.release.set()
 
 
-def api(service: Service, **more: Any) -> dict[str, Any]:
+def api(service: Service, **more: Any) -> JsonObject:
     return {"name": "pets", "kind": "openapi", "specification": service.specification, **more}
 
 
-def with_key(service: Service, **more: Any) -> dict[str, Any]:
+def with_key(service: Service, **more: Any) -> JsonObject:
     connection = {"kind": "key", "endpoint": service.url, "apiKey": "${env:PETS_API_KEY}"}
     return api(service, connection=connection, **more)
 
@@ -210,7 +208,7 @@ async def test_a_file_that_is_absent_there_is_read_by_the_worker(
     ],
 )
 async def test_what_can_t_be_offered_fails_the_run(
-    declared: dict[str, Any], problem: str, scripted: Scripted, service: Service
+    declared: JsonObject, problem: str, scripted: Scripted, service: Service
 ) -> None:
     more = {
         key: value.replace("URL", service.url) if key == "specification" and value else value

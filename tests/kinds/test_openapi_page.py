@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from perdure.prompty.check.check import check
 from perdure.prompty.load import load
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
+from ..support.agents import Scripted
 from ..support.openapi_service import served
 from ..support.stage import Stage
 
-Scripted = Callable[[Script], ScriptedModel]
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "tools-openapi.md").read_text(
     encoding="utf-8"
 )

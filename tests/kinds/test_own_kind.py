@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,14 @@ from temporalio.common import RawValue
 from perdure import RunError, run_input
 from perdure.declared_tools import Tool
 from perdure.errors import ConfigurationError, LoadError
-from perdure.testing import InProcessRun, ScriptedModel, asks, call, run_in_process, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import InProcessRun, asks, call, run_in_process, says
 from perdure.tools import Asking, KindCall, Offering, ToolKind
 from perdure.tools.kind import ENTRY_POINT_GROUP, Kinds
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 
-Scripted = Callable[[Script], ScriptedModel]
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "tool-kinds.md").read_text(encoding="utf-8")
 CODE, METADATA = (
     re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)[0] for language in ("python", "toml")
@@ -65,7 +64,7 @@ def say(name: str = "say", **fields: Any) -> Offering:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> dict[str, Any]:
+def shop(tmp_path: Path) -> JsonObject:
     with sqlite3.connect(tmp_path / "shop.db") as database:
         database.execute("CREATE TABLE books (title, author)")
         database.execute("INSERT INTO books VALUES ('Emma', 'Austen'), ('Dracula', 'Stoker')")
@@ -73,7 +72,7 @@ def shop(tmp_path: Path) -> dict[str, Any]:
     return {**SHOP, "options": {"file": str(tmp_path / "shop.db")}}
 
 
-async def test_the_kind_of_the_page(stage: Stage, scripted: Scripted, shop: dict[str, Any]) -> None:
+async def test_the_kind_of_the_page(stage: Stage, scripted: Scripted, shop: JsonObject) -> None:
     assert len(CODE.splitlines()) <= 50
     exec(CODE, names := {"__name__": "tables"})
     model = scripted([asks(call("find_books", column="author", value="Stoker")), says("Dracula.")])

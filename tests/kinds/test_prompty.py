@@ -5,7 +5,6 @@ them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,16 +19,14 @@ from perdure.messages import Message
 from perdure.prompty.load import load
 from perdure.protocol.outcome import RunStatus
 from perdure.protocol.search_attributes import ORIGIN
-from perdure.testing import InProcessRun, ScriptedModel, ScriptedReply, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import InProcessRun, ScriptedReply, asks, call, says
 
+from ..support.agents import Scripted
 from ..support.families import calls, family_script, takes, write_agent
 from ..support.gates import Gate
 from ..support.stage import Stage
 from ..support.unknown_outcomes import FIND_OUT
 from ..support.waiting import wait_for, wait_until
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 def tool_texts(messages: list[Message]) -> list[str]:

@@ -4,7 +4,6 @@ about.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,15 +13,14 @@ from perdure.cli.surroundings import further_checks
 from perdure.prompty.check.check import check
 from perdure.prompty.load import load
 from perdure.protocol.outcome import RunStatus
-from perdure.testing import ScriptedModel, asks, call, run_in_process, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, run_in_process, says
 
+from ..support.agents import Scripted
 from ..support.command_line import Cli, clean_environment
 from ..support.families import calls, family_script, write_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 DOCS = Path(__file__).parents[2] / "docs" / "guides" / "sub-agents.md"
 
 

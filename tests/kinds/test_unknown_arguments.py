@@ -18,6 +18,7 @@ from starlette.responses import Response
 from perdure import load
 from perdure.agents import Agent
 from perdure.declared_tools import OfferedFunction, Tool
+from perdure.json_types import JsonObject
 from perdure.testing import InProcessRun, asks, call, says
 from perdure.tools import KindCall, Offering, ToolKind, register_tool_handler
 from perdure.tools.kind import clear_tool_handlers
@@ -70,12 +71,12 @@ class FarEnds:
         self.sent.append("purge")
         return "done"
 
-    def handler(self, tool: Tool, arguments: dict[str, Any], agent: Agent, inputs: Any) -> str:
+    def handler(self, tool: Tool, arguments: JsonObject, agent: Agent, inputs: Any) -> str:
         self.sent.append("plain")
         return "done"
 
     @asynccontextmanager
-    async def tools(self) -> AsyncIterator[list[dict[str, Any]]]:
+    async def tools(self) -> AsyncIterator[list[JsonObject]]:
         named = [
             {"name": "closed", "inputSchema": CLOSED},
             {"name": "silent", "inputSchema": SILENT},
@@ -116,7 +117,7 @@ CALLS = {
 }
 
 
-def agent_of(tools: list[dict[str, Any]]) -> Agent:
+def agent_of(tools: list[JsonObject]) -> Agent:
     return Agent.model_validate({"name": "a", "model": {"id": "m"}, "tools": tools})
 
 
@@ -131,7 +132,7 @@ async def ends(tmp_path: Path) -> AsyncIterator[FarEnds]:
 async def test_every_kind_refuses_what_it_does_not_have_by_name(ends: FarEnds) -> None:
     """The model is offered closed schemas, but for those of strangers that say nothing."""
     calls = [call(name, **{wrong: "2020"}) for name, (wrong, _) in CALLS.items()]
-    offered: dict[str, Any] = {}
+    offered: JsonObject = {}
 
     def model(agent: Agent, conversation: Any) -> Any:
         if offered:

@@ -5,7 +5,7 @@ counted far away.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,17 +15,16 @@ from starlette.responses import Response
 from temporalio import activity
 from temporalio.worker import Worker
 
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import asks, call, says
 from perdure.tools import KindCall, Offering, OutcomeUnknown, ToolKind
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.far_ends import far_ends
 from ..support.mcp_scripted import Scripted as McpServer
 from ..support.raw_server import ok
 from ..support.stage import Stage
 
-Scripted = Callable[[Script], ScriptedModel]
 ONCE = {"retries": 1, "idempotent": False}
 
 
@@ -54,7 +53,7 @@ class FarEnds:
         """Tool → how often it was called."""
 
     @asynccontextmanager
-    async def tools(self) -> AsyncIterator[list[dict[str, Any]]]:
+    async def tools(self) -> AsyncIterator[list[JsonObject]]:
         mcp = McpServer(lambda request, message: Response("no", self.status))
 
         async def answer(request: Request) -> Response:

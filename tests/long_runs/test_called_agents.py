@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,16 +10,15 @@ from temporalio.client import WorkflowExecutionStatus
 
 from perdure import RunCancelled
 from perdure.prompty.load import load
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
+from ..support.agents import Scripted
 from ..support.comparison import links
 from ..support.families import calls, family_script, write_agent
 from ..support.stage import Stage
 from ..support.unknown_outcomes import FIND_OUT
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 SHOUT = {"name": "shout", "kind": "function", "parameters": [{"name": "text", "kind": "string"}]}
 ROUNDS = 8
 

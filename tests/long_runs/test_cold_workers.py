@@ -4,13 +4,11 @@ remembers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from perdure.json_types import JsonObject
+from perdure.testing import ScriptedReply, asks, call, says
+from perdure.testing.script import ScriptedRequest
 
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
-from perdure.testing.script import Script, ScriptedRequest
-
-from ..support.agents import QUESTION, scripted_agent
+from ..support.agents import QUESTION, Scripted, scripted_agent
 from ..support.comparison import fingerprints, portable, run_in_process
 from ..support.stage import Stage
 
@@ -18,7 +16,7 @@ MEMORYLESS = {"conversation_cache_bytes": 0, "max_cached_workflows": 2}
 """No conversation is ever at hand, and three runs displace each other from the cache of
 decisions."""
 ROUNDS = 8
-KINDS: dict[str, dict[str, Any]] = {
+KINDS: dict[str, JsonObject] = {
     "plain": {},
     "trimmed": {"context_budget": 12_000},
     "parallel": {"parallel_tool_calls": True},
@@ -37,9 +35,7 @@ def reply(request: ScriptedRequest) -> ScriptedReply:
     return asks(*calls, text=f"Round {number}.") if number <= ROUNDS else says("done")
 
 
-async def test_over_two_workers_that_forget(
-    stage: Stage, scripted: Callable[[Script], ScriptedModel]
-) -> None:
+async def test_over_two_workers_that_forget(stage: Stage, scripted: Scripted) -> None:
     tools = {"step": step}
     async with stage.worker(tools, **MEMORYLESS), stage.another_worker(tools, **MEMORYLESS):
         models = {kind: scripted(reply) for kind in KINDS}

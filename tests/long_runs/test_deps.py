@@ -5,21 +5,19 @@ exports.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from pydantic import BaseModel
 
 from perdure import ToolContext
 from perdure.client import RunOptions, session, start_run
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, says
+from perdure.json_types import JsonObject
+from perdure.testing import ScriptedReply, ScriptedRequest, asks, says
 from perdure.testing.recording import recording_of
-from perdure.testing.script import Script
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 
-Scripted = Callable[[Script], ScriptedModel]
 NORTH = {"tenant": "north"}
 
 
@@ -47,7 +45,7 @@ async def test_links_forks_and_exports_have_them(stage: Stage, scripted: Scripte
         update={"tools": [agent.tools[0].model_copy(update={"parameters": []})]}
     )  # type: ignore[index]
     async with stage.worker([whose], resources={Shop: opened}):
-        more: dict[str, Any] = {
+        more: JsonObject = {
             "task_queue": stage.task_queue,
             "options": RunOptions(max_iterations=9),
         }
@@ -90,7 +88,7 @@ async def test_turns_of_a_session_and_the_runs_that_they_call_have_them(
         "tools": [{"name": "whose", "kind": "function", "parameters": []}],
     }
     (tmp_path / "child.prompty").write_text(f"---\n{json.dumps(child)}\n---\nsystem:\nAsk.\n")
-    ask: dict[str, Any] = {
+    ask: JsonObject = {
         "name": "ask",
         "kind": "prompty",
         "path": "child.prompty",

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from perdure.messages import Message
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, asks, call, says
 
 from ..client.test_export import conversation, lines_of
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.comparison import links
 from ..support.stage import Stage
 
-Scripted = Callable[[Script], ScriptedModel]
 ROUNDS = 11
 
 

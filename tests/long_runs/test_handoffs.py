@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,17 +23,16 @@ from perdure.client import RunHandle, RunOptions, get_run, session, start_run
 from perdure.client.reading.survey import survey
 from perdure.guardrails import instruct_functions
 from perdure.history.chain import Chain
+from perdure.json_types import JsonObject
 from perdure.protocol.search_attributes import STARTED, shown_of
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, rerun, says
 from perdure.testing.recorded_run import RecordedRun
 from perdure.testing.recording import read_recording
-from perdure.testing.script import Script
 from perdure.testing.server import with_script
 
+from ..support.agents import Scripted
 from ..support.stage import Stage
 from ..support.tracing import TracedStage, outline
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 def look_up(order: str) -> str:
@@ -239,7 +237,7 @@ async def test_the_output_has_the_type_of_the_agent_that_has_answered(
     model = scripted(
         lambda request: transfer("billing") if is_first(request) else says('{"euros": 5}')
     )
-    connection: dict[str, Any] = {"connection": {"endpoint": model.openai_endpoint}}
+    connection: JsonObject = {"connection": {"endpoint": model.openai_endpoint}}
     billing = perdure.agent("openai/billing", name="billing", output_type=Bill, **connection)
     triage = perdure.agent(
         "openai/triage", name="triage", output_type=Sorted, handoffs=[billing], **connection

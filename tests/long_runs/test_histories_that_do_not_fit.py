@@ -5,7 +5,6 @@ ends for it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -15,12 +14,11 @@ from temporalio.worker import Worker
 from perdure.conversation import ConversationRef, DigestMismatchError
 from perdure.protocol.activities import LOAD_PIECE, ConversationInput
 from perdure.protocol.names import SESSION_WORKFLOW, WORKFLOW
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 from perdure.worker import PerdurePlugin
 
 from ..runs.test_holding import held
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.comparison import links
 from ..support.misfits import Misfits
 from ..support.sessions import SessionStage
@@ -28,7 +26,6 @@ from ..support.stage import Stage
 from ..support.waiting import wait_for
 from .test_sessions import long_turns
 
-Scripted = Callable[[Script], ScriptedModel]
 ROUNDS = [asks(call("look", f"c{step}", text=str(step))) for step in range(16)]
 
 

@@ -4,19 +4,15 @@ continues as new.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from perdure.client import RunHandle
 from perdure.history.chain import read_links
 from perdure.protocol.outcome import Held
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, ScriptedRequest, asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 ROUNDS, REVOKED_AT = 10, (1, 8)
 
 

@@ -4,20 +4,17 @@ that has it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 import perdure
 from perdure import ToolContext
 from perdure.client import RunOptions, session, start_run
 from perdure.errors import RunError
-from perdure.testing import ScriptedModel, asks, says
-from perdure.testing.script import Script
+from perdure.testing import asks, says
 
+from ..support.agents import Scripted
 from ..support.stage import Stage
 
-Scripted = Callable[[Script], ScriptedModel]
 calls: list[str] = []
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import random
-from collections.abc import Callable
 
 import pytest
 
@@ -13,11 +12,10 @@ from perdure.client.reading.survey import survey
 from perdure.history.chain import Chain
 from perdure.messages import ImagePart, Message, TextPart
 from perdure.protocol import activities
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, asks, call, says
 from perdure.tools import tool
 
-from ..support.agents import QUESTION, scripted_agent
+from ..support.agents import QUESTION, Scripted, scripted_agent
 from ..support.comparison import (
     activity_types,
     fingerprints,
@@ -27,8 +25,6 @@ from ..support.comparison import (
     without_clock,
 )
 from ..support.stage import Stage
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 def noise(size: int, seed: object) -> str:

@@ -5,7 +5,7 @@ the newer one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -22,18 +22,16 @@ from perdure.messages import Message
 from perdure.protocol.names import WORKFLOW
 from perdure.protocol.outcome import RunOutput
 from perdure.protocol.run import RunInput
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 from perdure.worker import PerdurePlugin
 from perdure.workflows.agent_run import AgentRun
 from perdure.workflows.runner import OwnWorkflowRunner
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.gates import GatedReplies
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 NEWER = LOOP_VERSION + 1
 ROUNDS = 8
 

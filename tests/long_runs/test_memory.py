@@ -4,24 +4,21 @@ give back.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from temporalio.worker import Worker
 
 from perdure.client import RunHandle
 from perdure.errors import MaxIterationsError, RunCancelled
 from perdure.messages import Message
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
-from perdure.testing.script import Script, ScriptedRequest
+from perdure.testing import ScriptedReply, asks, call, says
+from perdure.testing.script import ScriptedRequest
 from perdure.tools import tool
 from perdure.worker import PerdurePlugin
 
-from ..support.agents import QUESTION, scripted_agent
+from ..support.agents import QUESTION, Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 KIB = 1024
 
 

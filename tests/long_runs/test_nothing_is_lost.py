@@ -4,26 +4,21 @@ history.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from perdure.client import RunHandle, get_run
 from perdure.conversation import Conversation
 from perdure.events import RunEvent
+from perdure.json_types import JsonObject
 from perdure.messages import Message
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, asks, call, says
 from perdure.tools import tool
 from perdure.tools.context import ToolContext
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.comparison import fingerprints, links, portable, run_in_process, without_clock
 from ..support.retention import remove_link
 from ..support.stage import Stage
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 @tool
@@ -128,7 +123,7 @@ async def test_what_trimming_drops_stays_readable(stage: Stage, scripted: Script
         return asks(call("shout", f"call_{number}", text=f"{'x' * 300} {number}"))
 
     model, other = scripted(script), scripted(script)
-    options: dict[str, Any] = {"max_iterations": 30, "context_budget": 3000}
+    options: JsonObject = {"max_iterations": 30, "context_budget": 3000}
     expected = await run_in_process(scripted_agent(other, ["shout"]), [shout], **options)
     async with stage.worker([shout]):
         run = await stage.start(scripted_agent(model, ["shout"]), **options)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from temporalio.api.enums.v1 import EventType
 
@@ -12,16 +10,14 @@ from perdure.client import RunHandle
 from perdure.errors import PayloadTooLargeError
 from perdure.protocol.names import STEER
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
-from perdure.testing.script import Script, ScriptedRequest
+from perdure.testing.script import ScriptedRequest
 from perdure.tools import tool
 
-from ..support.agents import QUESTION, scripted_agent
+from ..support.agents import QUESTION, Scripted, scripted_agent
 from ..support.comparison import links
 from ..support.gates import GatedReplies
 from ..support.stage import Stage
 from .test_large_conversations import noise
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 @tool

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from perdure.loop.state import LoopState
 from perdure.protocol.run import Carried
-from perdure.testing import ScriptedModel
-from perdure.testing.script import Script
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.comparison import links
 from ..support.prompted import ECHO, echo, two_phases, without_tools
 from ..support.stage import Stage
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 async def test_tools_are_refused_once_in_a_run_of_many_links(

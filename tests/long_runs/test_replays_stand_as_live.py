@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,15 +13,15 @@ import pytest
 from perdure import ApprovalError, RunNotFound
 from perdure.client import RunHandle
 from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.json_types import JsonObject
 from perdure.messages import Message, ToolCall
-from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing import asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import ToolContext, tool
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 
-Scripted = Callable[[Script], ScriptedModel]
 TOOLS = ["quick", "slow", "steers", "asked", "denied", "rewritten"]
 
 
@@ -100,7 +99,7 @@ class AnyRun:
                     self.refusals.add(error.kind)
 
 
-def judge(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+def judge(name: str, arguments: JsonObject) -> GuardrailResult:
     return GuardrailResult(
         allowed=name != "denied",
         reason="no",

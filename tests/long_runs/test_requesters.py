@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import TypeVar, cast
 
 import pytest
@@ -19,15 +19,13 @@ from perdure.protocol.names import HAND_OVER, SEND, SESSION_WORKFLOW, STEER, WOR
 from perdure.protocol.run import RunInput
 from perdure.protocol.session import HandedOver, SessionInput, SessionMessage, Taken
 from perdure.protocol.signatures import Voucher
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.tools import tool
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 KEYS = f"k1:{'A' * 43}="
 ROUNDS = 8
 

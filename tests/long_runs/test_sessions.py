@@ -4,7 +4,7 @@ links.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 from temporalio.testing import WorkflowEnvironment
@@ -13,12 +13,11 @@ from perdure import Guardrails
 from perdure.errors import GuardrailError
 from perdure.messages import Message
 from perdure.session_conversation import WITHHELD
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, ScriptedRequest, asks, call
 
+from ..support.agents import Scripted
 from ..support.sessions import SessionStage, setup_of, shown, talk
 
-Scripted = Callable[[Script], ScriptedModel]
 ROUNDS = 8
 
 

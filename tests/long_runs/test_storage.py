@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -13,18 +13,16 @@ from perdure.client import RunHandle, get_run
 from perdure.errors import ConfigurationError, RunError
 from perdure.messages import ImagePart, Message, TextPart
 from perdure.payloads.converter import data_converter
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 from perdure.tools import tool
 
-from ..support.agents import QUESTION, scripted_agent
+from ..support.agents import QUESTION, Scripted, scripted_agent
 from ..support.comparison import fingerprints, links, portable, run_in_process
 from ..support.sessions import SessionStage, talk
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 from .test_large_conversations import noise
 
-Scripted = Callable[[Script], ScriptedModel]
 LARGE = 3_000_000
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from perdure.client import get_run
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 
 TEXT = " ".join(f"word{number}" for number in range(30))
@@ -20,7 +18,7 @@ def echo(text: str = "") -> str:
 
 
 async def test_readers_hear_every_event_and_the_whole_text_over_several_links(
-    stage: Stage, scripted: Callable[[Script], ScriptedModel]
+    stage: Stage, scripted: Scripted
 ) -> None:
     rounds = 8
 

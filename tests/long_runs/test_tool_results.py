@@ -4,7 +4,6 @@ fifty large ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,16 +11,14 @@ from temporalio.testing import WorkflowEnvironment
 
 from perdure.client import RunHandle, get_run
 from perdure.errors import ConfigurationError
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, ScriptedRequest, asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.comparison import links
 from ..support.stage import Stage
 from .test_large_conversations import noise
 from .test_storage import files, storing_client
 
-Scripted = Callable[[Script], ScriptedModel]
 TOOLS = ["find", {"name": "read_result", "kind": "builtin"}]
 FOUND = noise(300_000, "found")
 

@@ -5,44 +5,40 @@ knows.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
 
 from temporalio.client import Client
 
 from perdure.conversation import Conversation
+from perdure.json_types import JsonObject
 from perdure.loop.state import LoopState
 from perdure.messages import Message
 from perdure.protocol.inventory import Inventory
 from perdure.protocol.names import WORKFLOW
 from perdure.protocol.run import Carried, RunInput
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 from perdure.tool_calls import ToolSpec
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.unknown_fields import places_without, with_unknown_fields
 
-Scripted = Callable[[Script], ScriptedModel]
 
-
-def from_a_newer_version(input: RunInput) -> dict[str, Any]:
+def from_a_newer_version(input: RunInput) -> JsonObject:
     """The input as it would have been recorded, with a digest that fits."""
     assert input.carried is not None
     plain = input.model_dump(mode="json", by_alias=True)
-    newer: dict[str, Any] = with_unknown_fields(plain)
+    newer: JsonObject = with_unknown_fields(plain)
     messages = [Message.model_validate(message) for message in newer["messages"]]
     newer["carried"]["digest"] = Conversation.recorded(messages).digest
     return newer
 
 
-async def recorded_input(client: Client, workflow_id: str) -> dict[str, Any]:
+async def recorded_input(client: Client, workflow_id: str) -> JsonObject:
     """The input of the last link, as JSON."""
     async for event in client.get_workflow_handle(workflow_id).fetch_history_events(page_size=1):
         payloads = event.workflow_execution_started_event_attributes.input.payloads
         [value] = await client.data_converter.decode(list(payloads))
-        found: dict[str, Any] = value
+        found: JsonObject = value
         return found
     raise AssertionError("a history is never empty")
 

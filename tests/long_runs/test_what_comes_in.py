@@ -18,17 +18,15 @@ from perdure.errors import (
 )
 from perdure.history.chain import Chain
 from perdure.protocol.run import CallApproval
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
-from perdure.testing.script import Script, ScriptedRequest
+from perdure.testing import ScriptedReply, asks, call, says
+from perdure.testing.script import ScriptedRequest
 from perdure.tools import tool
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.comparison import links
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 from .test_large_conversations import noise
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 @tool

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from perdure.errors import LimitExceededError, MaxIterationsError, RunError
+from perdure.json_types import JsonObject
 from perdure.loop.limits import PARTIAL_TEXT
 from perdure.testing import asks, call, says
 
@@ -68,7 +69,7 @@ async def test_an_answer_in_the_last_iteration_is_an_answer() -> None:
         ),
     ],
 )
-async def test_budgets(options: dict[str, Any], text: str, reason: str, calls: int) -> None:
+async def test_budgets(options: JsonObject, text: str, reason: str, calls: int) -> None:
     limited = [fails("overloaded", retry_after=5.0)] if "max_seconds" in options else []
     stage = Stage(*limited, *rounds(5, tokens=10), tools=TOOLS, **options)
     with pytest.raises(LimitExceededError) as failure:

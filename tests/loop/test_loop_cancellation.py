@@ -13,6 +13,7 @@ import pytest
 
 from perdure.errors import RunCancelled
 from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.json_types import JsonObject
 from perdure.messages import Message
 from perdure.testing import asks, call, says
 from perdure.tool_calls import Approval, ToolRequest
@@ -87,7 +88,7 @@ def waiting(stage: list[Stage]) -> Callable[..., Awaitable[Any]]:
         "approval",
     ],
 )
-async def test_what_is_awaited_is_given_up_at_once(named: dict[str, Any], iterations: int) -> None:
+async def test_what_is_awaited_is_given_up_at_once(named: JsonObject, iterations: int) -> None:
     stages: list[Stage] = []
     wait = waiting(stages)
     ran: list[str] = []
@@ -185,7 +186,7 @@ async def test_a_tool_that_outlasts_its_grace_period_is_given_up(grace: float) -
 
 
 async def test_between_the_guardrail_and_the_tool() -> None:
-    def judge(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+    def judge(name: str, arguments: JsonObject) -> GuardrailResult:
         stage.run.cancel()
         return GuardrailResult(allowed=True)
 

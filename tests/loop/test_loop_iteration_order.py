@@ -9,6 +9,7 @@ import pytest
 
 from perdure.errors import RunError
 from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.json_types import JsonObject
 from perdure.messages import Message, ModelReply, Usage
 from perdure.testing import ScriptedReply, asks, call, says
 
@@ -111,7 +112,7 @@ async def test_iterations_of_the_events() -> None:
 async def test_an_async_callback_gets_each_event_before_the_run_goes_on() -> None:
     seen: list[Any] = []
 
-    async def on_event(type: str, data: dict[str, Any]) -> None:
+    async def on_event(type: str, data: JsonObject) -> None:
         await asyncio.sleep(0.001)
         seen.append(type)
         if type == "status":
@@ -127,7 +128,7 @@ async def test_an_async_callback_gets_each_event_before_the_run_goes_on() -> Non
 
 
 async def test_a_failing_callback_disturbs_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    def on_event(type: str, data: dict[str, Any]) -> None:
+    def on_event(type: str, data: JsonObject) -> None:
         raise LookupError(type)
 
     stage = Stage(says("Fine"), on_event=on_event)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from perdure.agents import Agent
 from perdure.errors import RunError
+from perdure.json_types import JsonObject
 from perdure.testing import InProcessRun
 
 from ..support.run_vectors import (
@@ -26,7 +25,7 @@ async def test_vector(case: VectorCase) -> None:
 
 
 async def run_in_process(case: VectorCase) -> Outcome:
-    events: list[tuple[str, dict[str, Any]]] = []
+    events: list[tuple[str, JsonObject]] = []
 
     async def interrupt(due: Interruption) -> None:
         if due.text is None:

@@ -18,6 +18,7 @@ from perdure.errors import (
     RunCancelled,
 )
 from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.json_types import JsonObject
 from perdure.loop.limits import PARTIAL_TEXT
 from perdure.loop.model_calls import DRAFT_STANDS, NO_NATIVE_TOOLS
 from perdure.messages import Message
@@ -56,7 +57,7 @@ DECLARED = [
 ]
 
 
-def prompted(*steps: Any, agent: dict[str, Any] | None = None, **named: Any) -> Stage:
+def prompted(*steps: Any, agent: JsonObject | None = None, **named: Any) -> Stage:
     declared = Agent.model_validate({"name": "prompted", "tools": DECLARED, **(agent or {})})
     options = {"tool_protocol": "json", "max_iterations": 5, **named}
     return Stage(

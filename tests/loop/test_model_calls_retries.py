@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from perdure.errors import ExecuteError, ModelErrorKind, RunCancelled
+from perdure.json_types import JsonObject
 from perdure.testing import asks, says
 
 from ..support.loop_stage import Stage, fails
@@ -138,7 +139,7 @@ async def test_waits_for_a_rate_limit_double_when_the_provider_names_none() -> N
     ids=["used up", "asked too much", "none allowed", "retry at once for ever", "no backoff"],
 )
 async def test_waits_for_a_rate_limit_are_bounded(
-    options: dict[str, Any], asked: float | None, waits: list[float], text: str
+    options: JsonObject, asked: float | None, waits: list[float], text: str
 ) -> None:
     stage = Stage(*[fails("rate_limit", "slow down", retry_after=asked)] * 10, **options)
     with pytest.raises(ExecuteError, match=f"^LLM call failed {text} for a rate limit: slow down$"):

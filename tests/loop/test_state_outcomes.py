@@ -10,6 +10,7 @@ import pytest
 
 from perdure.agents import Agent
 from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.json_types import JsonObject
 from perdure.messages import Message, ModelReply, Usage
 from perdure.testing import asks, call, says
 
@@ -44,9 +45,7 @@ AGES = Agent.model_validate({"name": "ages", "outputs": OUTPUTS, "tools": [{"nam
 
 @pytest.mark.parametrize("text", ['{"age": 7}', '{"age": "old"}', "seven"])
 @pytest.mark.parametrize("limits", [{}, {"max_iterations": 1, "on_limit": "final_answer"}])
-async def test_raw_output_is_not_checked_against_the_outputs(
-    text: str, limits: dict[str, Any]
-) -> None:
+async def test_raw_output_is_not_checked_against_the_outputs(text: str, limits: JsonObject) -> None:
     said = ModelReply(
         message=Message.assistant(text), raw={"id": "1"}, faults=["$.age: not a number"]
     )

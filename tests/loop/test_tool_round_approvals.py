@@ -9,6 +9,7 @@ import pytest
 
 from perdure.errors import GuardrailError
 from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.json_types import JsonObject
 from perdure.testing import asks, call, says
 from perdure.tool_calls import Approval, ToolRequest
 from perdure.tools import tool
@@ -87,13 +88,13 @@ async def test_nobody_there_is_a_denial() -> None:
 
 
 async def test_the_person_sees_what_the_guardrail_let_pass() -> None:
-    asked: list[dict[str, Any]] = []
+    asked: list[JsonObject] = []
 
     def approve(request: ToolRequest) -> Approval:
         asked.append(request.arguments)
         return Approval(approved=True)
 
-    def cap(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+    def cap(name: str, arguments: JsonObject) -> GuardrailResult:
         return GuardrailResult(allowed=True, rewrite={"amount": 1})
 
     stage = paying(approve=approve, guardrails=Guardrails(tool=cap))
@@ -111,7 +112,7 @@ async def test_the_person_sees_what_the_guardrail_let_pass() -> None:
 async def test_a_check_that_fails_asks() -> None:
     """Whoever can't say whether a person must be asked has one asked (the run itself goes on)."""
 
-    async def checks(arguments: dict[str, Any]) -> Any:
+    async def checks(arguments: JsonObject) -> Any:
         return {5: False, 6: "six", 7: None}[arguments["amount"]]
 
     def spend(amount: int) -> str:
@@ -176,7 +177,7 @@ def transfer(iban: str, amount_cents: int, note: str = "") -> str:
     ],
 )
 async def test_nobody_is_asked_about_a_call_that_can_not_be_executed(
-    arguments: dict[str, Any], said: str
+    arguments: JsonObject, said: str
 ) -> None:
     requests: list[ToolRequest] = []
 

@@ -9,6 +9,7 @@ from typing import Any
 from perdure.event_data import ProgressData
 from perdure.events import RunEvent
 from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.json_types import JsonObject
 from perdure.testing import asks, call, says
 
 from ..support.loop_stage import Stage
@@ -16,7 +17,7 @@ from ..support.loop_stage import Stage
 TOOLS = {"calculator": lambda: "4", "delegate_to_researcher": lambda: "qubits"}
 
 
-def block(step: int, action: str, target: str) -> dict[str, Any]:
+def block(step: int, action: str, target: str) -> JsonObject:
     return {"type": "progress", "step": step, "max_steps": 5, "action": action, "target": target}
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from perdure import Done, NotDone, ToolContext, Unknown, tool
 from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.json_types import JsonObject
 from perdure.messages import Message, ToolCall, ToolResult
 from perdure.testing import asks, call, says
 from perdure.tool_calls import Approval, ToolRequest
@@ -32,7 +33,7 @@ class Bank:
         self.asked: list[tuple[float, bool]] = []
         """What it was called with: the amount, and whether it may be a repetition."""
         self.keys: list[str] = []
-        self.reconciled: list[tuple[dict[str, Any], str]] = []
+        self.reconciled: list[tuple[JsonObject, str]] = []
         self._unsure = unsure
 
         @tool(name="pay", **declared)
@@ -63,7 +64,7 @@ def yes(request: ToolRequest) -> Approval:
         ({"reconcile": lambda arguments, key: NotDone()}, RECONCILES),
     ],
 )
-async def test_the_result_says_so_and_how_to_find_out(declared: dict[str, Any], told: str) -> None:
+async def test_the_result_says_so_and_how_to_find_out(declared: JsonObject, told: str) -> None:
     stage = Bank(**declared).stage(asks(PAY), says("done"))
     await stage.play()
     assert stage.results() == [LOST + told]
@@ -153,7 +154,7 @@ Reconcile = Callable[..., Any]
 async def test_a_tool_that_can_find_out(
     answer: Any, executions: int, results: list[str], reason: str | None
 ) -> None:
-    async def reconcile(arguments: dict[str, Any], key: str, context: ToolContext) -> Any:
+    async def reconcile(arguments: JsonObject, key: str, context: ToolContext) -> Any:
         bank.reconciled.append((arguments, key))
         assert (context.tool, context.idempotency_key) == ("pay", key)
         if isinstance(answer, TimeoutError):
@@ -183,7 +184,7 @@ async def test_a_tool_that_can_find_out(
 async def test_all_earlier_ones_are_looked_into() -> None:
     answers, keys = iter([Unknown(), NotDone(), Done("the second was")]), list[str]()
 
-    def reconcile(arguments: dict[str, Any], key: str) -> Any:
+    def reconcile(arguments: JsonObject, key: str) -> Any:
         keys.append(key)
         return next(answers)
 
@@ -244,7 +245,7 @@ async def test_calls_that_differ_run_at_once() -> None:
 @pytest.mark.parametrize("way", ["guardrail", "person"])
 async def test_what_others_make_equal_is_equal(way: str) -> None:
     """A person who edits a call into one of unknown outcome is told so, and asked again."""
-    seen: list[dict[str, Any]] = []
+    seen: list[JsonObject] = []
 
     def approve(request: ToolRequest) -> Approval:
         seen.append(request.arguments)
@@ -252,7 +253,7 @@ async def test_what_others_make_equal_is_equal(way: str) -> None:
             approved=True, arguments={"euros": 5} if request.arguments["euros"] == 7 else None
         )
 
-    def judge(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+    def judge(name: str, arguments: JsonObject) -> GuardrailResult:
         is_seven = arguments["euros"] == 7
         return GuardrailResult(allowed=True, rewrite={"euros": 5} if is_seven else None)
 
@@ -340,7 +341,7 @@ async def test_what_a_stranger_writes_into_a_conversation_asks_about_nothing(tol
         {"tags": []},
     ],
 )
-async def test_a_default_that_is_written_out_makes_no_other_call(again: dict[str, Any]) -> None:
+async def test_a_default_that_is_written_out_makes_no_other_call(again: JsonObject) -> None:
     paid = []
 
     @tool(name="pay", idempotent=False)

@@ -9,6 +9,7 @@ import pytest
 from perdure.agents import Agent
 from perdure.errors import GuardrailError
 from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.json_types import JsonObject
 from perdure.messages import Message, ModelReply
 from perdure.testing import asks, call, says
 
@@ -104,7 +105,7 @@ async def test_tool_denied(guardrail: Any, reason: str) -> None:
 
 
 async def test_a_denied_tool_does_not_keep_others_from_running() -> None:
-    def judge(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+    def judge(name: str, arguments: JsonObject) -> GuardrailResult:
         return GuardrailResult(allowed=name != "wipe", reason="no wiping")
 
     tools = {"wipe": lambda: "wiped", "look": lambda: "seen"}
@@ -121,7 +122,7 @@ async def test_a_denied_tool_does_not_keep_others_from_running() -> None:
 
 
 async def test_what_each_guardrail_is_given() -> None:
-    given: dict[str, Any] = {}
+    given: JsonObject = {}
 
     def note(point: str) -> Any:
         def judge(*subject: Any) -> GuardrailResult:
@@ -151,7 +152,7 @@ async def test_a_guardrail_changes_nothing_by_changing_what_it_is_given() -> Non
         messages.clear()
         return GuardrailResult(allowed=True)
 
-    def meddle_with(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+    def meddle_with(name: str, arguments: JsonObject) -> GuardrailResult:
         arguments["at"].append("gone")
         return GuardrailResult(allowed=True)
 

@@ -8,12 +8,13 @@ import pytest
 
 from perdure.agents import Agent
 from perdure.errors import InvokerError, RenderError
+from perdure.json_types import JsonObject
 from perdure.messages import Message, TextPart
 from perdure.prompty.load import load_dict
 from perdure.prompty.parse import parse
 
 
-def essence(messages: list[Message]) -> list[tuple[str, list[str], dict[str, Any]]]:
+def essence(messages: list[Message]) -> list[tuple[str, list[str], JsonObject]]:
     return [
         (
             it.role,
@@ -60,7 +61,7 @@ def essence(messages: list[Message]) -> list[tuple[str, list[str], dict[str, Any
         ),
     ],
 )
-def test_markers(text: str, role: str, metadata: dict[str, Any]) -> None:
+def test_markers(text: str, role: str, metadata: JsonObject) -> None:
     assert essence(parse(Agent(), text)) == [(role, ["x"], metadata)]
 
 
@@ -166,7 +167,7 @@ def agent() -> Agent:
         ),
     ],
 )
-def test_rich_values(agent: Agent, text: str, rich: dict[str, Any], expected: list[Any]) -> None:
+def test_rich_values(agent: Agent, text: str, rich: JsonObject, expected: list[Any]) -> None:
     assert essence(parse(agent, text, rich=rich)) == expected
 
 
@@ -198,7 +199,7 @@ def test_media(agent: Agent, kind: str, value: Any, source: str, media_type: str
         ({I: {"mediaType": "image/png"}}, "input 'i': expected image data"),
     ],
 )
-def test_wrong_rich_values(agent: Agent, rich: dict[str, Any], text: str) -> None:
+def test_wrong_rich_values(agent: Agent, rich: JsonObject, text: str) -> None:
     with pytest.raises(RenderError) as caught:
         parse(agent, f"user:\n{T}{I}", rich=rich)
     assert text in str(caught.value)

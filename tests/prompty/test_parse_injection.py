@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from perdure.errors import RenderError
+from perdure.json_types import JsonObject
 from perdure.messages import Message
 from perdure.prompty.load import load_dict
 from perdure.prompty.prepare import prepare
 
-STRICT: dict[str, Any] = {}
+STRICT: JsonObject = {}
 LENIENT = {"template": {"format": {"kind": "jinja2", "strict": False}}}
 
 
-def messages(
-    template: str, inputs: dict[str, Any], options: dict[str, Any] = STRICT
-) -> list[Message]:
+def messages(template: str, inputs: JsonObject, options: JsonObject = STRICT) -> list[Message]:
     return prepare(load_dict({"instructions": template, **options}), inputs)
 
 
@@ -78,7 +75,7 @@ def test_what_is_no_marker_is_a_text(text: str) -> None:
         pytest.param("user[a=1{{ a }}:\nhi", {"a": "]"}, id="the end of the attributes"),
     ],
 )
-def test_markers_that_depend_on_a_value(template: str, inputs: dict[str, Any]) -> None:
+def test_markers_that_depend_on_a_value(template: str, inputs: JsonObject) -> None:
     with pytest.raises(RenderError, match="possible injection"):
         messages(template, inputs)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from perdure.agents import Agent
 from perdure.errors import ConfigurationError, LoadError
+from perdure.json_types import JsonObject
 from perdure.prompty.load import load_dict
 from perdure.prompty.portable import agent_to_dict, portable, resolve_environment
 
@@ -23,7 +22,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PERDURE_URL", raising=False)
 
 
-DATA: dict[str, Any] = {
+DATA: JsonObject = {
     "name": "a",
     "model": {
         "id": "${env:PERDURE_MODEL}",
@@ -49,7 +48,7 @@ def recorded(agent: Agent) -> str:
     return agent.model_dump_json()
 
 
-def fields(agent: Agent) -> dict[str, Any]:
+def fields(agent: Agent) -> JsonObject:
     return agent.model_dump()
 
 
@@ -134,7 +133,7 @@ def test_the_worker_lacks_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_literal_secrets_do_not_travel(data: dict[str, Any], place: str) -> None:
+def test_literal_secrets_do_not_travel(data: JsonObject, place: str) -> None:
     agent = load_dict(data)
     with pytest.raises(ConfigurationError) as caught:
         portable(agent)
@@ -173,7 +172,7 @@ def test_literal_secrets_do_not_travel(data: dict[str, Any], place: str) -> None
         {"model": {"connection": {"endpoint": "https://host:8080/a:b@c"}}},
     ],
 )
-def test_what_only_looks_like_a_secret(data: dict[str, Any]) -> None:
+def test_what_only_looks_like_a_secret(data: JsonObject) -> None:
     agent = load_dict(data)
     assert portable(agent) == agent
     assert "[REDACTED]" not in str(agent_to_dict(agent))

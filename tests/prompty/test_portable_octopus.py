@@ -11,6 +11,7 @@ import pytest
 
 from perdure.agents import Agent
 from perdure.errors import LoadError
+from perdure.json_types import JsonObject
 from perdure.prompty.check.check import check
 from perdure.prompty.load import load_dict
 from perdure.prompty.portable import agent_to_dict, credentials_in, portable, resolve_environment
@@ -23,7 +24,7 @@ def with_servers(*servers: Any, **more: Any) -> Agent:
     return load_dict({"model": "m", "metadata": {"octopus": {"mcpServers": list(servers)}}, **more})
 
 
-def tools(agent: Agent) -> list[dict[str, Any]]:
+def tools(agent: Agent) -> list[JsonObject]:
     return [tool.model_dump(by_alias=True, exclude_none=True) for tool in agent.tools or []]
 
 
@@ -98,7 +99,7 @@ def test_the_id_of_a_credential_in_a_connection() -> None:
 
 
 SECRET = "a secret, even to its friends"
-PLACES: dict[str, Any] = {
+PLACES: JsonObject = {
     "name": "placed",
     "description": "${credential:not here}",
     "model": {"id": "m", "connection": {"kind": "key", "apiKey": "${credential:model}"}},

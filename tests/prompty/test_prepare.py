@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from perdure.agents import Agent
 from perdure.errors import RenderError
+from perdure.json_types import JsonObject
 from perdure.messages import Message
 from perdure.prompty.load import load_dict
 from perdure.prompty.prepare import prepare, validate_inputs
@@ -36,9 +35,7 @@ from perdure.prompty.prepare import prepare, validate_inputs
         pytest.param({"kind": "string"}, {"y": 1}, {"y": 1}, id="undeclared"),
     ],
 )
-def test_validate_inputs(
-    declared: dict[str, Any], given: dict[str, Any], expected: dict[str, Any]
-) -> None:
+def test_validate_inputs(declared: JsonObject, given: JsonObject, expected: JsonObject) -> None:
     before = dict(given)
     assert validate_inputs(load_dict({"inputs": {"x": declared}}), given) == expected
     assert given == before

@@ -6,12 +6,12 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from perdure.agents import Agent
+from perdure.json_types import JsonObject
 from perdure.prompty.load import load, load_dict
 from perdure.prompty.parse import parse
 from perdure.prompty.portable import agent_to_dict
@@ -21,7 +21,7 @@ from perdure.prompty.render import render
 from ..support.prompty_vectors import FOLDER, assert_contains, vectors
 
 
-def load_vector(case: dict[str, Any], folder: Path) -> Agent:
+def load_vector(case: JsonObject, folder: Path) -> Agent:
     given = case["input"]
     home = folder / given.get("agent_subdir", ".")
     for name, content in given.get("files", {}).items():
@@ -38,7 +38,7 @@ def load_vector(case: dict[str, Any], folder: Path) -> Agent:
 
 
 @pytest.mark.parametrize("case", vectors("LoadConformance", "load"))
-def test_load(case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load(case: JsonObject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in case["input"].get("env", {}).items():
         monkeypatch.setenv(name, value)
     expected = case["expected"]
@@ -54,7 +54,7 @@ def test_load(case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("case", vectors("Renderer", "render"))
-def test_render(case: dict[str, Any]) -> None:
+def test_render(case: JsonObject) -> None:
     given = case["input"]
     if given["engine"] == "mustache":
         pytest.skip("mustache is optional (§5)")
@@ -75,7 +75,7 @@ def test_render(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", vectors("Parser", "parse"))
-def test_parse(case: dict[str, Any]) -> None:
+def test_parse(case: JsonObject) -> None:
     messages = parse(Agent(), case["input"]["rendered"])
     expected = case["expected"]["messages"]
     assert [(message.role, message.text) for message in messages] == [

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from perdure.errors import InvokerError, RenderError
+from perdure.json_types import JsonObject
 from perdure.prompty.load import load_dict
 from perdure.prompty.render import render
 
 
-def rendered(instructions: str, inputs: dict[str, Any] | None = None, **more: Any) -> str:
+def rendered(instructions: str, inputs: JsonObject | None = None, **more: Any) -> str:
     return render(load_dict({"instructions": instructions, **more}), inputs or {})
 
 
@@ -118,7 +119,7 @@ def rendered(instructions: str, inputs: dict[str, Any] | None = None, **more: An
     ],
 )
 @pytest.mark.parametrize("strict", [True, False])
-def test_jinja(template: str, inputs: dict[str, Any], expected: str | None, strict: bool) -> None:
+def test_jinja(template: str, inputs: JsonObject, expected: str | None, strict: bool) -> None:
     text = rendered(template, inputs, template={"format": {"kind": "jinja2", "strict": strict}})
     assert expected is None or text == expected
 

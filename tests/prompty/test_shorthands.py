@@ -7,16 +7,17 @@ from typing import Any
 import pytest
 
 from perdure.errors import LoadError
+from perdure.json_types import JsonObject
 from perdure.prompty.load import load, load_dict
 from perdure.prompty.portable import agent_to_dict
 
 from .conftest import WriteFile
 
-SAME: dict[str, Any] = {"the same": True}
+SAME: JsonObject = {"the same": True}
 """Stands for a form that is canonical already."""
 
 
-def canonical(data: dict[str, Any]) -> dict[str, Any]:
+def canonical(data: JsonObject) -> JsonObject:
     return agent_to_dict(load_dict(data), include_secrets=True)
 
 
@@ -48,7 +49,7 @@ def canonical(data: dict[str, Any]) -> dict[str, Any]:
         "§2.4 " + " ".join(connection.values() if len(connection) == 1 else connection)
     ),
 )
-def test_connections(connection: dict[str, Any]) -> None:
+def test_connections(connection: JsonObject) -> None:
     assert (
         canonical({"model": {"id": "m", "connection": connection}})["model"]["connection"]
         == connection
@@ -101,7 +102,7 @@ def test_connections(connection: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_inputs_in_map_form(written: Any, expected: dict[str, Any]) -> None:
+def test_inputs_in_map_form(written: Any, expected: JsonObject) -> None:
     expected = written if expected is SAME else expected
     assert canonical({"inputs": {"x": written}})["inputs"] == [{"name": "x", **expected}]
 
@@ -165,7 +166,7 @@ def test_inputs_in_map_form(written: Any, expected: dict[str, Any]) -> None:
     ],
 )
 @pytest.mark.parametrize("form", ["map", "list"])
-def test_tools(written: dict[str, Any], expected: dict[str, Any], form: str) -> None:
+def test_tools(written: JsonObject, expected: JsonObject, form: str) -> None:
     expected = written if expected is SAME else expected
     tools = {"t": written} if form == "map" else [{"name": "t", **written}]
     assert canonical({"tools": tools})["tools"] == [{"name": "t", **expected}]

@@ -5,12 +5,12 @@ of equal names.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 
 from perdure import RunError, load
 from perdure.errors import LoadError
+from perdure.json_types import JsonObject
 from perdure.prompty.portable import agent_to_dict
 from perdure.testing import run_in_process
 
@@ -31,9 +31,9 @@ CRM = """
 """
 
 
-def tools_of(write: WriteFile, text: str) -> list[dict[str, Any]]:
+def tools_of(write: WriteFile, text: str) -> list[JsonObject]:
     write(CRM, "crm.yaml")
-    found: list[dict[str, Any]] = agent_to_dict(load(write(AGENT % text)))["tools"]
+    found: list[JsonObject] = agent_to_dict(load(write(AGENT % text)))["tools"]
     return found
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,13 @@ from perdure.client import RunOptions, session
 from perdure.errors import RunError
 from perdure.prompty.load import load_dict
 from perdure.prompty.worker_limits import WorkerLimits
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.openapi_specs import one, tool_of
 from ..support.raw_server import raw_server
 from ..support.stage import Stage
 
-Scripted = Callable[[Script], ScriptedModel]
 SAFE = WorkerLimits()
 
 

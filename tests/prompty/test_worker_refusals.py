@@ -11,6 +11,7 @@ import pytest
 from perdure.agents import Agent
 from perdure.arguments import dotted_path
 from perdure.errors import ConfigurationError
+from perdure.json_types import JsonObject
 from perdure.prompty.worker_limits import OPEN, VARIABLES, WorkerLimits
 from perdure.prompty.worker_refusals import refusals, remedy, require_allowed
 
@@ -38,22 +39,22 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def model(
     endpoint: str | None = None, key: str | None = None, provider: str = "openai"
-) -> dict[str, Any]:
+) -> JsonObject:
     connection = {"kind": "key", "endpoint": endpoint, "apiKey": key}
     return {
         "model": {"provider": provider, "connection": {k: v for k, v in connection.items() if v}}
     }
 
 
-def tool(kind: str = "mcp", **fields: Any) -> dict[str, Any]:
+def tool(kind: str = "mcp", **fields: Any) -> JsonObject:
     return {"tools": [{"name": "t", "kind": kind, **fields}]}
 
 
-def at(endpoint: str, key: str = "", **options: Any) -> dict[str, Any]:
+def at(endpoint: str, key: str = "", **options: Any) -> JsonObject:
     return tool(connection={"kind": "key", "endpoint": endpoint, "apiKey": key}, options=options)
 
 
-def calling(url: str, key: str) -> dict[str, Any]:
+def calling(url: str, key: str) -> JsonObject:
     """A server that the provider calls, declared among the model's own parameters."""
     server = {"type": "mcp", "server_url": url, "headers": {"Authorization": key}}
     return {
@@ -61,14 +62,14 @@ def calling(url: str, key: str) -> dict[str, Any]:
     }
 
 
-def refused(document: dict[str, Any], **limits: Any) -> list[str]:
+def refused(document: JsonObject, **limits: Any) -> list[str]:
     """The places, each with the limit that keeps it from them."""
     found = refusals(document, WorkerLimits(**limits))
     assert not refusals(document, OPEN)
     return [f"{dotted_path(place)} {refused.limit}" for place, refused in found]
 
 
-FINE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+FINE: dict[str, tuple[JsonObject, JsonObject]] = {
     "no connection": (model(), {}),
     "the provider's key at the provider": (model(key="${env:OPENAI_API_KEY}"), {}),
     "… by its address": (model("https://api.openai.com/v1", "${env:OPENAI_API_KEY}"), {}),
@@ -126,7 +127,7 @@ def test_what_is_allowed(name: str) -> None:
 
 
 KEY, ENDPOINT = "tools[0].connection.apiKey env", "tools[0].connection.endpoint hosts"
-REFUSED: dict[str, tuple[dict[str, Any], Iterable[str], dict[str, Any]]] = {
+REFUSED: dict[str, tuple[JsonObject, Iterable[str], JsonObject]] = {
     "a provider's key elsewhere": (
         model(EVIL, "${env:OPENAI_API_KEY}"),
         ["model.connection.apiKey hosts"],
@@ -314,7 +315,7 @@ def test_limits_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_other_models_are_held_to_the_same() -> None:
-    def also(*others: dict[str, Any]) -> dict[str, Any]:
+    def also(*others: JsonObject) -> JsonObject:
         return {"model": {**model()["model"], "fallback": [other["model"] for other in others]}}
 
     key = "${env:OPENAI_API_KEY}"
@@ -331,7 +332,7 @@ def test_other_models_are_held_to_the_same() -> None:
 
 
 def test_everything_is_told_at_once_with_one_command_that_allows_it() -> None:
-    document: dict[str, Any] = model("http://127.0.0.1:18415/v1", "${env:STOCK_LLM_KEY}")
+    document: JsonObject = model("http://127.0.0.1:18415/v1", "${env:STOCK_LLM_KEY}")
     document["tools"] = [
         {"name": "a", "kind": "mcp", "options": {"command": "/opt/my tools/x"}},
         {

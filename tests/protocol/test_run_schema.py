@@ -6,12 +6,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
 from perdure import load_dict, run_input
+from perdure.json_types import JsonObject
 from perdure.options import RunOptions
 from perdure.protocol.run import RunInput
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docs" / "reference" / "agent-run.schema.json"
 VALIDATOR = Draft202012Validator(json.loads(FILE.read_text()))
 
-TOOLS: list[dict[str, Any]] = [
+TOOLS: list[JsonObject] = [
     {
         "name": "f",
         "kind": "function",
@@ -89,7 +89,7 @@ def test_what_run_input_writes_fits() -> None:
         {"agent": {"tools": [{"kind": "prompty", "name": "p"}]}, "messages": MESSAGES},
     ],
 )
-def test_it_refuses_what_the_workflow_refuses(wrong: dict[str, Any]) -> None:
+def test_it_refuses_what_the_workflow_refuses(wrong: JsonObject) -> None:
     assert not VALIDATOR.is_valid(wrong)
     with pytest.raises(ValueError, match="validation error"):
         RunInput.model_validate(wrong)

@@ -5,9 +5,7 @@ not registered.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
@@ -17,17 +15,15 @@ from temporalio.client import Client
 from perdure import run_input
 from perdure.client import RunHandle, get_run
 from perdure.client.connection import register_search_attributes
+from perdure.json_types import JsonObject
 from perdure.protocol.names import WORKFLOW
 from perdure.protocol.search_attributes import ALL
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 from perdure.tools import tool
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 @tool
@@ -75,7 +71,7 @@ async def _waits(run: RunHandle, count: int) -> bool:
 
 
 async def test_a_run_that_another_sdk_started_writes_none(stage: Stage, scripted: Scripted) -> None:
-    argument: dict[str, Any] = run_input(scripted_agent(scripted([says("done")])), messages=[])
+    argument: JsonObject = run_input(scripted_agent(scripted([says("done")])), messages=[])
     async with stage.worker():
         await stage.client.execute_workflow(
             WORKFLOW, argument, id=stage.task_queue, task_queue=stage.task_queue

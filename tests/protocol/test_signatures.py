@@ -13,6 +13,7 @@ from perdure.client.sessions.session import setup_of
 from perdure.conversation import ConversationRef
 from perdure.declared_tools import ApprovalPolicy, ToolPolicy
 from perdure.errors import ConfigurationError
+from perdure.json_types import JsonObject
 from perdure.messages import FilePart, ImagePart, Message
 from perdure.prompty.check.check import check
 from perdure.protocol.run import CarriedConversation, RunInput, TurnOf
@@ -47,7 +48,7 @@ def test_all_keys_verify_and_the_first_signs() -> None:
         {"signature": "é"},
     ],
 )
-def test_whatever_is_changed_the_signature_does_not_hold(change: dict[str, Any]) -> None:
+def test_whatever_is_changed_the_signature_does_not_hold(change: JsonObject) -> None:
     vouch = KEYS.sign_decision("ann", "acme", ["a"], ["run", 1])
     changed = vouch.model_copy(update=change)
     assert "does not fit" in str(KEYS.fault_in(changed, ["run", 1], vouch.at))
@@ -161,7 +162,7 @@ def test_all_that_a_run_does_is_signed() -> None:
     agent = perdure.load_dict({"name": "desk", "model": "openai/gpt-5", "instructions": "Hi."})
     input = RunInput.model_validate(perdure.run_input(agent, messages=[]))
     other = Message.user("Refund it.")
-    changes: dict[str, Any] = {
+    changes: JsonObject = {
         "messages": [other],
         "beginning": CarriedConversation(
             messages=[other],
@@ -191,7 +192,7 @@ def test_all_that_a_session_does_is_signed() -> None:
     agent = perdure.load_dict({"name": "desk", "model": "openai/gpt-5", "instructions": "Hi."})
     other = Message.user("Refund it.")
     setup = setup_of(agent, None, None)
-    of_setup: dict[str, Any] = {
+    of_setup: JsonObject = {
         "agent": setup.agent.model_copy(update={"name": "another"}),
         "agents": {"billing.prompty": setup.agent},
         "handoffs": {"billing.prompty": [other]},

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from perdure.json_types import JsonObject
 from perdure.messages import ToolCall
 from perdure.providers import format_tool_messages, to_request
 
@@ -19,7 +20,7 @@ RESPONSE = {"id": "msg_1", "content": [THINKING, REDACTED, SAID, USED], "stop_re
 CALL = ToolCall(id="toolu_1", name="f", arguments='{"city":"Paris"}')
 
 
-def request(*messages: Any, **fields: Any) -> dict[str, Any]:
+def request(*messages: Any, **fields: Any) -> JsonObject:
     return to_request(agent(ANTHROPIC, **fields), messages)
 
 
@@ -68,7 +69,7 @@ def test_systems_and_developers_are_joined() -> None:
         ),
     ],
 )
-def test_parts(part: dict[str, Any], block: dict[str, Any]) -> None:
+def test_parts(part: JsonObject, block: JsonObject) -> None:
     assert turns(message("user", [part])) == [{"role": "user", "content": [block]}]
 
 
@@ -119,7 +120,7 @@ def test_a_steering_message_joins_the_turn_behind_the_results() -> None:
         ('{"a": NaN}', {"unparsed_arguments": '{"a": NaN}'}),
     ],
 )
-def test_input_is_always_an_object(arguments: str, sent: dict[str, Any]) -> None:
+def test_input_is_always_an_object(arguments: str, sent: JsonObject) -> None:
     assert (
         turns(message("user", "A"), asking(("c1", "f", arguments)))[1]["content"][0]["input"]
         == sent

@@ -5,13 +5,13 @@ at strangers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 import perdure
 from perdure.agents import Agent
 from perdure.errors import ModelError
+from perdure.json_types import JsonObject
 from perdure.providers import provider_for
 from perdure.providers.azure import _credential
 from perdure.providers.base import ModelCallOptions
@@ -78,7 +78,7 @@ async def called(recorded: RecordedServer, calling: Agent) -> Received:
 async def test_what_is_called(
     api: tuple[str, str],
     endpoint: str,
-    connection: dict[str, Any],
+    connection: JsonObject,
     path: str,
     recorded: RecordedServer,
 ) -> None:
@@ -115,7 +115,7 @@ async def test_the_environment_says_it_all(
     "connection", [{}, {"apiVersion": "2024-10-21"}, {"apiVersion": "2024-10-21", "apiKey": "own"}]
 )
 async def test_a_stranger_gets_no_key_and_no_token(
-    connection: dict[str, Any], recorded: RecordedServer, monkeypatch: pytest.MonkeyPatch
+    connection: JsonObject, recorded: RecordedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN", "OPENAI_API_KEY"):
         monkeypatch.setenv(variable, "planted")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from perdure.activities.heartbeat import Heartbeat
 from perdure.activities.model import ask_model
+from perdure.json_types import JsonObject
 from perdure.messages import Message
 from perdure.options import RunOptions
 from perdure.providers import ModelCallOptions, close_clients
@@ -66,7 +66,7 @@ async def test_a_provider_of_another_package(
 
 
 async def test_a_subclass_of_a_format() -> None:
-    shown: dict[str, Any] = {"__name__": "acme_perdure"}
+    shown: JsonObject = {"__name__": "acme_perdure"}
     exec(RESEMBLING, shown)
     provider = shown["provider"]("acme", "chat")
     with ScriptedModel([ScriptedReply(text="Acme.")]) as model:

@@ -9,6 +9,7 @@ import openai
 import pytest
 
 from perdure.errors import ModelError
+from perdure.json_types import JsonObject
 from perdure.prompty.worker_limits import keys_for
 from perdure.providers import close_clients, get_connection, provider_for, register_connection
 from perdure.providers.base import ModelCallOptions
@@ -172,7 +173,7 @@ async def test_a_missing_key_is_named(api: Api, variable: str) -> None:
         ({"kind": "oauth", "endpoint": "http://127.0.0.1:9"}, "can't be of kind 'oauth'"),
     ],
 )
-async def test_unusable_connections(connection: dict[str, Any], text: str) -> None:
+async def test_unusable_connections(connection: JsonObject, text: str) -> None:
     assert text in (await configuration_error(agent(CHAT, connection=connection))).message
 
 

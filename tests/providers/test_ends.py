@@ -7,6 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from perdure.errors import ModelError, ModelErrorKind
+from perdure.json_types import JsonObject
 from perdure.loop.failed_calls import AFTER
 from perdure.messages import FILTERED, ModelReply
 from perdure.providers.error_words import table
@@ -15,7 +16,7 @@ from perdure.providers.registry import provider_for
 from ..support.wire_agents import ANTHROPIC, APIS, CHAT, RESPONSES, agent
 
 Api = tuple[str, str]
-Json = dict[str, Any]
+Json = JsonObject
 CALLS = [("a", "look", '{"at": {"page": 1}}'), ("b", "look", '{"at": {"page": 2}}')]
 EARLY = {CHAT: "length", RESPONSES: "max_output_tokens", ANTHROPIC: "max_tokens"}
 

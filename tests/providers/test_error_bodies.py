@@ -13,15 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perdure.json_types import JsonObject
 from perdure.providers.error_bodies import read_body
 from perdure.providers.errors import asked_wait, error_from_http
 
 
-def said(message: str, **more: Any) -> dict[str, Any]:
+def said(message: str, **more: Any) -> JsonObject:
     return {"error": {"message": message, **more}}
 
 
-def google(code: int, status: str, message: str, *details: dict[str, Any]) -> list[dict[str, Any]]:
+def google(code: int, status: str, message: str, *details: JsonObject) -> list[JsonObject]:
     return [
         {"error": {"code": code, "message": message, "status": status, "details": list(details)}}
     ]

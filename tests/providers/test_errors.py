@@ -6,17 +6,18 @@ from typing import Any
 
 import pytest
 
+from perdure.json_types import JsonObject
 from perdure.loop.failed_calls import may_pass
 from perdure.providers.errors import error_from_http
 
 
 def openai_error(
     message: str, code: str | None = None, type_: str = "invalid_request_error"
-) -> dict[str, Any]:
+) -> JsonObject:
     return {"error": {"message": message, "type": type_, "param": None, "code": code}}
 
 
-def anthropic_error(message: str, type_: str) -> dict[str, Any]:
+def anthropic_error(message: str, type_: str) -> JsonObject:
     return {"type": "error", "error": {"type": type_, "message": message}, "request_id": "req_body"}
 
 

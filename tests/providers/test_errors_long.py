@@ -12,6 +12,7 @@ import pytest
 
 from perdure.errors import ExecuteError, GuardrailError, RunError
 from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.json_types import JsonObject
 from perdure.messages import Message
 from perdure.providers import close_clients
 
@@ -42,7 +43,7 @@ async def failure(
     return caught.value
 
 
-def refusing(api: str, words: str) -> list[dict[str, Any]]:
+def refusing(api: str, words: str) -> list[JsonObject]:
     """A stream in which the model refuses with these words."""
     if api == "chat":
         return [

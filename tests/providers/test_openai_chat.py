@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from perdure.json_types import JsonObject
 from perdure.messages import Message, ToolCall, ToolResult
 from perdure.providers import to_request
 
@@ -14,7 +15,7 @@ from ..support.wire_agents import agent, answering, message
 PNG = "data:image/png;base64,iVBORw0="
 
 
-def wire(*messages: dict[str, Any]) -> Any:
+def wire(*messages: JsonObject) -> Any:
     return to_request(agent(), messages)["messages"]
 
 

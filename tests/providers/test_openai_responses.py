@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from perdure.json_types import JsonObject
 from perdure.messages import ToolCall
 from perdure.providers import format_tool_messages, to_request
 
@@ -31,7 +32,7 @@ RESPONSE = {"id": "resp_1", "status": "completed", "output": [REASONING, SAID, C
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "72"}
 
 
-def request(*messages: Any, **fields: Any) -> dict[str, Any]:
+def request(*messages: Any, **fields: Any) -> JsonObject:
     return to_request(agent(RESPONSES, **fields), messages)
 
 
@@ -61,7 +62,7 @@ def request(*messages: Any, **fields: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_parts_have_the_names_of_this_api(part: dict[str, Any], sent: dict[str, Any]) -> None:
+def test_parts_have_the_names_of_this_api(part: JsonObject, sent: JsonObject) -> None:
     content = request(message("user", [{"kind": "text", "value": "See"}, part]))["input"][0][
         "content"
     ]

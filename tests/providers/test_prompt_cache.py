@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from perdure.agents import Agent
+from perdure.json_types import JsonObject
 from perdure.messages import Message, ToolCall, ToolResult
 from perdure.providers.base import CallSeries, ModelCallOptions
 from perdure.providers.registry import provider_for
@@ -47,7 +48,7 @@ def asked(
     *,
     prompt_cache: str | None = None,
     model: str = "m",
-    options: dict[str, Any] | None = None,
+    options: JsonObject | None = None,
     **more: Any,
 ) -> Agent:
     found = agent(
@@ -64,7 +65,7 @@ def cached(
     series: CallSeries = SERIES,
     is_own: bool = True,
     **more: Any,
-) -> dict[str, Any]:
+) -> JsonObject:
     provider = provider_for(given)
     assert isinstance(provider, WireFormat)
     request = provider.to_request(given, messages, **more)
@@ -75,7 +76,7 @@ def cached(
     return found
 
 
-def marks(request: dict[str, Any]) -> list[tuple[Any, ...]]:
+def marks(request: JsonObject) -> list[tuple[Any, ...]]:
     """Where the marks of Anthropic's stand."""
     system = request.get("system")
     found: list[tuple[Any, ...]] = []
@@ -177,7 +178,7 @@ OF_FASTAPI = {
 
 @pytest.mark.parametrize("refusal", [OF_ANTHROPIC, OF_FASTAPI])
 async def test_a_server_that_refuses_marks_is_sent_none_from_then_on(
-    refusal: dict[str, Any], recorded: RecordedServer
+    refusal: JsonObject, recorded: RecordedServer
 ) -> None:
     model = next(iter(refusal))
     given = asked(

@@ -11,6 +11,7 @@ import pytest
 
 from perdure.agents import Agent
 from perdure.errors import ModelError
+from perdure.json_types import JsonObject
 from perdure.messages import Message, ModelReply
 from perdure.providers import Delta, provider_for
 from perdure.providers.base import ModelCallOptions
@@ -134,7 +135,7 @@ async def test_what_no_api_answers_is_told_with_status_host_and_what_was_expecte
     )
 
 
-STRANGE_EVENTS: dict[Api, dict[str, Any]] = {
+STRANGE_EVENTS: dict[Api, JsonObject] = {
     CHAT: {"choices": [{"delta": {"tool_calls": [{"index": {}}]}}]},
     RESPONSES: {"type": "response.output_text.delta", "delta": 7},
     ANTHROPIC: {

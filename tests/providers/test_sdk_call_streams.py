@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from perdure.errors import ModelError
+from perdure.json_types import JsonObject
 from perdure.providers import Delta, provider_for
 from perdure.providers.sdk_call import EventDecoder
 from perdure.providers.wire_format import WireFormat
@@ -23,12 +24,12 @@ Api = tuple[str, str]
 END = "[DONE]"
 
 
-def events(api: Api, name: str) -> list[dict[str, Any]]:
+def events(api: Api, name: str) -> list[JsonObject]:
     decoded = EventDecoder().feed(recording(f"{NAMES[api]}_{name}.sse"))
     return [json.loads(data) for data in decoded if data != END]
 
 
-def assembled(api: Api, given_events: list[dict[str, Any]]) -> tuple[dict[str, Any], list[Delta]]:
+def assembled(api: Api, given_events: list[JsonObject]) -> tuple[JsonObject, list[Delta]]:
     provider = provider_for(agent(api))
     assert isinstance(provider, WireFormat)
     assembler = provider.assembler()
@@ -81,14 +82,14 @@ def test_responses_without_a_final_list_of_items() -> None:
     assert provider_for(agent(RESPONSES)).process(agent(RESPONSES), text) == "Hi"
 
 
-def done(**response: Any) -> dict[str, Any]:
+def done(**response: Any) -> JsonObject:
     return {
         "type": "response.completed",
         "response": {"id": "r", "status": "completed", **response},
     }
 
 
-def chunk(*calls: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
+def chunk(*calls: JsonObject, finish_reason: str | None = None) -> JsonObject:
     return {
         "choices": [
             {"index": 0, "delta": {"tool_calls": list(calls)}, "finish_reason": finish_reason}
@@ -141,7 +142,7 @@ def test_chat_servers_that_number_calls_in_their_own_way(
     ],
 )
 def test_an_error_event_is_a_typed_error(
-    api: Api, event: dict[str, Any], kind: str, message: str
+    api: Api, event: JsonObject, kind: str, message: str
 ) -> None:
     with pytest.raises(ModelError) as caught:
         assembled(api, [event])

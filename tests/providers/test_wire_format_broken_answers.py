@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from perdure.json_types import JsonObject
 from perdure.providers import provider_for
 
 from ..support.wire_agents import ANTHROPIC, CHAT, RESPONSES, agent
@@ -29,5 +28,5 @@ Api = tuple[str, str]
         (ANTHROPIC, {"content": [{"type": "server_tool_use"}, {"type": "text", "text": "a"}]}, "a"),
     ],
 )
-def test_what_is_unusual_but_clear(api: Api, response: dict[str, Any], text: str) -> None:
+def test_what_is_unusual_but_clear(api: Api, response: JsonObject, text: str) -> None:
     assert provider_for(agent(api)).process(agent(api), response) == text

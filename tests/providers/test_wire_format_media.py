@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import base64
 import time
-from typing import Any
 
 import pytest
 
 from perdure import UnsupportedMediaError
 from perdure.agents import Agent
 from perdure.client import start_run
+from perdure.json_types import JsonObject
 from perdure.media import source_problem
 from perdure.messages import AudioPart, Message
 from perdure.providers import to_request
@@ -22,7 +22,7 @@ from ..support.stage import Stage
 from ..support.wire_agents import ANTHROPIC, CHAT, RESPONSES, agent, answering, asking
 
 PDF = base64.b64encode(b"%PDF-1.4\n").decode()
-PARTS: dict[str, dict[str, Any]] = {
+PARTS: dict[str, JsonObject] = {
     "image in base64": {"kind": "image", "source": base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()},
     "image by URL": {"kind": "image", "source": "https://example.com/a.png"},
     "audio in base64": {"kind": "audio", "source": base64.b64encode(b"RIFF....WAVE").decode()},

@@ -12,6 +12,7 @@ import pytest
 from perdure.activities.heartbeat import Heartbeat
 from perdure.activities.model import ask_model
 from perdure.errors import ModelError
+from perdure.json_types import JsonObject
 from perdure.messages import Message, ToolCall, ToolResult, Usage
 from perdure.options import RunOptions
 from perdure.providers import (
@@ -33,12 +34,12 @@ OUTPUTS = [
 ]
 
 
-def recorded_json(api: Api, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(recording(f"{NAMES[api]}_{name}.json"))
+def recorded_json(api: Api, name: str) -> JsonObject:
+    found: JsonObject = json.loads(recording(f"{NAMES[api]}_{name}.json"))
     return found
 
 
-def saying(api: Api, text: str) -> dict[str, Any]:
+def saying(api: Api, text: str) -> JsonObject:
     """A response of that API with just this text."""
     if api == CHAT:
         return {"choices": [{"message": {"content": text}}]}
@@ -60,7 +61,7 @@ def saying(api: Api, text: str) -> dict[str, Any]:
         {"content": [{}]},
     ],
 )
-def test_anything_else_is_an_unexpected_format(api: Api, response: dict[str, Any]) -> None:
+def test_anything_else_is_an_unexpected_format(api: Api, response: JsonObject) -> None:
     with pytest.raises(ValueError, match=r"^Unexpected response format$"):
         process_response(agent(api), response)
     with pytest.raises(
@@ -106,7 +107,7 @@ def test_an_error_in_a_response_is_a_value_error_with_its_text() -> None:
         ),
     ],
 )
-def test_what_the_cache_has_given_and_taken(api: Api, usage: dict[str, Any]) -> None:
+def test_what_the_cache_has_given_and_taken(api: Api, usage: JsonObject) -> None:
     response = {**recorded_json(api, "text"), "usage": usage}
     told = provider_for(agent(api)).reply(agent(api), response).usage
     assert (told.input_tokens, told.cached_input_tokens, told.cache_write_tokens) == (100, 60, 30)
@@ -213,7 +214,7 @@ def test_what_text_and_calls_can_say_is_not_kept_twice() -> None:
     time.
     """
 
-    def keeps(api: Api, response: dict[str, Any]) -> bool:
+    def keeps(api: Api, response: JsonObject) -> bool:
         return (
             "provider_content"
             in provider_for(agent(api)).reply(agent(api), response).message.metadata

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from perdure.agents import Agent
+from perdure.json_types import JsonObject
 from perdure.providers import to_request
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 
@@ -25,17 +26,15 @@ DECLARED = {
 }
 
 
-def tools_of(calling: Agent, **more: Any) -> list[dict[str, Any]]:
-    tools: list[dict[str, Any]] = to_request(calling, [message("user", "Hi")], **more).get(
-        "tools", []
-    )
+def tools_of(calling: Agent, **more: Any) -> list[JsonObject]:
+    tools: list[JsonObject] = to_request(calling, [message("user", "Hi")], **more).get("tools", [])
     return tools
 
 
 @pytest.mark.parametrize("api", [CHAT, RESPONSES, ANTHROPIC])
 @pytest.mark.parametrize("functions", [[], [FUNCTION]])
 def test_those_of_the_options_are_beside_functions(
-    api: tuple[str, str], functions: list[dict[str, Any]]
+    api: tuple[str, str], functions: list[JsonObject]
 ) -> None:
     """Before, one function was enough to drop them."""
     calling = agent(api, options={"additionalProperties": {"tools": [SEARCH]}}, tools=functions)
@@ -50,7 +49,7 @@ def test_those_of_the_options_are_beside_functions(
         (ANTHROPIC, {"name": "web_search", "type": "web_search_20250305", "max_uses": 3}),
     ],
 )
-def test_a_declaration_is_sent_as_it_is(api: tuple[str, str], sent: dict[str, Any]) -> None:
+def test_a_declaration_is_sent_as_it_is(api: tuple[str, str], sent: JsonObject) -> None:
     [function, declared] = tools_of(agent(api, tools=[FUNCTION, DECLARED]))
     assert (declared, function["name"]) == (sent, "f")
     short = {"name": "web_search", "kind": "provider"}
@@ -65,7 +64,7 @@ def test_without_tools_a_provider_acts_neither() -> None:
     assert sent["tool_choice"] == {"type": "none"}
 
 
-ITEMS: dict[str, list[dict[str, Any]]] = {
+ITEMS: dict[str, list[JsonObject]] = {
     "openai-responses": [
         {
             "type": "web_search_call",

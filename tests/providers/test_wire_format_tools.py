@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from perdure.json_types import JsonObject
 from perdure.providers import to_request
 
 from ..support.wire_agents import ANTHROPIC, APIS, CHAT, agent
@@ -13,7 +14,7 @@ from ..support.wire_agents import ANTHROPIC, APIS, CHAT, agent
 Api = tuple[str, str]
 
 
-def offered(api: Api, tools: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+def offered(api: Api, tools: list[JsonObject], **more: Any) -> JsonObject:
     """Name → parameter schema, as the request has them."""
     sent = to_request(agent(api, tools=tools), [], **more).get("tools", [])
     functions = [tool.get("function", tool) for tool in sent]
@@ -24,7 +25,7 @@ def offered(api: Api, tools: list[dict[str, Any]], **more: Any) -> dict[str, Any
 
 
 EMPTY = {"type": "object", "properties": {}}
-CITY: dict[str, Any] = {
+CITY: JsonObject = {
     "type": "object",
     "properties": {"city": {"type": "string"}},
     "required": ["city"],
@@ -34,7 +35,7 @@ CITY: dict[str, Any] = {
 @pytest.mark.parametrize("api", APIS)
 def test_prompty_and_custom_tools_are_functions_when_they_declare_parameters(api: Api) -> None:
     parameters = [{"name": "city", "required": True}]
-    tools: list[dict[str, Any]] = [
+    tools: list[JsonObject] = [
         {"kind": "prompty", "name": "p", "path": "x.prompty", "parameters": parameters},
         {"kind": "prompty", "name": "q", "path": "x.prompty"},
         {"kind": "my_kind", "name": "c", "parameters": parameters},
@@ -48,7 +49,7 @@ def test_prompty_and_custom_tools_are_functions_when_they_declare_parameters(api
 @pytest.mark.parametrize("api", APIS)
 def test_tools_known_elsewhere_are_added_once(api: Api) -> None:
     declared = {"kind": "function", "name": "f"}
-    extra: list[dict[str, Any]] = [
+    extra: list[JsonObject] = [
         {"name": "search", "description": "S", "parameters": CITY},
         {"name": "f", "parameters": CITY},
         {"name": "g"},

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from perdure.agents import Agent
+from perdure.json_types import JsonObject
 from perdure.messages import ToolCall
 from perdure.providers import process_response, to_request
 
@@ -28,7 +29,7 @@ def vectors(operation: str) -> list[Any]:
     ]
 
 
-def agent_of(given: dict[str, Any]) -> Agent:
+def agent_of(given: JsonObject) -> Agent:
     outputs = (
         [{"name": "city"}, {"name": "temp", "kind": "integer"}]
         if given.get("has_outputs")
@@ -49,13 +50,13 @@ def agent_of(given: dict[str, Any]) -> Agent:
 
 
 @pytest.mark.parametrize("vector", vectors("toRequest"))
-def test_to_request(vector: dict[str, Any]) -> None:
+def test_to_request(vector: JsonObject) -> None:
     given = vector["input"]
     assert to_request(agent_of(given), given["messages"]) == vector["expected"]["request_body"]
 
 
 @pytest.mark.parametrize("vector", vectors("process"))
-def test_process(vector: dict[str, Any]) -> None:
+def test_process(vector: JsonObject) -> None:
     result = process_response(agent_of(vector["input"]), vector["input"]["response"])
     if isinstance(result, list):
         result = [call.model_dump() if isinstance(call, ToolCall) else call for call in result]
@@ -63,7 +64,7 @@ def test_process(vector: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("vector", vectors("processStream"))
-def test_process_stream(vector: dict[str, Any]) -> None:
+def test_process_stream(vector: JsonObject) -> None:
     assert (
         process_stream(vector["input"]["events"], provider=vector["input"]["provider"])
         == vector["expected"]

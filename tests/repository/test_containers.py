@@ -12,7 +12,6 @@ import tomllib
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -20,13 +19,14 @@ import yaml
 from perdure.client.server_settings import SERVER_SETTINGS
 from perdure.errors import ConfigurationError
 from perdure.gateway.identity import TokenFile
+from perdure.json_types import JsonObject
 from perdure.protocol import search_attributes
 
 from ..support.command_line import Cli
 from ..support.dev_server import free_port
 
 ROOT = Path(__file__).parents[2]
-COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+COMPOSE: JsonObject = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 

@@ -8,16 +8,17 @@ import asyncio
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 import yaml
+
+from perdure.json_types import JsonObject
 
 from ..support.command_line import Cli
 from ..support.dev_server import free_port
 from ..support.waiting import wait_for
 
 COMPOSE = Path(__file__).parents[2] / "docker-compose.yml"
-WORKER: dict[str, Any] = yaml.safe_load(COMPOSE.read_text())["services"]["worker"]
+WORKER: JsonObject = yaml.safe_load(COMPOSE.read_text())["services"]["worker"]
 
 
 def test_the_worker_gets_storage_and_provider_variables() -> None:

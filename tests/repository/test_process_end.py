@@ -8,17 +8,15 @@ import asyncio
 import os
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from temporalio.client import Client
 
 from perdure.errors import ExecuteError
-from perdure.testing import ScriptedModel, ScriptedReply, says
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.command_line import Cli
 from ..support.stage import Stage
 from .house import ROOT
@@ -59,7 +57,7 @@ async def test_the_client_that_the_page_shows_ends_with_its_own_code(
     client: Client,
     address: str,
     task_queue: str,
-    scripted: Callable[[Script], ScriptedModel],
+    scripted: Scripted,
     tmp_path: Path,
 ) -> None:
     assert SHOWN

@@ -5,7 +5,6 @@ instructions stay.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,11 @@ from temporalio.client import Client
 
 import perdure
 from perdure.client import start_run
+from perdure.json_types import JsonObject
 from perdure.messages import Message
 from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
 
-from ..support.agents import declared
+from ..support.agents import Scripted, declared
 from ..support.gates import GatedReplies
 from ..support.kills import Point, Scene
 from ..support.workers import Nursery, read_diary
@@ -38,7 +37,7 @@ class HeldReplies(GatedReplies):
 
 
 def desk(model: ScriptedModel) -> Any:
-    at: dict[str, Any] = {"connection": {"endpoint": model.openai_endpoint}}
+    at: JsonObject = {"connection": {"endpoint": model.openai_endpoint}}
     more = {"tools": [declared("step")], "instructions_by": "greet", **at}
     billing = perdure.agent("openai/billing", name="billing", instructions="You bill.", **more)
     return perdure.agent(
@@ -77,7 +76,7 @@ def _instructions(messages: list[Message]) -> str:
 
 @pytest.mark.timeout(120)
 async def test_at_each_point(
-    client: Client, tmp_path: Path, scripted: Callable[[Script], ScriptedModel], address: str
+    client: Client, tmp_path: Path, scripted: Scripted, address: str
 ) -> None:
     async with Nursery() as nursery:
         plays = []

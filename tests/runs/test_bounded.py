@@ -17,13 +17,11 @@ from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message, ToolCall
 from perdure.protocol.names import WORKFLOW
 from perdure.protocol.outcome import RunResult
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, says
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, ScriptedRequest, asks, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 
-Scripted = Callable[[Script], ScriptedModel]
 BOUND = 30.0
 
 

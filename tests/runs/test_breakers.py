@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from itertools import count
 
 from perdure.client import RunHandle
 from perdure.protocol.outcome import HeldUp
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, says
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, ScriptedRequest, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
@@ -20,7 +18,7 @@ RUNS = 6
 
 
 async def test_runs_wait_together_until_the_provider_answers(
-    stage: Stage, scripted: Callable[[Script], ScriptedModel]
+    stage: Stage, scripted: Scripted
 ) -> None:
     asked, all_have_asked, is_seen = count(1), threading.Barrier(RUNS), threading.Event()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -14,15 +13,13 @@ from perdure.client import RunHandle, get_run
 from perdure.errors import RunCancelled
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.gates import Gate
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 ALLOWED = GuardrailResult(allowed=True)
 
 

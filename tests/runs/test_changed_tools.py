@@ -11,15 +11,13 @@ from perdure.cli.server_connection import ServerConnection
 from perdure.cli.show import in_lines, summary
 from perdure.client import RunHandle
 from perdure.errors import RunCancelled
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 from perdure.tools import register_tool
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 PAY = {"name": "pay", "kind": "function", "perdure": {"approval": "always", "idempotent": False}}
 paid: list[Any] = []
 

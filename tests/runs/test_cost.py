@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,12 @@ from perdure import load
 from perdure.client import RunHandle, get_run
 from perdure.errors import LimitExceededError, RunError
 from perdure.protocol.search_attributes import COST
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.families import calls, family_script, write_agent
 from ..support.stage import Stage
 
-Scripted = Callable[[Script], ScriptedModel]
 PRICES = {"openai/*": {"input": 0, "output": 1000}}
 """A dollar is a thousand tokens of output."""
 

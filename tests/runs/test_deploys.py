@@ -5,7 +5,6 @@ iteration on.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,15 +25,13 @@ from perdure.client import RunHandle, session
 from perdure.errors import ConfigurationError
 from perdure.history.chain import read_links
 from perdure.protocol.outcome import RunStatus
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 from perdure.worker import create_worker
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 PAY = {"name": "pay", "kind": "function", "perdure": {"approval": "always", "idempotent": False}}
 
 

@@ -5,7 +5,7 @@ told so.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,18 +29,16 @@ from perdure.payloads.converter import data_converter
 from perdure.payloads.encryption import Encryption, EncryptionError
 from perdure.payloads.encryption.keys import new_key
 from perdure.protocol.names import STEER, WORKFLOW
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 from perdure.tools import ToolContext, tool
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.families import calls, family_script, write_agent
 from ..support.shop_codec import ShopCodec
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 from ..workflows.test_approvals import asked
 
-Scripted = Callable[[Script], ScriptedModel]
 WORD = "unspeakable"
 KEY = new_key("test")
 APPROVED = {

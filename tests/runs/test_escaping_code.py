@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 
 from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.json_types import JsonObject
 from perdure.messages import AudioPart, FilePart, ImagePart, Message, TextPart, ToolResult
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 
-Scripted = Callable[[Script], ScriptedModel]
 LONG = [Message.user("x" * 400) for _ in range(8)]
 
 
@@ -113,7 +112,7 @@ async def test_what_escapes_an_async_guardrail_or_compactor_counts_once(
 ) -> None:
     calls: Counter[str] = Counter()
 
-    async def judge(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+    async def judge(name: str, arguments: JsonObject) -> GuardrailResult:
         calls["judge"] += 1
         return await WAYS["odd"][0]()  # type: ignore[no-any-return]
 

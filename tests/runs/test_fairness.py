@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
 from perdure.client import start_run
 from perdure.messages import Message
 from perdure.testing import ScriptedModel, says
-from perdure.testing.script import Script
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 async def calls_before_another_tenant(

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
 from perdure.protocol.activities import CALL_MODEL, JUDGE
-from perdure.testing import ScriptedModel, says
-from perdure.testing.script import Script
+from perdure.testing import says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.misfits import Misfits
 from ..support.stage import Stage
 from .test_holding import held
@@ -23,9 +20,7 @@ async def allow(messages: list[Message]) -> GuardrailResult:
 
 
 @pytest.mark.parametrize("kind", [CALL_MODEL, JUDGE])
-async def test_it_is_held_and_goes_on(
-    stage: Stage, scripted: Callable[[Script], ScriptedModel], kind: str
-) -> None:
+async def test_it_is_held_and_goes_on(stage: Stage, scripted: Scripted, kind: str) -> None:
     misfits, model = Misfits(kind), scripted([says("done")])
     async with stage.worker(interceptors=[misfits], guardrails={"slow": Guardrails(input=allow)}):
         run = await stage.start(scripted_agent(model), guardrails="slow", on_failure="fail")

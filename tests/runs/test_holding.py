@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 
 import pytest
 from temporalio.client import Client
@@ -18,16 +17,14 @@ from perdure.errors import RunCancelled
 from perdure.protocol.names import GO_ON
 from perdure.protocol.outcome import Held
 from perdure.protocol.search_attributes import STATUS
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.tools import clear_tools
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.command_line import Cli
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 LIMITED = ScriptedReply(status=429, headers={"retry-after": "0"})
 REVOKED = ScriptedReply(status=401)
 

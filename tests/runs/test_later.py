@@ -5,7 +5,6 @@ shown of them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,16 +13,15 @@ from perdure import CompletionError, ToolContext
 from perdure.activities.call_secrets import call_secret
 from perdure.client import RunHandle, complete_call
 from perdure.errors import ConfigurationError, RunCancelled, UnknownCallError
+from perdure.json_types import JsonObject
 from perdure.protocol.later import CompletionToken, read_token
-from perdure.testing import InProcessRun, ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import InProcessRun, asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
-ORDER: dict[str, Any] = {"name": "order", "kind": "function", "parameters": []}
+ORDER: JsonObject = {"name": "order", "kind": "function", "parameters": []}
 
 
 @pytest.fixture(autouse=True)

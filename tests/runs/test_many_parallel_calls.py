@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 async def test_no_more_run_at_once_than_the_option_says(stage: Stage, scripted: Scripted) -> None:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from perdure.errors import LimitExceededError
-from perdure.testing import ScriptedModel, asks, call
-from perdure.testing.script import Script
+from perdure.testing import asks, call
 from perdure.tools import clear_tools, tool
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 async def test_a_run_that_waits_for_a_person(stage: Stage, scripted: Scripted) -> None:

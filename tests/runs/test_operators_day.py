@@ -10,19 +10,17 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, says
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, ScriptedRequest, asks, says
 
+from ..support.agents import Scripted
 from ..support.day import NAME, day
 from ..support.waiting import wait_for
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 async def key_revoked(folder: Path, scripted: Scripted, runs: int) -> None:

@@ -5,7 +5,6 @@ lost or repeated.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,18 +20,16 @@ from benchmarks.bench_pauses import measure
 from perdure.activities.run_cache import RunCache
 from perdure.client import RunHandle
 from perdure.client.pauses import pause_runs, pauses_in_force, release_runs
+from perdure.json_types import JsonObject
 from perdure.protocol.outcome import RunStatus
 from perdure.protocol.pauses import RECORD, Pause, Pauses, Release, RunFacts, Scope
-from perdure.testing import ScriptedModel, asks, says
-from perdure.testing.script import Script
+from perdure.testing import asks, says
 from perdure.worker.ending import in_background
 from perdure.worker.pauses import PauseWatch
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 async def until_paused(run: RunHandle) -> RunStatus:
@@ -176,9 +173,7 @@ def facts(**more: Any) -> RunFacts:
         ),
     ],
 )
-def test_a_scope(
-    scope: dict[str, Any], covered: list[dict[str, Any]], others: list[dict[str, Any]]
-) -> None:
+def test_a_scope(scope: JsonObject, covered: list[JsonObject], others: list[JsonObject]) -> None:
     for expected, cases in ((True, covered), (False, others)):
         assert [Scope(**scope).covers(facts(**each)) for each in cases] == [expected] * len(cases)
 

@@ -22,27 +22,26 @@ from perdure.cli.command import JsonFormatter
 from perdure.client import RunHandle, start_run
 from perdure.errors import ConfigurationError, RunError
 from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.json_types import JsonObject, JsonView
 from perdure.messages import Message, TextPart, ToolResult
 from perdure.prompty.load import load_dict
 from perdure.providers import clear_connections, register_connection
 from perdure.redaction import redactor
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 from perdure.tools.context import ToolContext
 
-from ..support.agents import QUESTION, scripted_agent
+from ..support.agents import QUESTION, Scripted, scripted_agent
 from ..support.canaries import AGENTS, ANSWERS, CANARY, LEAKS, VARIABLES, env
 from ..support.recorded import compressed_payloads, everything_said
 from ..support.stage import Stage
 
-Scripted = Callable[[Script], ScriptedModel]
 KEY = "${env:MY_OWN_NAME}"
-TOOL: Mapping[str, Any] = {
+TOOL: JsonView = {
     "name": "leak",
     "kind": "function",
     "parameters": [{"name": "text", "kind": "string"}],
 }
-OTHER: Mapping[str, Any] = {
+OTHER: JsonView = {
     "name": "other",
     "kind": "own",
     "options": {"region": "${env:PLANTED_ENDPOINT_NAME}"},
@@ -300,7 +299,7 @@ async def test_what_a_start_shows(stage: Stage, scripted: Scripted) -> None:
     assert CANARY not in said
 
 
-NAMES: Mapping[str, Callable[[str], dict[str, Any]]] = {
+NAMES: Mapping[str, Callable[[str], JsonObject]] = {
     "id": lambda secret: {"id": f"run-{secret}"},
     "task_queue": lambda secret: {"task_queue": secret},
     "tenant": lambda secret: {"tenant": secret},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,10 @@ from perdure import RunError, ToolContext
 from perdure.guardrails import PrepareTools, prepare_functions
 from perdure.providers.base import FunctionDefinition
 from perdure.testing import ScriptedModel, asks, run_in_process, says
-from perdure.testing.script import Script
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.worker_process import in_turn
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 def step(text: str = "") -> str:

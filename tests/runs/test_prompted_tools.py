@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from perdure.client import RunOptions, session
 from perdure.providers.prompted.call import (
     FINAL,
 )
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, says
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, ScriptedRequest, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.prompted import ECHO, echo, is_final
 from ..support.stage import Stage
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 async def test_the_turns_of_a_session(stage: Stage, scripted: Scripted) -> None:

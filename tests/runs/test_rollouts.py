@@ -6,10 +6,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 from temporalio.api.deployment.v1 import WorkerDeploymentVersion
@@ -19,17 +17,16 @@ from temporalio.client import Client
 
 from perdure.client import RunHandle
 from perdure.history.chain import read_links
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import asks, call, says
 from perdure.worker import create_worker
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.dev_server import DevServer
 from ..support.stage import Stage, replay_runs
 from ..support.waiting import wait_for
 from .test_deploys import PAY, make_current, waits
 
-Scripted = Callable[[Script], ScriptedModel]
 NAME = "agents"
 SOON = (
     'matching.wv.VersionDrainageStatusVisibilityGracePeriod="1s"',
@@ -133,7 +130,7 @@ async def rolled_out(tmp_path: Path, scripted: Scripted, versions: int, runs_eac
         assert str(versions) in moved
 
 
-PAY_TEXT: dict[str, Any] = {**PAY, "parameters": [{"name": "text", "kind": "string"}]}
+PAY_TEXT: JsonObject = {**PAY, "parameters": [{"name": "text", "kind": "string"}]}
 
 
 async def test_three_versions(tmp_path: Path, scripted: Scripted) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -12,16 +11,14 @@ from perdure.cli.server_connection import ServerConnection
 from perdure.cli.show import in_lines, summary
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 from perdure.tools import tool
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.gates import Gate
 from ..support.stage import Stage
 from ..support.unknown_outcomes import NEEDS_APPROVAL
 
-Scripted = Callable[[Script], ScriptedModel]
 AT_ONCE = timedelta(milliseconds=100)
 
 

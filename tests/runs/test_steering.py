@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from perdure import RunNotFound
 from perdure.client import RunEvent, RunHandle, get_run
 from perdure.messages import Message
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, says
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, ScriptedRequest, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 def echo(text: str = "") -> str:

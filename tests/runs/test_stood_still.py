@@ -5,7 +5,6 @@ slept.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,14 +12,12 @@ from temporalio import activity
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from perdure import ToolContext
-from perdure.testing import ScriptedModel, asks, says
-from perdure.testing.script import Script
+from perdure.testing import asks, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 LOST, STILL = 1.0, 5.0
 """Seconds after which the server takes an attempt for lost, and for which it was not begun."""
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,17 +16,15 @@ from perdure import load
 from perdure.client import RunEvent, get_run
 from perdure.messages import Message
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
-from perdure.testing.script import Script
 from perdure.tools import tool
 from tests.support.worker_process import WorkerJob
 from tests.support.workers import Nursery
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.families import calls, family_script, takes, write_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 WORDS = " ".join(f"word{number}" for number in range(50))
 PAUSE = 0.06
 SOON = 1.0

@@ -5,21 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 
 from temporalio.api.enums.v1 import EventType
 
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.unknown_outcomes import FIND_OUT
 
-Scripted = Callable[[Script], ScriptedModel]
 LONG = [Message.user("x" * 400) for _ in range(8)]
 START_TO_CLOSE = "TemporalTimeout:StartToClose"
 

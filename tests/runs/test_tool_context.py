@@ -9,7 +9,6 @@ import contextvars
 import logging
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,15 +16,14 @@ import pytest
 from perdure import ToolContext
 from perdure.client import RunEvent, get_run
 from perdure.errors import RunCancelled
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import asks, call, says
 from perdure.tools import KindCall, Offering, ToolKind
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 
-Scripted = Callable[[Script], ScriptedModel]
-WORK: dict[str, Any] = {"name": "work", "kind": "function", "parameters": []}
+WORK: JsonObject = {"name": "work", "kind": "function", "parameters": []}
 
 
 class Steps:
@@ -41,11 +39,11 @@ class Steps:
         return "done"
 
 
-def progress(events: list[RunEvent]) -> list[dict[str, Any]]:
+def progress(events: list[RunEvent]) -> list[JsonObject]:
     return [event.data for event in events if event.type == "tool_progress"]
 
 
-def told(number: float, name: str = "work") -> dict[str, Any]:
+def told(number: float, name: str = "work") -> JsonObject:
     return {
         "name": name,
         "callId": f"call_{name}",

@@ -10,14 +10,12 @@ import pytest
 
 from perdure.client import RunHandle
 from perdure.errors import ConfigurationError
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 from perdure.tools import tool
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 
-Scripted = Callable[[Script], ScriptedModel]
 FOUR = [asks(*(call("slow", f"call_{number}") for number in range(4))), says("done")]
 
 

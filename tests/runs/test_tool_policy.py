@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from perdure import ToolContext, tool
 from perdure.errors import ConfigurationError
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.unknown_outcomes import FIND_OUT, NEEDS_APPROVAL
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 class Failing:
@@ -34,12 +31,12 @@ class Failing:
         return "ok"
 
 
-def policy(name: str, **fields: Any) -> dict[str, Any]:
+def policy(name: str, **fields: Any) -> JsonObject:
     return {"name": name, "kind": "function", "parameters": [], "perdure": fields}
 
 
 async def last_result(
-    stage: Stage, scripted: Scripted, tools: Any, declared: dict[str, Any], **options: Any
+    stage: Stage, scripted: Scripted, tools: Any, declared: JsonObject, **options: Any
 ) -> str:
     model = scripted([asks(call(declared["name"])), says("done")])
     async with stage.worker(tools):

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 
 import pytest
 
 from perdure.client import get_run
 from perdure.errors import UnknownCallError
 from perdure.messages import FilePart, ImagePart, TextPart
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 def words(size: int, seed: object = 0) -> str:

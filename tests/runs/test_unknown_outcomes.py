@@ -5,22 +5,20 @@ is repeated.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from perdure import Done, NotDone, ToolContext, tool
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.remote_weather import tool_texts
 from ..support.stage import Stage
 from ..support.unknown_outcomes import RECONCILES
 
 PAY = {"name": "pay", "kind": "function"}
-Scripted = Callable[[Script], ScriptedModel]
 TIMED_OUT = "Error: Tool 'pay' failed: timed out after 0.3 seconds"
 
 
@@ -45,7 +43,7 @@ class Bank:
 async def test_the_tool_finds_out_by_the_first_call_s_key(
     stage: Stage, scripted: Scripted, is_done: bool, payments: int
 ) -> None:
-    def look(arguments: dict[str, Any], key: str) -> Done | NotDone:
+    def look(arguments: JsonObject, key: str) -> Done | NotDone:
         assert arguments == {}
         return Done("paid before") if is_done and key == bank.paid[0][0] else NotDone()
 

@@ -4,7 +4,7 @@ call.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -13,18 +13,17 @@ from pydantic import ValidationError
 from perdure import Agent, RunOptions, WorkerLimits
 from perdure.client import RunHandle
 from perdure.errors import ConfigurationError, RunCancelled, RunError
+from perdure.json_types import JsonObject
 from perdure.prompty.worker_limits import OPEN
 from perdure.settings.agent_file import called_options, options_for
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.receiver import SECRET, Receiver, receiving
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
-PAY: dict[str, Any] = {
+PAY: JsonObject = {
     "name": "pay",
     "kind": "function",
     "parameters": [],
@@ -112,7 +111,7 @@ async def _notice(stage: Stage, receiver: Receiver) -> Any:
 async def test_other_ends_are_told(
     stage: Stage, scripted: Scripted, receiver: Receiver, end: str
 ) -> None:
-    options: dict[str, Any] = {
+    options: JsonObject = {
         "webhooks": [{"url": receiver.url, "events": ["run.failed", "run.cancelled", "run.held"]}]
     }
     options |= {"max_tool_calls": 1} if end != "cancelled" else {}

@@ -8,6 +8,7 @@ import pytest
 
 from perdure.agents import Agent
 from perdure.errors import ConfigurationError, LoadError
+from perdure.json_types import JsonObject
 from perdure.options import RunOptions
 from perdure.settings.agent_file import (
     OPTION_NAMES,
@@ -73,7 +74,7 @@ def test_options_that_were_recorded_stay_as_they_are() -> None:
     "metadata", [{"kaos": {}}, {"kaos": None}, {"perdure": {"toolProtocol": "auto"}}]
 )
 def test_a_kaos_agent_has_five_steps_and_its_own_words_at_the_limit(
-    metadata: dict[str, Any],
+    metadata: JsonObject,
 ) -> None:
     options = options_for(agent(**metadata))
     assert (options.max_iterations, options.on_limit, options.progress) == (5, "partial", True)
@@ -102,7 +103,7 @@ def test_kaos_names() -> None:
     ],
 )
 def test_a_kaos_agent_has_two_phases_unless_it_says_otherwise(
-    metadata: dict[str, Any], protocol: str
+    metadata: JsonObject, protocol: str
 ) -> None:
     assert options_for(agent(**metadata)).tool_protocol == protocol
     assert (
@@ -116,7 +117,7 @@ def test_sessions() -> None:
     assert session_settings(agent()).idle_timeout is None
 
 
-WRONG: list[tuple[dict[str, Any], str]] = [
+WRONG: list[tuple[JsonObject, str]] = [
     (
         {"perdure": {"maxIteration": 3}},
         "metadata.perdure.maxIteration: unknown setting 'maxIteration' (did you mean",
@@ -165,7 +166,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("metadata", "text"), WRONG, ids=[str(row[0]) for row in WRONG])
-def test_what_is_wrong_is_said_with_its_place(metadata: dict[str, Any], text: str) -> None:
+def test_what_is_wrong_is_said_with_its_place(metadata: JsonObject, text: str) -> None:
     with pytest.raises(LoadError) as error:
         options_for(agent(**metadata))
     assert text in str(error.value)

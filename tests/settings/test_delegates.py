@@ -13,6 +13,7 @@ from perdure.agents import Agent
 from perdure.client.run_input import run_input
 from perdure.declared_tools import CustomTool, PromptyTool
 from perdure.errors import ConfigurationError, LoadError
+from perdure.json_types import JsonObject
 from perdure.settings.delegates import as_started, is_delegate, with_delegates
 
 AT = "http://researcher:8000"
@@ -141,7 +142,7 @@ def test_a_literal_key_is_refused() -> None:
     ],
 )
 def test_how_much_of_the_conversation_goes_along(
-    metadata: dict[str, Any], environment: dict[str, str], context: int | None
+    metadata: JsonObject, environment: dict[str, str], context: int | None
 ) -> None:
     agent = chief({"name": "r", "url": AT}, {"name": "s", "url": AT, "context": 1}, **metadata)
     tools = tools_of(with_delegates(agent, environment))

@@ -12,10 +12,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from perdure.json_types import JsonObject
+
 Answer = Callable[[Request], Awaitable[Response]]
 
 
-def server(answer: Answer, card: dict[str, Any] | None = None) -> ASGIApp:
+def server(answer: Answer, card: JsonObject | None = None) -> ASGIApp:
     """An application that answers every request so, but for the card's, if one is given; its URLs
     are completed.
     """
@@ -61,7 +63,7 @@ async def never(request: Request) -> Response:
     return Response()
 
 
-def card(**fields: Any) -> dict[str, Any]:
+def card(**fields: Any) -> JsonObject:
     """A card in JSON; `{base}` is where it is served."""
     interface = {"url": "{base}/a2a", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
     return {

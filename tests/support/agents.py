@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from perdure.agents import Agent
+from perdure.json_types import JsonObject, JsonView
 from perdure.messages import Message
 from perdure.testing import ScriptedModel
+from perdure.testing.script import Script
 
 WIRES = ("openai-chat", "openai-responses", "anthropic")
 """The wire formats, by the names that tests show."""
+
+Scripted = Callable[[Script], ScriptedModel]
+"""The fixture `scripted`."""
 
 QUESTION = [Message.system("You are helpful."), Message.user("What is it?")]
 
 
 def scripted_agent(
     model: ScriptedModel,
-    tools: Iterable[str | Mapping[str, Any]] = (),
+    tools: Iterable[str | JsonView] = (),
     *,
     wire: str = "openai-chat",
     api_key: str | None = None,
@@ -34,7 +39,7 @@ def scripted_agent(
     )
 
 
-def _connection(model: ScriptedModel, wire: str, api_key: str | None) -> dict[str, Any]:
+def _connection(model: ScriptedModel, wire: str, api_key: str | None) -> JsonObject:
     is_anthropic = wire == "anthropic"
     endpoint = model.anthropic_endpoint if is_anthropic else model.openai_endpoint
     return {
@@ -48,7 +53,7 @@ def _connection(model: ScriptedModel, wire: str, api_key: str | None) -> dict[st
     }
 
 
-def declared(tool: str | Mapping[str, Any]) -> dict[str, Any]:
+def declared(tool: str | JsonView) -> JsonObject:
     if not isinstance(tool, str):
         return dict(tool)
     return {"name": tool, "kind": "function", "parameters": [{"name": "text", "kind": "string"}]}

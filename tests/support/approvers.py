@@ -11,6 +11,7 @@ import httpx2
 from temporalio.client import Client, WorkflowUpdateFailedError
 
 from perdure.client import get_run
+from perdure.json_types import JsonObject
 from perdure.protocol.names import APPROVAL
 from perdure.protocol.run import CallApproval
 from perdure.tool_calls import PendingApproval
@@ -41,7 +42,7 @@ def tokens_of_people() -> str:
     return "\n".join(["tokens:", *lines])
 
 
-def declared(**approval: Any) -> dict[str, Any]:
+def declared(**approval: Any) -> JsonObject:
     return {
         "name": "pay",
         "kind": "function",
@@ -104,12 +105,12 @@ async def waiting_run(
     return Waits(served, client, run, described.run_id, status.pending_approvals[0])
 
 
-async def waiting_call(http: httpx2.AsyncClient, run: str) -> dict[str, Any]:
+async def waiting_call(http: httpx2.AsyncClient, run: str) -> JsonObject:
     """What waits in that run, once the server lists it."""
     async with asyncio.timeout(30):
         while True:
             rows = (await http.get("/approvals", params={"limit": 1000})).json()
             if found := [row["call"] for row in rows if row["runId"] == run]:
-                call: dict[str, Any] = found[0]
+                call: JsonObject = found[0]
                 return call
             await asyncio.sleep(0.1)

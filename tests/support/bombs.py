@@ -14,11 +14,11 @@ import struct
 import sys
 import zlib
 from collections.abc import Callable
-from typing import Any
 
 from perdure.activities.heartbeat import Heartbeat
 from perdure.activities.model import ask_model
 from perdure.errors import ModelError
+from perdure.json_types import JsonObject
 from perdure.messages import Message
 from perdure.options import RunOptions
 from perdure.providers import close_clients
@@ -82,7 +82,7 @@ def bombs(size: int) -> dict[str, Callable[[], Recorded]]:
 
 async def main(size: int, *names: str) -> None:
     async with recorded_server() as server:
-        outcomes: dict[str, Any] = {}
+        outcomes: JsonObject = {}
 
         async def ask(sent: Recorded, api: str = "chat") -> str:
             server.answers(sent)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from perdure.json_types import JsonObject
 from perdure.messages import TextPart, ToolResult
 from perdure.testing import ScriptedReply, says
 
@@ -71,7 +72,7 @@ LEAKS: dict[str, Callable[[], Any]] = {
 """What the tool does, by the place in which the secret is then."""
 
 
-def _error(text: str, **more: Any) -> dict[str, Any]:
+def _error(text: str, **more: Any) -> JsonObject:
     return {"error": {"message": text, "type": "invalid_request_error", **more}}
 
 
@@ -112,7 +113,7 @@ ANSWERS: dict[str, Callable[[], list[ScriptedReply]]] = {
 }
 """The answers of the model, by the place in which the secret is in them."""
 
-AGENTS: dict[str, dict[str, Any]] = json.loads(
+AGENTS: dict[str, JsonObject] = json.loads(
     Path(__file__).with_suffix(".json").read_text(encoding="utf-8").replace("CANARY", CANARY)
 )
 """Agents that are a secret's hiding place, all refused."""

@@ -13,6 +13,7 @@ from perdure.agents import Agent
 from perdure.events import RunEvent
 from perdure.history.chain import read_links
 from perdure.history.link import RecordedLink
+from perdure.json_types import JsonObject
 from perdure.messages import Message, ModelReply
 from perdure.options import RunOptions
 from perdure.protocol.outcome import RunResult
@@ -66,7 +67,7 @@ def fingerprints(model: ScriptedModel) -> list[str]:
     return [fingerprint(request.body) for request in model.requests]
 
 
-def fingerprint(body: dict[str, Any]) -> str:
+def fingerprint(body: JsonObject) -> str:
     return hashlib.sha256(json.dumps(body["messages"]).encode()).hexdigest()
 
 

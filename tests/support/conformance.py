@@ -8,7 +8,8 @@ import asyncio
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+
+from perdure.json_types import JsonObject
 
 from .needs import lacking, node_folder
 
@@ -60,7 +61,7 @@ def _scenario(folder: Path) -> str:
     return str(folder).removeprefix("server-").rsplit("-", 6)[0]
 
 
-def _why(check: dict[str, Any]) -> str:
+def _why(check: JsonObject) -> str:
     return (
         check.get("errorMessage") or check["status"]
         if check["status"] in ("FAILURE", "WARNING")

@@ -11,6 +11,7 @@ from itertools import accumulate, takewhile
 from random import Random
 from typing import Any, Literal, NamedTuple
 
+from perdure.json_types import JsonObject
 from perdure.messages import ToolCall
 from perdure.testing import ScriptedReply
 from perdure.testing.wires import anthropic, chat, responses
@@ -19,7 +20,7 @@ from perdure.testing.wires.table import Wire
 
 from .recorded_server import Received, Recorded, RecordedServer
 
-Json = dict[str, Any]
+Json = JsonObject
 Api = Literal["chat", "responses", "anthropic"]
 APIS: tuple[Api, ...] = ("chat", "responses", "anthropic")
 TOOLS = ("delete_rows", "send", "look")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import urllib.request
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from temporalio.client import Client
 from perdure import RunOptions
 from perdure.agents import Agent
 from perdure.client import RunHandle, start_run
+from perdure.json_types import JsonView
 from perdure.prompty.worker_limits import OPEN
 from perdure.testing import ScriptedModel
 
@@ -87,7 +88,7 @@ class Day:
             await asyncio.to_thread(process.wait)
 
     async def start(
-        self, model: ScriptedModel, runs: int, tool: Mapping[str, Any] = ONCE, **options: Any
+        self, model: ScriptedModel, runs: int, tool: JsonView = ONCE, **options: Any
     ) -> None:
         """Start so many runs of one agent; `tool` is what its file says of how its tool is
         executed.

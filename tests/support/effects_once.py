@@ -20,6 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 from temporalio.client import Client
 
 from perdure.client import RunHandle, start_run
+from perdure.json_types import JsonObject
 from perdure.messages import Message
 from perdure.options import RunOptions
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
@@ -44,7 +45,7 @@ class Ledger:
     """Text → the idempotency keys that it came with."""
     url: str = ""
 
-    def specification(self) -> dict[str, Any]:
+    def specification(self) -> JsonObject:
         answer = {"200": {"description": "noted"}}
         return {
             "openapi": "3.1.0",
@@ -189,11 +190,11 @@ class Crowd:
             yield kills
             killing.cancel()
 
-    def notes(self, id: str) -> list[dict[str, Any]]:
+    def notes(self, id: str) -> list[JsonObject]:
         return [entry for entry in read_diary(self.folder / id) if entry["event"] == "start"]
 
 
-def _function(name: str) -> dict[str, Any]:
+def _function(name: str) -> JsonObject:
     return {"name": name, "kind": "function", "parameters": [{"name": "text", "kind": "string"}]}
 
 

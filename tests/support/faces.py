@@ -5,14 +5,16 @@ its own form.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
 import httpx2
 
-Frame = tuple[str, dict[str, Any]]
+from perdure.json_types import JsonObject, JsonView
+
+Frame = tuple[str, JsonObject]
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class Face:
     """One address of the gateway for the agent `tested`."""
 
     path: str
-    body: Callable[[str, str, bool], dict[str, Any]]
+    body: Callable[[str, str, bool], JsonObject]
     """Of a request, by the session, the text, and whether the answer is a stream."""
     text: Callable[[str, Any], str]
     """What of the answer an event says, by its name and its data; "" for nothing."""
@@ -28,7 +30,7 @@ class Face:
     answers_whole: bool = True
     """Whether it also has answers that are no streams."""
 
-    def asked(self, session: str, text: str = "Hi", *, stream: bool = True) -> dict[str, Any]:
+    def asked(self, session: str, text: str = "Hi", *, stream: bool = True) -> JsonObject:
         """The arguments of a request."""
         headers = {self.session_header: session} if self.session_header else {}
         url = self.path.replace("SESSION", session)
@@ -62,32 +64,32 @@ async def _frames(answer: httpx2.Response) -> AsyncGenerator[Frame, None]:
             event = ""
 
 
-def _chat(session: str, text: str, stream: bool) -> dict[str, Any]:
+def _chat(session: str, text: str, stream: bool) -> JsonObject:
     return {"model": "tested", "messages": [{"role": "user", "content": text}], "stream": stream}
 
 
-def _response(session: str, text: str, stream: bool) -> dict[str, Any]:
+def _response(session: str, text: str, stream: bool) -> JsonObject:
     return {"model": "tested", "input": text, "stream": stream}
 
 
-def _octopus(session: str, text: str, stream: bool) -> dict[str, Any]:
+def _octopus(session: str, text: str, stream: bool) -> JsonObject:
     return {"message": text}
 
 
-def _page(session: str, text: str, stream: bool) -> dict[str, Any]:
+def _page(session: str, text: str, stream: bool) -> JsonObject:
     return {
         "id": session,
         "messages": [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": text}]}],
     }
 
 
-def _thread(session: str, text: str, stream: bool) -> dict[str, Any]:
+def _thread(session: str, text: str, stream: bool) -> JsonObject:
     said = {"id": "m1", "role": "user", "content": text}
-    more: dict[str, Any] = {"state": {}, "tools": [], "context": [], "forwardedProps": {}}
+    more: JsonObject = {"state": {}, "tools": [], "context": [], "forwardedProps": {}}
     return {"threadId": session, "runId": "r1", "messages": [said], **more}
 
 
-def _a2a(session: str, text: str, stream: bool) -> dict[str, Any]:
+def _a2a(session: str, text: str, stream: bool) -> JsonObject:
     said = {
         "messageId": "m1",
         "contextId": session,
@@ -110,7 +112,7 @@ def _chat_text(event: str, data: Any) -> str:
 
 
 def _a2a_text(event: str, data: Any) -> str:
-    parts: list[Mapping[str, Any]] = data.get("result", {}).get("artifact", {}).get("parts", [])
+    parts: list[JsonView] = data.get("result", {}).get("artifact", {}).get("parts", [])
     return "".join(str(each.get("text", "")) for each in parts)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from perdure.json_types import JsonObject, JsonView
 from perdure.testing import ScriptedModel, ScriptedReply
 from perdure.testing.script import ScriptedRequest
 
@@ -28,7 +29,7 @@ def write_agent(
     path: str,
     model: ScriptedModel | None = None,
     *,
-    tools: Sequence[Mapping[str, Any]] = (),
+    tools: Sequence[JsonView] = (),
     prompt: str = "system:\nYou are {name}.",
     **fields: Any,
 ) -> Path:
@@ -49,7 +50,7 @@ def write_agent(
     return file
 
 
-def calls(path: str, name: str = "", **more: Any) -> dict[str, Any]:
+def calls(path: str, name: str = "", **more: Any) -> JsonObject:
     """A tool that is another agent with its own loop."""
     return {
         "name": name or Path(path).stem,
@@ -60,6 +61,6 @@ def calls(path: str, name: str = "", **more: Any) -> dict[str, Any]:
     }
 
 
-def takes(*names: str) -> list[dict[str, Any]]:
+def takes(*names: str) -> list[JsonObject]:
     """Inputs that are texts."""
     return [{"name": name, "kind": "string", "required": True} for name in names]

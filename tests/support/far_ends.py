@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple
 
+from perdure.json_types import JsonObject
+
 from . import a2a_odd as odd
 from .a2a_agents import served
 from .mcp_scripted import Scripted
@@ -18,7 +20,7 @@ from .raw_server import RawServer, ok, raw_server
 class FarEnds(NamedTuple):
     """The declared tools `web`, `api`, `remote` and `peer`, and two of their servers."""
 
-    tools: list[dict[str, Any]]
+    tools: list[JsonObject]
     peer: Peer
     api: RawServer
 
@@ -36,7 +38,7 @@ async def far_ends(
         api.answers["/items"] = reply
         document = one("/items", method, servers=[{"url": api.url}], **operation)
         api.answers["/openapi.json"] = ok(json.dumps(document).encode())
-        connections: dict[str, Any] = {
+        connections: JsonObject = {
             "web": {"kind": "mcp", "connection": {"kind": "key", "endpoint": f"{web}/mcp"}},
             "api": {"kind": "openapi", "specification": f"{api.url}/openapi.json"},
             "remote": {"kind": "a2a", "connection": {"kind": "anonymous", "endpoint": agent}},

@@ -11,6 +11,7 @@ from perdure.agents import Agent
 from perdure.errors import ModelError
 from perdure.event_data import EventType, LoggedData
 from perdure.events import EventLog
+from perdure.json_types import JsonObject
 from perdure.loop.state import LoopState
 from perdure.messages import Message, ModelReply, ToolCall
 from perdure.options import RunOptions
@@ -111,7 +112,7 @@ class Stage:
         agent: Agent | None = None,
         **named: Any,
     ) -> None:
-        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.events: list[tuple[str, JsonObject]] = []
         self.seen: list[list[Message]] = []
         """The conversation of each model call."""
         self.agents: list[Agent] = []
@@ -152,7 +153,7 @@ class Stage:
         """The types of the events in order, only the wanted ones if any are named."""
         return [type for type, _ in self.events if not wanted or type in wanted]
 
-    def data(self, type: str) -> list[dict[str, Any]]:
+    def data(self, type: str) -> list[JsonObject]:
         """The data of the events of one type, without the message list."""
         return [
             {key: value for key, value in data.items() if key != "messages"}

@@ -12,6 +12,8 @@ from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
+from perdure.json_types import JsonView
+
 START = 1_790_000_000_123_456_789
 TRACE_ID = 0x0AF7651916CD43DD8448EB211C80319C
 RESOURCE = Resource({"service.name": "perdure"})
@@ -34,7 +36,7 @@ class Made:
         error: str | None = None,
         events: Mapping[str, str] | None = None,
         kind: str = "INTERNAL",
-        attributes: Mapping[str, Any] | None = None,
+        attributes: JsonView | None = None,
     ) -> ReadableSpan:
         """A span; an attribute that is not a scalar becomes JSON."""
         named = {"gen_ai.operation.name": name.partition(" ")[0], **(attributes or {})}

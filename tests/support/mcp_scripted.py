@@ -11,6 +11,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from perdure.json_types import JsonObject
+
 HELLO = [{"name": "hello", "inputSchema": {"type": "object"}}]
 
 
@@ -21,9 +23,9 @@ class Scripted:
 
     def __init__(
         self,
-        answer: Callable[[Request, dict[str, Any]], Response] | None = None,
+        answer: Callable[[Request, JsonObject], Response] | None = None,
         slow: Any = None,
-        tools: list[dict[str, Any]] = HELLO,
+        tools: list[JsonObject] = HELLO,
     ) -> None:
         self.answer = answer
         self.tools = tools
@@ -66,10 +68,10 @@ class Scripted:
 
 
 def said(
-    message: dict[str, Any], result: dict[str, Any], headers: dict[str, str] | None = None
+    message: JsonObject, result: JsonObject, headers: dict[str, str] | None = None
 ) -> JSONResponse:
     return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "result": result}, headers=headers)
 
 
-def text(message: dict[str, Any], words: str) -> JSONResponse:
+def text(message: JsonObject, words: str) -> JSONResponse:
     return said(message, {"content": [{"type": "text", "text": words}]})

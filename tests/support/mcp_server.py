@@ -15,10 +15,12 @@ from mcp import types
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
+from perdure.json_types import JsonObject
+
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 READ_ONLY = types.ToolAnnotations(read_only_hint=True)
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-NONE: dict[str, Any] = {"type": "object"}
+NONE: JsonObject = {"type": "object"}
 PAGES = [
     [
         types.Tool(
@@ -110,7 +112,7 @@ def book(params: types.CallToolRequestParams) -> types.CallToolResult | types.In
     return said(f"{params.request_state} {answers['pay'].model_dump(exclude_none=True)}")
 
 
-def _form(message: str, properties: dict[str, Any]) -> types.ElicitRequest:
+def _form(message: str, properties: JsonObject) -> types.ElicitRequest:
     schema = {"type": "object", "properties": properties, "required": list(properties)[:1]}
     return types.ElicitRequest(
         params=types.ElicitRequestFormParams(message=message, requested_schema=schema)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from perdure.agents import Agent
+from perdure.json_types import JsonObject
 from perdure.messages import ToolResult
 from perdure.tools.context import ToolContext
 from perdure.tools.kind import Asking, KindCall, Offering
@@ -18,7 +19,7 @@ from perdure.tools.mcp.kind import McpKind
 ROOT = Path(__file__).parents[2]
 
 
-def on_stdio(*, env: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
+def on_stdio(*, env: dict[str, str] | None = None, **fields: Any) -> JsonObject:
     """The declaration of the test server as a process."""
     options = {
         "command": sys.executable,
@@ -32,7 +33,7 @@ def on_stdio(*, env: dict[str, str] | None = None, **fields: Any) -> dict[str, A
     return {"name": "tests", "kind": "mcp", "options": options, **fields}
 
 
-def on_http(url: str, **fields: Any) -> dict[str, Any]:
+def on_http(url: str, **fields: Any) -> JsonObject:
     """The declaration of a server at a URL."""
     connection = {"kind": "key", "endpoint": url, **fields.pop("connection", {})}
     return {"name": "tests", "kind": "mcp", "connection": connection, **fields}
@@ -41,7 +42,7 @@ def on_http(url: str, **fields: Any) -> dict[str, Any]:
 class Tools:
     """What a kind offers for one declaration, called directly."""
 
-    def __init__(self, declared: dict[str, Any], kind: McpKind | None = None) -> None:
+    def __init__(self, declared: JsonObject, kind: McpKind | None = None) -> None:
         self.agent = Agent.model_validate(
             {"name": "tested", "model": {"id": "m"}, "tools": [declared]}
         )

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from temporalio.client import Client as TemporalClient
 
 from perdure.gateway.mcp_server import TASKS, TOOL_USE
+from perdure.json_types import JsonObject
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, says
 
 from .command_line import Cli, Started
@@ -51,7 +52,7 @@ class Ask(types.Request[Any, Any]):
 
     name_param: ClassVar[str | None] = "taskId"
     method: str
-    params: dict[str, Any]
+    params: JsonObject
 
 
 class Created(types.Result):
@@ -74,7 +75,7 @@ class Tasks(ClientExtension):
         return (ResultClaim(result_type="task", model=Created, resolve=refuse),)
 
 
-async def ask(client: Client, method: str, **params: Any) -> dict[str, Any]:
+async def ask(client: Client, method: str, **params: Any) -> JsonObject:
     """Ask a method of the extension."""
     answer = await client.session.send_request(Ask(method=method, params=params), Answer)  # type: ignore[arg-type]
     return answer.model_dump(by_alias=True)

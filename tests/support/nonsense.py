@@ -13,9 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from perdure.json_types import JsonObject, JsonView
+
 from .recorded_server import Received, Recorded, RecordedServer
 
-Json = dict[str, Any]
+Json = JsonObject
 CHAT, RESPONSES, ANTHROPIC = APIS = ("chat", "responses", "anthropic")
 FINE = "It is fine."
 TOOL = "look"
@@ -234,7 +236,7 @@ def _with_error(api: str, error: Json) -> Recorded:
 Sender = Callable[[str, Any], Recorded]
 
 
-def _plain() -> Iterator[tuple[str, Mapping[str, Any], Sender]]:
+def _plain() -> Iterator[tuple[str, JsonView, Sender]]:
     """The kinds that are no stream: the beginning of their names, their values, how each is sent."""
     for place, odd in _VALUES["odd"].items():
         yield f"{place} is ", odd, lambda api, odd, at=place: Recorded.of_json(edited(api, at, odd))
@@ -263,7 +265,7 @@ def _plain() -> Iterator[tuple[str, Mapping[str, Any], Sender]]:
     )
 
 
-def _streamed() -> Iterator[tuple[str, Mapping[str, Any], Sender]]:
+def _streamed() -> Iterator[tuple[str, JsonView, Sender]]:
     """The kinds that are streams."""
     yield "streamed: ", _STREAMS, lambda api, kind: kind(api, events(api))
     for name, calls in (("streamed", False), ("a streamed call", True)):

@@ -23,6 +23,7 @@ from temporalio.client import Client, WorkflowHistory
 from temporalio.worker import Replayer
 from temporalio.worker._workflow_instance import WorkflowInstance, WorkflowInstanceDetails
 
+from perdure.json_types import JsonObject
 from perdure.protocol.session import SessionStatus
 from perdure.workflows.agent_run import AgentRun
 from perdure.workflows.runner import OwnWorkflowRunner
@@ -42,7 +43,7 @@ TASK_STARTED = EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED
 TASK_COMPLETED = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
 
 
-def stand_of(workflow: AgentRun | Session) -> dict[str, Any]:
+def stand_of(workflow: AgentRun | Session) -> JsonObject:
     """Return all that a run or a session goes by later: conversation, state of the loop, decisions,
     what waits.
     """
@@ -79,7 +80,7 @@ class Stands:
     lost: int = 0
     """How many were."""
 
-    def note(self, act: WorkflowActivation, stand: dict[str, Any]) -> None:
+    def note(self, act: WorkflowActivation, stand: JsonObject) -> None:
         """Note how a workflow stands after that activation."""
         text = to_json(stand)
         self.last[act.run_id] = act.history_length, text
@@ -192,7 +193,7 @@ def _is_reset(event: HistoryEvent) -> bool:
     return failed.cause == WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
 
 
-def _without_times(stand: dict[str, Any]) -> dict[str, Any]:
+def _without_times(stand: JsonObject) -> JsonObject:
     """The clock of a workflow may be another one on a replay, by some milliseconds, where somebody
     queried the run.
     """

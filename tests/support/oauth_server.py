@@ -20,6 +20,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from perdure.json_types import JsonObject
+
 from .hosts import serving
 from .mcp_server import make_server
 
@@ -50,7 +52,7 @@ class Authority:
     """Where the MCP server says that its authorization server is; "" for the right one."""
 
     def __post_init__(self) -> None:
-        self._clients: dict[str, dict[str, Any]] = {
+        self._clients: dict[str, JsonObject] = {
             CLIENT: {"client_secret": SECRET, "redirect_uris": None}
         }
         self._codes: dict[str, dict[str, str]] = {}

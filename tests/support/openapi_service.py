@@ -26,6 +26,8 @@ from fastapi.responses import PlainTextResponse, RedirectResponse
 from fastapi.security import APIKeyHeader
 from pydantic import BaseModel
 
+from perdure.json_types import JsonObject
+
 KEY = "petkey-0123456789"
 REQUIRED = APIKeyHeader(name="X-Api-Key")
 PIXEL = b"\x89PNG\r\n\x1a\n" + b"\0" * 16
@@ -81,7 +83,7 @@ def make_app(service: Service) -> FastAPI:
         request: Request,
         tag: Annotated[list[str], Query()] = [],  # noqa: B006
         x_note: Annotated[str | None, Header()] = None,
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """Finds a pet."""
         if pet_id == "none":
             raise HTTPException(404, "no such pet")

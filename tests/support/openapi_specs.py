@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from perdure.agents import Agent
 from perdure.declared_tools import Connection, OpenApiTool
+from perdure.json_types import JsonObject, JsonView
 from perdure.messages import ToolResult
 from perdure.tools.context import ToolContext
 from perdure.tools.http import HttpRequest
@@ -22,7 +22,7 @@ from perdure.tools.openapi.sources import as_text
 BASE = "https://api.example.com/v1"
 
 
-def spec(paths: Mapping[str, Any], *, version: str = "3.1.0", **more: Any) -> dict[str, Any]:
+def spec(paths: JsonView, *, version: str = "3.1.0", **more: Any) -> JsonObject:
     """A specification of these paths, on the server `BASE` unless `more` says otherwise."""
     known = {
         "openapi": version,
@@ -32,7 +32,7 @@ def spec(paths: Mapping[str, Any], *, version: str = "3.1.0", **more: Any) -> di
     return {**known, "paths": paths, **more}
 
 
-def one(path: str, method: str = "get", version: str = "3.1.0", **operation: Any) -> dict[str, Any]:
+def one(path: str, method: str = "get", version: str = "3.1.0", **operation: Any) -> JsonObject:
     """A specification of one operation, called `call`."""
     more = {
         key: operation.pop(key) for key in ("components", "servers", "security") if key in operation
@@ -40,14 +40,14 @@ def one(path: str, method: str = "get", version: str = "3.1.0", **operation: Any
     return spec({path: {method: {"operationId": "call", **operation}}}, version=version, **more)
 
 
-def offer(document: Mapping[str, Any], source: str | None = None, **options: Any) -> list[Offering]:
+def offer(document: JsonView, source: str | None = None, **options: Any) -> list[Offering]:
     """What a tool with these options offers."""
     return offerings_of(Document(document), options, source)
 
 
 def request(
-    document: Mapping[str, Any],
-    arguments: Mapping[str, Any],
+    document: JsonView,
+    arguments: JsonView,
     *,
     key: str = "",
     connection: Connection | None = None,
@@ -59,7 +59,7 @@ def request(
 
 
 def tool_of(
-    document: Mapping[str, Any], connection: Connection | None = None, **options: Any
+    document: JsonView, connection: Connection | None = None, **options: Any
 ) -> OpenApiTool:
     """A tool whose specification was recorded."""
     return OpenApiTool(
@@ -76,7 +76,7 @@ async def offered(
 
 
 async def executed(
-    kind: OpenApiKind, tool: OpenApiTool, name: str, arguments: dict[str, Any], key: str = "key-1"
+    kind: OpenApiKind, tool: OpenApiTool, name: str, arguments: JsonObject, key: str = "key-1"
 ) -> ToolResult:
     """The result of one call."""
     details = (await offered(kind, tool))[name].details

@@ -16,6 +16,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from perdure.json_types import JsonObject
+
 
 @dataclass(frozen=True)
 class Received:
@@ -28,12 +30,12 @@ class Received:
     kind: int
     start: int
     end: int | None
-    attributes: dict[str, Any]
-    events: list[tuple[str, int, dict[str, Any]]]
+    attributes: JsonObject
+    events: list[tuple[str, int, JsonObject]]
     links: list[str]
     status: int
     message: str
-    resource: dict[str, Any]
+    resource: JsonObject
     scope: str
 
 
@@ -83,7 +85,7 @@ def _id(read: bytes, digits: int) -> str:
     return text
 
 
-def _attributes(pairs: Iterable[KeyValue]) -> dict[str, Any]:
+def _attributes(pairs: Iterable[KeyValue]) -> JsonObject:
     pairs = list(pairs)
     found = {pair.key: _value(pair.value) for pair in pairs}
     assert len(found) == len(pairs), "a key comes twice"

@@ -12,10 +12,11 @@ from urllib.parse import quote
 
 import pytest
 
-from perdure.testing import ScriptedModel, asks, call
+from perdure.json_types import JsonObject
+from perdure.testing import asks, call
 from perdure.testing.script import Script
 
-from .agents import scripted_agent
+from .agents import Scripted, scripted_agent
 from .needs import node_package
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from ..gateway.conftest import Serve, Served
 
-Scripted = Callable[[Script], ScriptedModel]
 Opened = Callable[..., Any]
 PAY = {
     "name": "send_refund",
@@ -94,13 +94,13 @@ async def start(served: Served, id: str, token: str = "") -> None:
         assert (await http.post("/runs", json=body)).status_code == 201
 
 
-async def waits(served: Served, id: str) -> dict[str, Any]:
+async def waits(served: Served, id: str) -> JsonObject:
     """The call of the run that waits."""
     async with served.asking() as http:
         for _ in range(300):
             for each in (await http.get("/approvals")).json():
                 if each["runId"].endswith(id):
-                    found: dict[str, Any] = each["call"]
+                    found: JsonObject = each["call"]
                     return found
             await asyncio.sleep(0.1)
     raise AssertionError(f"{id} does not wait")

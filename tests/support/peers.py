@@ -13,6 +13,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from perdure.json_types import JsonObject
+
 KAOS_CARD = {
     "name": "researcher",
     "description": "Finds things out.",
@@ -48,7 +50,7 @@ class Peer:
     card_path: str = "/.well-known/agent"
     roles: tuple[str, ...] = ("user", "task-delegation")
     """Those that a request's last message may have; another one is answered 400."""
-    bodies: list[dict[str, Any]] = field(default_factory=list)
+    bodies: list[JsonObject] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     cards: int = 0
     """How often its card was asked for."""
@@ -91,7 +93,7 @@ class Peer:
         return JSONResponse(completion(rest or word))
 
 
-def completion(content: Any) -> dict[str, Any]:
+def completion(content: Any) -> JsonObject:
     """An answer by Chat Completions."""
     message = {"role": "assistant", "content": content}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}

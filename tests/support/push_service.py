@@ -9,7 +9,6 @@ import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import http_ece
 import jwt
@@ -20,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from perdure.json_types import JsonObject
 from perdure.payloads.codec_server.app import serve
 
 
@@ -36,10 +36,10 @@ class PushService:
 
     def __init__(self) -> None:
         self.url = ""
-        self.taken: list[tuple[str, dict[str, Any]]] = []
+        self.taken: list[tuple[str, JsonObject]] = []
         """Names of browsers, and messages."""
         self.headers: list[dict[str, str]] = []
-        self.claims: list[dict[str, Any]] = []
+        self.claims: list[JsonObject] = []
         self.statuses: dict[str, int] = {}
         """The answers to messages for some browsers; the others' is 201."""
         self._key, self._secret = ec.generate_private_key(ec.SECP256R1()), os.urandom(16)
@@ -51,7 +51,7 @@ class PushService:
     def host(self) -> str:
         return self.url.rpartition("/")[2]
 
-    def subscription(self, name: str) -> dict[str, Any]:
+    def subscription(self, name: str) -> JsonObject:
         """What the browser of that name gives to pages."""
         keys = {"p256dh": base64url(self.public_key), "auth": base64url(self._secret)}
         return {"endpoint": f"{self.url}/{name}", "keys": keys}

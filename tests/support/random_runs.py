@@ -13,6 +13,7 @@ from perdure.agents import Agent
 from perdure.errors import ModelError, RunError
 from perdure.event_data import EventType
 from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.json_types import JsonObject
 from perdure.loop.state import LoopState
 from perdure.messages import ImagePart, Message
 from perdure.options import RunOptions
@@ -122,7 +123,7 @@ def scripts() -> st.SearchStrategy[Script]:
 class Seen:
     """What the outside of the loop saw."""
 
-    delivered: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    delivered: list[tuple[str, JsonObject]] = field(default_factory=list)
     asked: list[list[Message]] = field(default_factory=list)
     """The conversation of each model call."""
     completed: int = 0
@@ -258,7 +259,7 @@ class RandomRun(Clocked):
             await asyncio.sleep(0)
             return self._verdict("output", f"{message.text}!")
 
-        def judge_tool(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+        def judge_tool(name: str, arguments: JsonObject) -> GuardrailResult:
             self._pass_moment()
             rewrite = {"n": 2} if name == "rewritten" else None
             return GuardrailResult(allowed=name != "denied", reason="denied", rewrite=rewrite)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 
 from standardwebhooks import Webhook
 from starlette.applications import Starlette
@@ -15,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from perdure.json_types import JsonObject
 from perdure.payloads.codec_server.app import serve
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -25,7 +25,7 @@ class Receiver:
 
     def __init__(self, secret: str = SECRET) -> None:
         self.url = ""
-        self.taken: list[tuple[str, dict[str, Any]]] = []
+        self.taken: list[tuple[str, JsonObject]] = []
         """Ids and bodies of what was answered by 2xx."""
         self.attempts: list[tuple[str, str]] = []
         """Ids and bodies of all requests."""
@@ -34,7 +34,7 @@ class Receiver:
         """Where a redirect leads."""
         self._secret = secret
 
-    def of_type(self, type: str) -> list[dict[str, Any]]:
+    def of_type(self, type: str) -> list[JsonObject]:
         """The data of each notice of this type that was taken."""
         return [body["data"] for _, body in self.taken if body["type"] == type]
 

@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from perdure.json_types import JsonObject
+
 _DROPPED = (asyncio.IncompleteReadError, ConnectionError)
 
 
@@ -40,7 +42,7 @@ class Recorded:
 class Received:
     path: str
     headers: dict[str, str]
-    body: dict[str, Any]
+    body: JsonObject
 
 
 class RecordedServer:

@@ -9,11 +9,12 @@ from typing import Any
 from temporalio.client import Client
 
 from perdure.client import RunHandle
+from perdure.json_types import JsonObject
 from perdure.protocol.outcome import RunResult
 from perdure.testing import asks, call, says
 
 
-def weather(url: str, **more: Any) -> dict[str, Any]:
+def weather(url: str, **more: Any) -> JsonObject:
     """The declaration of a tool `weather`, which is the agent at `url`."""
     return {
         "name": "weather",

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.json_types import JsonObject
 from perdure.messages import Message
 from perdure.options import RunOptions
 from perdure.testing.script import ScriptedReply
@@ -57,7 +58,7 @@ class VectorCase:
     name: str
     operation: str
     """`run` or `runTurn`."""
-    agent: dict[str, Any]
+    agent: JsonObject
     """Everything but the model, as `Agent.model_validate` and `load_dict` take it."""
     messages: list[Message]
     replies: list[ScriptedReply]
@@ -66,7 +67,7 @@ class VectorCase:
     interruptions: list[Interruption]
     tool_results: dict[str, str]
     """Call id → text."""
-    expected: dict[str, Any]
+    expected: JsonObject
 
     def __str__(self) -> str:
         return self.name
@@ -97,7 +98,7 @@ def load_turn_vectors() -> list[VectorCase]:
     return [_turn_case(vector) for vector in _vectors("runTurn")]
 
 
-def _vectors(operation: str) -> list[dict[str, Any]]:
+def _vectors(operation: str) -> list[JsonObject]:
     if not VECTORS.exists():
         return []
     entries = json.loads(VECTORS.read_text(encoding="utf-8"))["vectors"]
@@ -108,7 +109,7 @@ def _vectors(operation: str) -> list[dict[str, Any]]:
     ]
 
 
-def _run_case(vector: dict[str, Any]) -> VectorCase:
+def _run_case(vector: JsonObject) -> VectorCase:
     given, steps = vector["input"], vector["sequence"]
     return VectorCase(
         name=vector["name"],
@@ -135,30 +136,30 @@ def _run_case(vector: dict[str, Any]) -> VectorCase:
     )
 
 
-def _reply(choice: dict[str, Any]) -> ScriptedReply:
+def _reply(choice: JsonObject) -> ScriptedReply:
     message = choice["message"]
     calls = [{"id": call["id"], **call["function"]} for call in message.get("tool_calls") or []]
     return ScriptedReply.model_validate({"text": message["content"] or "", "tool_calls": calls})
 
 
-def _cancellation(given: dict[str, Any]) -> list[Interruption]:
+def _cancellation(given: JsonObject) -> list[Interruption]:
     moments = {"before_iteration": 1, "before_iteration_2": 2}
     return (
         [Interruption(moments[given["cancel"]["cancelled_at"]], None)] if "cancel" in given else []
     )
 
 
-def _steering(given: dict[str, Any]) -> list[Interruption]:
+def _steering(given: JsonObject) -> list[Interruption]:
     sent = given.get("steering", {"messages": []})["messages"]
     return [Interruption(message["inject_before_iteration"], message["text"]) for message in sent]
 
 
-def _guardrails(given: dict[str, Any]) -> Guardrails:
+def _guardrails(given: JsonObject) -> Guardrails:
     def verdict(point: str) -> GuardrailResult:
         rule = given.get(point, {"action": "allow"})
         return GuardrailResult(allowed=rule["action"] == "allow", reason=rule.get("reason"))
 
-    def tool(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+    def tool(name: str, arguments: JsonObject) -> GuardrailResult:
         return GuardrailResult(
             allowed=name not in given["tool"]["deny_tools"], reason=f"{name} is on the deny list"
         )
@@ -170,7 +171,7 @@ def _guardrails(given: dict[str, Any]) -> Guardrails:
     )
 
 
-def _turn_case(vector: dict[str, Any]) -> VectorCase:
+def _turn_case(vector: JsonObject) -> VectorCase:
     given = vector["input"]
     calls = [call for step in given["model"] for call in step.get("tools", [])]
     return VectorCase(
@@ -198,5 +199,5 @@ def _turn_case(vector: dict[str, Any]) -> VectorCase:
     )
 
 
-def _names(calls: Sequence[dict[str, Any]]) -> list[str]:
+def _names(calls: Sequence[JsonObject]) -> list[str]:
     return list(dict.fromkeys(call["name"] for call in calls))

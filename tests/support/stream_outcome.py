@@ -5,17 +5,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from perdure.agents import Agent
 from perdure.errors import ModelError
+from perdure.json_types import JsonObject, JsonView
 from perdure.providers import StreamAssembler, provider_for
 from perdure.providers.wire_format import WireFormat
 
 
 def process_stream(
-    events: Iterable[Mapping[str, Any]], *, provider: str = "openai", api_type: str = "chat"
-) -> dict[str, Any]:
+    events: Iterable[JsonView], *, provider: str = "openai", api_type: str = "chat"
+) -> JsonObject:
     """Classifies recorded events: `{kind: provider, value}` each, any other kind being a transport
     error.
 
@@ -42,11 +42,11 @@ def process_stream(
 
 class _Outcome:
     def __init__(self) -> None:
-        self.chunks: list[dict[str, Any]] = []
+        self.chunks: list[JsonObject] = []
         self.failure: dict[str, str] | None = None
         self._text: list[str] = []
 
-    def take(self, event: Mapping[str, Any], assembler: StreamAssembler) -> None:
+    def take(self, event: JsonView, assembler: StreamAssembler) -> None:
         if event.get("kind") != "provider":
             self._fail("indeterminate", _transport_message(event))
             return
@@ -62,7 +62,7 @@ class _Outcome:
         self._text += texts
         self.chunks += [{"kind": "text", "value": text} for text in texts]
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> JsonObject:
         return {
             "chunks": self.chunks,
             "partialText": "".join(self._text),
@@ -76,7 +76,7 @@ class _Outcome:
         self.chunks.append({"kind": "failure", "failure": self.failure})
 
 
-def _transport_message(event: Mapping[str, Any]) -> str:
+def _transport_message(event: JsonView) -> str:
     error = event.get("error")
     nested = error.get("message") if isinstance(error, Mapping) else error
     return str(event.get("message") or nested or "The stream broke")

@@ -8,6 +8,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from perdure.json_types import JsonObject
 from perdure.messages import Message, ToolCall
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ class Outcome:
     messages: list[Message]
     """The conversation at the end, also of a run that failed."""
     iterations: int
-    events: list[tuple[str, dict[str, Any]]]
+    events: list[tuple[str, JsonObject]]
     """Type and data, in order, all of them."""
     result: Any = None
     error: Exception | None = None
@@ -43,7 +44,7 @@ def check(case: VectorCase, outcome: Outcome) -> None:
     _check_events(expected.get("events", []), outcome.events)
 
 
-def _check_end(expected: dict[str, Any], outcome: Outcome) -> None:
+def _check_end(expected: JsonObject, outcome: Outcome) -> None:
     terminal = [type for type, _ in outcome.events if type in ("done", "cancelled", "failed")]
     assert terminal == [outcome.events[-1][0]], "one terminal event, the last"
     assert terminal[0] == {"CancelledError": "cancelled"}.get(
@@ -65,7 +66,7 @@ def _check_end(expected: dict[str, Any], outcome: Outcome) -> None:
         assert isinstance(outcome.error, ValueError)
 
 
-def _check_count(expected: dict[str, Any], outcome: Outcome) -> None:
+def _check_count(expected: JsonObject, outcome: Outcome) -> None:
     if "iterations" in expected:
         # Ruling 9: the cap is reached after 10 model calls, or after the 11th that some runtimes
         # make.
@@ -104,7 +105,7 @@ def _check_tools(case: VectorCase, outcome: Outcome) -> None:
         ]
 
 
-def _call(call: ToolCall) -> dict[str, Any]:
+def _call(call: ToolCall) -> JsonObject:
     return {"id": call.id, "name": call.name, "arguments": json.loads(call.arguments)}
 
 
@@ -126,7 +127,7 @@ def _check_trimming(case: VectorCase, outcome: Outcome) -> None:
     assert trimmed[-1] == case.messages[-1]
 
 
-def _essence(message: Message) -> dict[str, Any]:
+def _essence(message: Message) -> JsonObject:
     """What a vector says of a message: metadata that only perdure keeps is left out."""
     calls = [(call.id, call.name, call.arguments) for call in message.tool_calls]
     return {
@@ -138,7 +139,7 @@ def _essence(message: Message) -> dict[str, Any]:
     }
 
 
-def _check_events(wanted: list[dict[str, Any]], seen: list[tuple[str, dict[str, Any]]]) -> None:
+def _check_events(wanted: list[JsonObject], seen: list[tuple[str, JsonObject]]) -> None:
     """Ruling 19: an ordered sub-sequence, `status`, `reason` and `message_count` ignored."""
     rest = iter(seen)
     for event in wanted:
@@ -152,7 +153,7 @@ def _check_events(wanted: list[dict[str, Any]], seen: list[tuple[str, dict[str, 
         )
 
 
-def _check_turn(expected: dict[str, Any], outcome: Outcome) -> None:
+def _check_turn(expected: JsonObject, outcome: Outcome) -> None:
     """The fields of the newer engine that have a counterpart here."""
     answers = [
         message.metadata["tool_call_id"] for message in outcome.messages if message.role == "tool"

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from perdure.agents import Agent
+from perdure.json_types import JsonObject
 
 from .agents import declared
 from .recorded_server import Recorded, RecordedServer
@@ -31,7 +32,7 @@ def asking(
     )
 
 
-def answer(api: str, text: str) -> dict[str, Any]:
+def answer(api: str, text: str) -> JsonObject:
     """A whole answer with a text."""
     match api:
         case "chat":
@@ -51,7 +52,7 @@ def answer(api: str, text: str) -> dict[str, Any]:
     return {"id": "a", "content": [{"type": "text", "text": text}], "stop_reason": "end_turn"}
 
 
-def events(api: str, texts: Iterable[Any], *, thinking: Iterable[Any] = ()) -> list[dict[str, Any]]:
+def events(api: str, texts: Iterable[Any], *, thinking: Iterable[Any] = ()) -> list[JsonObject]:
     """The events of a stream that says the texts, piece by piece."""
     match api:
         case "chat":
@@ -90,7 +91,7 @@ def events(api: str, texts: Iterable[Any], *, thinking: Iterable[Any] = ()) -> l
     return [start, *blocks[0], *blocks[1], stop, {"type": "message_stop"}]
 
 
-def _block(index: int, kind: str, pieces: Iterable[Any]) -> list[dict[str, Any]]:
+def _block(index: int, kind: str, pieces: Iterable[Any]) -> list[JsonObject]:
     opened = {
         "type": "content_block_start",
         "index": index,
@@ -103,7 +104,7 @@ def _block(index: int, kind: str, pieces: Iterable[Any]) -> list[dict[str, Any]]
     ]
 
 
-def stream(events: Iterable[dict[str, Any]], **more: Any) -> Recorded:
+def stream(events: Iterable[JsonObject], **more: Any) -> Recorded:
     """The events as they are sent."""
     return Recorded.of_stream(
         b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events), **more

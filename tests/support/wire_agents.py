@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from perdure.agents import Agent
+from perdure.json_types import JsonObject
 
 CHAT = ("openai", "chat")
 RESPONSES = ("openai", "responses")
@@ -15,8 +16,8 @@ APIS = (CHAT, RESPONSES, ANTHROPIC)
 def agent(
     api: tuple[str, str] = CHAT,
     *,
-    options: dict[str, Any] | None = None,
-    connection: dict[str, Any] | None = None,
+    options: JsonObject | None = None,
+    connection: JsonObject | None = None,
     **fields: Any,
 ) -> Agent:
     """An agent of that (provider, apiType)."""
@@ -31,11 +32,11 @@ def agent(
     return Agent.model_validate({"model": model, **fields})
 
 
-def message(role: str, content: Any, /, **metadata: Any) -> dict[str, Any]:
+def message(role: str, content: Any, /, **metadata: Any) -> JsonObject:
     return {"role": role, "content": content, "metadata": metadata}
 
 
-def asking(*calls: tuple[str, str, str], text: str = "", **metadata: Any) -> dict[str, Any]:
+def asking(*calls: tuple[str, str, str], text: str = "", **metadata: Any) -> JsonObject:
     """An assistant message that asks for the calls `(id, name, arguments)`."""
     shapes = [
         {"id": id_, "type": "function", "function": {"name": n, "arguments": a}}
@@ -44,5 +45,5 @@ def asking(*calls: tuple[str, str, str], text: str = "", **metadata: Any) -> dic
     return message("assistant", text or [], tool_calls=shapes, **metadata)
 
 
-def answering(call_id: str, content: Any, **metadata: Any) -> dict[str, Any]:
+def answering(call_id: str, content: Any, **metadata: Any) -> JsonObject:
     return message("tool", content, tool_call_id=call_id, **metadata)

@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from perdure.client import connect
+from perdure.json_types import JsonObject
 from perdure.providers.base import FunctionDefinition
 from perdure.tools import tool
 from perdure.tools.context import ToolContext
@@ -31,7 +32,7 @@ class WorkerJob(BaseModel):
     """Where each run has a folder, named after its id, with the diary of its tools."""
     linger: float = 0.0
     """At most so many seconds pass between the beginning and the end of a tool."""
-    options: dict[str, Any] = {}
+    options: JsonObject = {}
     """For `create_worker`."""
 
 
@@ -71,7 +72,7 @@ async def serve(job: WorkerJob) -> None:
     killed.
     """
     client = await connect(job.address)
-    hooks: dict[str, Any] = {
+    hooks: JsonObject = {
         "instructions": {"greet": greet},
         "prepare_tools": {"in_turn": in_turn},
     }

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
+
+from perdure.json_types import JsonObject
 
 from .commands import ForkedProcess, forker
 from .worker_process import WorkerJob
@@ -38,7 +40,7 @@ class Nursery:
         return worker
 
 
-def read_diary(folder: Path) -> list[dict[str, Any]]:
+def read_diary(folder: Path) -> list[JsonObject]:
     """What the tools noted, in order."""
     diary = folder / "diary.jsonl"
     return [json.loads(line) for line in diary.read_text().splitlines()] if diary.exists() else []

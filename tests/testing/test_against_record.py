@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -22,11 +22,9 @@ from perdure.testing import (
 )
 from perdure.testing.direct_model import read_reply
 from perdure.testing.recording import RecordedCall, RecordedReply, call_key
-from perdure.testing.script import Script
 
-from ..support.agents import QUESTION, scripted_agent
+from ..support.agents import QUESTION, Scripted, scripted_agent
 
-Scripted = Callable[[Script], ScriptedModel]
 FIRST = asks(call("search", "a", query="cats", limit=3), call("read", "b", page=1))
 RECORDED = [
     FIRST,

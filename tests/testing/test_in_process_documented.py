@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from perdure.json_types import JsonObject
 from perdure.testing import asks, call, says
 from perdure.testing.server import read_script
 
@@ -60,7 +61,7 @@ def beside_the_agent(
 
 def defined_test(block: str) -> Any:
     """The test function of a block."""
-    names: dict[str, Any] = {}
+    names: JsonObject = {}
     exec(compile(block, str(PAGE), "exec"), names)
     [test] = [value for name, value in names.items() if name.startswith("test_")]
     return test

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 import perdure
 from perdure import ToolContext
 from perdure.errors import ConfigurationError
+from perdure.json_types import JsonObject
 from perdure.messages import Message
 from perdure.testing import asks, call, run_in_process, says
 
@@ -21,7 +22,7 @@ class Deps(BaseModel):
     tenant: str
 
 
-def greet(inputs: dict[str, Any], context: ToolContext[Deps]) -> str:
+def greet(inputs: JsonObject, context: ToolContext[Deps]) -> str:
     return f"Greet {inputs['question']} of {context.deps.tenant}."
 
 

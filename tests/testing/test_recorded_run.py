@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import json
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +16,16 @@ from perdure import load
 from perdure.client import start_run
 from perdure.errors import ConfigurationError, ExecuteError
 from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.json_types import JsonObject
 from perdure.messages import Message
-from perdure.testing import Diverged, RecordedRun, ScriptedModel, asks, call, read_recording, says
-from perdure.testing.script import Script
+from perdure.testing import Diverged, RecordedRun, asks, call, read_recording, says
 from perdure.testing.server import with_script
 from perdure.tools import tool
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.prompted import two_phases, without_tools
 from ..support.stage import Stage
 from .test_in_process_documented import AGENT, RECORDED, TOOLS
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 async def exported(run: Any, file: Path) -> Path:
@@ -68,7 +66,7 @@ async def test_on_the_page(beside_an_export: Path) -> None:
     """The tests of docs/guides/testing-agents.md, as they stand there."""
     assert len(RECORDED) == 2
     for block in RECORDED:
-        names: dict[str, Any] = {}
+        names: JsonObject = {}
         exec(compile(block, str(beside_an_export / "test_page.py"), "exec"), names)
         [test] = [value for name, value in names.items() if name.startswith("test_")]
         test(inspect.unwrap(names["run"])())
@@ -110,7 +108,7 @@ async def test_a_run_with_everything(stage: Stage, scripted: Scripted, tmp_path:
         assert results(real.messages) == results(result.messages)
         assert len(executed) == 4
 
-        def change(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+        def change(name: str, arguments: JsonObject) -> GuardrailResult:
             return GuardrailResult(allowed=arguments != {"text": "z"}, reason="no z")
 
         guarded = played(guardrails=Guardrails(tool=change))

@@ -8,11 +8,11 @@ import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from perdure import RunCancelled, ToolContext
+from perdure.json_types import JsonObject
 from perdure.testing import InProcessRun, asks, call, run_in_process, says
 from perdure.tool_calls import ToolProgress
 from perdure.tools import clear_tools
@@ -39,10 +39,10 @@ def test_the_example_of_the_page(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.INFO, "perdure.tools")
-    example: dict[str, Any] = {}
+    example: JsonObject = {}
     code = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)[0]
     exec(compile(code, str(PAGE), "exec"), example)
-    events: list[tuple[str, dict[str, Any]]] = []
+    events: list[tuple[str, JsonObject]] = []
     result = run_in_process(
         agent(tmp_path, "check_orders"),
         model=[asks(call("check_orders", "c1", customer="ann")), says("all paid")],

@@ -16,6 +16,7 @@ from pydantic import BaseModel, PrivateAttr, SecretStr
 from perdure import Done, GuardrailResult, Guardrails, NotDone, ToolContext, run_input, tool
 from perdure.agents import Agent
 from perdure.errors import ConfigurationError, RunError
+from perdure.json_types import JsonObject
 from perdure.testing import asks, call, run_in_process, says
 from perdure.tools import OutcomeUnknown, clear_tools
 from perdure.tools.context import open_deps
@@ -189,9 +190,7 @@ def test_guardrails_have_them() -> None:
     async def check_output(message: Any, context: ToolContext) -> GuardrailResult:
         return GuardrailResult(allowed=True, rewrite=f"{message.text} {context.deps.tenant}")
 
-    def check_tool(
-        name: str, arguments: dict[str, Any], context: ToolContext[Deps]
-    ) -> GuardrailResult:
+    def check_tool(name: str, arguments: JsonObject, context: ToolContext[Deps]) -> GuardrailResult:
         return GuardrailResult(allowed=False, reason=f"{context.call_id} of {context.deps.tenant}")
 
     guardrails = Guardrails(input=check_input, output=check_output, tool=check_tool)
@@ -215,11 +214,11 @@ def test_a_guardrail_that_expects_others_denies() -> None:
 
 
 def test_approval_checks_and_reconcile_functions_have_them() -> None:
-    def asks_for(arguments: dict[str, Any], context: ToolContext[Deps]) -> bool:
+    def asks_for(arguments: JsonObject, context: ToolContext[Deps]) -> bool:
         seen.append(context.deps)
         return False
 
-    def find_out(arguments: dict[str, Any], key: str, context: ToolContext[Deps]) -> Done | NotDone:
+    def find_out(arguments: JsonObject, key: str, context: ToolContext[Deps]) -> Done | NotDone:
         return Done(f"paid by {context.deps.tenant}")
 
     @tool(approval=asks_for, reconcile=find_out)

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import pytest
 
 from perdure.agents import Agent
+from perdure.json_types import JsonObject
 from perdure.providers import to_request
 from perdure.tools import clear_tools
 from perdure.tools.declaration import completed_declaration, written_declaration
@@ -71,7 +72,7 @@ def without_a_gap(topic: str, limit: int = 5, *, exact: bool = False) -> list[st
     return []
 
 
-def offered(function: Callable[..., Any]) -> dict[str, Any]:
+def offered(function: Callable[..., Any]) -> JsonObject:
     """The function as OpenAI's API is told of it."""
     tool = written_declaration("find", function)
     agent = Agent.model_validate(
@@ -79,7 +80,7 @@ def offered(function: Callable[..., Any]) -> dict[str, Any]:
     )
     agent = agent.model_copy(update={"tools": [completed_declaration(agent.tools[0], function)]})  # type: ignore[index]
     assert tool.parameters == agent.tools[0].parameters  # type: ignore[index, union-attr]
-    told: dict[str, Any] = to_request(agent, [])["tools"][0]["function"]
+    told: JsonObject = to_request(agent, [])["tools"][0]["function"]
     return told
 
 

@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from perdure.declared_tools import FunctionTool, Property
 from perdure.errors import ConfigurationError
+from perdure.json_types import JsonObject
 from perdure.schema import object_schema
 from perdure.tools import ToolContext, clear_tools, get_tool, tool
 
@@ -48,7 +49,7 @@ def _forget_tools() -> Iterator[None]:
     clear_tools()
 
 
-def schema_of(function: Any) -> dict[str, Any]:
+def schema_of(function: Any) -> JsonObject:
     return object_schema(function.__tool__.parameters)
 
 
@@ -212,7 +213,7 @@ def test_methods_are_described_without_self() -> None:
 
 
 def test_approval_is_always_never_or_a_function() -> None:
-    def check(arguments: dict[str, Any]) -> bool:
+    def check(arguments: JsonObject) -> bool:
         return True
 
     def spec(**options: Any) -> Any:

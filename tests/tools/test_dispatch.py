@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from perdure.agents import Agent
 from perdure.errors import ConfigurationError, ToolNotRegisteredError
+from perdure.json_types import JsonObject
 from perdure.messages import ToolResult
 from perdure.providers.base import offered_functions
 from perdure.tools import (
@@ -40,7 +41,7 @@ def _forget_tools() -> Iterator[None]:
     clear_tool_handlers()
 
 
-def agent_with(*tools: dict[str, Any]) -> Agent:
+def agent_with(*tools: JsonObject) -> Agent:
     return Agent.model_validate({"tools": [{"kind": "function"} | each for each in tools]})
 
 
@@ -48,7 +49,7 @@ AGENT = agent_with({"name": "t"})
 
 
 async def run(
-    function: Callable[..., Any], arguments: dict[str, Any] | None = None, **more: Any
+    function: Callable[..., Any], arguments: JsonObject | None = None, **more: Any
 ) -> ToolResult:
     return await ToolBox({"t": function}).execute(AGENT, "t", arguments or {}, {}, **more)
 
@@ -107,7 +108,7 @@ async def context_by_place(
     ],
 )
 async def test_positional_only_parameters_get_their_arguments_by_place(
-    function: Callable[..., Any], arguments: dict[str, Any], text: str
+    function: Callable[..., Any], arguments: JsonObject, text: str
 ) -> None:
     assert (await run(function, arguments)).text == text
 
@@ -362,7 +363,7 @@ async def test_the_inventory_says_how_tools_run_and_what_is_missing() -> None:
     ids=lambda declared: declared["kind"],
 )
 async def test_a_function_overrides_a_tool_of_its_name_and_is_offered(
-    declared: dict[str, Any],
+    declared: JsonObject,
 ) -> None:
     """§9.2, layer 1."""
 

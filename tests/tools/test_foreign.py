@@ -13,6 +13,7 @@ import pytest
 from perdure import Message, load, load_dict
 from perdure.agents import Agent
 from perdure.declared_tools import CustomTool
+from perdure.json_types import JsonObject
 from perdure.testing import asks, call, run_in_process, says
 from perdure.tool_calls import ChildWorkflow, ForeignActivity
 from perdure.tools.foreign import (
@@ -159,7 +160,7 @@ async def test_a_required_parameter_whose_input_the_run_lacks() -> None:
         await KINDS["activity"].offer(tool, Asking(Agent(), {}))
 
 
-PARAMETERS: list[dict[str, Any]] = [
+PARAMETERS: list[JsonObject] = [
     {"name": "a", "kind": "integer", "required": True},
     {"name": "b", "kind": "string"},
     {"name": "c", "kind": "boolean", "default": False},
@@ -182,7 +183,7 @@ def options(**more: Any) -> ActivityOptions:
         ("positional", {"d": "x", "a": 1}, [1, None, False, "x"]),
     ],
 )
-def test_what_is_sent(how: str, given: dict[str, Any], sent: list[Any]) -> None:
+def test_what_is_sent(how: str, given: JsonObject, sent: list[Any]) -> None:
     read = options(arguments=how)
     assert sent_arguments(read, complete_arguments(read, given)) == sent
 
@@ -204,7 +205,7 @@ def test_what_the_model_writes_to_a_bound_parameter_is_dropped() -> None:
         ({"a": 1, "e": 2}, "unknown argument 'e': expected a, b, c, d"),
     ],
 )
-def test_what_does_not_fit(given: dict[str, Any], problem: str) -> None:
+def test_what_does_not_fit(given: JsonObject, problem: str) -> None:
     with pytest.raises(InvalidArguments) as caught:
         complete_arguments(options(), given)
     assert caught.value.problems == [problem]

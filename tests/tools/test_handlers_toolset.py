@@ -13,6 +13,7 @@ from temporalio.client import Client
 
 import perdure
 from perdure import ConfigurationError, Toolset, tool
+from perdure.json_types import JsonObject
 from perdure.prompty.portable import agent_to_dict
 from perdure.testing import ScriptedModel, asks, call, run_in_process, says
 from perdure.tools import clear_tools
@@ -115,7 +116,7 @@ def test_the_page_shows_one_agent_in_code_and_in_a_file(tmp_path: Path) -> None:
         .partition("\n## Toolsets\n")[2]
     )
     code, file, listed = re.findall(r"```(?:python|yaml)\n(.*?)```", page, re.S)[:3]
-    names: dict[str, Any] = {}
+    names: JsonObject = {}
     exec(code, names)
     (tmp_path / "crm.yaml").write_text(listed)
     (tmp_path / "clerk.prompty").write_text(f"---\nmodel: openai/gpt-5\n{file}---\nuser:\nHi.\n")

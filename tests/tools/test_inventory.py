@@ -5,24 +5,23 @@ recorded with the run.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import pytest
 from temporalio.client import Client
 
 import perdure
 from perdure.errors import RunError
+from perdure.json_types import JsonObject
 from perdure.testing import ScriptedModel, asks, call, run_in_process, says
-from perdure.testing.script import Script
 from perdure.tools import clear_tools, tool
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 README = Path(__file__).parents[2] / "README.md"
 BY_NAME = {"name": "find_books", "kind": "function"}
 
@@ -41,10 +40,10 @@ def find_books(topic: Annotated[str, "what they are about"], limit: int = 3) -> 
     return [f"{topic} {number}" for number in range(limit)]
 
 
-def offered(model: ScriptedModel, request: int = 0) -> dict[str, Any]:
+def offered(model: ScriptedModel, request: int = 0) -> JsonObject:
     """The one tool that a request to the model offers."""
     (only,) = model.requests[request].body["tools"]
-    function: dict[str, Any] = only["function"]
+    function: JsonObject = only["function"]
     return function
 
 
@@ -149,7 +148,7 @@ async def test_the_librarian_of_the_readme_works_as_printed(
     monkeypatch.setenv("OPENAI_BASE_URL", model.openai_endpoint)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     (tmp_path / "agent.prompty").write_text(printed("yaml"))
-    names: dict[str, Any] = {}
+    names: JsonObject = {}
     exec(printed("python"), names)
     answer = await perdure.invoke_agent_async(
         tmp_path / "agent.prompty",

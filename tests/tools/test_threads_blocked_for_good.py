@@ -7,20 +7,18 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from perdure.client import RunHandle
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.unknown_outcomes import FIND_OUT
 
-Scripted = Callable[[Script], ScriptedModel]
 TIMED_OUT = "Error: Tool '{}' failed: timed out after 1 seconds"
 
 

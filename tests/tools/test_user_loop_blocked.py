@@ -16,16 +16,14 @@ from temporalio.client import Client
 import perdure
 from perdure.client import RunHandle
 from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.json_types import JsonObject
 from perdure.messages import Message
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 from perdure.tools import tool
 from perdure.worker import create_worker
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
-
-Scripted = Callable[[Script], ScriptedModel]
 
 BLOCK = 5.4
 """Seconds: longer than the 5 s after which an activity without heartbeats counts as lost."""
@@ -109,7 +107,7 @@ class Watched:
         await asyncio.sleep(WORK)
         return "worked"
 
-    def on_event(self, type: str, data: dict[str, Any]) -> None:
+    def on_event(self, type: str, data: JsonObject) -> None:
         if type == self._type and not self._stopped:
             self._stopped = True
             time.sleep(BLOCK)
@@ -119,7 +117,7 @@ class Watched:
     def call(self, client: Client) -> list[Any]:
         tools = {"works": self.works, "pays": payment(self.effects)}
         agent = scripted_agent(self.model, ["works", "pays"])
-        options: dict[str, Any] = {
+        options: JsonObject = {
             "parallel_tool_calls": True,
             "on_event": self.on_event,
             "client": client,

@@ -15,15 +15,14 @@ from temporalio.client import Client
 import perdure
 from perdure.agents import Agent
 from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.json_types import JsonObject
 from perdure.messages import Message
 from perdure.providers import clear_connections, register_connection
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
-from ..support.agents import declared
+from ..support.agents import Scripted, declared
 from ..support.stage import Stage
 
-Scripted = Callable[[Script], ScriptedModel]
 Loops = dict[str, asyncio.AbstractEventLoop]
 
 
@@ -68,7 +67,7 @@ def noting(model: Noting) -> tuple[Callable[..., Any], Guardrails]:
         loops["tool"] = asyncio.get_running_loop()
         return "seen"
 
-    async def judge(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+    async def judge(name: str, arguments: JsonObject) -> GuardrailResult:
         loops["guardrail"] = asyncio.get_running_loop()
         return GuardrailResult(allowed=True)
 
@@ -85,7 +84,7 @@ async def test_a_call_uses_them_on_the_loop_of_its_caller(
 ) -> None:
     agent, model = registered
     look, guardrails = noting(model)
-    options: dict[str, Any] = {"client": client, "guardrails": guardrails}
+    options: JsonObject = {"client": client, "guardrails": guardrails}
     assert await perdure.invoke_agent_async(agent, {}, {"look": look}, **options) == "done"
     assert model.loops == dict.fromkeys(("client", "tool", "guardrail"), asyncio.get_running_loop())
 

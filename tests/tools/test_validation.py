@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from perdure.declared_tools import Property
+from perdure.json_types import JsonObject
 from perdure.tools.validation import find_problems, without_absent
 
 PARAMETERS = [
@@ -50,7 +49,7 @@ def test_valid_arguments_have_no_problems() -> None:
     ],
 )
 def test_each_problem_names_the_field_what_was_expected_and_what_came(
-    arguments: dict[str, Any], problem: str
+    arguments: JsonObject, problem: str
 ) -> None:
     assert find_problems(PARAMETERS, arguments) == [problem]
 

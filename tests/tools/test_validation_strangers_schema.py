@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
+from perdure.json_types import JsonObject
 from perdure.tools.validation import edited_problems, schema_problems
 
 
-def _object(**properties: Any) -> dict[str, Any]:
+def _object(**properties: Any) -> JsonObject:
     return {"type": "object", "properties": properties}
 
 
-def _doubling(levels: int) -> dict[str, Any]:
+def _doubling(levels: int) -> JsonObject:
     steps = {
         f"d{level}": {"allOf": [{"$ref": f"#/$defs/d{level + 1}"}] * 2} for level in range(levels)
     }
@@ -108,7 +109,5 @@ def test_nothing_is_fetched() -> None:
         ),
     ],
 )
-def test_a_broken_rule_is_named(
-    schema: dict[str, Any], arguments: dict[str, Any], problem: str
-) -> None:
+def test_a_broken_rule_is_named(schema: JsonObject, arguments: JsonObject, problem: str) -> None:
     assert schema_problems(schema, arguments)[1] == [problem]

@@ -4,20 +4,14 @@ to.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from temporalio.client import Client
 
-from perdure.testing import ScriptedModel
-from perdure.testing.script import Script
-
+from ..support.agents import Scripted
 from ..support.sessions import SessionStage, talk
 from ..support.tracing import PRICES, require_one_trace, trace_id
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 async def test_live_and_rebuilt(client: Client, task_queue: str, scripted: Scripted) -> None:

@@ -13,6 +13,7 @@ from temporalio.worker import Worker
 
 from perdure.activities.pollers import somebody_polls
 from perdure.errors import ConfigurationError
+from perdure.json_types import JsonObject
 from perdure.worker import create_worker
 from perdure.worker.ending import bound_end, failing_soon
 
@@ -62,7 +63,7 @@ async def test_nobody_waits_for_a_worker_that_was_cancelled_while_it_ended(
 
 
 async def test_a_failed_worker_ends_soon_and_says_why() -> None:
-    settings: dict[str, Any] = {}
+    settings: JsonObject = {}
 
     async def work() -> None:
         async with failing_soon(settings, 0.0):

@@ -6,14 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import Literal
 
 import pytest
 
 from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
 from perdure.worker.first_imports import likely_sdks
+
+from ..support.agents import Scripted
 
 WORKER = """
 import asyncio, importlib, json, os, sys, uuid
@@ -75,15 +75,13 @@ def first_run(
     return json.loads(late), other == "True"
 
 
-async def test_the_first_run_imports_nothing(
-    address: str, scripted: Callable[[Script], ScriptedModel]
-) -> None:
+async def test_the_first_run_imports_nothing(address: str, scripted: Scripted) -> None:
     model = scripted([asks(call("look", what="this")), says("done")])
     assert first_run(address, model, wait="for imports", has_key=True) == ([], False)
 
 
 async def test_a_worker_that_has_a_run_at_once_imports_what_that_needs(
-    address: str, scripted: Callable[[Script], ScriptedModel]
+    address: str, scripted: Scripted
 ) -> None:
     late, other = first_run(address, scripted([says("done")]), wait="", has_key=False)
     assert "openai" in late

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,15 +17,13 @@ from perdure.cli.command import configure
 from perdure.cli.problems import UsageProblem
 from perdure.client import RunHandle
 from perdure.errors import RunError
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.command_line import Cli
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 SECRET = "canary-5f0c9d27-of-a-tool"
 
 AGENT = """\

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 import pytest
 
 from perdure.errors import RunError
-from perdure.testing import ScriptedModel, ScriptedReply, asks, says
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, asks, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 def with_traceback(caplog: pytest.LogCaptureFixture) -> list[str]:

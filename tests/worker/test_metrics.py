@@ -6,7 +6,6 @@ import asyncio
 import re
 import socket
 import urllib.request
-from collections.abc import Callable
 
 import pytest
 from temporalio.client import Client
@@ -14,19 +13,17 @@ from temporalio.client import Client
 from perdure.activities.run_cache import RunCache
 from perdure.client import RunHandle, connect
 from perdure.errors import ConfigurationError, ExecuteError
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, asks, call, says
 from perdure.tool_calls import PendingApproval
 from perdure.tools import tool
 from perdure.worker import metrics_runtime
 from perdure.worker.gauges import QueueGauges
 from perdure.worker.metrics import measure
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 

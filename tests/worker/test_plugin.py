@@ -14,6 +14,7 @@ from temporalio.worker import Worker, WorkerConfig
 from perdure import invoke_agent_async
 from perdure.client import start_run
 from perdure.errors import ConfigurationError
+from perdure.json_types import JsonObject
 from perdure.options import RunOptions
 from perdure.protocol.outcome import RunResult
 from perdure.testing import ScriptedModel, asks, call, says
@@ -50,7 +51,7 @@ def plain_worker(client: Client, task_queue: str, **options: Any) -> Worker:
     )
 
 
-def options_of(worker: Worker) -> dict[str, Any]:
+def options_of(worker: Worker) -> JsonObject:
     config = worker.config(active_config=True)
     return {name: config.get(name) for name in WORKER_DEFAULTS}
 
@@ -87,7 +88,7 @@ async def test_runs_agents_and_tells_watchers_what_the_model_says(
     ],
 )
 async def test_has_the_defaults_except_for_what_it_was_given(
-    client: Client, task_queue: str, build: Any, given: dict[str, Any]
+    client: Client, task_queue: str, build: Any, given: JsonObject
 ) -> None:
     assert options_of(build(client, task_queue=task_queue, **given)) == WORKER_DEFAULTS | given
 

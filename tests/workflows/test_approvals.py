@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from perdure import GuardrailResult, Guardrails
 from perdure.client import RunHandle
 from perdure.errors import ApprovalError
+from perdure.json_types import JsonObject
 from perdure.protocol.run import CallApproval, DecidedCall
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 from perdure.tool_calls import PendingApproval
 from perdure.tools import tool
 from perdure.workflows.approvals import Approvals
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 done: list[str] = []
 DESCRIPTION = "Delete something."
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
@@ -127,7 +123,7 @@ async def next_is_asked(run: RunHandle, text: str) -> bool:
 
 
 async def test_arguments_that_are_nested_too_deeply(stage: Stage, scripted: Scripted) -> None:
-    deep: dict[str, Any] = {}
+    deep: JsonObject = {}
     for _ in range(300):
         deep = {"text": deep}
     async with stage.worker([delete]):
@@ -143,7 +139,7 @@ async def test_arguments_that_are_nested_too_deeply(stage: Stage, scripted: Scri
 
 
 async def test_a_rewrite_that_is_no_json_denies(stage: Stage, scripted: Scripted) -> None:
-    def rewrites(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+    def rewrites(name: str, arguments: JsonObject) -> GuardrailResult:
         return GuardrailResult(allowed=True, rewrite={"text": float("nan")})
 
     async with stage.worker([delete], guardrails={"odd": Guardrails(tool=rewrites)}):

@@ -5,7 +5,7 @@ up.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,19 +19,16 @@ from perdure.errors import ApprovalError
 from perdure.protocol.names import APPROVAL, WORKFLOW
 from perdure.protocol.outcome import RunOutput
 from perdure.protocol.run import RunInput
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 from perdure.tools import tool
 from perdure.worker import PerdurePlugin
 from perdure.workflows.agent_run import AgentRun
 from perdure.workflows.runner import OwnWorkflowRunner
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.comparison import links
 from ..support.stage import Stage
 from ..support.waiting import wait_for
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 @workflow.defn(name=WORKFLOW, sandboxed=False)

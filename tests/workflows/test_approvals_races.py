@@ -5,22 +5,19 @@ worker is there.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
 from perdure import RunCancelled
 from perdure.errors import ApprovalError
 from perdure.guardrails import GuardrailResult, Guardrails
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 from perdure.tools import tool
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from .test_approvals import asked
 
-Scripted = Callable[[Script], ScriptedModel]
 paid: list[str] = []
 
 

@@ -10,16 +10,15 @@ import pytest
 
 from perdure import ApprovalError
 from perdure.client import RunHandle
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import asks, call, says
 from perdure.tool_calls import PendingApproval
 from perdure.tools import ToolContext, tool
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 DECLARED = {
     "kind": "function",
     "parameters": [{"name": "amount", "kind": "integer", "required": True}],
@@ -58,14 +57,14 @@ async def told(run: RunHandle) -> list[str]:
     return [message.text for message in (await run.result()).messages if message.role == "tool"]
 
 
-def large(arguments: dict[str, Any]) -> bool | str:
+def large(arguments: JsonObject) -> bool | str:
     amount: int = arguments["amount"]
     if amount < 0:
         raise ValueError("less than nothing")
     return f"{amount} is more than 100" if amount > 100 else amount > 50
 
 
-async def large_of_run(arguments: dict[str, Any], context: ToolContext) -> bool | str:
+async def large_of_run(arguments: JsonObject, context: ToolContext) -> bool | str:
     assert context.run_id.startswith("run-")
     return large(arguments)
 

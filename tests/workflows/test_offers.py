@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from perdure.errors import RunCancelled
-from perdure.testing import ScriptedModel, says
-from perdure.testing.script import Script
+from perdure.json_types import JsonObject
+from perdure.testing import says
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 OPTION = "perdure worker --tools MODULE:NAME"
 
 
@@ -48,7 +45,7 @@ OPTION = "perdure worker --tools MODULE:NAME"
 async def test_what_is_lacking_is_logged_at_once(
     stage: Stage,
     scripted: Scripted,
-    tool: dict[str, Any],
+    tool: JsonObject,
     lacks: str,
     advises: str,
     caplog: pytest.LogCaptureFixture,

@@ -17,15 +17,12 @@ from perdure.errors import RunCancelled, RunError, ToolNotRegisteredError
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
 from perdure.protocol.inventory import Missing
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.tools import clear_tools, get_tool, tool
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 def ask_first(name: str) -> Callable[[ScriptedRequest], ScriptedReply]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from temporalio.api.enums.v1 import EventType
@@ -16,15 +16,13 @@ from perdure.client import RunHandle
 from perdure.errors import ConfigurationError, RunCancelled
 from perdure.protocol.names import PERMIT
 from perdure.protocol.run import paced_with, rate_of, rate_queue
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 from perdure.worker import PerdurePlugin, create_worker
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 FAST, SLOW = 1000.0, 0.1
 
 

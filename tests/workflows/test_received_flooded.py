@@ -6,26 +6,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from temporalio.api.common.v1 import Payload
 
 from perdure.client import get_run, session
 from perdure.errors import ApprovalError, RunCancelled
+from perdure.json_types import JsonObject
 from perdure.payloads.unpacking import MAX_READ_WEIGHT, reading_weight_of
 from perdure.protocol.names import APPROVAL, HAND_OVER, SEND, STEER
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
 from ..runs.test_encryption import APPROVED, approve, failed_tasks
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from .test_approvals import asked
 from .test_received_junk import send_signal, send_update
 
-Scripted = Callable[[Script], ScriptedModel]
 BYTES = 1_880_000
 WAITS = [asks(call("approve", "1")), says("done")]
 
@@ -46,7 +43,7 @@ FLOODS = {
 }
 
 
-def _appended(message: dict[str, Any], count: int) -> dict[str, Any]:
+def _appended(message: JsonObject, count: int) -> JsonObject:
     operation = {"op": "append", "messages": [message] * count}
     return {"version": 1, "base": 0, "digest": "", "operations": [operation]}
 
@@ -134,7 +131,7 @@ async def test_what_takes_long_to_check_hinders_no_session(
     stage: Stage,
     scripted: Scripted,
     name: str,
-    value: dict[str, Any],
+    value: JsonObject,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     agent = scripted_agent(scripted(lambda request: says("Read.")))

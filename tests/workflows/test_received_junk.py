@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable
 
 import zstandard
 from temporalio.api.common.v1 import Payload, Payloads, WorkflowExecution
@@ -18,14 +17,12 @@ from temporalio.client import Client
 from perdure.payloads.converter import ENCODING, ZstdCodec
 from perdure.payloads.unpacking import MAX_UNPACKED_BYTES
 from perdure.protocol.names import APPROVAL, STEER
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 from perdure.tools import tool
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 
-Scripted = Callable[[Script], ScriptedModel]
 BLOCK = 1024 * 1024
 
 

@@ -4,7 +4,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 from temporalio.api.common.v1 import Payload
@@ -17,16 +17,14 @@ from perdure.payloads.encryption.codec import ENCODING, KEY_CHECK, KEY_ID
 from perdure.payloads.encryption.keys import new_key
 from perdure.protocol.names import APPROVAL, EVENTS, STEER
 from perdure.protocol.run import SteeringMessage
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import asks, call, says
 
 from ..runs.test_encryption import APPROVED, KEY, approve, failed_tasks, with_key
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from .test_approvals import asked
 from .test_received_junk import send_signal, send_update
 
-Scripted = Callable[[Script], ScriptedModel]
 REFERENCE = b"temporal.api.sdk.v1.ExternalStorageReference"
 
 

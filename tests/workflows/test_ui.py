@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from temporalio.api.enums.v1 import EventType
 
 from perdure import RunCancelled
 from perdure.client import RunHandle
 from perdure.protocol.outcome import HeldUp
-from perdure.testing import ScriptedModel, ScriptedReply, asks
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, asks
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 async def summaries(stage: Stage, run: RunHandle, type: EventType.ValueType) -> list[str]:

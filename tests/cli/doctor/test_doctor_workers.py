@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -18,15 +17,13 @@ from perdure.cli.doctor.findings import Finding
 from perdure.cli.doctor.workers import ANSWER_SECONDS
 from perdure.cli.server_connection import ServerConnection
 from perdure.client import RunHandle
-from perdure.testing import ScriptedModel, asks, call
-from perdure.testing.script import Script
+from perdure.testing import asks, call
 
-from ...support.agents import scripted_agent
+from ...support.agents import Scripted, scripted_agent
 from ...support.command_line import Cli
 from ...support.stage import Stage
 from ...support.waiting import wait_for
 
-Scripted = Callable[[Script], ScriptedModel]
 PAY = {"name": "pay", "kind": "function", "perdure": {"approval": "always"}}
 NEW = """
 from perdure import tool

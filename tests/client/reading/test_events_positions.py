@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,13 +14,12 @@ import pytest
 from perdure.client import RunEvent, RunHandle, get_run
 from perdure.client.reading.events import Cursor, Speech
 from perdure.events import TERMINAL_EVENTS
+from perdure.json_types import JsonObject
 from perdure.protocol.activities import StreamedText
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
-from perdure.testing.script import Script
-from tests.support.agents import scripted_agent
+from perdure.testing import ScriptedReply, asks, call, says
+from tests.support.agents import Scripted, scripted_agent
 from tests.support.stage import Stage
 
-Scripted = Callable[[Script], ScriptedModel]
 TEXT = " ".join(f"word{number}" for number in range(60))
 
 
@@ -94,7 +92,7 @@ async def five_clients(stage: Stage, scripted: Scripted, seed: int) -> None:
         ),
     ],
 )
-def test_what_a_failed_call_has_said_leaves_the_screen(type: Any, data: dict[str, Any]) -> None:
+def test_what_a_failed_call_has_said_leaves_the_screen(type: Any, data: JsonObject) -> None:
     cursor = Cursor(4)
     events = [
         *cursor.live_news(Speech("5-1", StreamedText(iteration=1, attempt=1, text="half of")))

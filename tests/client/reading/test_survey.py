@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -16,17 +15,14 @@ from perdure.client import RunHandle
 from perdure.client.reading.survey import survey
 from perdure.history.chain import Chain
 from perdure.messages import Message
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
-from perdure.testing.script import Script
+from perdure.testing import ScriptedReply, asks, call, says
 from perdure.text import count_of
 from perdure.tool_calls import PendingApproval
 from perdure.tools import clear_tools, tool
-from tests.support.agents import scripted_agent
+from tests.support.agents import Scripted, scripted_agent
 from tests.support.families import calls, family_script, takes, write_agent
 from tests.support.stage import Stage
 from tests.support.waiting import wait_for
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 def note(text: str = "") -> str:

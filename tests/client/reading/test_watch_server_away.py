@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -15,15 +15,12 @@ from temporalio.service import RPCError, RPCStatusCode
 from perdure.client import RunEvent, RunHandle, connect, get_run
 from perdure.client.reading.watch import ServerRetry
 from perdure.errors import ConfigurationError
-from perdure.testing import ScriptedModel, asks, call, says
-from perdure.testing.script import Script
-from tests.support.agents import scripted_agent
+from perdure.testing import asks, call, says
+from tests.support.agents import Scripted, scripted_agent
 from tests.support.dev_server import DevServer, free_port
 from tests.support.gates import Gate
 from tests.support.stage import Stage
 from tests.support.waiting import wait_for
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 @pytest.fixture

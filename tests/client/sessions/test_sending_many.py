@@ -20,13 +20,13 @@ from perdure.agents import Agent
 from perdure.client import RunHandle, Session, connect, get_run, session
 from perdure.messages import Message
 from perdure.protocol.session import WhileBusy
-from perdure.testing import ScriptedModel, says
-from perdure.testing.script import Script
+from perdure.testing import says
 from perdure.worker import create_worker
 from tests.support.agents import scripted_agent
 from tests.support.dev_server import DevServer
 from tests.support.waiting import wait_for
 
+from ...support.agents import Scripted
 from .conftest import Talk
 
 SENDERS = 5
@@ -137,9 +137,7 @@ async def _is_gone(client: Client, id: str) -> bool:
     return False
 
 
-async def test_large_messages_at_once(
-    tmp_path: Path, scripted: Callable[[Script], ScriptedModel]
-) -> None:
+async def test_large_messages_at_once(tmp_path: Path, scripted: Scripted) -> None:
     """Temporal ends a workflow whose task records more than 4 MiB, as that of six such updates
     would, unless a server lets them wait. One process sends them one after the other.
     """

@@ -8,13 +8,13 @@ import ast
 import re
 from inspect import CO_COROUTINE
 from pathlib import Path
-from typing import Any
 
 import pytest
 from temporalio.client import Client
 
 from perdure import load
 from perdure.interop.kaos import EVENT_TYPES, KaosMemory, MemoryEvent, NullMemory
+from perdure.json_types import JsonObject
 from perdure.settings.agent_file import options_for
 from perdure.worker import create_worker
 
@@ -74,9 +74,9 @@ def test_every_event_and_call_is_on_the_page() -> None:
     assert all(f"`{name}`" in PAGE for name in calls)
 
 
-async def executed(code: str) -> dict[str, Any]:
+async def executed(code: str) -> JsonObject:
     """The names that the code leaves behind; it may await."""
-    names: dict[str, Any] = {}
+    names: JsonObject = {}
     compiled = compile(code, "docs/guides/kaos.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     assert compiled.co_flags & CO_COROUTINE
     await eval(compiled, names)

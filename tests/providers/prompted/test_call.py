@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from perdure.agents import Agent
+from perdure.json_types import JsonObject
 from perdure.messages import ImagePart, Message, ModelReply, TextPart, ToolCall, ToolResult
 from perdure.providers.prompted.call import (
     AGENT_INSTRUCTIONS,
@@ -45,7 +46,7 @@ AGENTS = "\n## Available Agents for Delegation\n- **researcher**: Finds out"
 
 
 def prompted(
-    *tools: dict[str, Any], phase: Literal["act", "answer"] = "act", step: int = 1, **agent: Any
+    *tools: JsonObject, phase: Literal["act", "answer"] = "act", step: int = 1, **agent: Any
 ) -> PromptedCall:
     declared = Agent.model_validate({"name": "prompted", "tools": list(tools), **agent})
     return PromptedCall(declared, phase, step=step, max_steps=5, ids="run-1")

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from perdure.agents import Agent
+from perdure.json_types import JsonObject
 
-Json = dict[str, Any]
+Json = JsonObject
 MARK = re.compile(r"private of (\S+) (\d+)")
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 AT_ROOT = {"anyOf", "oneOf", "allOf", "$ref", "enum", "not"}

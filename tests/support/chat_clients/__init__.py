@@ -12,6 +12,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from perdure.json_types import JsonObject
+
 from ..needs import lacking, node_folder
 from ..waiting import wait_for
 
@@ -35,16 +37,16 @@ class ChatClients:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self._numbers = itertools.count(1)
-        self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._answers: dict[int, asyncio.Future[JsonObject]] = {}
         self._reading = asyncio.create_task(self._read())
 
-    async def make(self, kind: str, client: str, **given: Any) -> dict[str, Any]:
+    async def make(self, kind: str, client: str, **given: Any) -> JsonObject:
         return await self._send(make=kind, client=client, **given)
 
-    async def do(self, client: str, op: str, **given: Any) -> dict[str, Any]:
+    async def do(self, client: str, op: str, **given: Any) -> JsonObject:
         return await self._send(client=client, op=op, **given)
 
-    async def _send(self, **command: Any) -> dict[str, Any]:
+    async def _send(self, **command: Any) -> JsonObject:
         number = next(self._numbers)
         self._answers[number] = asyncio.get_running_loop().create_future()
         assert self._process.stdin is not None
@@ -54,11 +56,11 @@ class ChatClients:
         return answer
 
     async def until(
-        self, client: str, holds: Callable[[dict[str, Any]], bool], *, settled: bool = True
-    ) -> dict[str, Any]:
+        self, client: str, holds: Callable[[JsonObject], bool], *, settled: bool = True
+    ) -> JsonObject:
         """The state that holds; where it is `settled`, no request is under way."""
 
-        async def state() -> dict[str, Any] | None:
+        async def state() -> JsonObject | None:
             found = await self.do(client, "state")
             return (
                 found

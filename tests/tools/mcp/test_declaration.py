@@ -8,12 +8,13 @@ import pytest
 
 from perdure.agents import Agent
 from perdure.declared_tools import McpTool
+from perdure.json_types import JsonObject
 from perdure.tools.mcp.declaration import problems_of, server_of
 
 URL = {"connection": {"kind": "anonymous", "endpoint": "https://host/mcp"}}
 
 
-def tool(fields: dict[str, Any]) -> Any:
+def tool(fields: JsonObject) -> Any:
     agent = Agent.model_validate(
         {"name": "a", "model": {"id": "m"}, "tools": [{"name": "t", "kind": "mcp", **fields}]}
     )
@@ -42,7 +43,7 @@ def tool(fields: dict[str, Any]) -> Any:
         },
     ],
 )
-def test_declarations_that_are_right(fields: dict[str, Any]) -> None:
+def test_declarations_that_are_right(fields: JsonObject) -> None:
     assert list(problems_of(tool(fields))) == []
 
 
@@ -127,7 +128,7 @@ def test_declarations_that_are_right(fields: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_declarations_that_are_wrong(fields: dict[str, Any], problem: str) -> None:
+def test_declarations_that_are_wrong(fields: JsonObject, problem: str) -> None:
     [found] = problems_of(tool(fields))
     assert problem in found
 
@@ -170,7 +171,7 @@ def test_what_is_told_of_a_server_has_no_secret() -> None:
         ),
     ],
 )
-def test_a_misspelt_approval_is_an_error(mode: dict[str, Any], problem: str) -> None:
+def test_a_misspelt_approval_is_an_error(mode: JsonObject, problem: str) -> None:
     declared = {"name": "shop", "kind": "mcp", "connection": {"endpoint": "http://127.0.0.1:1/mcp"}}
     [tool] = Agent.model_validate({"tools": [{**declared, "approvalMode": mode}]}).tools or []
     assert any(found.startswith(problem) for found in problems_of(tool)), list(problems_of(tool))

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from perdure.json_types import JsonObject
 from perdure.tool_calls import ToolProgress
 from perdure.tools.context import ToolContext
 from perdure.tools.kind import ToolOfferError
@@ -81,11 +82,11 @@ async def test_the_key_and_headers_are_sent_and_nothing_else_is_told() -> None:
 async def test_calls_under_way_outlive_the_loss_that_another_call_sees() -> None:
     finish = threading.Event()
 
-    async def slow(request: Request, message: dict[str, Any]) -> Response:
+    async def slow(request: Request, message: JsonObject) -> Response:
         await asyncio.to_thread(finish.wait, 30)
         return text(message, "late")
 
-    def answer(request: Request, message: dict[str, Any]) -> Response:
+    def answer(request: Request, message: JsonObject) -> Response:
         return (
             Response(status_code=404)
             if message["params"]["arguments"].get("lose")
@@ -107,7 +108,7 @@ async def test_calls_under_way_outlive_the_loss_that_another_call_sees() -> None
 
 @pytest.mark.parametrize("code", [-32602, -32601, -32600, -32603, -32000])
 async def test_what_a_tool_did_before_an_error_is_not_known(code: int) -> None:
-    def answer(request: Request, message: dict[str, Any]) -> Response:
+    def answer(request: Request, message: JsonObject) -> Response:
         error = {"code": code, "message": "from within the tool"}
         return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "error": error})
 
@@ -120,7 +121,7 @@ async def test_what_a_tool_did_before_an_error_is_not_known(code: int) -> None:
         await tools.kind.close()
 
 
-def huge(request: Request, message: dict[str, Any]) -> Response:
+def huge(request: Request, message: JsonObject) -> Response:
     async def pieces() -> AsyncIterator[bytes]:
         for _ in range(18):
             yield b"x" * 1024 * 1024
@@ -128,7 +129,7 @@ def huge(request: Request, message: dict[str, Any]) -> Response:
     return StreamingResponse(pieces(), media_type="application/json")
 
 
-def broken_off(request: Request, message: dict[str, Any]) -> Response:
+def broken_off(request: Request, message: JsonObject) -> Response:
     async def pieces() -> AsyncIterator[bytes]:
         yield b'{"jsonrpc": '
         raise RuntimeError("the server breaks off")
@@ -138,11 +139,11 @@ def broken_off(request: Request, message: dict[str, Any]) -> Response:
     )
 
 
-def events_that_end(request: Request, message: dict[str, Any]) -> Response:
+def events_that_end(request: Request, message: JsonObject) -> Response:
     return Response(": nothing\n\n", media_type="text/event-stream")
 
 
-ODD: dict[str, tuple[Callable[[Request, dict[str, Any]], Response], str, str]] = {
+ODD: dict[str, tuple[Callable[[Request, JsonObject], Response], str, str]] = {
     "unauthorized": (
         lambda request, message: Response("no " + SECRET, 401),
         "it answered HTTP 401 Unauthorized (check connection.apiKey or options.headers, and the "
@@ -285,7 +286,7 @@ async def test_calls_go_on_while_a_cancellation_is_not_accepted() -> None:
     ],
     ids=["no list", "many"],
 )
-async def test_lists_that_can_t_be(tools: dict[str, Any], why: str) -> None:
+async def test_lists_that_can_t_be(tools: JsonObject, why: str) -> None:
     server = Scripted()
     listed = Starlette(
         routes=[Route("/mcp", _listing(server, tools), methods=["GET", "POST", "DELETE"])]
@@ -312,7 +313,7 @@ async def test_a_server_that_refuses_to_connect(status: int) -> None:
         await tools.kind.close()
 
 
-def _listing(server: Scripted, tools: dict[str, Any]) -> Callable[[Request], Any]:
+def _listing(server: Scripted, tools: JsonObject) -> Callable[[Request], Any]:
     async def serve(request: Request) -> Response:
         if (
             request.method == "POST"

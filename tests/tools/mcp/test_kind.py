@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from perdure.errors import ConfigurationError
+from perdure.json_types import JsonObject
 from perdure.tools import ToolOfferError, register_mcp_server
 from tests.support.hosts import serving
 from tests.support.mcp_server import make_server
@@ -39,6 +38,6 @@ async def test_a_name_that_nobody_has_registered() -> None:
 @pytest.mark.parametrize(
     "server", [{}, {"command": ["sh"]}, {"endpoint": "host"}, {"kind": "reference", "x": 1}]
 )
-def test_what_is_no_server(server: dict[str, Any]) -> None:
+def test_what_is_no_server(server: JsonObject) -> None:
     with pytest.raises(ConfigurationError, match="The MCP server 'wrong'"):
         register_mcp_server("wrong", server)

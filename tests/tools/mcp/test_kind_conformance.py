@@ -9,7 +9,6 @@ import json
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
@@ -19,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from perdure.json_types import JsonObject
 from perdure.messages import Answered
 from perdure.tools.context import ToolContext
 from perdure.tools.mcp.declaration import OAuth
@@ -58,11 +58,11 @@ EXPLAINED = {
 VALUES = {"integer": 5, "number": 5, "boolean": True, "array": [], "object": {}}
 
 
-async def play(url: str, scenario: str, context: dict[str, Any]) -> None:
+async def play(url: str, scenario: str, context: JsonObject) -> None:
     """Use the server as a run does: with a grant, if it wants one; all tools are listed, and each
     is called.
     """
-    connection: dict[str, Any] = {}
+    connection: JsonObject = {}
     if "client_secret" in context and "client-credentials" in scenario:
         client = {"clientId": context["client_id"], "clientSecret": context["client_secret"]}
         connection = {
@@ -94,7 +94,7 @@ async def play(url: str, scenario: str, context: dict[str, Any]) -> None:
         await tools.kind.close()
 
 
-async def call(tools: Tools, name: str, arguments: dict[str, Any]) -> None:
+async def call(tools: Tools, name: str, arguments: JsonObject) -> None:
     """As a run does whose person agrees to everything."""
     result = await tools.call(name, **arguments)
     while (needs := result.needs) is not None:
@@ -114,7 +114,7 @@ async def issuer_of(url: str) -> str:
         return str(found.json()["authorization_servers"][0])
 
 
-async def connect(url: str, connection: dict[str, Any]) -> None:
+async def connect(url: str, connection: JsonObject) -> None:
     """As a person does, whose browser follows each redirect."""
     seen: list[str] = []
 

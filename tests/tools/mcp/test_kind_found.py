@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from perdure.json_types import JsonObject
 from perdure.messages import ImagePart, TextPart
 from perdure.tools.kind import ToolOfferError
 from tests.support.hosts import serving
@@ -29,7 +30,7 @@ def refusing(
     code.
     """
 
-    def refuse(asked: dict[str, Any]) -> Response:
+    def refuse(asked: JsonObject) -> Response:
         if code is None:
             return Response(message, status)
         error = {"code": code, "message": message}
@@ -60,7 +61,7 @@ FORGOTTEN = {
 class Forgetful(Scripted):
     """One that has forgotten the sessions up to a number."""
 
-    def __init__(self, refuse: Callable[[dict[str, Any]], Response]) -> None:
+    def __init__(self, refuse: Callable[[JsonObject], Response]) -> None:
         super().__init__(lambda request, message: text(message, "hi"))
         self.refuse = refuse
         self.refused = 0
@@ -95,7 +96,7 @@ async def test_a_server_of_the_older_protocol_is_not_told_that_a_person_can_be_a
     """Its question would need the connection of the call to outlive the worker; one of the newer
     ends the call.
     """
-    told: list[dict[str, Any]] = []
+    told: list[JsonObject] = []
 
     class Noting(Scripted):
         async def serve(self, request: Request) -> Response:
@@ -146,7 +147,7 @@ class Tasked(Scripted):
         match message.get("method"):
             case "initialize" if self.declares:
                 info = {"name": "tasks", "version": "1"}
-                able: dict[str, Any] = {
+                able: JsonObject = {
                     "tools": {},
                     "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}},
                 }
@@ -196,7 +197,7 @@ class Wordless:
             {"type": "text", "text": "hi"},
             {"type": "image", "data": PIXEL, "mimeType": "image/png"},
         ]
-        results: dict[str, Any] = {
+        results: JsonObject = {
             "server/discover": {
                 "supportedVersions": ["2026-07-28"],
                 "capabilities": {"tools": {}},

@@ -16,6 +16,7 @@ import pytest
 from mcp.shared.auth import AuthorizationCodeResult
 
 from perdure.errors import ConfigurationError
+from perdure.json_types import JsonObject
 from perdure.redaction import redact
 from perdure.tools import register_mcp_server
 from perdure.tools.kind import ToolOfferError
@@ -35,7 +36,7 @@ def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Authority]
         yield servers
 
 
-def own(both: Authority, **connection: Any) -> dict[str, Any]:
+def own(both: Authority, **connection: Any) -> JsonObject:
     fields = {
         "kind": "oauth",
         "clientId": CLIENT,
@@ -48,7 +49,7 @@ def own(both: Authority, **connection: Any) -> dict[str, Any]:
     )
 
 
-def personal(both: Authority) -> dict[str, Any]:
+def personal(both: Authority) -> JsonObject:
     return on_http(both.mcp, connection={"kind": "oauth"})
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mcp import types
 
 from perdure.declared_tools import McpApprovalMode
+from perdure.json_types import JsonObject
 from perdure.tools.inventory import NAME
 from perdure.tools.kind import ToolOfferError
 from perdure.tools.mcp.offering import function_names, needs_approval, offerings
@@ -65,7 +66,7 @@ def test_any_names_become_different_function_names(names: list[str], server: str
         ),
     ],
 )
-def test_which_tools_need_an_approval(mode: dict[str, Any] | None, asked: str) -> None:
+def test_which_tools_need_an_approval(mode: JsonObject | None, asked: str) -> None:
     read = None if mode is None else McpApprovalMode.model_validate(mode)
     assert "".join(name for name in "abc" if needs_approval(read, name)) == asked
 
@@ -86,7 +87,7 @@ def test_only_allowed_tools_are_offered() -> None:
         ),
     ],
 )
-def test_tools_that_the_server_does_not_have(fields: dict[str, Any], place: str) -> None:
+def test_tools_that_the_server_does_not_have(fields: JsonObject, place: str) -> None:
     with pytest.raises(
         ToolOfferError,
         match=f"^{place} names 'b', which MCP server 'hub' does not have; it has: a, c$",

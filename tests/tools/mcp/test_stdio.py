@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from perdure.json_types import JsonObject
 from perdure.messages import AudioPart, FilePart, ImagePart, TextPart, ToolResult
 from perdure.tools.kind import ToolOfferError
 from perdure.tools.mcp.kind import McpKind
@@ -102,7 +103,7 @@ async def test_a_server_has_its_own_environment_alone(
     assert names <= inherited | {"NOTES", "SPECIAL", "PYTHONPATH", "LC_CTYPE"}
 
 
-def old(tmp_path: Path, code: str = "pass", **fields: Any) -> dict[str, Any]:
+def old(tmp_path: Path, code: str = "pass", **fields: Any) -> JsonObject:
     """The declaration of an old server that starts quickly; its tool `hello` does what the code
     says.
     """
@@ -187,7 +188,7 @@ async def test_idle_connections_and_closed_ones_leave_no_process(tmp_path: Path)
     ],
     ids=["absent", "ends", "silent", "chatty", "no folder"],
 )
-async def test_a_server_that_does_not_come_up(options: dict[str, Any], why: str) -> None:
+async def test_a_server_that_does_not_come_up(options: JsonObject, why: str) -> None:
     tools = Tools(on_stdio(options=options))
     with pytest.raises(ToolOfferError, match=why) as raised:
         await tools.ask()

@@ -11,6 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from perdure.declared_tools import OpenApiTool
+from perdure.json_types import JsonObject
 from perdure.tools.http import Http
 from perdure.tools.openapi.document import Document, SpecificationError, read_document
 from perdure.tools.openapi.kind import OpenApiKind
@@ -31,13 +32,13 @@ def schema(name: str) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def parameters(document: dict[str, Any]) -> dict[str, Any]:
+def parameters(document: JsonObject) -> JsonObject:
     return offer(document)[0].parameters
 
 
 def body(
     schema: Any, media: str = "application/json", required: bool = True, **more: Any
-) -> dict[str, Any]:
+) -> JsonObject:
     return {"required": required, "content": {media: {"schema": schema, **more}}}
 
 
@@ -150,9 +151,7 @@ def test_the_properties_of_an_optional_body_are_optional() -> None:
         ),
     ],
 )
-def test_bodies(
-    declared: Any, given: dict[str, Any], media: str | None, sent: bytes | None
-) -> None:
+def test_bodies(declared: Any, given: JsonObject, media: str | None, sent: bytes | None) -> None:
     content = request(one("/x", "post", requestBody=declared), given).content
     assert (content.media, content.data) == (media, sent)
 
@@ -249,7 +248,7 @@ def test_references() -> None:
 
 
 def test_a_bomb_of_references_stays_small() -> None:
-    schemas: dict[str, Any] = {"L0": {"type": "string"}}
+    schemas: JsonObject = {"L0": {"type": "string"}}
     for level in range(1, 60):
         item = schema(f"L{level - 1}")
         schemas[f"L{level}"] = {"type": "object", "properties": {"a": item, "b": item}}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from perdure.json_types import JsonObject
 from perdure.tools.openapi.request import query_pairs, simple_text
 from tests.support.openapi_specs import BASE, one, request
 
@@ -60,7 +61,7 @@ def test_query(style: str, explode: bool, value: Any, expected: str) -> None:
     assert "&".join(f"{name}={text}" for name, text in pairs) == expected
 
 
-def parameter(place: str, **more: Any) -> dict[str, Any]:
+def parameter(place: str, **more: Any) -> JsonObject:
     return {"name": "v", "in": place, "required": True, "schema": {}, **more}
 
 

@@ -13,6 +13,7 @@ import pytest
 from perdure.agents import Agent, LoadedAgent
 from perdure.declared_tools import Connection, OpenApiTool
 from perdure.errors import LoadError
+from perdure.json_types import JsonObject
 from perdure.tools.files import record_tools
 from perdure.tools.kind import Asking, ToolOfferError
 from perdure.tools.openapi.document import SpecificationError
@@ -36,7 +37,7 @@ REDIRECTS = [
     "http://[::1/x",
     "/again",
 ]
-ARGUMENTS: list[tuple[str, list[dict[str, Any]], dict[str, Any], str]] = [
+ARGUMENTS: list[tuple[str, list[JsonObject], JsonObject, str]] = [
     # path, parameters, arguments; what the server is asked for, or the beginning of what the model
     # is told
     ("/a/{v}", PATH, {"v": f"//{THEIRS}/x"}, f"GET /a/%2F%2F{THEIRS}%2Fx "),

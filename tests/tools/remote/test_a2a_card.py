@@ -5,12 +5,12 @@ are none.
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
+from perdure.json_types import JsonObject
 from perdure.tools.kind import ToolOfferError
 from tests.support import a2a_odd as odd
 from tests.support.a2a_agents import RemoteAgent, served
@@ -122,7 +122,7 @@ async def test_cards_that_are_none(answer: odd.Answer, problem: str) -> None:
         ),
     ],
 )
-async def test_cards_that_point_to_what_is_not_called(fields: dict[str, Any], problem: str) -> None:
+async def test_cards_that_point_to_what_is_not_called(fields: JsonObject, problem: str) -> None:
     async with served(odd.server(odd.never, odd.card(**fields))) as url:
         with pytest.raises(ToolOfferError, match=problem):
             await offered(agent_with(url, key=KEY))
@@ -170,7 +170,7 @@ async def test_an_older_card_is_found_where_older_agents_have_it() -> None:
 
 
 @pytest.mark.parametrize("card", [KAOS_CARD, KAOS_TASKS_CARD], ids=["capabilities", "tasks"])
-async def test_a_card_of_kaos_says_how_to_name_the_agent(card: dict[str, Any]) -> None:
+async def test_a_card_of_kaos_says_how_to_name_the_agent(card: JsonObject) -> None:
     async with served(Peer(card)) as url:
         with pytest.raises(ToolOfferError, match=r"is one of KAOS, .*metadata\.perdure\.agents"):
             await offered(agent_with(url))

@@ -12,6 +12,7 @@ import pytest
 
 from perdure import load_dict
 from perdure.agents import Agent
+from perdure.json_types import JsonObject
 from perdure.messages import Message, ToolResult
 from perdure.settings.delegates import with_delegates
 from perdure.tools.context import ToolContext
@@ -35,7 +36,7 @@ def chief(url: str, **entry: Any) -> Agent:
     return with_agents({"name": "researcher", "url": url, **entry})
 
 
-def with_agents(*entries: dict[str, Any]) -> Agent:
+def with_agents(*entries: JsonObject) -> Agent:
     metadata = {"perdure": {"agents": list(entries)}}
     return with_delegates(load_dict({"name": "chief", "model": {"id": "m"}, "metadata": metadata}))
 
@@ -70,7 +71,7 @@ async def told(
     ids=["capabilities", "tasks"],
 )
 async def test_an_agent_of_kaos_is_known_by_its_card(
-    kind: DelegateKind, card: dict[str, Any], path: str, role: str
+    kind: DelegateKind, card: JsonObject, path: str, role: str
 ) -> None:
     peer = Peer(card, f"/.well-known/{path}")
     async with served(peer) as url:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from perdure.declared_tools import CustomTool
+from perdure.json_types import JsonObject
 from perdure.tools.remote.kind import A2AKind
 from perdure.tools.remote.settings import remote_settings
 
@@ -69,7 +70,7 @@ def declared(**fields: Any) -> CustomTool:
         ),
     ],
 )
-def test_problems_of_a_declaration(fields: dict[str, Any], problem: str) -> None:
+def test_problems_of_a_declaration(fields: JsonObject, problem: str) -> None:
     [found] = A2AKind().problems(declared(**fields))
     assert problem in found
     assert "pass@" not in found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from itertools import pairwise
 
@@ -22,8 +22,7 @@ from perdure.errors import GuardrailError, RunCancelled, RunError
 from perdure.messages import ImagePart, Message, TextPart
 from perdure.protocol import names
 from perdure.protocol.session import HandedOver, SessionMessage, SessionNote
-from perdure.testing import ScriptedModel
-from perdure.testing.script import Script
+from tests.support.agents import Scripted
 from tests.support.sessions import SessionStage, refusal, setup_of, shown, talk
 from tests.support.waiting import wait_for
 
@@ -37,7 +36,6 @@ TASKS = (
     EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT,
 )
 """How many there are depends on when the worker looks at the session."""
-Scripted = Callable[[Script], ScriptedModel]
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ turn has ended.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 from temporalio.client import Client
@@ -14,12 +14,9 @@ from perdure import GuardrailResult, Guardrails
 from perdure.errors import GuardrailError
 from perdure.messages import Message
 from perdure.session_conversation import WITHHELD
-from perdure.testing import ScriptedModel
-from perdure.testing.script import Script
+from tests.support.agents import Scripted
 from tests.support.gates import Gate
 from tests.support.sessions import SessionStage, setup_of, talk
-
-Scripted = Callable[[Script], ScriptedModel]
 
 
 class NoSecret:
