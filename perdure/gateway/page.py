@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,8 +13,8 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from .gateway import Gateway
+from .page_file import FOLDER, import_map_of, source_hash
 
-FOLDER = Path(__file__).parent / "page"
 _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -47,14 +44,10 @@ def content_policy(document: str) -> str:
     """Return the Content-Security-Policy of the document: nothing from other hosts, and no inline
     script but its import map, by hash.
     """
-    hashes = [
-        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-        for text in re.findall(r'<script type="importmap">(.*?)</script>', document, re.DOTALL)
-    ]
     return "; ".join(
         (
             "default-src 'none'",
-            f"script-src 'self' {' '.join(hashes)}",
+            f"script-src 'self' {source_hash(import_map_of(document))}",
             "style-src 'self'",
             "img-src 'self' data:",
             "connect-src 'self'",

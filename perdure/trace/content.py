@@ -30,7 +30,7 @@ def captures_content() -> bool:
 
 def as_json(value: Any, clean: Clean) -> str:
     """Return the value as JSON, with its strings cleaned."""
-    return json.dumps(_redact(value, clean), ensure_ascii=False)
+    return json.dumps(without_secrets(value, clean), ensure_ascii=False)
 
 
 def conversation(messages: Sequence[Message], clean: Clean) -> dict[str, str]:
@@ -114,16 +114,22 @@ def _arguments(text: str) -> Any:
         return text
 
 
-def _redact(value: Any, clean: Clean) -> Any:
+def without_secrets(value: Any, clean: Clean) -> Any:
+    """Return the JSON value with its strings cleaned, and without texts under names of secrets."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):
         return {clean(str(key)): _under(str(key), child, clean) for key, child in value.items()}
     if isinstance(value, list | tuple):
-        return [_redact(child, clean) for child in value]
+        return [without_secrets(child, clean) for child in value]
     return value
 
 
 def _under(name: str, value: Any, clean: Clean) -> Any:
     """Redact the value of that name: a text under the name of a secret is always secret."""
-    return REDACTED if isinstance(value, str) and is_secret_name(name) else _redact(value, clean)
+    if name == "arguments" and isinstance(value, str):
+        given = _arguments(value)
+        return clean(value) if isinstance(given, str) else as_json(given, clean)
+    if isinstance(value, str) and is_secret_name(name):
+        return REDACTED
+    return without_secrets(value, clean)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import urlsplit
 
 from opentelemetry.sdk.trace import ReadableSpan
@@ -62,20 +62,9 @@ class SpanFacts:
         self.error = text
 
 
-Kind = Literal["agent", "model", "tool", "wait", "retry", "other"]
-"""The actor: a run, a provider, a tool; or a wait for a person, or for the retry of a failed
-call."""
-
 UNFINISHED = "perdure.unfinished"
 """Set on a span that had not ended when it was read; its end is then that moment."""
 COST = "gen_ai.usage.cost"
-
-_KINDS: dict[str, Kind] = {
-    "invoke_agent": "agent",
-    "chat": "model",
-    "execute_tool": "tool",
-    "retry": "retry",
-}
 
 
 def operation(span: ReadableSpan) -> str:
@@ -83,16 +72,6 @@ def operation(span: ReadableSpan) -> str:
     name.
     """
     return str((span.attributes or {}).get("gen_ai.operation.name") or span.name.partition(" ")[0])
-
-
-def kind_of(span: ReadableSpan) -> Kind:
-    """Return the kind of the span."""
-    name = operation(span)
-    if name in _KINDS:
-        return _KINDS[name]
-    if name.startswith("wait"):
-        return "retry" if "retry" in span.name else "wait"
-    return "other"
 
 
 def content_of(attribute: Any) -> Any:

@@ -60,13 +60,13 @@ class Made:
         return span
 
 
-def a_refund(nasty: str = "") -> list[ReadableSpan]:
+def a_refund() -> list[ReadableSpan]:
     """A run with a retry, a sub-agent, a failed tool, a wait of two days for a person, and
     content; `made_traces.json` has its spans.
     """
     text = Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
     made = Made()
-    for each in json.loads(text.replace("$NASTY", json.dumps(nasty)[1:-1])):
+    for each in json.loads(text):
         parent = made.spans[each.pop("parent")] if "parent" in each else None
         made.add(parent=parent, **each)
     return made.spans

@@ -2,16 +2,12 @@
 import { signal } from "@preact/signals";
 import { createParser } from "eventsource-parser";
 import { exact } from "./format.js";
+import { Problem } from "./problem.js";
 
-/** Why a request failed: `kind` is for programs, `message` for people. */
-export class Problem extends Error {
-  /** @param {number} status @param {string} kind @param {string} detail */
-  constructor(status, kind, detail) {
-    super(detail);
-    this.status = status;
-    this.kind = kind;
-  }
-}
+/** Whether there is a gateway: a page in a file shows one run as it was, and changes nothing. */
+export const isLive = true;
+/** Seconds since the epoch. */
+export const present = () => Date.now() / 1000;
 
 const TOKEN = "perdure-token";
 /** Kept for this tab alone; another origin's scripts cannot read it. */

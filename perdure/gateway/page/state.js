@@ -1,6 +1,6 @@
 /** What several views share: the address, the time, what waits, and what is announced. */
 import { computed, effect, signal } from "@preact/signals";
-import { get, glance, needsToken, offlineSince, token } from "./api.js";
+import { get, glance, needsToken, offlineSince, present, token } from "./api.js";
 
 /** The part of the address after `#`, as path segments and query. */
 export const address = signal(parsed());
@@ -33,8 +33,8 @@ export function refine(changes) {
 }
 
 /** Seconds since the epoch, once a second. */
-export const now = signal(Date.now() / 1000);
-setInterval(() => (now.value = Date.now() / 1000), 1000);
+export const now = signal(present());
+setInterval(() => (now.value = present()), 1000);
 
 /** Whether the reader's tab is visible: hidden tabs read nothing. */
 export const isVisible = signal(!document.hidden);

@@ -1,4 +1,5 @@
 /** The usage of a run, by model, against its limits; and its setup. */
+import { isLive } from "../api.js";
 import { counted, money, plain, span, tokens } from "../format.js";
 import { html } from "../html.js";
 import { link } from "../state.js";
@@ -29,9 +30,9 @@ export function Bill({ id, run, setup, limits, state, seconds }) {
     </div></section>
     ${setup && html`<section class="card"><div class="card-head"><strong>Started with</strong></div><div class="card-body">
       <p><code>${plain(run.model || setup.model || "no model")}</code></p>
-      ${setup.calledBy && html`<p>Called by <a href=${link("run", setup.calledBy)}>${plain(setup.calledBy)}</a></p>`}
+      ${setup.calledBy && html`<p>Called by ${isLive ? html`<a href=${link("run", setup.calledBy)}>${plain(setup.calledBy)}</a>` : html`<code>${plain(setup.calledBy)}</code>`}</p>`}
       ${setup.forkOf && html`<p>Fork of <a href=${link("run", setup.forkOf.run)}>${plain(setup.forkOf.run)}</a> before iteration ${setup.forkOf.at}, <a href=${link("run", id, "compare", setup.forkOf.run)}>compare</a></p>`}
       ${setup.forks.map((/** @type {string} */ each) => html`<p>Fork: <a href=${link("run", each)}>${plain(each)}</a>, <a href=${link("run", each, "compare", id)}>compare</a></p>`)}
-      <p><a href=${link("run", id, "compare")}>Compare with another run…</a></p>
+      ${isLive && html`<p><a href=${link("run", id, "compare")}>Compare with another run…</a></p>`}
       ${Object.keys(setup.inputs).length > 0 && html`<${Folded} text=${JSON.stringify(setup.inputs, null, 1)} />`}</div></section>`}`;
 }

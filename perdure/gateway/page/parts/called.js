@@ -1,6 +1,6 @@
 /** The runs that a call has started: a row of each, which opens in place; a tray where they are many. */
 import { useEffect, useState } from "preact/hooks";
-import { glance, post } from "../api.js";
+import { glance, isLive, post } from "../api.js";
 import { counted, inLine, money, plain } from "../format.js";
 import { html } from "../html.js";
 import { readRun } from "../run_model.js";
@@ -39,7 +39,7 @@ function CalledRun({ id }) {
       <span class="about">${money(last?.cost)}</span>
       ${waits.map((each) => html`<a class="button" href=${link("run", id, "decide", each.call.call_id)}>Review</a>`)}
       <button class="quiet" aria-expanded=${isOpen} onClick=${() => open(!isOpen)}>${isOpen ? "Fold" : "Open here"}</button>
-      ${view && !view.closed && html`<button class="quiet" onClick=${() => setText(text === null ? "" : null)}>Steer</button>
+      ${isLive && view && !view.closed && html`<button class="quiet" onClick=${() => setText(text === null ? "" : null)}>Steer</button>
         <${Sure} kind="quiet" sentence="Its caller goes on without it." confirm="Cancel this agent" act=${() => post(`${path}/cancel`, { reason: "" })}>Cancel<//>`}</div>
     ${text !== null && html`<div class="called-row"><textarea aria-label=${`Tell ${plain(view?.agent ?? id)} something`} rows="2" value=${text} onInput=${(/** @type {any} */ event) => setText(event.currentTarget.value)}></textarea>
       <${Act} disabled=${!text.trim()} act=${async () => { await post(`${path}/steer`, { text }); setText(null); }}>Send<//></div>`}

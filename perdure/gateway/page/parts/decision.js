@@ -1,9 +1,10 @@
 /** The card by which a person decides about a waiting call. */
 import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Problem, post } from "../api.js";
+import { post } from "../api.js";
 import { exact, moment, plain, span, title } from "../format.js";
 import { html } from "../html.js";
+import { Problem } from "../problem.js";
 import { address, announcement, link, loadApprovals, me, now } from "../state.js";
 import { Act, Folded } from "./basics.js";
 import { Field, read, written } from "./form.js";

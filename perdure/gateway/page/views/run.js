@@ -1,6 +1,6 @@
 /** A run as it happens: strip of time, conversation, inspector, composer, events. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { follow, get, glance, post } from "../api.js";
+import { follow, get, glance, isLive, post } from "../api.js";
 import { clock, counted, indented, inLine, moment, money, plain, span, tokens } from "../format.js";
 import { html } from "../html.js";
 import { Act, colourOf, Folded, Markdown, State, Sure, Trouble } from "../parts/basics.js";
@@ -96,7 +96,8 @@ export function Run({ id, deciding = "" }) {
   useEffect(() => {
     if (isKnown) announcement.value = `Run ${id}: ${status.replace(/_/g, " ")}`;
   }, [status, isKnown]);
-  if (problem?.status === 404) return html`<main><h1>No such run</h1><p>${plain(problem.message)}</p><p><a href=${link()}>All runs</a></p></main>`;
+  if (problem?.status === 404) return html`<main><h1>No such run</h1><p>${plain(problem.message)}</p>${isLive && html`<p><a href=${link()}>All runs</a></p>`}</main>`;
+  const isOpen = isLive && !end;
   const until = end ? run.last : now.value;
   const times = timelineOf(run, until);
   const usage = usageOf(run);
@@ -115,23 +116,23 @@ export function Run({ id, deciding = "" }) {
   const limits = Object.fromEntries(Object.entries({ ...setup?.options, ...run.changed }).map(([name, value]) => [name, typeof value === "bigint" ? Number(value) : value]));
   return html`<main>
     <header class="run-head">
-      <div><p class="about"><a href=${link()}>Runs</a> › <code>${plain(id)}</code></p>
+      <div><p class="about">${isLive && html`<a href=${link()}>Runs</a> › `}<code>${plain(id)}</code></p>
         <h1>${plain(input[0]?.text.split("\n")[0].slice(0, 120) || id)}</h1>
         <p class="facts"><${State} status=${status} words=${true} /> <strong>${plain(view?.agent ?? "")}</strong>
           ${run.first > 0 && html`<span>started ${moment(run.first)}</span><span>active <strong>${span(times.active)}</strong> of ${span(until - run.first)}</span>`}
           <span><strong>${tokens(usage.input)}</strong> in · <strong>${tokens(usage.output)}</strong> out${usage.cost !== null ? html` · <strong>${money(usage.cost)}</strong>` : ""}</span></p></div>
       <div class="actions">
-        <a class="button" href=${link("run", id, "fork", String(run.iterations.at(-1)?.number ?? 1))}>Fork…</a>
+        ${isLive && html`<a class="button" href=${link("run", id, "fork", String(run.iterations.at(-1)?.number ?? 1))}>Fork…</a>`}
         <${More} id=${id} agent=${view?.agent ?? ""} run=${run} setup=${setup} />
-        ${!end && !held.length && html`<${Act} act=${() => post(`/runs/${encodeURIComponent(id)}/pause`).then(() => setPaused(true))} disabled=${isPaused}>${isPaused ? "Pausing" : "Pause"}<//>`}
-        ${!end && html`<${Sure} sentence="A running tool finishes; nothing else starts." confirm="Cancel the run"
+        ${isOpen && !held.length && html`<${Act} act=${() => post(`/runs/${encodeURIComponent(id)}/pause`).then(() => setPaused(true))} disabled=${isPaused}>${isPaused ? "Pausing" : "Pause"}<//>`}
+        ${isOpen && html`<${Sure} sentence="A running tool finishes; nothing else starts." confirm="Cancel the run"
           act=${() => post(`/runs/${encodeURIComponent(id)}/cancel`, { reason: "" })}>Cancel run<//>`}
       </div>
     </header>
     <${Trouble} error=${problem} />
     ${deciding && isLoaded && view && html`<p class="note held">This link leads to the call <code>${plain(deciding)}</code>. The run has made no such call.</p>`}
-    ${!end && state?.queue_without_worker && html`<${NoWorker} queue=${state.queue_without_worker} isPolled=${state.workers_are_busy} />`}
-    ${!end && held.map((/** @type {any} */ each) => html`<${Held} key=${`${each.run_id ?? ""} ${each.since}`} id=${id} held=${each} options=${limits} />`)}
+    ${isOpen && state?.queue_without_worker && html`<${NoWorker} queue=${state.queue_without_worker} isPolled=${state.workers_are_busy} />`}
+    ${isOpen && held.map((/** @type {any} */ each) => html`<${Held} key=${`${each.run_id ?? ""} ${each.since}`} id=${id} held=${each} options=${limits} />`)}
     <${Strip} run=${run} times=${times} until=${until} onPick=${(/** @type {number} */ number, /** @type {string} */ call) => {
       pick(call);
       document.getElementById(call ? `call-${call}` : `iteration-${number}`)?.scrollIntoView({ block: "center" });
@@ -142,8 +143,8 @@ export function Run({ id, deciding = "" }) {
       ${tab === "conversation" && html`<${Conversation} id=${id} run=${run} input=${input} picked=${picked} pick=${pick} isLoaded=${isLoaded} />`}
       ${tab === "events" && html`<${Events} events=${run.events} />`}
       ${tab === "seen" && html`<${Seen} messages=${run.messages} />`}
-      ${!end && html`<${Composer} label="Tell the agent something. It reads it before its next model call." send=${(/** @type {string} */ text) => post(`/runs/${encodeURIComponent(id)}/steer`, { text })} />`}
-      ${!end && state?.pending_steering > 0 && html`<p class="about">${counted(state.pending_steering, "message")} queued: the agent reads them before its next model call.</p>`}
+      ${isOpen && html`<${Composer} label="Tell the agent something. It reads it before its next model call." send=${(/** @type {string} */ text) => post(`/runs/${encodeURIComponent(id)}/steer`, { text })} />`}
+      ${isOpen && state?.pending_steering > 0 && html`<p class="about">${counted(state.pending_steering, "message")} queued: the agent reads them before its next model call.</p>`}
     </div><aside>
       ${chosen ? html`<${Inspector} call=${chosen} close=${() => pick("")} />` : html`<${Bill} id=${id} run=${run} setup=${setup} limits=${limits} state=${state} seconds=${run.first ? until - run.first : 0} />`}
     </aside></div>
@@ -190,7 +191,7 @@ function IterationPart({ id, run, iteration, folded, said, picked, pick }) {
       ${iteration.notes.map((/** @type {any} */ note) => html`<p class=${`line ${note.kind === "error" ? "failed" : "held"}`}>${clock(note.time)} ${plain(note.text)}</p>`)}
       ${iteration.calls.map((/** @type {any} */ call) => html`<${CallRow} key=${call.id} call=${call} hasTray=${called.length > FEW} isPicked=${picked === call.id} onPick=${() => pick(picked === call.id ? "" : call.id)} />
         ${call.state !== "waiting" && html`<${Unused} runId=${id} callId=${call.id} />`}
-        ${call.state === "waiting" && !run.end && html`<${Decision} key=${`${call.id}-card`} runId=${id} request=${{ ...call.request, call_id: call.id, votes: call.votes }} words=${iteration.text} />`}`)}
+        ${call.state === "waiting" && isLive && !run.end && html`<${Decision} key=${`${call.id}-card`} runId=${id} request=${{ ...call.request, call_id: call.id, votes: call.votes }} words=${iteration.text} />`}`)}
       ${called.length > FEW && html`<${Called} ids=${called} />`}`}
   </section>`;
 }
@@ -210,7 +211,7 @@ function End({ id, run }) {
   const last = run.iterations.at(-1)?.number ?? 1;
   return html`<section class=${`end ${colourOf(end.type)}`}><h2 class=${colourOf(end.type)}>${end.type === "failed" ? "Failed" : "Cancelled"}</h2>
     ${end.message && html`<p>${plain(end.message)} <code>${plain(end.kind)}</code></p>`}
-    <a class="button" href=${link("run", id, "fork", String(last))}>Fork before iteration ${last}</a></section>`;
+    ${isLive && html`<a class="button" href=${link("run", id, "fork", String(last))}>Fork before iteration ${last}</a>`}</section>`;
 }
 
 /** @param {{runId: string, call: import("../run_model.js").Call}} props */
@@ -288,5 +289,5 @@ function More({ id, agent, run, setup }) {
     <${Act} act=${copy("whole", false)}>${copied === "whole" ? "Copied" : "Copy as Markdown"}<//>
     <${Act} act=${copy("bounded", true)}>${copied === "bounded" ? "Copied" : "Copy for an agent (20 KB)"}<//>
     ${outside(setup?.traceUrl, "Trace")}${outside(setup?.temporalUrl, "Temporal UI")}
-    ${setup && html`<span class="about">Trace <code>${setup.traceId}</code></span>`}</div></details>`;
+    ${setup?.traceId && html`<span class="about">Trace <code>${setup.traceId}</code></span>`}</div></details>`;
 }
