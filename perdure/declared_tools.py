@@ -144,12 +144,12 @@ class ApprovalPolicy(Node):
 
     @property
     def needs_vouch(self) -> bool:
-        """Return whether a gateway must identify the approvers."""
+        """Whether a gateway must identify the approvers."""
         return bool(self.by) or self.not_requester or self.count > 1
 
     @property
     def as_json(self) -> JsonObject:
-        """Return the policy in the agent file's form."""
+        """The policy in the agent file's form."""
         written: JsonObject = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         return written
 
@@ -171,7 +171,7 @@ class ApprovalPolicy(Node):
         )
 
     def in_words(self) -> str:
-        """Return the policy in words."""
+        """Return the policy in words, such as "admin or owner, 2 people, not the requester"."""
         who = (
             " or ".join(self.by)
             if self.by

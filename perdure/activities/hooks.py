@@ -241,19 +241,15 @@ class Hooks:
     async def judge(
         self, name: str, point: GuardrailPoint, *subject: Any, context: ToolContext | None = None
     ) -> GuardrailResult:
-        """Return the guardrail's verdict. One that fails or takes longer than `JUDGE_SECONDS`
-        denies, with that as the reason.
+        """Return the guardrail's verdict on the subject; a guardrail that fails or takes longer
+        than `JUDGE_SECONDS` denies.
 
         The guardrail gets the context if it has a parameter for it.
 
         Raises `ConfigurationError` for a name that is not registered.
         """
-        callback, context = (
-            getattr(self._named("guardrails", name), point),
-            context or ToolContext(),
-        )
-        what = f"{point} guardrail"
-
+        callback = getattr(self._named("guardrails", name), point)
+        what, context = f"{point} guardrail", context or ToolContext()
         title = f"{what} of run {context.run_id}"
         verdict = self.call(callback, *subject, title=title, context=context, finish=_verdict)
         return await _in_time(what, verdict)
@@ -265,10 +261,7 @@ class Hooks:
         A function that fails, takes longer than `JUDGE_SECONDS` or returns something else denies.
         Raises `ConfigurationError` for a name that is not registered.
         """
-        callback, offered = (
-            self._named("prepare_tools", name),
-            offered_functions(agent),
-        )
+        callback, offered = self._named("prepare_tools", name), offered_functions(agent)
         what, finish = f"function {name!r}", partial(_step_of, offered)
         title = f"{what} of run {context.run_id}"
         step = self.call(callback, list(offered), title=title, context=context, finish=finish)

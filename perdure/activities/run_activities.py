@@ -279,6 +279,9 @@ class RunActivities:
         return step
 
     async def _subject(self, input: activities.JudgeInput) -> tuple[KnownRun, tuple[Any, ...]]:
+        """Return the run, and what its guardrail judges: the conversation, a tool call's name and
+        arguments, or the model's message.
+        """
         if input.conversation is not None:
             run, messages = await self._runs.messages_at(input.conversation)
             return run, (_copies(messages),)

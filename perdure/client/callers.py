@@ -30,7 +30,8 @@ logger = logging.getLogger("perdure")
 class Relay:
     """Forwards a caller's cancellations and steering messages to one run, in order.
 
-    When the run has ended, the messages that it did not accept go back into the steering object.
+    When the run has ended, the messages that it did not receive, or that are too large to send, go
+    back into the steering object.
     """
 
     def __init__(self, cancel: CancellationToken | None, steering: Steering | None) -> None:
@@ -38,7 +39,7 @@ class Relay:
         self._steering = steering or Steering()
         self._run: RunHandle | None = None
         self._has_cancelled = False
-        self._refused: list[str] = []
+        self._unsendable: list[str] = []
         self._lock = asyncio.Lock()
 
     @asynccontextmanager
@@ -48,35 +49,35 @@ class Relay:
         Enter it on the event loop of the callers of `flush`.
         """
         self._run = run
-        loop, rung = asyncio.get_running_loop(), asyncio.Event()
+        loop, has_news = asyncio.get_running_loop(), asyncio.Event()
 
-        def ring() -> None:
+        def notify() -> None:
             # A caller may cancel or steer long after the call has returned, when the loop is
             # closed.
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(rung.set)
+                loop.call_soon_threadsafe(has_news.set)
 
         await self.flush()
-        relay = asyncio.create_task(self._flush_at(rung))
-        self._cancel.listen(ring)
-        self._steering.listen(ring)
+        relay = asyncio.create_task(self._flush_on(has_news))
+        self._cancel.listen(notify)
+        self._steering.listen(notify)
         try:
             yield
         finally:
-            self._cancel.forget(ring)
+            self._cancel.forget(notify)
             self._steering.listen(None)
             await self._end(relay)
 
     async def flush(self) -> None:
         """Wait until the run has received everything sent before this call."""
         async with self._lock:
-            while self._run and not await self._tell(self._run):
+            while self._run and not await self._send_pending(self._run):
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def _flush_at(self, rung: asyncio.Event) -> None:
+    async def _flush_on(self, has_news: asyncio.Event) -> None:
         while True:
-            await rung.wait()
-            rung.clear()
+            await has_news.wait()
+            has_news.clear()
             await self.flush()
 
     async def _end(self, relay: asyncio.Task[None]) -> None:
@@ -85,11 +86,11 @@ class Relay:
             relay.cancel()
         with suppress(asyncio.CancelledError):
             await relay
-        self._steering.put_back(self._refused)
+        self._steering.put_back(self._unsendable)
 
-    async def _tell(self, run: RunHandle) -> bool:
-        """Send the run all that is pending; return False when the server is unreachable and a retry
-        makes sense.
+    async def _send_pending(self, run: RunHandle) -> bool:
+        """Send the run the pending messages and cancellation; return False if the server is
+        unreachable and the caller should try again.
         """
         texts = self._steering.drain()
         try:
@@ -119,7 +120,7 @@ class Relay:
                     del texts[0]
                 return
             logger.error("a steering message for the run %s was not sent: %s", run.id, error)
-            self._refused += texts
+            self._unsendable += texts
         texts.clear()
 
 

@@ -274,9 +274,11 @@ class RunHandle(Controls, Generic[T]):
         self.id = id
         """The workflow id."""
         self._types: dict[str, Any] = {"output_type": output_type, "later_types": later_types}
+        """The agent's output type; and those of the agents it may hand over to, by path."""
         self._voucher = voucher
         self._client = client
         self._chain = chain or Chain(client, id, origin, is_of_run=True)
+        """Begins at `origin`, the run id of the first link; without one, the latest run's."""
         self._log = RunEvents(self._chain)
         self._status = StatusReader(self._chain)
         self._retry = ServerRetry(client)

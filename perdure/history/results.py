@@ -30,11 +30,12 @@ async def read_result(
     ignored: Sequence[str] = (),
     last_operations: LastOperations | None = None,
 ) -> ToolResult:
-    """Read the result of the last call of that id up to this link, or of the one in that iteration.
+    """Read the result of a call from this link of the run, or from the latest earlier link that has
+    it; of several calls with the id, that in the given iteration, or the last.
 
-    Ignores calls of the tools in `ignored`. `last_operations` has the results that no model call
-    shows. Raises `UnknownCallError` if no remaining history has such a result, and like
-    `read_link`.
+    Ignores calls of the tools in `ignored`. `last_operations` reads the results in this link that
+    no model call has received. Raises `UnknownCallError` if no remaining history has such a result,
+    and like `read_link`.
     """
     known: dict[CallPlace, ToolResult] = {}
     current: str | None = run_id

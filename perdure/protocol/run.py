@@ -337,8 +337,9 @@ def paced_model(fallback: int) -> PacedCall:
 
 
 def paced_with(paced: Mapping[PacedCall, str], model: Model) -> dict[PacedCall, str]:
-    """Return a copy for another model in place of the agent's own: with that model's rate, if one
-    of these is its.
+    """Return the run's paced calls and their queues of permits, once `model` has replaced the
+    agent's own. Its calls use the queue of its rate if a call did so before; otherwise they need no
+    permit.
     """
     names = (f"{model.provider_key}/{model.id}", model.provider_key)
     queues = {rate_of(queue): queue for queue in paced.values()}

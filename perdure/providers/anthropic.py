@@ -410,7 +410,7 @@ class MessagesStream(StreamAssembler):
 
     def response(self) -> JsonObject:
         indexes = sorted(self._blocks)
-        content = [self._blocks[index].whole() for index in indexes]
+        content = [self._blocks[index].assembled() for index in indexes]
         word = self._message.get("stop_reason") or NO_END
         is_closed = indexes[-1:] == [self._stopped] and isinstance(content[-1].get("input"), dict)
         is_whole = {LAST_IS_WHOLE: True} if is_closed and ends().get(word) == "cut_short" else {}
@@ -435,7 +435,8 @@ class _Block:
             return self._add_text(_TEXT_DELTAS[kind], delta)
         return []
 
-    def whole(self) -> JsonObject:
+    def assembled(self) -> JsonObject:
+        """Return the block in the form of a response that is not streamed."""
         block = dict(self._opened)
         for key, pieces in self._pieces.items():
             text = "".join(pieces)
@@ -466,8 +467,8 @@ def _counts(usage: Any) -> JsonObject:
 
 
 def _input(text: str, block: JsonView) -> Any:
-    """Return a tool's arguments; the plain text if they were cut off (§9.8 turns that into a tool
-    result).
+    """Return a tool's arguments, parsed; the text itself if it was cut off (§9.8 turns that into a
+    tool result).
     """
     if not text:
         return block.get("input") or {}

@@ -21,12 +21,12 @@ _MARKABLE = frozenset({"text", "image", "document", "tool_use", "tool_result"})
 def with_cache_control(
     request: JsonObject, chosen: PromptCache | None, series: CallSeries
 ) -> JsonObject:
-    """Return the request with at most four Anthropic marks: after tools, after system, at the end
-    of the last request, and at the end.
+    """Return the request with at most four Anthropic cache marks: after the tools, after the system
+    text, where the series' previous request ended, and at the end.
 
-    The API compares a mark with entries written up to 20 blocks before it. The third mark finds the
-    last request's entry, however many blocks the answer and its results take. A request with a mark
-    of its agent's own is left unchanged.
+    The API looks for a cached prefix up to 20 blocks before a mark. The third mark finds that of
+    the previous request, however many blocks the answer and its tool results take. A request with a
+    mark of its agent's own is left unchanged.
     """
     if chosen == "off" or (chosen is None and not series.goes_on) or _is_marked(request):
         return request
@@ -34,23 +34,24 @@ def with_cache_control(
     mark = {"cache_control": control}
     marked = dict(request)
     if tools := request.get("tools"):
-        marked["tools"] = _with_last(tools, _is_loaded, mark)
+        marked["tools"] = _with_last(tools, _is_not_deferred, mark)
     system = request.get("system")
-    if isinstance(system, str | list) and _is_said(system):
+    if isinstance(system, str | list) and _is_not_blank(system):
         blocks = [{"type": "text", "text": system}] if isinstance(system, str) else system
         marked["system"] = _with_last(blocks, _is_markable, mark)
     # Without tools to choose from, the messages form another prefix, which no later request shares.
     if series.goes_on and request.get("tool_choice") != {"type": "none"}:
         turns = marked["messages"] = [*request["messages"]]
-        for index in _ends(turns):
+        for index in _marked_turns(turns):
             turns[index] = turns[index] | {
                 "content": _with_last(turns[index]["content"], _is_markable, mark)
             }
     return marked
 
 
-def _ends(turns: Sequence[JsonObject]) -> Iterable[int]:
-    """Return the indexes of the last turns of the request before this one, and of this one."""
+def _marked_turns(turns: Sequence[JsonObject]) -> Iterable[int]:
+    """Return the indexes of the turns that end the series' previous request and this one: that
+    before the last answer, and the last."""
     if not turns:
         return ()
     answer = next(
@@ -71,7 +72,7 @@ def _with_last(blocks: Any, is_markable: Any, mark: JsonObject) -> Any:
     )
 
 
-def _is_loaded(tool: Any) -> bool:
+def _is_not_deferred(tool: Any) -> bool:
     return isinstance(tool, dict) and not tool.get("defer_loading")
 
 
@@ -79,11 +80,11 @@ def _is_markable(block: Any) -> bool:
     return (
         isinstance(block, dict)
         and block.get("type") in _MARKABLE
-        and _is_said(block.get("text", "-"))
+        and _is_not_blank(block.get("text", "-"))
     )
 
 
-def _is_said(text: Any) -> bool:
+def _is_not_blank(text: Any) -> bool:
     return bool(text and not (isinstance(text, str) and text.isspace()))
 
 
@@ -103,8 +104,8 @@ def _has(block: Any, name: str) -> bool:
 def with_cache_key(
     request: JsonObject, chosen: PromptCache | None, series: CallSeries, *, is_own: bool
 ) -> JsonObject:
-    """Return the request for OpenAI's cache, with the key of its series. Other servers get it only
-    if the agent's file asks for a cache.
+    """Return the request with its series as OpenAI's cache key. Servers that are not OpenAI's own
+    get the key only if the agent's file asks for a cache.
     """
     is_wanted = is_own if chosen is None else chosen != "off"
     known = series.goes_on and series.key

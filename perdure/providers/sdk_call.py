@@ -35,8 +35,8 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class EventDecoder:
-    """Takes chunks of bytes and yields the `data` of each complete event; skips comments and other
-    fields.
+    """Decodes server-sent events from chunks of bytes, and keeps only their `data`; an event
+    without data is skipped.
     """
 
     def __init__(self) -> None:
@@ -44,11 +44,13 @@ class EventDecoder:
 
     @property
     def pending_bytes(self) -> int:
-        """Return how many bytes of an incomplete event are buffered."""
+        """The number of buffered bytes of an incomplete event."""
         return len(self._rest)
 
     def feed(self, chunk: bytes) -> Iterator[str]:
-        """Yield the events that this chunk completes. Bytes that are not UTF-8 become U+FFFD."""
+        """Yield the data of each event that this chunk completes. Bytes that are not UTF-8 become
+        U+FFFD.
+        """
         seen = max(0, len(self._rest) - len(b"\r\n\r"))
         self._rest += chunk
         start = 0

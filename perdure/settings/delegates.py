@@ -78,13 +78,13 @@ class _Entry(BaseModel):
 
 
 def with_delegates(agent: Agent, environment: Mapping[str, str] = _NO_VARIABLES) -> Agent:
-    """Copy that declares a tool `delegate_to_NAME` for each of `metadata.perdure.agents`; the agent
+    """Return a copy with a tool `delegate_to_NAME` for each of `metadata.perdure.agents`; the agent
     itself if there are none.
 
-    Such a tool takes a task, which is the message to the agent of that name.
+    The tool's one argument is the task, which becomes the message to that agent.
     `metadata.perdure.handoffs` become tools `transfer_to_NAME`, after whose call the run continues
-    as that agent. The environment may set how many messages of the conversation go along, if the
-    agent's system has peers. Raises LoadError for a wrong entry, and ConfigurationError for an
+    as that agent. For a system with peers, the environment may set the number of messages that a
+    delegated task takes along. Raises LoadError for a wrong entry, and ConfigurationError for an
     environment variable.
     """
     entries, handoffs = list(_entries(agent, "agents")), list(_entries(agent, "handoffs"))
@@ -112,7 +112,9 @@ def handoff_tool(name: str, path: str, description: str | None) -> PromptyTool:
 
 
 def is_delegate(tool: Tool) -> bool:
-    """Return whether the tool may stand for an entry of `metadata.perdure.agents` or `handoffs`."""
+    """Return whether a tool has the form that `with_delegates` gives to the entries of
+    `metadata.perdure.agents` and `handoffs`.
+    """
     if tool.is_handoff:
         return True
     if not tool.name.startswith(DELEGATE):
@@ -173,8 +175,8 @@ _EXPECTED = {"name": "expected a name of at most 52 letters, digits, '_' and '-'
 
 
 def _as_written(agent: Agent, value: Any, place: str) -> Any:
-    """Return the value with the file's references to the environment: these are recorded, and
-    workers resolve them.
+    """Return the value with the file's references to the environment in place of their values: runs
+    record the references, and workers resolve them.
     """
     if isinstance(value, Mapping):
         return {key: _as_written(agent, child, f"{place}/{key}") for key, child in value.items()}
@@ -233,10 +235,10 @@ def as_started(agent: Agent, environment: Mapping[str, str]) -> Agent:
 
 
 def with_peers(agent: Agent, environment: Mapping[str, str]) -> Agent:
-    """Return a copy with the environment's peers, if the agent's system has peers; otherwise the
-    agent itself.
+    """Return a copy with the agents and MCP servers that `SUB_AGENTS`, `PEERS` and `MCP_SERVERS`
+    name, if the file has settings of a system with peers (KAOS); otherwise the agent itself.
 
-    An agent or a tool of the file with the same name stays as it is. Raises ConfigurationError,
+    The file's own agents and tools of the same names take precedence. Raises ConfigurationError,
     which names the variable, and LoadError as `settings_of` does.
     """
     if not any(
@@ -265,7 +267,7 @@ def _with_entries(agent: Agent, peers: list[JsonObject]) -> Agent:
 
 
 def _peers(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Name and URL of each agent."""
+    """Yield the name and the URL of each agent."""
     if direct := environment.get(SUB_AGENTS, "").strip():
         for written in _names(direct):
             name, colon, url = written.partition(":")

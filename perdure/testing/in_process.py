@@ -184,7 +184,7 @@ class InProcessRun(Generic[T]):
             try:
                 return self._result(await loop.run(), loop.state)
             except HandedOff as handed:
-                self._go_on_as(handed.args[0])
+                self._switch_to_agent(handed.args[0])
                 await self._instruct(self._handoffs[handed.args[0]])
             except RunError as error:
                 error.messages = list(self.conversation.messages)
@@ -197,7 +197,7 @@ class InProcessRun(Generic[T]):
                 )
                 raise
 
-    def _go_on_as(self, path: str) -> None:
+    def _switch_to_agent(self, path: str) -> None:
         effects, others = self.effects, others_of(self.effects.agent)
         effects.options = options_after_handoff(
             effects.options, effects.agent, others[path], self._given

@@ -202,7 +202,7 @@ class ToolBox:
         handler = self.resolve(name, agent)
         bound = apply_bindings(handler.tool, arguments, inputs)
         try:
-            return await self._answer_of(
+            return await self._ask_own_function(
                 handler, "approval", [bound], verdict_of, context or NO_CONTEXT, timeout
             )
         except NoToolAnswer as error:
@@ -229,11 +229,11 @@ class ToolBox:
         asked = [apply_bindings(handler.tool, arguments, inputs), context.idempotency_key]
         read = partial(finding_of, limits=limits or self._limits)
         try:
-            return await self._answer_of(handler, "reconcile", asked, read, context, timeout)
+            return await self._ask_own_function(handler, "reconcile", asked, read, context, timeout)
         except NoToolAnswer as error:
             return Reconciled(doubt=str(error))
 
-    async def _answer_of(
+    async def _ask_own_function(
         self,
         handler: Handler,
         what: str,
@@ -242,7 +242,9 @@ class ToolBox:
         context: ToolContext,
         timeout: float | None,
     ) -> T:
-        """Return the answer of a tool's own function. Raises NoToolAnswer."""
+        """Call the function that a tool names for `what`, "approval" or "reconcile", and return its
+        value as `read` makes of it, within `timeout` seconds. Raises only NoToolAnswer.
+        """
         check, name = getattr(handler.function, OWN.format(what), None), handler.tool.name
         if check is None:
             raise NoToolAnswer("this worker's tool has no function for it")

@@ -23,8 +23,8 @@ def link_spans(describer: Describer, run: RunState, events: Sequence[RunEvent]) 
 
     Spans of an open run may be open.
     """
-    calls = (_delegated_call(describer, call, events) for call in run.delegated)
-    return [*calls, *_waits(describer, events)]
+    calls = (_delegated_call_span(describer, call, events) for call in run.delegated)
+    return [*calls, *_wait_spans(describer, events)]
 
 
 def agent_span(
@@ -51,8 +51,10 @@ def agent_span(
         "perdure.tool_calls": state.tool_calls,
     }
     if describer.with_content:
-        began = [] if run.input.carried else run.input.added_messages or run.input.initial_messages
-        attributes |= content.asked(began, run.input.inputs, describer.clean)
+        initial = (
+            [] if run.input.carried else run.input.added_messages or run.input.initial_messages
+        )
+        attributes |= content.asked(initial, run.input.inputs, describer.clean)
     name = f"invoke_agent {agent.name}" if agent.name else "invoke_agent"
     facts = SpanFacts(name, ids.agent, ids.parent_id, attributes)
     if above := read_traceparent(run.input.traceparent):
@@ -77,7 +79,7 @@ def _set_end(facts: SpanFacts, last: RunEvent, describer: Describer) -> None:
         facts.attributes |= content.reply(answer, "stop", describer.clean)
 
 
-def _delegated_call(
+def _delegated_call_span(
     describer: Describer, call: DelegatedCall, events: Sequence[RunEvent]
 ) -> SpanFacts:
     request = call.request
@@ -103,7 +105,7 @@ def _delegated_call(
     return facts
 
 
-def _waits(describer: Describer, events: Sequence[RunEvent]) -> Iterator[SpanFacts]:
+def _wait_spans(describer: Describer, events: Sequence[RunEvent]) -> Iterator[SpanFacts]:
     """Describe waits for people, from `permission_requested` to `permission_completed`, and holds,
     from the first `held` to `went_on`; an abandoned one ends with its call or its run.
     """
@@ -114,13 +116,13 @@ def _waits(describer: Describer, events: Sequence[RunEvent]) -> Iterator[SpanFac
         ended: list[SpanFacts] = []
         match event.type:
             case "permission_requested":
-                waiting[call] = _wait(describer, event, asked[event.iteration])
+                waiting[call] = _wait_span(describer, event, asked[event.iteration])
                 asked[event.iteration] += 1
             case "held" if "held" not in waiting:
-                waiting["held"] = _hold(describer, event)
+                waiting["held"] = _hold_span(describer, event)
             case "permission_completed" if call in waiting:
                 ended.append(waiting.pop(call))
-                ended[0].attributes |= _decision(event, describer)
+                ended[0].attributes |= _decision_attributes(event, describer)
             case "went_on" if "held" in waiting:
                 ended.append(waiting.pop("held"))
                 if by := event.data["by"]:
@@ -136,7 +138,7 @@ def _waits(describer: Describer, events: Sequence[RunEvent]) -> Iterator[SpanFac
     yield from waiting.values()
 
 
-def _hold(describer: Describer, event: RunEvent) -> SpanFacts:
+def _hold_span(describer: Describer, event: RunEvent) -> SpanFacts:
     attributes: dict[str, Value] = {
         "perdure.run.id": describer.ids.workflow_id,
         "perdure.iteration": event.iteration,
@@ -144,11 +146,12 @@ def _hold(describer: Describer, event: RunEvent) -> SpanFacts:
         "perdure.wait.reason": event.data["reason"],
     }
     id = describer.ids.wait("held", event.iteration, event.seq)
-    start = nanoseconds(event.time)
-    return SpanFacts("wait held", id, describer.ids.agent, attributes, start=start)
+    return SpanFacts(
+        "wait held", id, describer.ids.agent, attributes, start=nanoseconds(event.time)
+    )
 
 
-def _wait(describer: Describer, event: RunEvent, number: int) -> SpanFacts:
+def _wait_span(describer: Describer, event: RunEvent, number: int) -> SpanFacts:
     kind, tool = event.data["kind"], event.data["name"]
     attributes: dict[str, Value] = {
         "perdure.run.id": describer.ids.workflow_id,
@@ -162,16 +165,17 @@ def _wait(describer: Describer, event: RunEvent, number: int) -> SpanFacts:
     if describer.with_content:
         attributes |= content.arguments(event.data["arguments"], describer.clean)
     id = describer.ids.wait(kind, event.iteration, number)
-    start = nanoseconds(event.time)
-    return SpanFacts(f"wait {kind} {tool}", id, describer.ids.agent, attributes, start=start)
+    return SpanFacts(
+        f"wait {kind} {tool}", id, describer.ids.agent, attributes, start=nanoseconds(event.time)
+    )
 
 
-def _decision(event: RunEvent, describer: Describer) -> dict[str, Value]:
-    said: dict[str, Value] = {"perdure.wait.approved": event.data["approved"]}
+def _decision_attributes(event: RunEvent, describer: Describer) -> dict[str, Value]:
+    attributes: dict[str, Value] = {"perdure.wait.approved": event.data["approved"]}
     if by := event.data["by"]:
-        said["perdure.wait.by"] = describer.text(by)
+        attributes["perdure.wait.by"] = describer.text(by)
         if event.data.get("vouched"):
-            said["perdure.wait.vouched"] = True
+            attributes["perdure.wait.vouched"] = True
     if describer.with_content and (text := event.data.get("answer") or event.data["reason"]):
-        said["perdure.wait.answer"] = describer.text(text)
-    return said
+        attributes["perdure.wait.answer"] = describer.text(text)
+    return attributes

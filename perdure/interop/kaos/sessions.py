@@ -25,9 +25,9 @@ from ...protocol.search_attributes import shown_of
 from .events import MemoryEvent, run_events
 
 AT_ONCE = 8
-"""So many runs are read at the same time."""
+"""The number of runs that are read at the same time."""
 MAX_BYTES = 32 * 1024 * 1024
-"""About how much memory the events of runs that have ended may take."""
+"""The approximate memory for the events of ended runs."""
 
 
 class SessionEvents:
@@ -75,7 +75,7 @@ def _memory_bytes(events: list[MemoryEvent]) -> int:
 def _with_notes(
     session: str, events: list[MemoryEvent], notes: Sequence[RecordedNote]
 ) -> list[MemoryEvent]:
-    """Each note comes after the events that were there when it was added."""
+    """Return the events with each note in its place by time."""
     for number, recorded in enumerate(notes):
         note, time = recorded.note, datetime.fromtimestamp(recorded.time, UTC)
         what = json.dumps([session, number, note.type, recorded.time])
