@@ -18,6 +18,7 @@ from perdure.conversation import (
     ConversationRef,
     DigestMismatchError,
     Trim,
+    batches,
     message_chars,
     operation_bytes,
     total_bytes,
@@ -148,6 +149,8 @@ def test_references_ahead_are_bounded(sketch: Sketch, appended: list[Sketch], li
     writer = Conversation.recorded(drawn(sketch))
     for news in appended:
         writer.append(drawn(news))
+    for batch in batches(writer.messages, limit):
+        assert total_bytes(batch) <= limit or len(batch) == 1
     for reference in writer.partial_refs(limit):
         size = sum(map(operation_bytes, reference.operations))
         assert size <= limit or len(reference.operations) == 1

@@ -105,3 +105,10 @@ def test_new_instructions_take_the_place_of_the_old_ones(session: SessionConvers
     kept = session.reference(whole=False)
     assert [operation.op for operation in kept.operations] == ["instruct"]
     assert (kept.base, kept.version) == (1, 2)
+
+
+def test_messages_of_a_turn_that_hands_over_nothing_stay_unchecked(
+    session: SessionConversation,
+) -> None:
+    assert not session.end()
+    assert (texts(session)[-1], session.unchecked) == ("three", 1)

@@ -12,11 +12,14 @@ from pathlib import Path
 import httpx2
 import openai
 import pytest
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from perdure.gateway.app import gateway_app
+from perdure.gateway.ending import OpenRequests
 from perdure.gateway.gateway import Gateway, OfferedAgent
 from perdure.gateway.identity import Function, TokenFile
-from perdure.gateway.limits import Limits
+from perdure.gateway.limits import Limits, RequestLimiter
 from perdure.json_types import JsonObject
 from perdure.payloads.codec_server.app import serve
 from perdure.testing import says
@@ -217,3 +220,21 @@ async def test_a_head_that_never_ends_keeps_no_connection(scripted: Scripted, st
         async with httpx2.AsyncClient(base_url=url, timeout=60) as http:
             body = {"model": "tested", "messages": [{"role": "user", "content": "Hi"}]}
             assert (await http.post("/v1/chat/completions", json=body)).status_code == 200
+
+
+async def test_a_client_has_its_own_places_and_leaves_nothing_behind() -> None:
+    limiter = RequestLimiter(Limits(max_open_each=1), OpenRequests())
+
+    async def ask(address: str, app: ASGIApp) -> int:
+        transport = httpx2.ASGITransport(app, client=(address, 1))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://here") as http:
+            return (await http.get("/")).status_code
+
+    inner = limiter.guarding(PlainTextResponse("taken"))
+
+    async def nested(scope: Scope, receive: Receive, send: Send) -> None:
+        assert [await ask(each, inner) for each in ("10.0.0.1", "10.0.0.2")] == [429, 200]
+        await PlainTextResponse("taken")(scope, receive, send)
+
+    assert await ask("10.0.0.1", limiter.guarding(nested)) == 200
+    assert not limiter._open

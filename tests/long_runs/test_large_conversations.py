@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import random
 
@@ -9,6 +10,7 @@ import pytest
 
 from perdure.client import get_run
 from perdure.client.reading.survey import survey
+from perdure.errors import RunCancelled
 from perdure.history.chain import Chain
 from perdure.messages import ImagePart, Message, TextPart
 from perdure.protocol import activities
@@ -24,6 +26,7 @@ from ..support.comparison import (
     run_in_process,
     without_clock,
 )
+from ..support.gates import HeldActivities
 from ..support.stage import Stage
 
 
@@ -130,3 +133,18 @@ async def test_a_large_seed_that_compresses_well(stage: Stage, scripted: Scripte
     assert sum(len(message.text) for message in seed) > 8_000_000
     assert result.messages[: len(seed)] == seed
     assert model.requests[0].messages == seed
+
+
+async def test_a_cancel_while_the_conversation_is_recorded_for_the_next_link(
+    stage: Stage, scripted: Scripted
+) -> None:
+    held = HeldActivities(activities.RECORD)
+    async with stage.worker([read], interceptors=[held]):
+        run = await stage.start(scripted_agent(scripted(rounds(8, 1)), ["read"]))
+        async with asyncio.timeout(30):
+            await held.gate.reached.wait()
+        await run.cancel()
+        held.gate.open.set()
+        with pytest.raises(RunCancelled):
+            await run.result()
+    assert len(await links(stage.client, run.id)) == 1

@@ -9,7 +9,8 @@ import pytest
 from perdure.errors import ModelError, ModelErrorKind
 from perdure.json_types import JsonObject
 from perdure.loop.failed_calls import AFTER
-from perdure.messages import FILTERED, ModelReply
+from perdure.messages import FILTERED, ModelReply, Usage
+from perdure.providers.ends import Answer, verdict
 from perdure.providers.error_words import table
 from perdure.providers.registry import provider_for
 
@@ -117,7 +118,8 @@ def test_a_paused_turn_is_kept_to_be_sent_back() -> None:
 
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize(
-    "left", ["", "{}", '{"at": {"page": 2}', '{"at": {"page": 2}},', "```json\n{}\n```", "[1]"]
+    "left",
+    ["", "{}", '{"at": {"page": 2}', '{"at": {"page": 2}},', '```json\n{"at": 2}\n```', "[1]"],
 )
 def test_a_call_that_was_cut_off_has_a_fault(api: Api, left: str) -> None:
     response = whole(api, EARLY[api], "", [CALLS[0], ("b", "look", left)])
@@ -161,3 +163,10 @@ def test_a_call_without_a_name_can_t_be_made(api: Api, name: Any) -> None:
 def test_each_kind_of_failure_has_a_row() -> None:
 
     assert set(AFTER) == set(get_args(ModelErrorKind))
+
+
+def test_an_error_inside_an_answer_outweighs_its_text_and_its_end() -> None:
+    assert verdict(Answer("It is", [], Usage(), "stop")) == "whole"
+    assert (
+        verdict(Answer("It is", [], Usage(), "stop", error={"message": "overloaded"})) == "broken"
+    )

@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 
 from perdure.agents import Agent
-from perdure.messages import ImagePart, Message, TextPart, ToolResult
+from perdure.messages import ImagePart, Message, TextPart, ToolCall, ToolResult
 from perdure.providers import provider_for
 from perdure.providers.outgoing import with_unique_ids
 from perdure.providers.wire_format import WireFormat
 
+from ..support.wire_agents import CHAT, agent
 from .servers import SERVERS
 from .servers.strict import Json, StrictServer
 
@@ -173,3 +174,19 @@ def _changed(body: Json, change: Any) -> Json:
             if call.get("type") in ("function", "function_call", "tool_use"):
                 change(call)
     return copy
+
+
+def test_results_of_calls_with_one_id_go_to_one_call_each() -> None:
+    call = ToolCall(id="same", name="look", arguments="{}", fault="Error: cut off")
+    results = [Message.tool(call, ToolResult.of_text(text)) for text in ("one", "two")]
+    calls = agent(CHAT, tools=TOOLS)
+    asked, *answered = provider_for(calls).to_request(
+        calls, [Message.user("Look."), Message.assistant("", [call, call]), *results]
+    )["messages"][1:]
+    ids = [each["id"] for each in asked["tool_calls"]]
+    assert len(set(ids)) == 2
+    assert [(each["tool_call_id"], each["content"]) for each in answered] == [
+        (ids[0], "one"),
+        (ids[1], "two"),
+    ]
+    assert "fault" not in asked["tool_calls"][0], "no server knows this field"

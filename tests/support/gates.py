@@ -7,6 +7,9 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from temporalio import activity
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+
 from perdure.testing import ScriptedReply, ScriptedRequest
 from perdure.testing.script import choose_reply
 
@@ -51,3 +54,22 @@ class GatedReplies:
         assert await asyncio.to_thread(self._reached.wait, 60), (
             f"reply {self._held} was not asked for within 60 s"
         )
+
+
+class HeldActivities(Interceptor):
+    """A worker's activities of one type wait at a gate before they begin."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.gate = Gate()
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
+        held = self
+
+        class Inbound(ActivityInboundInterceptor):
+            async def execute_activity(self, input: ExecuteActivityInput) -> Any:
+                if activity.info().activity_type == held.kind:
+                    await held.gate()
+                return await super().execute_activity(input)
+
+        return Inbound(next)

@@ -21,6 +21,7 @@ from perdure.errors import ConfigurationError, ToolNotRegisteredError
 from perdure.json_types import JsonObject
 from perdure.messages import ToolResult
 from perdure.providers.base import offered_functions
+from perdure.tool_calls import CHECK_FAILED
 from perdure.tools import (
     ToolContext,
     clear_tool_handlers,
@@ -412,3 +413,15 @@ def test_a_box_holds_functions_and_modules() -> None:
         ToolBox([max, tool(name="max")(lambda: None)])
     with pytest.raises(ConfigurationError, match="has no name"):
         ToolBox([lambda: None])
+
+
+async def test_a_person_is_asked_where_the_check_of_a_tool_fails() -> None:
+    def broken(arguments: JsonObject) -> bool:
+        raise KeyError(arguments["order"])
+
+    def pay(order: str) -> str:
+        return order
+
+    box = ToolBox({"t": tool(approval=broken)(pay)})
+    verdict = await box.needs_approval(AGENT, "t", {"order": "7"}, {})
+    assert verdict.ask == CHECK_FAILED.format("KeyError: '7'")

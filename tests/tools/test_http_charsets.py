@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from perdure.providers.clients import _http_client_class
-from perdure.tools.http import _DECODED, HttpAnswer, charset_in
+from perdure.tools.http import _DECODED, HttpAnswer, charset_in, was_refused
 from perdure.tools.mcp.declaration import Server
 from perdure.tools.mcp.http import HostClient
 from perdure.tools.openapi.kind import _text
@@ -90,3 +90,13 @@ async def test_what_the_sdks_read(number: int, status: str) -> None:
         response = await client.get(url)
         await response.aread()
     assert response.text == BODY.decode()
+
+
+def test_answers_that_certainly_refuse_a_request() -> None:
+    assert was_refused(503, {"retry-after": "1"})
+    refused = {
+        status
+        for status in (200, 302, 400, 404, 408, 429, 500, 501, 502, 503)
+        if was_refused(status, {})
+    }
+    assert refused == {400, 404, 429, 501}, "408 may follow a request that arrived in part"

@@ -101,10 +101,11 @@ def test_all_parts_share_the_limits() -> None:
 
 
 def test_an_error_message_is_cut_too() -> None:
-    result = to_result(ToolResult.failure("x" * 5000, kind="K"), LIMITS)
+    failed = ToolResult.failure("x" * 5000, kind="K").model_copy(update={"outcome_unknown": True})
+    result = to_result(failed, LIMITS)
     assert len(result.error_message or "") < 1100
     assert len(result.text) < 1100
-    assert result.status == "error"
+    assert (result.status, result.outcome_unknown) == ("error", True)
 
 
 async def test_an_object_of_another_event_loop_is_explained() -> None:

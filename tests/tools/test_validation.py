@@ -6,7 +6,7 @@ import pytest
 
 from perdure.declared_tools import Property
 from perdure.json_types import JsonObject
-from perdure.tools.validation import find_problems, without_absent
+from perdure.tools.validation import find_problems, unknown_arguments, without_absent
 
 PARAMETERS = [
     Property(name="city", kind="string", required=True),
@@ -73,3 +73,10 @@ def test_null_means_not_given_for_what_is_optional() -> None:
     assert without_absent(PARAMETERS, given) == {"city": None, "extra": None}
     nullable = [Property(name="days", kind="integer", nullable=True)]
     assert without_absent(nullable, {"days": None}) == {"days": None}
+
+
+def test_each_unknown_argument_has_a_sentence() -> None:
+    assert unknown_arguments(["city", "town", "when"], ["city", "days"]) == [
+        "unknown argument 'town': expected city, days",
+        "unknown argument 'when': expected city, days",
+    ]

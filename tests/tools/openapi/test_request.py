@@ -4,12 +4,15 @@ reads them.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from perdure.json_types import JsonObject
-from perdure.tools.openapi.request import query_pairs, simple_text
+from perdure.tools.openapi.operation import Operation, Parameter
+from perdure.tools.openapi.request import Unfit, query_pairs, request_of, simple_text
+from perdure.tools.openapi.security import RequestCredentials
 from tests.support.openapi_specs import BASE, one, request
 
 EMPTY, STRING, ARRAY, OBJECT = (
@@ -111,3 +114,18 @@ def test_an_absent_argument_is_not_sent() -> None:
     sent = request(one("/a", parameters=declared), {"a": None})
     assert sent.url == f"{BASE}/a"
     assert dict(sent.headers).keys() == {"Accept"}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "problem"),
+    [
+        (".{v}/x", "evil.example", "they lead to another server"),
+        ("/a/{v}", "..;x", "a part of it must not be '.' or '..'"),
+    ],
+)
+def test_arguments_that_lead_elsewhere(path: str, value: str, problem: str) -> None:
+    parameter = Parameter(name="v", argument="v", place="path")
+    base = "https://api.example.com"
+    operation = Operation(method="GET", path=path, server=base, parameters=[parameter])
+    with pytest.raises(Unfit, match=re.escape(problem)):
+        request_of(operation, base, {"v": value}, RequestCredentials(), "")
