@@ -5,8 +5,9 @@ real server.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from perdure.json_types import JsonObject
+from perdure.prompty.worker_limits import OPEN
 from perdure.testing import ScriptedModel, asks, says
 from perdure.testing.script import Script
 from perdure.tools import clear_tools
@@ -24,6 +26,7 @@ from ..support.waiting import wait_for
 
 PAGE = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text(encoding="utf-8")
 MAX_LINES = 30
+Files = Callable[[str], JsonObject]
 
 
 @pytest.fixture(autouse=True)
@@ -35,8 +38,11 @@ def _environment(address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 
 
 def blocks(heading: str, info: str) -> list[str]:
-    section = PAGE.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
-    return re.findall(rf"^```{info}\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```{info}\n(.*?)^```$", section(heading), re.MULTILINE | re.DOTALL)
+
+
+def section(heading: str) -> str:
+    return PAGE.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
 
 
 def shown(heading: str) -> JsonObject:
@@ -44,6 +50,19 @@ def shown(heading: str) -> JsonObject:
     [block] = blocks(heading, "python")
     exec(block, names)
     return names
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+    """Writes the file of a section into the working directory; gives what its code defines."""
+
+    def files(heading: str) -> JsonObject:
+        monkeypatch.chdir(tmp_path)
+        [name] = re.findall(r"^```yaml (\S+\.prompty)$", section(heading), re.MULTILINE)
+        (tmp_path / name).write_text(blocks(heading, f"yaml {name}")[0], encoding="utf-8")
+        return shown(heading)
+
+    return files
 
 
 @pytest.fixture
@@ -102,10 +121,44 @@ async def test_from_a_temporal_workflow_of_ones_own(serve: Scripted, client: Cli
     assert model.requests[1].messages[-1].text == "A-1 was sent on Monday"
 
 
+async def test_from_a_prompty_runtime(serve: Scripted, files: Files) -> None:
+    model = serve([asks("get_weather", city="Oslo"), says("Sunny.")])
+    names = await asyncio.to_thread(files, "From a Prompty runtime")
+    assert names["answer"] == "Sunny."
+    assert model.requests[1].messages[-1].text == "sunny in Oslo"
+
+
+async def test_from_kaos(
+    serve: Scripted, files: Files, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    action = json.dumps({"tool": "echo", "arguments": {"text": "hello"}})
+    left = [action, "{}", "The tool says hello."]
+    model = serve(lambda request: says(left.pop(0)))
+    monkeypatch.setenv("MODEL_API_URL", model.openai_endpoint)
+    monkeypatch.setenv("MODEL_API_KEY", "any")
+    names = files("From KAOS")
+    async with create_worker(client, tools=[names["echo"]], limits=OPEN):
+        assert await names["talk"](client) == "The tool says hello."
+
+
+async def test_from_octopus(
+    scripted: Scripted, files: Files, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = scripted([asks("get_leave_balance", employee="EMP-1042"), says("12 days.")])
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", model.anthropic_endpoint)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "any")
+    names = files("From Octopus")
+    async with create_worker(client, tools=[names["get_leave_balance"]]):
+        seen, answer = await names["chat"](client)
+    assert (answer, seen[0], seen[-1]) == ("12 days.", "turn_start", "turn_end")
+    assert {"tool_call", "tool_result", "token"} <= {*seen}
+
+
 def test_each_side_is_short() -> None:
     headings = re.findall(r"^## (From .*)$", PAGE, re.MULTILINE)
-    assert len(headings) == 4
+    assert len(headings) == 7
     for heading in headings:
-        [ours], [theirs] = blocks(heading, "python"), blocks(heading, "python [a-z-]+")
-        for block in (ours, theirs):
+        theirs = r"(?:python|yaml|json) (?:pydantic-ai|openai-agents|langgraph|prompty|kaos|octopus|temporal)"
+        for block in (*blocks(heading, "python"), *blocks(heading, theirs)):
             assert len(block.splitlines()) <= MAX_LINES, heading
+        assert len(blocks(heading, theirs)) == len(blocks(heading, "python")) == 1, heading
