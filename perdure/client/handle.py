@@ -74,12 +74,15 @@ class Controls:
     _chain: Chain
     _voucher: Voucher | None = None
 
-    async def steer(self, text: str | Sequence[str], *, by: str | None = None) -> None:
+    async def steer(
+        self, text: str | Sequence[str], *, by: str | None = None, message_id: str = ""
+    ) -> None:
         """Send the agent a message, which it reads before its next model call (§13.5); a running
         tool continues.
 
         Several texts become as many messages, which the agent reads together. `by` names the
-        sender, for readers of the history. Raises `PayloadTooLargeError` when the message does not
+        sender, for readers of the history. What is sent again under a `message_id` is read once.
+        Raises `PayloadTooLargeError` when the message does not
         fit into one message to Temporal, and when Temporal would end the run for the size of its
         history because of many large messages.
         """
@@ -88,7 +91,9 @@ class Controls:
         ):
             return
         message = redactor().value(
-            SteeringMessage(text=texts[0], further=texts[1:], by=by and valid_text(by))
+            SteeringMessage(
+                text=texts[0], further=texts[1:], by=by and valid_text(by), id=message_id
+            )
         )
         message.requested_by = (
             self._voucher.request(self.id, message.content) if self._voucher else None
@@ -380,6 +385,7 @@ class RunHandle(Controls, Generic[T]):
         inputs: Mapping[str, Any] | None = None,
         id: str | None = None,
         id_reuse_policy: WorkflowIDReusePolicy | None = None,
+        memo: Mapping[str, Any] | None = None,
     ) -> RunHandle[T]:
         """Start a new run from this one's conversation before iteration `at` (from 1), repeating
         nothing.
@@ -387,8 +393,9 @@ class RunHandle(Controls, Generic[T]):
         The run may be open or closed; after the end, `at` may be one more than its last iteration.
         `steer` is appended as a user's message. `model` is another model's id, or `PROVIDER/ID`.
         `agent` replaces the agent, with new instructions if they differ; `inputs` are for its
-        prompt. `options` are fields that differ. Task queue, inputs, tenant and memo stay; limits
-        and counts start again; pending approvals and questions are not carried over.
+        prompt. `options` are fields that differ, `memo` are further values. Task queue, inputs,
+        tenant and memo stay; limits and counts start again; pending approvals and questions are not
+        carried over.
 
         Raises ValueError for an iteration that the run does not have or the namespace has deleted,
         the errors of `start_run`, and pydantic's ValidationError for unknown options.
@@ -397,6 +404,7 @@ class RunHandle(Controls, Generic[T]):
         with run_not_found(self._chain):
             fork = await fork_of(self._chain, at, Changes(steer, model, agent, fields, inputs))
         start = StartOptions(**{**fork.start, "id_reuse_policy": id_reuse_policy})
+        start["memo"] = {**(start["memo"] or {}), **(memo or {})}
         more: dict[str, Any] = {"task_queue": fork.task_queue, "id": id, "options": fork.options}
         started = await start_workflow(
             self._client, fork.agent, fork.inputs, start, messages=fork.messages, **more

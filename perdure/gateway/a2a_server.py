@@ -310,16 +310,12 @@ class _Handler(RequestHandler):
     async def _steer(
         self, found: FoundRun, message: Message, identity: Identity, text: str
     ) -> FoundRun:
-        """Send a message to a working run, and return the run that reads it; a turn's session
-        accepts it once.
-        """
+        """Send a message to a working run, and return the run that reads it, once."""
+        key = digest_of([message.message_id])
         if (context := context_of(found.id)) == found.id:
-            await found.handle.steer(text, by=identity.name)
+            await found.handle.steer(text, by=identity.name, message_id=key)
             return found
-        session, key = (
-            await self._gateway.session(identity, context),
-            digest_of([message.message_id]),
-        )
+        session = await self._gateway.session(identity, context)
         sent = await session.send(text, while_busy="steer", message_id=key, by=identity.name)
         return await begun(self._gateway, identity, sent)
 

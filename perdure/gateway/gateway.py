@@ -215,17 +215,25 @@ class Gateway:
                 **start,
             )
         except WorkflowAlreadyStartedError as error:
-            if not key:
-                raise
-            found = await self.run(identity, error.workflow_id)
-            if (await found.described.memo_value(MEMO, {})).get("request") != digest:
-                raise HttpProblem(
-                    409,
-                    "key_reused",
-                    f"The key {key!r} stands for another request already: give a new one",
-                ) from error
-            return found.handle, False
+            return await self._started_before(identity, error, key, digest), False
         return run, True
+
+    async def _started_before(
+        self, identity: Identity, error: WorkflowAlreadyStartedError, key: str, digest: str
+    ) -> RunHandle:
+        """Return the run that a request of that key and digest has started. Raises `HttpProblem` if
+        another request has, and `error` without a key.
+        """
+        if not key:
+            raise error
+        found = await self.run(identity, error.workflow_id)
+        if (await found.described.memo_value(MEMO, {})).get("request") != digest:
+            raise HttpProblem(
+                409,
+                "key_reused",
+                f"The key {key!r} stands for another request already: give a new one",
+            ) from error
+        return found.handle
 
     async def fork(
         self,
@@ -237,22 +245,24 @@ class Gateway:
         id: str | None,
         **changes: Any,
     ) -> tuple[str, bool]:
-        """Fork a run, and return the new one's id and whether this call started it. Equal requests
-        with the same `key` start one run. Raises as `RunHandle.fork` does.
+        """Fork a run, and return the new one's id and whether this call started it.
+
+        Requests with the same `key` start one run. Raises as `start` and `RunHandle.fork` do.
         """
-        own = f"fork-{digest_of([run.id, run.first_run_id, at, changes, key])}" if key else None
-        new = id or own
+        origin = [run.id, run.first_run_id]
+        digest = digest_of([*origin, at, changes])
+        if key:
+            id = id or f"fork-{digest_of([*origin, key])}"
         try:
             forked = await run.handle.fork(
                 at,
-                id=new and scoped_id(identity, new),
-                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE if own else None,
+                id=id and scoped_id(identity, id),
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE if key else None,
+                memo={MEMO: {"request": digest, "by": identity.name}},
                 **changes,
             )
         except WorkflowAlreadyStartedError as error:
-            if new != own:
-                raise
-            return error.workflow_id, False
+            return (await self._started_before(identity, error, key, digest)).id, False
         return forked.id, True
 
     async def run(self, identity: Identity, id: str) -> FoundRun:

@@ -239,7 +239,8 @@ def accepts_stream(request: Request) -> bool:
 
 async def steer(call: HttpCall[Nothing, SteerBody]) -> Nothing:
     """Send a message to a run."""
-    await (await find_open(call)).handle.steer(call.body.text, by=call.identity.name)
+    text, id = call.body.text, call.body.message_id or ""
+    await (await find_open(call)).handle.steer(text, by=call.identity.name, message_id=id)
     return Nothing()
 
 

@@ -129,6 +129,8 @@ class SteerBody(CamelCase):
     """A message to a run."""
 
     text: str = Field(min_length=1)
+    message_id: Id | None = None
+    """What is sent again under it is read once."""
 
 
 class CancelBody(CamelCase):

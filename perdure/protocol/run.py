@@ -32,6 +32,8 @@ class SteeringMessage(Exchanged):
     """Messages that were sent together with it; the run reads them together, too."""
     by: str | None = None
     """The sender; for readers of the history."""
+    id: str = unless_empty("")
+    """Identifies the message, so that a duplicate is read once; "" for none."""
     requested_by: Requesters | None = unless_none()
     """The sender, signed by a gateway."""
 
@@ -154,6 +156,8 @@ class Carried(Exchanged):
     """The `seq` of the last event."""
     steering: list[str] = []
     """The messages that the run has not read yet."""
+    steered: list[str] = unless_empty([])
+    """The ids of recent messages to the run, by which it recognises a duplicate."""
     decided: list[DecidedCall] = []
     """People's recent decisions, by which the run recognises a duplicate."""
     completed: list[CompletedCall] = unless_empty([])

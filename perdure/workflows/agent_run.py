@@ -332,8 +332,7 @@ class AgentRun:
     )
     def steer(self, *arguments: Any) -> None:
         if message := self._received.read_signal(arguments, SteeringMessage):
-            self.state.note_request(message)
-            self.state.steering += [message.text, *message.further]
+            self.state.take_steering(message)
 
     @workflow.signal(
         name=names.APPROVAL,

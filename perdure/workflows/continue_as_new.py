@@ -154,6 +154,7 @@ class ContinueAsNew:
             digest=self.state.conversation.digest,
             last_seq=self.state.events.last_seq,
             steering=list(self.state.steering),
+            steered=self.state.steered,
             decided=self.state.approvals.decided,
             completed=self.state.awaited.completed,
             push=list(self.state.push.values()),

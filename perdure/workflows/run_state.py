@@ -39,7 +39,7 @@ from ..protocol.run import GoOn, RunInput, SteeringMessage, paced_with
 from ..protocol.signatures import with_request
 from ..tool_calls import ToolRequest, ToolSpec
 from ..webhooks import Webhook
-from .approvals import Approvals
+from .approvals import REMEMBERED, Approvals
 from .approvers import initial_requests, request_received
 from .external_calls import ExternalCalls
 from .holding import Holds
@@ -104,6 +104,8 @@ class RunState:
         """The signed requests to the run; None after a request without a valid signature."""
         self.steering = list(carried.steering) if carried else []
         """Messages that the loop has not read yet."""
+        self.steered = list(carried.steered) if carried else []
+        """The ids of recent messages."""
         self.unread = 0
         """The number of steering messages in the conversation that no model call has carried
         yet."""
@@ -278,12 +280,19 @@ class RunState:
         self.emit("went_on", WentOnData(by=go_on.by, options=go_on.options, model=model))
         is_let_go_on(go_on)
 
-    def note_request(self, message: SteeringMessage) -> None:
-        """Record the sender of a message to the run, while all senders so far are known."""
+    def take_steering(self, message: SteeringMessage) -> None:
+        """Keep a message until the loop reads it, unless one with its id came before. Record its
+        sender, while all senders so far are known.
+        """
+        if message.id in self.steered:
+            return
+        if message.id:
+            self.steered = [*self.steered, message.id][-REMEMBERED:]
         if self.requests is not None:
             self.requests = with_request(
                 self.requests, request_received(message.requested_by, message.content)
             )
+        self.steering += [message.text, *message.further]
 
     def drain_steering(self) -> list[str]:
         """Take all steering messages in order of arrival; each is returned once."""

@@ -61,7 +61,7 @@ def text_in(frames: list[Frame]) -> str:
 
 
 async def test_a_run_is_started_followed_and_read(scripted: Scripted, serve_agents: Serve) -> None:
-    model = scripted([says(TEXT, chunk_delay=0.02)])
+    model = scripted([says(TEXT, chunk_delay=0.02), says("Other.")])
     async with (
         serve_agents(scripted_agent(model, instructions="user:\nHi")) as served,
         served.asking() as http,
@@ -82,6 +82,13 @@ async def test_a_run_is_started_followed_and_read(scripted: Scripted, serve_agen
         again = await http.post("/runs", json={"agent": "tested"}, headers=key)
         assert again.json() == {"id": run, "isNew": False}
         other = await http.post("/runs", json={"agent": "tested", "inputs": {"a": 1}}, headers=key)
+        assert (other.status_code, other.json()["kind"]) == (409, "key_reused")
+        body = {"at": 2, "steer": "Go on."}
+        first, second = [
+            (await http.post(f"/runs/{run}/fork", json=body, headers=key)).json() for _ in "12"
+        ]
+        assert (first["id"], first["isNew"], second["isNew"]) == (second["id"], True, False)
+        other = await http.post(f"/runs/{run}/fork", json={**body, "steer": "No."}, headers=key)
         assert (other.status_code, other.json()["kind"]) == (409, "key_reused")
         result = (await http.get(f"/runs/{run}/result")).json()
         assert (result["hasEnded"], result["output"], result["error"]) == (True, TEXT, None)
@@ -106,7 +113,8 @@ async def test_a_run_is_started_followed_and_read(scripted: Scripted, serve_agen
         }
         assert "resourceSpans" in (await http.get(f"/runs/{run}/trace")).json()
         assert (await http.get(f"/runs/{run}/events")).json()[-1]["type"] == "done"
-    assert len(model.requests) == 1
+        assert (await http.get(f"/runs/{first['id']}/result", params={"wait": 30})).json()["output"]
+    assert len(model.requests) == 2
 
 
 async def test_what_waits_is_seen_and_decided(scripted: Scripted, serve_agents: Serve) -> None:

@@ -164,8 +164,19 @@ async def test_a_run_is_steered_forked_and_cancelled(opened: Opened, page: Page)
         await start(served, "long")
         await page.goto(f"{served.url}/#/run/long")
         await page.get_by_label(re.compile("Tell the agent something")).fill("Only one charge.")
-        await page.get_by_role("button", name="Send", exact=True).click()
+        sent: list[JsonObject] = []
+
+        async def answer_is_lost(route: Any) -> None:
+            sent.append(await (await route.fetch()).json())
+            await route.abort()
+
+        send = page.get_by_role("button", name="Send", exact=True)
+        await page.route("**/steer", answer_is_lost, times=1)
+        await send.click()
+        await page.get_by_text("The gateway does not answer.").wait_for()
+        await send.click()
         await page.get_by_text("1 message queued").wait_for()
+        assert len(sent) == 1
         forking = await page.get_by_role("link", name="Fork…").get_attribute("href")
         await page.goto(f"{served.url}/{(forking or '').rsplit('/', 1)[0]}/99")
         await page.get_by_text("choose one of them").wait_for()
@@ -174,18 +185,12 @@ async def test_a_run_is_steered_forked_and_cancelled(opened: Opened, page: Page)
         await page.get_by_text("left out of the fork").wait_for()
         await page.get_by_label(re.compile("What should change")).fill("Nothing of it.")
         await page.get_by_label(re.compile("^Model")).fill("openai/other")
-        forks: list[JsonObject] = []
-
-        async def answer_is_lost(route: Any) -> None:
-            forks.append(await (await route.fetch()).json())
-            await route.abort()
-
         await page.route("**/fork", answer_is_lost, times=1)
         await page.get_by_role("button", name="Start fork").click()
         await page.get_by_text("The gateway does not answer.").wait_for()
         await page.get_by_role("button", name="Start fork").click()
         await page.wait_for_url(re.compile(r"#/run/(?!long)[^/]+$"))
-        assert page.url.endswith(f"/{forks[0]['id']}"), "the fork of the lost answer"
+        assert page.url.endswith(f"/{sent[1]['id']}"), "the fork of the lost answer"
         await page.get_by_text("Nothing of it.").first.wait_for()
         await page.locator("aside code", has_text="other").wait_for()
         await page.get_by_role("link", name="compare", exact=True).click()

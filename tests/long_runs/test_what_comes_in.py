@@ -57,8 +57,10 @@ async def test_steering_messages_of_many_senders(stage: Stage, scripted: Scripte
 
     async def send(run: RunHandle, sender: int) -> None:
         own = get_run(stage.client, run.id)
-        for number in range(each):
-            await own.steer(f"sender {sender} message {number}")
+        again = range(0, each, 5)
+        for number in (*range(each - 1), *again, each - 1):
+            text = f"sender {sender} message {number}"
+            await own.steer(text, message_id=text)
 
     async with stage.worker([shout]):
         model = scripted(goes_on_for(30, until_told=senders * each))

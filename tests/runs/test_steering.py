@@ -24,8 +24,9 @@ def said(messages: list[Message]) -> list[str]:
 async def test_before_the_first_workflow_task(stage: Stage, scripted: Scripted) -> None:
     model = scripted([says("done")])
     run = await stage.start(scripted_agent(model))
-    await run.steer("one")
+    await run.steer("one", message_id="m1")
     await run.steer("two")
+    await run.steer("one, sent again", message_id="m1")
     async with stage.worker():
         result = await run.result()
     assert said(result.messages) == ["What is it?", "one", "two"]

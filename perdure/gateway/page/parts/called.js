@@ -1,6 +1,6 @@
 /** The runs that a call has started: a row of each, which opens in place; a tray where they are many. */
-import { useEffect, useState } from "preact/hooks";
-import { glance, isLive, post } from "../api.js";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { freshKey, glance, isLive, post } from "../api.js";
 import { counted, inLine, money, plain } from "../format.js";
 import { html } from "../html.js";
 import { readRun } from "../run_model.js";
@@ -24,6 +24,7 @@ function CalledRun({ id }) {
   const [view, setView] = useState(/** @type {any} */ (null));
   const [isOpen, open] = useState(false);
   const [text, setText] = useState(/** @type {string | null} */ (null));
+  const key = useMemo(freshKey, [text]);
   const path = `/runs/${encodeURIComponent(id)}`;
   const place = useWhileInView(async () => {
     const found = await glance(path).catch(() => null);
@@ -42,7 +43,7 @@ function CalledRun({ id }) {
       ${isLive && view && !view.closed && html`<button class="quiet" onClick=${() => setText(text === null ? "" : null)}>Steer</button>
         <${Sure} kind="quiet" sentence="Its caller goes on without it." confirm="Cancel this agent" act=${() => post(`${path}/cancel`, { reason: "" })}>Cancel<//>`}</div>
     ${text !== null && html`<div class="called-row"><textarea aria-label=${`Tell ${plain(view?.agent ?? id)} something`} rows="2" value=${text} onInput=${(/** @type {any} */ event) => setText(event.currentTarget.value)}></textarea>
-      <${Act} disabled=${!text.trim()} act=${async () => { await post(`${path}/steer`, { text }); setText(null); }}>Send<//></div>`}
+      <${Act} disabled=${!text.trim()} act=${async () => { await post(`${path}/steer`, { text, messageId: key }); setText(null); }}>Send<//></div>`}
     ${isOpen && html`<${Nested} id=${id} closed=${view?.closed} />`}
   </div>`;
 }

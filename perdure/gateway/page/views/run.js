@@ -143,7 +143,7 @@ export function Run({ id, deciding = "" }) {
       ${tab === "conversation" && html`<${Conversation} id=${id} run=${run} input=${input} picked=${picked} pick=${pick} isLoaded=${isLoaded} />`}
       ${tab === "events" && html`<${Events} events=${run.events} />`}
       ${tab === "seen" && html`<${Seen} messages=${run.messages} />`}
-      ${isOpen && html`<${Composer} label="Tell the agent something. It reads it before its next model call." send=${(/** @type {string} */ text) => post(`/runs/${encodeURIComponent(id)}/steer`, { text })} />`}
+      ${isOpen && html`<${Composer} label="Tell the agent something. It reads it before its next model call." send=${(/** @type {string} */ text, /** @type {any[]} */ parts, /** @type {string} */ key) => post(`/runs/${encodeURIComponent(id)}/steer`, { text, messageId: key })} />`}
       ${isOpen && state?.pending_steering > 0 && html`<p class="about">${counted(state.pending_steering, "message")} queued: the agent reads them before its next model call.</p>`}
     </div><aside>
       ${chosen ? html`<${Inspector} call=${chosen} close=${() => pick("")} />` : html`<${Bill} id=${id} run=${run} setup=${setup} limits=${limits} state=${state} seconds=${run.first ? until - run.first : 0} />`}
