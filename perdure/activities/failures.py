@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from contextvars import copy_context
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -322,6 +322,13 @@ class Starts:
     def detail(self) -> JsonObject:
         """The count as a heartbeat detail."""
         return {"event": "tool_starts", **asdict(self)}
+
+    def with_loss(self, attempt: int) -> Starts:
+        """Return the count after the worker of that attempt was lost: with the call, only if the
+        attempt started it.
+        """
+        is_counted = attempt == self.attempt
+        return replace(self, lost=self.lost + 1, since=time.time()) if is_counted else self
 
     def are_used_up(self, most: int) -> bool:
         """Return whether the call may not start again, where `most` workers may be lost with it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -264,8 +263,8 @@ class ToolActivities:
             heart.stream_seconds = run.stream_seconds
             agent = await self._agent(run, input)
             starts = known_starts(input.offer)
-            if before.was_killed and starts.attempt == info.attempt - 1:
-                starts = replace(starts, lost=starts.lost + 1, since=time.time())
+            if before.was_killed:
+                starts = starts.with_loss(info.attempt - 1)
             if starts.are_used_up(input.offer.starts if input.offer else activities.TOOL_STARTS):
                 _log.error(
                     "The tool %r of run %s was lost with %d workers, which it may have ended: it "

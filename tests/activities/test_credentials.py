@@ -271,6 +271,25 @@ async def test_a_function_that_fails_in_the_middle(stage: Stage, scripted: Scrip
     assert no_secret_in(said)
 
 
+async def test_a_call_is_left_to_a_worker_that_has_the_credential(
+    stage: Stage, scripted: Scripted
+) -> None:
+    model = scripted(demanding([asks(call("note", "c", text="x")), says("done")]))
+    note = {"name": "note", "kind": "function", "perdure": {"approval": "always"}}
+    tools = {"note": lambda: "noted"}
+    run = await waiting_run(stage, scripted_agent(model, [note], api_key=KEY), tools)
+
+    async def missing() -> list[str]:
+        found = (await run.status()).missing
+        return found.what if found else []
+
+    async with stage.worker(tools, credentials={}):
+        await run.approve("c")
+        assert await wait_for(missing) == ["credential 'model'"]
+        async with stage.another_worker(tools, credentials=SECRETS):
+            assert (await run.result()).output == "done"
+
+
 async def waiting_run(stage: Stage, agent: Agent, tools: Any = ()) -> RunHandle:
     """A run that waits for an approval, and has no worker any more."""
     async with stage.worker(tools, credentials=SECRETS):

@@ -84,3 +84,11 @@ def test_a_call_that_two_workers_were_lost_with_is_not_started_again(
 ) -> None:
     """Workers that were stopped do not count, unless it may be started only once."""
     assert starts.are_used_up(most) == are_used_up
+
+
+def test_a_worker_is_lost_with_the_calls_that_it_had_started() -> None:
+    known = Starts(2, 1, since=1.0, attempt=4)
+    assert known.with_loss(5) == known, "attempt 5 only waited, or was refused"
+    lost = known.with_loss(4)
+    assert (lost.starts, lost.lost, lost.attempt) == (2, 2, 4)
+    assert time.time() - lost.since < 60

@@ -219,5 +219,6 @@ def test_a_key_gives_the_same_secret_to_every_worker(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PERDURE_CALL_KEY", "0" * 32)
     first, other = call_secret("run", 1, 0), call_secret("run", 1, 1)
     assert first == call_secret("run", 1, 0)
+    assert call_secret("run", 1, 10) != call_secret("run", 11, 0)
     assert first != other
     assert read_token(CompletionToken.of("a/run/1", first)).run_id == "a/run/1"

@@ -246,6 +246,19 @@ def pay(text: str = "") -> str:
     return "z" * 400
 
 
+async def test_a_compaction_waits_for_a_worker_that_has_the_compactor(
+    stage: Stage, scripted: Scripted
+) -> None:
+    run = await run_that_compacts_elsewhere(stage, scripted)
+    async with stage.worker({"pay": pay}):
+        await run.approve("call_pay")
+        assert (await missing(run)).what == ["compactor 'short'"]
+        compactors = {"short": lambda messages: "the other worker's"}
+        async with stage.another_worker({"pay": pay}, compactors=compactors):
+            result = await run.result()
+    assert any("the other worker's" in message.text for message in result.messages)
+
+
 async def test_after_the_grace_the_built_in_summary_replaces_the_compactors(
     stage: Stage, scripted: Scripted
 ) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Sequence
+from datetime import timedelta
 
 import pytest
 from temporalio.api.enums.v1 import EventType
@@ -69,6 +70,19 @@ async def test_each_attempt_of_a_call_takes_a_permit(stage: Stage, scripted: Scr
         await run.result()
     assert len(model.requests) == 3
     assert await permits(run) == {rate_queue(stage.task_queue, "openai/scripted"): 3}
+
+
+async def test_a_call_that_is_lost_with_its_worker_takes_another_permit(
+    stage: Stage, scripted: Scripted
+) -> None:
+    model = scripted([[says("too slow", delay=30), says("done")]])
+    at_once = timedelta(milliseconds=100)
+    async with stage.worker(model_rate={"openai": FAST}, graceful_shutdown_timeout=at_once):
+        run = await stage.start(scripted_agent(model))
+        await asyncio.to_thread(model.wait_until, lambda: len(model.requests) == 1)
+    async with stage.worker(model_rate={"openai": FAST}):
+        assert (await run.result()).output == "done"
+    assert await permits(run) == {rate_queue(stage.task_queue, "openai"): 2}
 
 
 async def test_a_run_that_waits_for_a_permit_says_so_and_can_be_cancelled(

@@ -14,7 +14,7 @@ from perdure.client import get_run, session
 from perdure.errors import ApprovalError, RunCancelled
 from perdure.json_types import JsonObject
 from perdure.payloads.unpacking import MAX_READ_WEIGHT, reading_weight_of
-from perdure.protocol.names import APPROVAL, HAND_OVER, SEND, STEER
+from perdure.protocol.names import APPROVAL, HAND_OVER, NOTE, SEND, STEER
 from perdure.testing import asks, call, says
 
 from ..runs.test_encryption import APPROVED, approve, failed_tasks
@@ -146,5 +146,26 @@ async def test_what_takes_long_to_check_hinders_no_session(
         else:
             await send_signal(stage.client, talk.id, name, junk)
         assert (await (await talk.send("And this.")).result()).output == "Read."
+    assert "TMPRL1101" not in caplog.text
+    assert not await failed_tasks(stage.client.get_workflow_handle(talk.id))
+
+
+async def test_a_session_reads_messages_after_what_strangers_send(
+    stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A message that is sent meanwhile is refused for now, and sent again by its client."""
+    agent = scripted_agent(scripted(lambda request: says("Read.")))
+    talk = session(
+        stage.client, agent, f"{stage.task_queue}-talk", task_queue=stage.task_queue, patience=60
+    )
+    async with stage.worker():
+        await (await talk.send("Read these.")).result()
+    for name, flood in 4 * [(HAND_OVER, "lists"), (NOTE, "numbers")]:
+        await send_signal(stage.client, talk.id, name, *FLOODS[flood])
+    sending = asyncio.create_task(talk.send('"' * 700_000))
+    async with stage.worker():
+        assert (await (await sending).result()).output == "Read."
+        texts = [message.text[:2] for message in await talk.messages() if message.role == "user"]
+        assert texts == ["Re", '""']
     assert "TMPRL1101" not in caplog.text
     assert not await failed_tasks(stage.client.get_workflow_handle(talk.id))

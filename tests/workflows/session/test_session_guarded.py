@@ -103,3 +103,20 @@ async def test_a_text_that_trimming_has_put_into_the_summary(session: SessionSta
         await is_refused(session, 1)
         assert await session.said("two") == "re: two"
         assert await session.conversation() == ["s: You are helpful.", "u: two", "a: re: two"]
+
+
+async def test_a_message_that_comes_later_in_a_turn_is_refused_alone(session: SessionStage) -> None:
+    guardrail = NoSecret()
+    guardrail.gate.open.set()
+    async with session.worker(guardrails={"discreet": Guardrails(input=guardrail)}):
+        await session.start(setup_of(session.agent, guardrails="discreet"))
+        await session.send("hold on")
+        await asyncio.wait_for(session.gate.reached.wait(), 20)
+        await session.send("my secret")
+        session.gate.open.set()
+        await is_refused(session, 1)
+        assert await session.said("two") == "re: two"
+        assert await session.conversation() == [
+            *("s: You are helpful.", "u: hold on", "a: ", f"t: {WITHHELD[:40]}"),
+            *("u: two", "a: re: two"),
+        ]
