@@ -274,7 +274,9 @@ def decision_has_waited(run: WorkflowExecutionDescription) -> bool:
 
 
 def _execution_has_waited(activity: PendingActivityInfo) -> bool:
-    """An activity that waits for a retry is not on the queue yet."""
+    """Return whether an activity of perdure's has been on its queue for long; one that waits for a
+    retry is not on it yet.
+    """
     name = activity.activity_type.name
     if name == PERMIT or not name.startswith(OWN_PREFIX):
         return False
@@ -298,8 +300,8 @@ _LOOK_SECONDS = 0.002
 
 
 async def server_time(client: Client, *, clock: Callable[[], float] = time.time) -> float:
-    """Return seconds since 1970 by the server's clock, or by this machine's, `clock`, if the server
-    does not give its time.
+    """Return the server's time in seconds since the epoch; if the server does not give its time,
+    that of this machine's `clock`.
 
     Takes a few calls, some 10 to 30 ms on one machine and at most a second; never raises.
     """

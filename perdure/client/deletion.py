@@ -156,7 +156,7 @@ async def schedules_of(client: Client, tenant: str) -> AsyncIterator[str]:
 
 
 async def find_targets(client: Client, queries: Iterable[str]) -> list[DeletionTarget]:
-    """Return the matches of the server's lists. Raises `RPCError`."""
+    """Return the runs and sessions that match any of the list queries. Raises `RPCError`."""
     return [
         DeletionTarget(run.id, run.run_id)
         for query in queries

@@ -112,8 +112,8 @@ _given: ContextVar[frozenset[str]] = ContextVar("perdure_given", default=frozens
 def remember_given(
     function: Callable[P, Coroutine[Any, Any, T]],
 ) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Return the coroutine function, which may call `given` before its first await. Raises the
-    function's errors.
+    """Return the coroutine function, which may call `given_options` before its first await to learn
+    which options its caller passed.
     """
 
     @functools.wraps(function)

@@ -179,7 +179,7 @@ async def start_workflow(
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
     output_type: Any = None,
 ) -> Started:
-    """Start a run, and raise, as `start_run` does; `client` has perdure's converter."""
+    """Start a run with a client that has perdure's converter. Raises as `start_run` does."""
     input = new_run(agent, inputs, options, messages, start.get("deps"), start.get("handoffs"))
     input.traceparent = current_traceparent()
     request = await start_request(

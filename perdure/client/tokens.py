@@ -1,4 +1,4 @@
-"""How a caller reaches into a run that it awaits: cancellation and steering, from any thread."""
+"""Cancellation and steering of a run by the caller that awaits it, from any thread."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ class Steering:
 
     @property
     def has_pending(self) -> bool:
-        """Return whether a message is waiting that no run has been sent yet."""
+        """Whether there are messages that no run has received yet."""
         return bool(self._texts)
 
     def send(self, text: str) -> None:
-        """Queue a message. Returns at once; when no run is under way, the next one that has this
-        object gets it.
+        """Queue a message. Returns at once; without an open run, the next run that gets this object
+        reads it.
         """
         with self._lock:
             self._texts.append(text)
@@ -86,9 +86,7 @@ class Steering:
         return texts
 
     def put_back(self, texts: Sequence[str]) -> None:
-        """Queue what was drained and not delivered once more, before everything that has been
-        queued since.
-        """
+        """Put drained messages that were not delivered back at the front of the queue."""
         with self._lock:
             self._texts.extendleft(reversed(texts))
 

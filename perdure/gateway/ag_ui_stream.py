@@ -91,7 +91,7 @@ class _Thread:
 
 
 def _text_of(content: Any) -> Any:
-    """Return the text of what a person says and shows; other content as it is."""
+    """Return the text of a person's message with text and files; any other content unchanged."""
     if not isinstance(content, list):
         return content
     return "".join(each.text for each in content if isinstance(each, core.TextPart))

@@ -148,7 +148,7 @@ class AgentRequest:
         session = await self.gateway.session(self.identity, id, self.offer)
         said = [_words(each) for each in users]
         known = await _said_in(session)
-        if not _tell(said[:-1], known) and not (self.key and _tell(said, known)):
+        if not _agree(said[:-1], known) and not (self.key and _agree(said, known)):
             # Also the same message again without a key: another answer is wanted, or it is a retry.
             return None
         text, parts = text_and_parts(users[-1].parts)
@@ -181,9 +181,9 @@ def _words(message: Message) -> list[str]:
     ]
 
 
-def _tell(said: Sequence[list[str]], known: Sequence[list[str]]) -> bool:
-    """Return whether a client tells what the session knows; of messages before the last it may
-    leave out the files.
+def _agree(said: Sequence[list[str]], known: Sequence[list[str]]) -> bool:
+    """Return whether the client's user messages are those of the session; the client may leave out
+    files.
     """
     pairs = zip(said, known, strict=False)
     return len(said) == len(known) and all(each in (other, other[:1]) for each, other in pairs)

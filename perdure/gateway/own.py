@@ -176,7 +176,7 @@ async def find(call: HttpCall[Any, Any]) -> FoundRun:
 
 
 async def show_run(call: HttpCall) -> RunView:
-    """A run, and where it stands."""
+    """A run and its status."""
     found = await find(call)
     return RunView(**await summary_of(found.described), state=await found.handle.status())
 
@@ -218,7 +218,7 @@ async def show_trace(call: HttpCall) -> Response:
 
 
 async def show_events(call: HttpCall[EventsQuery]) -> Response:
-    """The events of a run: as a list, or as they come, for those who accept server-sent events."""
+    """The events of a run: a list, or a stream for clients that accept server-sent events."""
     found = await find(call)
     after = call.request.headers.get("last-event-id") or call.query.after
     if not accepts_stream(call.request):
@@ -293,7 +293,7 @@ async def show_setup(call: HttpCall) -> RunSetup:
 
 
 async def approve(call: HttpCall[Nothing, ApproveBody]) -> Nothing:
-    """Let a waiting tool call be executed."""
+    """Approve a waiting tool call."""
     body, found = call.body, await find(call)
     await found.handle.approve(
         body.call_id, digest=body.digest, arguments=body.arguments, by=call.identity.name
@@ -302,7 +302,7 @@ async def approve(call: HttpCall[Nothing, ApproveBody]) -> Nothing:
 
 
 async def deny(call: HttpCall[Nothing, DenyBody]) -> Nothing:
-    """Refuse a waiting tool call, or to answer a question."""
+    """Deny a waiting tool call, or decline a question."""
     body, found = call.body, await find(call)
     await found.handle.deny(body.call_id, body.reason, digest=body.digest, by=call.identity.name)
     return Nothing()
@@ -332,8 +332,8 @@ async def list_approvals(call: HttpCall[LimitQuery]) -> list[Waiting]:
 
 
 async def complete(call: HttpCall[Nothing, CompleteBody]) -> Nothing:
-    """Finish a tool call that waits for another system, which its token names; no other proof is
-    needed.
+    """Finish a tool call that waits for another system. The token names the call, and is the only
+    proof needed.
     """
     token, identity, body = call.path["token"], call.identity, call.body
     if identity.tenant is not None:
@@ -347,7 +347,7 @@ async def complete(call: HttpCall[Nothing, CompleteBody]) -> Nothing:
 
 
 async def say(call: HttpCall[Nothing, SayBody]) -> TakenMessage:
-    """Say something in a session, which begins with it if there is none of that id."""
+    """Send a message to a session; the first message begins the session."""
     body, messages = call.body, None
     offer = call.gateway.offer(body.agent) if body.agent else None
     if body.replaces:
@@ -383,7 +383,7 @@ async def list_sessions(call: HttpCall[LimitQuery]) -> list[SessionView]:
 
 
 async def show_session(call: HttpCall) -> SessionStatus:
-    """Where a session stands."""
+    """The status of a session."""
     return await (await call.gateway.session(call.identity, call.path["id"])).status()
 
 
@@ -393,7 +393,7 @@ async def show_session_messages(call: HttpCall) -> list[Message]:
 
 
 async def show_session_events(call: HttpCall[SessionEventsQuery]) -> Response:
-    """The events of a session's runs as they come, as server-sent events, until it ends."""
+    """A stream of the events of a session's runs, as server-sent events, until the session ends."""
     session = await call.gateway.session(call.identity, call.path["id"])
     after = call.request.headers.get("last-event-id") or call.query.after
     events = call.gateway.ending.waits.until_cut(
@@ -403,13 +403,13 @@ async def show_session_events(call: HttpCall[SessionEventsQuery]) -> Response:
 
 
 async def close_session(call: HttpCall) -> Nothing:
-    """Let a session take no more messages, and end after what is under way."""
+    """Close a session: it takes no more messages, and ends after its open and queued turns."""
     await (await call.gateway.session(call.identity, call.path["id"])).close()
     return Nothing()
 
 
 async def cancel_session(call: HttpCall[Nothing, CancelBody]) -> Nothing:
-    """Cancel the run under way, and end the session."""
+    """Cancel the open run, and end the session."""
     await (await call.gateway.session(call.identity, call.path["id"])).cancel(call.body.reason)
     return Nothing()
 

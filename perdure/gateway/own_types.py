@@ -58,7 +58,7 @@ class AgentView(CamelCase):
 
 
 class StartRun(CamelCase):
-    """A run that is to be started."""
+    """The request to start a run."""
 
     agent: str
     inputs: JsonObject = {}
@@ -92,13 +92,13 @@ class ListedRun(CamelCase):
 
 
 class RunView(ListedRun):
-    """A run, and where it stands."""
+    """A run and its status."""
 
     state: RunStatus
 
 
 class RunOutcome(CamelCase):
-    """How a run has ended, or that it has not."""
+    """The outcome of a run, once it has ended."""
 
     id: str
     has_ended: bool
@@ -182,7 +182,7 @@ class RunSetup(CamelCase):
 
 
 class CallBody(CamelCase):
-    """Which waiting call is meant."""
+    """The waiting call to decide."""
 
     call_id: str
     digest: str
@@ -196,7 +196,7 @@ class ApproveBody(CallBody):
 
 
 class DenyBody(CallBody):
-    """A denial, whose reason the model is told."""
+    """A denial, with the reason for the model."""
 
     reason: str = "denied"
 
@@ -218,7 +218,7 @@ class ForkBody(CamelCase):
 
 
 class Waiting(CamelCase):
-    """What waits for a person in a run."""
+    """A call that waits for a person, and its run."""
 
     run_id: str
     agent: str | None
@@ -275,7 +275,7 @@ class LimitQuery(_Query):
 
 
 class RunsQuery(LimitQuery):
-    """Which runs are listed."""
+    """The filters of a list of runs."""
 
     agent: str | None = Field(default=None, pattern=WITHOUT_CONTROLS)
     status: ListedStatus | None = None
@@ -304,7 +304,7 @@ class Counts(CamelCase):
 
 
 class CompleteBody(CamelCase):
-    """What finishes a tool call: a result, or an error."""
+    """The result or the error that finishes a tool call."""
 
     result: Any = None
     """Any JSON value, as the tool would return it."""

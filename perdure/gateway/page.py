@@ -61,9 +61,7 @@ def content_policy(document: str) -> str:
 
 
 class PageDialect:
-    """The page at `/`, and its files below `/page`. They contain no data, so nobody is asked for a
-    token.
-    """
+    """The page at `/`, and its files below `/page`. They contain no data, and need no token."""
 
     name = "page"
 

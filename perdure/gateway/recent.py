@@ -1,4 +1,4 @@
-"""Answers of the last seconds, for readers that ask alike and accept them
+"""Shares recent answers between equal requests that accept their age
 (`Cache-Control: max-age=N`).
 """
 
@@ -23,7 +23,7 @@ def accepted_age(cache_control: str) -> float:
 
 
 class RecentAnswers:
-    """Answers by their question; requests that come together share one."""
+    """Recent answers by their request; equal requests at the same time share one."""
 
     def __init__(self) -> None:
         self._known: TTLCache[Hashable, tuple[float, asyncio.Task[Any]]] = TTLCache(

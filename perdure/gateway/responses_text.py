@@ -41,8 +41,8 @@ def _text_base(iteration: int, attempt: int) -> int:
 
 
 def text_in(number: int) -> tuple[int, int] | None:
-    """Return the iteration of the text that a number is a position in, and the number of texts
-    before it; None for one that represents an event.
+    """Return the text in which an event number is a position: its iteration, and the number of
+    texts before it. None for a number that represents an event of the run.
     """
     if number >> ITERATION == 0 or number & IS_EVENT:
         return None
@@ -75,7 +75,7 @@ class ReplyText:
         return self.text[: self._shown]
 
     def void_of_client(self, attempt: int) -> Iterator[Frame]:
-        """Close the item that a client which resumes has of this reply."""
+        """Close the item of this reply that a resuming client has received."""
         self._attempt = attempt
         self._take_item()
         yield from self.void()

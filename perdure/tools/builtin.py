@@ -125,7 +125,7 @@ class ReadResult(BuiltInTool):
     )
 
     async def execute(self, call: KindCall) -> Any:
-        """Raises UnknownCallError, with the existing calls."""
+        """Return the requested part. Raises UnknownCallError, which names the existing calls."""
         asked, find = call.arguments, call.context.kept_results
         if find is None:
             raise UnknownCallError("no results are kept here")

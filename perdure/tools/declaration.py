@@ -264,8 +264,8 @@ def contradiction(tool: Tool, function: Function, *, without: Collection[str] = 
 
 
 def _unwritable(tool: FunctionTool, function: Function, without: Collection[str]) -> dict[str, str]:
-    """Return the required parameters without a source, whose values no model can write; each with a
-    sentence about it.
+    """Return a sentence for each required parameter that nothing fills: its type has no JSON form,
+    so that no model can write a value.
     """
     given = {*without, *(prop.name for prop in tool.parameters or ()), *(tool.bindings or ())}
     return {

@@ -139,8 +139,8 @@ def verdict_of(value: Any) -> GuardrailResult:
 
 
 def finding_of(value: Any, limits: SizeLimits) -> Reconciled:
-    """Return the value of a reconciling function. Raises TypeError for a value that is not one of
-    its three answers, and as `to_result` does.
+    """Return the finding in a reconcile function's value. Raises TypeError for a value other than
+    Done, NotDone and Unknown, and as `to_result` does.
     """
     match value:
         case Done(result=result):

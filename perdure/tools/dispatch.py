@@ -193,8 +193,8 @@ class ToolBox:
         *,
         timeout: float | None = None,
     ) -> GuardrailResult:
-        """Return whether a person must approve a call, by the tool's own function: if so, `ask` has
-        the reason.
+        """Ask the tool's approval function whether a person must approve a call; if so, `ask` of
+        the verdict has the reason.
 
         If the function raises, takes too long or is missing, a person is asked. Raises
         ToolNotRegisteredError as `execute` does.
@@ -219,8 +219,8 @@ class ToolBox:
         timeout: float | None = None,
         limits: SizeLimits | None = None,
     ) -> Reconciled:
-        """Return the finding of the tool's own function about the call with the context's
-        idempotency key.
+        """Ask the tool's reconcile function whether the call with the context's idempotency key has
+        taken effect.
 
         If the function raises, takes too long or is missing, the outcome stays unknown. Raises
         ToolNotRegisteredError as `execute` does.

@@ -53,8 +53,8 @@ class FunctionAddress(NamedTuple):
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> FunctionAddress:
-        """Raises ConfigurationError, with the remedy, for a function that another process can't
-        find or call.
+        """Return the function's address. Raises ConfigurationError, with the remedy, for a function
+        that another process can't find or call.
         """
         name, module = getattr(function, "__qualname__", repr(function)), function.__module__
         if (

@@ -141,7 +141,7 @@ class ToolKind:
     """
 
     def asks(self, tool: Tool) -> bool:
-        """Return whether `offer` does so for this declaration."""
+        """Return whether `offer` queries others, such as a server, for this declaration."""
         return self.asks_others
 
     def problems(self, tool: Tool) -> Sequence[str]:

@@ -201,7 +201,7 @@ class _Kept:
 
     @property
     def is_usable(self) -> bool:
-        """False if opening failed, and on another loop than its own."""
+        """Whether calls on this event loop may use it: not after a failed opening."""
         failed = self.value.done() and (
             self.value.cancelled() or self.value.exception() is not None
         )
@@ -212,7 +212,7 @@ class _Kept:
         return self._task.done()
 
     def let_go(self) -> None:
-        """Have the resource closed, which no call uses, or abandon its opening."""
+        """Begin to close the unused resource, or abandon its opening; does not wait."""
         self.is_over = True
         self._closing.set()
         if not self.value.done():

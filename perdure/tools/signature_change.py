@@ -48,8 +48,8 @@ _remembered_signature = lru_cache(maxsize=4096)(_read_signature)
 def signature_change(
     name: str, recorded: RecordedSignature, function: Function, *, without: Iterable[str] = ()
 ) -> str | None:
-    """Return that the function does not take what the run's calls were made for, with both
-    declarations; None if it does.
+    """Return a text with both declarations if the function no longer takes the arguments that the
+    run's calls have; None if it does.
     """
     now = recorded_signature(function, without=without)
     if (now.digest, now.takes_anything) == (recorded.digest, recorded.takes_anything):

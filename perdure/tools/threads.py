@@ -120,7 +120,7 @@ class Watchdog:
         self._thread: threading.Thread | None = None
 
     def watch(self, loop: asyncio.AbstractEventLoop, purpose: str) -> None:
-        """Watch a loop until each call of this has its `forget`. Call it in the loop's thread."""
+        """Watch a loop until `forget` is called as often as this. Call it in the loop's thread."""
         with self._lock:
             self._pulses.setdefault(loop, _Pulse(loop, purpose)).watchers += 1
             if self._thread is None or not self._thread.is_alive():

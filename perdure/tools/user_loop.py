@@ -81,8 +81,10 @@ class UserLoop:
     async def end_of(
         self, call: Call, title: str, *, is_async: bool, finish: Finish = None
     ) -> Ended:
-        """Return how the call ends, and then `finish` with its value; `title` names it in thread
-        lists and logs; the names of tasks that the call waits for follow, each after " and ".
+        """Run the call, then `finish` with its value, and return how that ended.
+
+        `title` names the call in thread lists and logs; the names of tasks that it waits for
+        follow, each after " and ".
 
         Raises the errors of `get`, and CancelledError when the caller is cancelled.
         """

@@ -39,7 +39,7 @@ Keyword = Callable[[Any, Any, Any, JsonView], Iterator[ValidationError] | None]
 
 
 def strangers_errors(schema: JsonView, value: Any) -> list[ValidationError]:
-    """Return the faults of the value. References do not lead outside the schema.
+    """Return the faults of a value by a foreign schema, whose references stay within it.
 
     Raises ValueError if the check would take too long, `Unresolvable` for a dangling reference, and
     other exceptions for an invalid JSON Schema.
@@ -117,8 +117,8 @@ def edited_problems(schema: JsonView, arguments: JsonView) -> list[str]:
 
 
 def unknown_arguments(given: Iterable[str], known: Collection[str]) -> list[str]:
-    """Return a sentence for each unknown argument: it is refused, and the call is not sent without
-    it.
+    """Return a sentence for each unknown argument. Such a call is refused: sent without the
+    argument, it could mean something else.
 
     For tools with known parameter names only; `schema_problems` reports the same for those with a
     schema.
@@ -150,7 +150,7 @@ def call_problems(tool: Tool, spec: ToolSpec, arguments: JsonView) -> list[str]:
 
 
 def schema_problems(schema: JsonView, arguments: JsonView) -> tuple[JsonObject, list[str]]:
-    """Return the arguments, and their faults by a foreign JSON Schema; [] without any.
+    """Return the arguments as sent, and their faults by a foreign JSON Schema, [] without any.
 
     Leaves out nulls that mean "not given" if the schema does not accept them. References stay
     within the schema, and keywords that may take for ever, such as foreign patterns, are not

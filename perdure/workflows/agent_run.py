@@ -244,14 +244,14 @@ class AgentRun:
     ) -> None:
         if self._turn is not None:
             await self._turn.hand_over(by_result=status != "cancelled")
-        if self.state.is_told:
-            await self._notices.tell_end(status, error)
+        if self.state.has_subscribers:
+            await self._notices.send_end(status, error)
         self.state.ended = status
         show_end(self.state, status)
 
     def _show_waiting(self) -> None:
         show_waiting(self.state)
-        if self.state.is_told:
+        if self.state.has_subscribers:
             self._notices.look()
 
     async def _begin_link(self) -> None:
@@ -296,7 +296,7 @@ class AgentRun:
         self.memory_bytes = self._measure_memory()
         show_status(self.state, "running")
         self.state.model_call = next_model_call(self.state)
-        if self.state.is_told:
+        if self.state.has_subscribers:
             await self._notices.settle()
         await self._continuing.when_suggested()
 

@@ -32,7 +32,7 @@ from .approvals import OpenApproval, refusal
 def require_entitled(
     decision: CallApproval, opened: OpenApproval | None, requests: Requests
 ) -> None:
-    """Raise a refusal for a approver who is not entitled, and for an invalid signature.
+    """Raise a refusal for an approver who is not entitled, and for an invalid signature.
 
     The answer depends on this worker's keys and on the time, so callers record it. `opened` is None
     for a decision that changes nothing.

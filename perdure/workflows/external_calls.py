@@ -65,9 +65,7 @@ class ExternalCalls:
         return call
 
     def close(self, call: OpenCall, why: str) -> None:
-        """Record that the call no longer waits; `why` it was given up where it was not
-        completed.
-        """
+        """Record that the call no longer waits; `why` is the reason if it was not completed."""
         self._open.remove(call)
         if call.completion is None:
             text = f"its tool call {call.shown.call_id!r} does not wait any longer: {why}"

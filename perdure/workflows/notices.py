@@ -94,7 +94,7 @@ class Notices:
                 push=[target],
             )
 
-    async def tell_end(
+    async def send_end(
         self, how: Literal["done", "failed", "cancelled"], error: RunError | None = None
     ) -> None:
         """Send notice of the run's end, except for a child run. Returns when the notice is

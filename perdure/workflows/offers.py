@@ -58,8 +58,8 @@ class Offers:
         self._seconds = state.options.missing_tool_grace
 
     async def run(self, start: Start[Result], *, starts: int = 1) -> Result:
-        """Return the activity's result. `starts` limits how many lost workers may have begun it
-        once it is offered.
+        """Return the result of the activity that `start` begins. Once it is offered to other
+        workers, at most `starts` of them may begin it and be lost.
 
         Raises a `RunError` that names the missing thing when no worker has it, `ActivityError`, and
         `Cancelled` while the run is paused.
@@ -80,16 +80,16 @@ class Offers:
     async def run_elsewhere(
         self, error: FailureError, start: Start[Result], *, starts: int = 1
     ) -> Result:
-        """Do the same after the first worker has failed. Raises as `run` does, and the error
-        itself.
+        """Return the result from another worker after the first one failed with `error`. Raises as
+        `run` does; and the error, if that worker lacked nothing.
         """
         if (lacking := _lack_in(error)) is None:
             raise error
         return await self.offer(lacking, start, starts=starts)
 
     async def offer(self, lacking: MissingPart, start: Start[Result], *, starts: int = 1) -> Result:
-        """Return the same after the first worker was asked. Raises as `run` does, and `Cancelled`
-        while the run is held for the missing thing.
+        """Return the result from a worker that has what the first one lacked. Raises as `run` does,
+        and `Cancelled` while the run is held for the missing thing.
         """
         while True:
             try:

@@ -30,8 +30,8 @@ Unbegun = PausedAttempt | Misfit
 
 
 def unbegun_attempt(error: FailureError) -> Unbegun | None:
-    """Return the attempt that its worker did not begin, for the sake of the run; None for another
-    failure.
+    """Return the attempt that a worker refused to begin, because the run is paused or its history
+    did not match; None for any other failure.
     """
     cause = error.cause if isinstance(error, ActivityError) else error
     if not isinstance(cause, ApplicationError):
@@ -44,7 +44,9 @@ def unbegun_attempt(error: FailureError) -> Unbegun | None:
 
 
 async def await_permission(state: RunState, attempt: Unbegun) -> None:
-    """Resolve the worker's reason for not beginning the attempt. Raises `Cancelled`."""
+    """Wait until the attempt may be repeated: the pause is over, or somebody releases the run.
+    Raises `Cancelled`.
+    """
     if isinstance(attempt, PausedAttempt):
         await wait_for_release(state, attempt.pause)
     else:  # Each attempt has read the history again.

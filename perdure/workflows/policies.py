@@ -136,8 +136,8 @@ def worker_was_lost(error: ActivityError) -> bool:
 
 
 def left_by(error: ActivityError, before: CallSoFar | None, attempts: int) -> CallSoFar | None:
-    """Return the state that a model call, lost after this many attempts, passes to the activity
-    that repeats it.
+    """Return the state for the activity that repeats a model call whose `attempts` were all lost
+    with their workers.
     """
     cause = error.cause
     details: Sequence[Any] = ()
@@ -149,14 +149,14 @@ def left_by(error: ActivityError, before: CallSoFar | None, attempts: int) -> Ca
 
 
 def left_in(details: Sequence[Any], before: CallSoFar | None, attempts: int) -> CallSoFar | None:
-    """Return the same, given the heartbeat details of the last attempt."""
-    told = (
+    """Return the state as `left_by` does, from the last attempt's heartbeat details."""
+    text = (
         StreamedText.model_validate(details[0])
         if details and isinstance(details[0], dict)
         else None
     )
-    left = (told and told.so_far) or (before or CallSoFar()).model_copy(update={"attempt": 1})
-    return left.with_lost(attempts - left.attempt + 1, told.chars if told else 0)
+    left = (text and text.so_far) or (before or CallSoFar()).model_copy(update={"attempt": 1})
+    return left.with_lost(attempts - left.attempt + 1, text.chars if text else 0)
 
 
 def model_error(error: ActivityError) -> ModelError | None:

@@ -178,8 +178,8 @@ class RunState:
         return [*self.options.webhooks, *self.inventory.webhooks]
 
     @property
-    def is_told(self) -> bool:
-        """Return whether the run notifies any webhook or push target."""
+    def has_subscribers(self) -> bool:
+        """Whether any webhook or push target receives notices of the run."""
         return bool(self.webhooks or self.push)
 
     @property

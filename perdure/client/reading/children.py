@@ -22,9 +22,7 @@ _BRANCH = re.compile(r"\d{1,18}-\d{1,18}")
 
 @dataclass
 class TreePosition:
-    """The position of a reader in a run, and in those of its child runs that have started and not
-    ended there.
-    """
+    """The position of a reader in a run, and in the child runs that are open at that position."""
 
     own: str = "0"
     called: dict[str, str] = field(default_factory=dict)
@@ -33,8 +31,8 @@ class TreePosition:
 
     @classmethod
     def at(cls, after: int | str) -> TreePosition:
-        """Read a position. Raises ValueError for another text; `own` is checked where it is
-        used.
+        """Parse a position. Raises ValueError for faulty brackets or child positions; `own` is
+        checked by its user.
         """
         own, bracket, rest = str(after).partition("(")
         if bracket and not rest.endswith(")"):
@@ -50,7 +48,7 @@ class TreePosition:
         return f"{self.own}({called})" if called else self.own
 
     def begin(self, runs: Iterable[str]) -> None:
-        """Keep the positions in these runs alone, which are open."""
+        """Set the open child runs: keep their positions, and drop those of other runs."""
         self.called = {branch_of(run): self.called.get(branch_of(run), "0") for run in runs}
 
     def advance(self, event: RunEvent, run: str) -> RunEvent:
@@ -71,7 +69,7 @@ class TreePosition:
 
 
 def _branches(text: str) -> Iterator[tuple[str, str]]:
-    """`1-0=5,1-1=7(2-0=3)` in its parts. Raises ValueError."""
+    """Yield the child and the position of each part of `1-0=5,1-1=7(2-0=3)`. Raises ValueError."""
     start = depth = 0
     for end, character in enumerate(f"{text},"):
         depth += (character == "(") - (character == ")")
@@ -281,7 +279,7 @@ class _ChildrenStream:
 
 
 async def status_with_children(handle: Readable, status: RunStatus) -> RunStatus:
-    """Return the status with what waits for a person, or is held, in the runs that this one has
+    """Return the status, with the pending approvals and the holds of the runs that this one has
     called; each names its run.
     """
     found = await asyncio.gather(*(_status_of(handle.called(run)) for run in status.children))

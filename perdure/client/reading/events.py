@@ -43,7 +43,7 @@ class LiveState(NamedTuple):
 
 async def listen(chain: Chain, run_id: str) -> LiveState:
     """Return the live text and progress of the link, from the server. Raises `RPCError`."""
-    tool_heartbeat = list(filter(_is_telling, await chain.pending_activities(run_id)))
+    tool_heartbeat = list(filter(_has_live_text, await chain.pending_activities(run_id)))
     speaking = next(
         (each for each in tool_heartbeat if each.activity_type.name == activities.CALL_MODEL), None
     )
@@ -76,7 +76,7 @@ async def _progress(chain: Chain, working: PendingActivityInfo) -> ToolProgress 
     return progress_of(told)
 
 
-def _is_telling(pending: PendingActivityInfo) -> bool:
+def _has_live_text(pending: PendingActivityInfo) -> bool:
     """Return whether the activity has heartbeat details and is not between two attempts."""
     is_started = pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
     return is_started and bool(pending.heartbeat_details.payloads)
@@ -146,7 +146,7 @@ class Cursor:
         elif event.type == "thinking":
             yield from self._whole_thinking(event, shown)
         elif event.type != "token":
-            if _tells_of_a_failed_call(event) and (shown.text or shown.thinking):
+            if _reports_failed_call(event) and (shown.text or shown.thinking):
                 shown = yield from self._reset(shown, event.iteration)
             # The call is open, or repeated: its text is still on the screen, unless it failed.
             self.seq, self._shown = event.seq, shown
@@ -237,7 +237,7 @@ class Cursor:
         )
 
 
-def _tells_of_a_failed_call(event: RunEvent) -> bool:
+def _reports_failed_call(event: RunEvent) -> bool:
     """Return whether the event reports a failed model call, which is repeated, perhaps with another
     model.
     """

@@ -1,4 +1,4 @@
-"""Where a run stands, open or closed."""
+"""The status of a run, open or closed."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _NOTHING_UNDER_WAY: JsonObject = {
 
 
 class StatusReader:
-    """Reads the status of one run; what a closed link says is remembered, for it never changes."""
+    """Reads the status of one run, and remembers that of closed links, which never changes."""
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
         self._closed: dict[str, RunStatus] = {}
 
     async def read(self) -> RunStatus:
-        """Return the workflow's own answer or, when no worker gives one, what the history says.
+        """Return the status from the workflow or, when no worker answers, from the history.
 
         Raises `RPCError` when there is no such run, and what `replay` raises.
         """

@@ -248,13 +248,13 @@ class _Watcher:
 
     @property
     def _spare(self) -> float:
-        """Return the additional delay of news, against a server of your own, where requests are
-        free.
+        """The seconds by which events may come later than from a self-hosted server, to save
+        requests.
         """
         return max(self._seconds - OWN_SERVER_INTERVALS.stream_seconds, 0.0)
 
     def _rest(self) -> float:
-        """Return the seconds before the log may be read again; at most 0 for at once."""
+        """Return the seconds until the log may be read again; 0 or less means at once."""
         if self._watcher is None or self._watcher.has_ended:
             return 0.0
         return self._read_at + max(self._spare, REST * self._log.replay_seconds) - time.monotonic()

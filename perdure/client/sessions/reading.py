@@ -170,8 +170,8 @@ class News:
         self._turn = ""
 
     def of(self, event: RunEvent, turn: str) -> RunEvent:
-        """Return the event of that turn, with `operations` in place of `messages`: in the first
-        event of a turn, only the changes since the turn before.
+        """Return an event of that turn with `operations` in place of `messages`. In the turn's
+        first event, these are the changes since the turn before.
         """
         if event.type not in CONVERSATION_EVENTS:
             return event
@@ -230,7 +230,7 @@ class Reader:
         return described
 
     async def turns(self) -> list[SessionRun]:
-        """Return the runs that have begun, as far as the histories go."""
+        """Return the runs that have begun, from the session's histories that still exist."""
         if (described := await self._find()) is None:
             return []
         first = await self._first_kept(described)
@@ -245,8 +245,8 @@ class Reader:
             following = link.next_run_id or ""
 
     async def messages(self) -> list[Message]:
-        """Return the complete conversation; trimmed messages as far as the histories of the runs
-        go. Raises as `read_session_link` does.
+        """Return the complete conversation, with trimmed messages from those runs whose histories
+        still exist. Raises as `read_session_link` does.
         """
         if (described := await self._find()) is None:
             return []
@@ -334,8 +334,8 @@ class Reader:
 
 
 def _joined(earlier: list[Message], later: list[Message]) -> list[Message]:
-    """Return the messages of a run, and those of the later conversation that are new; the
-    instructions are the later ones.
+    """Return the later conversation's instructions, the other messages of the run, and those of the
+    later conversation that the run lacks.
     """
     begun = count_of_instructions(earlier)
     new = [each for each in unknown_messages(earlier, later) if not is_summary(each)]

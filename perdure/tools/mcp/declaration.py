@@ -47,13 +47,13 @@ class Options(BaseModel):
 
 
 class RemoteOptions(Options):
-    """Those of a server at `connection.endpoint`."""
+    """The `options` of a server at `connection.endpoint`."""
 
     headers: dict[HeaderName, HeaderValue] = {}
 
 
 class ProcessOptions(Options):
-    """Those of a server that `command` starts."""
+    """The `options` of a server that `command` starts."""
 
     command: str
     args: list[Scalar] = []
@@ -101,8 +101,8 @@ class Server:
 
 
 def server_of(tool: Tool) -> Server:
-    """Return the server of a declaration without `problems_of`, its references to the environment
-    resolved.
+    """Return the server of a declaration that has no faults and whose references to the environment
+    are resolved.
     """
     given = options_of(tool)
     if given.get("command"):

@@ -101,8 +101,8 @@ class _Passing:
         return True
 
     def _complete(self, result: JsonObject) -> None:
-        """Add parts of a result that the SDK requires: its kind, in the protocol's newer form, or
-        the content of a task's.
+        """Add the fields that the SDK requires and some servers omit: `resultType` in the
+        protocol's newer form, and the content of a task's result.
         """
         versions = result.get("supportedVersions")
         self._is_modern = self._is_modern or (isinstance(versions, list) and LATEST in versions)

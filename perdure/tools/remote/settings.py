@@ -82,8 +82,8 @@ class RemoteSettings:
 
     @property
     def delegation(self) -> DelegateOptions | None:
-        """Options of a tool that delegates, whose calls are complete tasks: a further call can't
-        continue one.
+        """The options of a tool of kind `delegate`, each of whose calls is a complete task; None
+        for `a2a`.
         """
         return self.options if isinstance(self.options, DelegateOptions) else None
 

@@ -267,8 +267,8 @@ class MessageQueue:
         self._turns.setup, self.setup_digest = setup, digest
 
     async def advance(self, *, waits: bool) -> None:
-        """Take over the result of an ended turn, and begin the next one; with `waits`, no queued
-        one.
+        """Take over the result of an ended turn, and begin the next turn; with `waits`, queued
+        messages begin none.
         """
         async with self._one_by_one:
             await self._advance(waits=waits)
