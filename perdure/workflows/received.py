@@ -196,7 +196,7 @@ def require_room(value: BaseModel, parts: Sequence[Any], copies: int, refused: R
 
 
 def is_recorded(patch: str, happens: Callable[[], bool]) -> bool:
-    """Return whether the condition holds, which a marker records; a replay returns whether it held."""
+    """Return whether the condition holds, which a marker records; a replay returns the record."""
     return (workflow.unsafe.is_replaying() or happens()) and workflow.patched(patch)
 
 
