@@ -162,8 +162,8 @@ class AgainstRecord(InProcessRun):
     ) -> dict[str, list[Message]]:
         return self._recorded or super()._instructions_by_path(others, inputs)
 
-    def _go_on_as(self, path: str) -> None:
-        super()._go_on_as(path)
+    def _switch_to_agent(self, path: str) -> None:
+        super()._switch_to_agent(path)
         if path in others_of(self._recording.agent):
             self._recording = self._recording.as_agent(path)
 
