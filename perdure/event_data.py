@@ -97,7 +97,7 @@ EventType = Literal[
 ]
 NotWhole = Literal["cut_short", "paused"]
 HoldReason = Literal["rate_limit", "credentials", "server", "context", "tool", "budget", "paused"]
-"""The reason why a run is held (`perdure docs holding`)."""
+"""The reason why a run is held (`perdure docs waiting`)."""
 
 
 class TokenData(TypedDict):

@@ -135,7 +135,7 @@ class RunOptions(BaseModel):
     webhooks: list[Webhook] = Field(default=[], max_length=MAX_WEBHOOKS, exclude_if=operator.not_)
     """The webhooks to notify when the run waits for a person, is held, or ends: URLs, or objects
     that select the events and name the workers' variable with the signing secret (`perdure docs
-    webhooks`)."""
+    waiting`)."""
 
     @field_validator("webhooks", mode="before")
     @classmethod

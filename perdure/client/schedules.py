@@ -176,7 +176,7 @@ async def create_schedule(
     even if the file changes. A run's id is `NAME-` and its time, and its search attribute
     `PerdureOrigin` is `schedule:NAME`. `replace` changes an existing schedule of that name; it
     stays paused if it is. A run that can't continue is held, unless `options` or the file set
-    `on_failure` (`perdure docs holding`). The other arguments are those of `start_run`.
+    `on_failure` (`perdure docs waiting`). The other arguments are those of `start_run`.
 
     Raises the errors of `start_run`, and `ScheduleError` for invalid times, a name in use, options
     that are not for schedules, and unknown search attributes.

@@ -144,7 +144,7 @@ class ToolContext(Generic[D]):
         and the call waits.
 
         It is a text, for that system alone: with it, the system can give the call its result, once
-        (`perdure docs later`). The call waits for `timeout` seconds, or without a limit, across
+        (`perdure docs waiting`). The call waits for `timeout` seconds, or without a limit, across
         restarts, and occupies no worker. Raises ValueError for an invalid time-out, and
         RuntimeError in a run without a server.
         """

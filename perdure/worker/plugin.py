@@ -207,7 +207,7 @@ class PerdurePlugin(SimplePlugin):
             `PERDURE_ALLOW_COMMANDS` and the like, which allow little by default: `perdure docs
             worker-limits`.
         on_failure: Default for runs that can't continue, if neither their starter nor their file
-            sets it: None and "fail" let them fail, "hold" holds them (`perdure docs holding`).
+            sets it: None and "fail" let them fail, "hold" holds them (`perdure docs waiting`).
     """
 
     def __init__(

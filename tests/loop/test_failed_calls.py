@@ -31,5 +31,5 @@ def test_the_page_has_the_same_rows() -> None:
 
 
 def test_the_page_on_holding_has_each_reason() -> None:
-    page = (DOCS / "guides" / "holding.md").read_text()
+    page = (DOCS / "guides" / "waiting.md").read_text()
     assert all(f"| `{reason}` |" in page for reason in get_args(HoldReason))

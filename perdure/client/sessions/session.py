@@ -170,7 +170,7 @@ def session(
     file counts from the next turn on. `inputs` are for its prompt, `options` and `deps` for each
     run, as in `start_run`. `while_busy` decides about a message that arrives during a run, unless
     `Session.send` does. Runs that can't continue are held, unless `options` or the file set
-    `on_failure` (`perdure docs holding`). A session closes after `idle_timeout` seconds without a
+    `on_failure` (`perdure docs waiting`). A session closes after `idle_timeout` seconds without a
     run or a message. The agent's file may have both (`metadata.perdure.session`). `user` is the
     person for whom the session is; `tenant`, `priority` and `memo` are as for `start_run`.
     `messages` are a conversation that the session continues, such as `RunHandle.messages` returns;

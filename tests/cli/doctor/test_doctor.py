@@ -184,7 +184,7 @@ async def test_what_is_wrong_with_runs_and_workers(
 
             findings = await wait_for(all_seen, every=0.5, timeout=60)
     assert "refused (credentials): LLM call failed" in findings["held"].text
-    assert findings["held"].do.endswith("perdure go-on --status held (perdure docs holding)")
+    assert findings["held"].do.endswith("perdure go-on --status held (perdure docs waiting)")
     assert findings["no-worker"].about["runs"] == ["foreign", "lonely"]
     assert findings["no-worker"].do.startswith("perdure worker --task-queue nobody")
     assert findings["no-tool"].text.startswith(
