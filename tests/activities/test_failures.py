@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
+
 import pytest
+from temporalio.activity import ActivityCancellationDetails
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError, RPCStatusCode
+from temporalio.testing import ActivityEnvironment
 
-from perdure.activities.failures import typed_failures
+from perdure.activities.failures import superseded, typed_failures
 from perdure.conversation import DigestMismatchError
 from perdure.errors import ConfigurationError, InvokerError, ModelError, PayloadTooLargeError
 from perdure.protocol import activities
@@ -62,3 +67,24 @@ def test_what_another_attempt_would_not_cure_is_not_retried(error: Exception, ty
 def test_what_the_platform_broke_is_left_to_be_retried(error: Exception) -> None:
     with pytest.raises(type(error)), typed_failures():
         raise error
+
+
+@pytest.mark.parametrize(
+    ("details", "expected"),
+    [({"worker_shutdown": True}, True), ({"cancel_requested": True}, False)],
+)
+async def test_another_attempt_continues_a_call_whose_worker_shuts_down(
+    details: dict[str, bool], expected: bool
+) -> None:
+    environment, has_begun = ActivityEnvironment(), asyncio.Event()
+
+    async def work() -> bool:
+        with suppress(asyncio.CancelledError):
+            has_begun.set()
+            await asyncio.Event().wait()
+        return await superseded()
+
+    running = asyncio.create_task(environment.run(work))
+    await has_begun.wait()
+    environment.cancel(ActivityCancellationDetails(**details))
+    assert await running == expected
