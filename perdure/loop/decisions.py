@@ -52,7 +52,7 @@ class HumanDecisions:
 
     async def approval(self, call: Admitted, spec: ToolSpec) -> Immediate | Admitted:
         """Wait until the call is approved or denied."""
-        approval = await self._decision(
+        approval = await self._ask(
             call.request, spec, Asked(call.ask or None, spec.approval_timeout)
         )
         if not approval.approved:
@@ -73,7 +73,7 @@ class HumanDecisions:
             return refusal(text, "invalid_arguments")
         self.state.tool_calls += 1
         asked = Asked(reason or None, spec.approval_timeout, question=question)
-        decision = await self._decision(request, spec, asked)
+        decision = await self._ask(request, spec, asked)
         if decision.approved and decision.answer is not None:
             return Immediate(ToolResult.of_text(decision.answer))
         return Immediate(
@@ -89,11 +89,11 @@ class HumanDecisions:
         )
         asked = Asked(None, spec.approval_timeout, question=question)
         shown = request.model_copy(update={"arguments": question.model_dump(exclude_defaults=True)})
-        decision = await self._decision(shown, spec, asked)
+        decision = await self._ask(shown, spec, asked)
         answered = Answered(text=decision.answer if decision.approved else None, state=needed.state)
         return request.model_copy(update={"answered": answered})
 
-    async def _decision(self, request: ToolRequest, spec: ToolSpec, asked: Asked) -> Approval:
+    async def _ask(self, request: ToolRequest, spec: ToolSpec, asked: Asked) -> Approval:
         asked = asked.since(self.effects.now())
         question = asked.question
         requested = PermissionRequestedData(

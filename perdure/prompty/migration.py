@@ -255,7 +255,7 @@ def _value(name: str, value: Any, spec: JsonView) -> Any:
     if name == "kind":
         return kind_named(value)
     if name == "items" and _is_schema(value):
-        return _described(value)
+        return _property_of(value)
     is_schema = name == "properties" and isinstance(value, dict)
     if is_schema and all(map(_is_schema, value.values())):
         return _members({"properties": value, "required": spec.get("required")})
@@ -286,24 +286,24 @@ def _members(schema: Any) -> list[JsonObject]:
     members, required = _in(schema, "properties"), _in(schema, "required")
     names = required if isinstance(required, list) else []
     return [
-        {"name": name, **_described(member), "required": name in names}
+        {"name": name, **_property_of(member), "required": name in names}
         for name, member in (members.items() if isinstance(members, dict) else ())
     ]
 
 
-def _described(schema: Any) -> JsonObject:
+def _property_of(schema: Any) -> JsonObject:
     schema = schema if isinstance(schema, dict) else {}
     kind = schema.get("type")
     types = kind if isinstance(kind, list) else [kind]
     named = next((each for each in types if isinstance(each, str) and each != "null"), "string")
-    described: JsonObject = {"kind": kind_named(named) or "string"}
+    written: JsonObject = {"kind": kind_named(named) or "string"}
     if "null" in types:
-        described["nullable"] = True
+        written["nullable"] = True
     for key in ("description", "enum", "default"):
         if key in schema:
-            described[_PROPERTY[key]] = schema[key]
+            written[_PROPERTY[key]] = schema[key]
     if isinstance(schema.get("items"), dict):
-        described["items"] = _described(schema["items"])
+        written["items"] = _property_of(schema["items"])
     if members := _members(schema):
-        described["properties"] = members
-    return described
+        written["properties"] = members
+    return written

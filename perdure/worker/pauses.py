@@ -57,7 +57,7 @@ class PauseWatch:
 
     async def watch(self, client: Client) -> None:
         """Keep the pauses in force up to date."""
-        self._client, is_told = client, False
+        self._client, has_warned = client, False
         while True:
             record = PauseRecord(client)
 
@@ -66,15 +66,15 @@ class PauseWatch:
 
             try:
                 await record.follow(on_page=take)
-                is_told = False
+                has_warned = False
             except RPCError as error:
                 self._has_looked.set()
-                if not is_told:
+                if not has_warned:
                     _log.warning(
                         "The pauses of runs cannot be read, the last known ones hold: %s",
                         error.message,
                     )
-                is_told = True
+                has_warned = True
             await asyncio.sleep(LOOK_SECONDS)
 
     def _take(self, pauses: Pauses) -> None:
