@@ -100,8 +100,8 @@ SECTIONS = (
         "Tools",
         "A list of tools, or a map by their names. [Functions](../guides/tools.md), [MCP "
         "servers](../guides/tools-mcp.md),\n"
-        "[HTTP APIs](../guides/tools-openapi.md), [other agents](../guides/sub-agents.md), [remote "
-        "agents](../guides/tools-a2a.md),\n"
+        "[HTTP APIs](../guides/tools-openapi.md), [other agents](../guides/other-agents.md#a-file-as-a-tool), [remote "
+        "agents](../guides/other-agents.md#a-remote-agent-by-a2a),\n"
         "[activities and workflows](../guides/temporal-interop.md), [kinds of your own](../guides/tool-kinds.md), and\n"
         "[`kind: toolset`](../guides/tools.md#toolsets), which stands for the tools of a list.",
         (
@@ -258,7 +258,7 @@ def _settings() -> Iterator[str]:
     yield (
         "| `session` | | Of [sessions](../guides/sessions.md): `idleTimeout` (s), `whileBusy` (`steer`, "
         "`queue`, `reject`). |\n"
-        "| `agents` | | Agents that it may hand a task to: [other agents](../guides/sub-agents.md). |\n"
+        "| `agents` | | Agents that it may hand a task to: [other agents](../guides/other-agents.md#a-file-as-a-tool). |\n"
         "| `handoffs` | | Agents as which a run may go on: [agents in "
         "code](../guides/agents-in-code.md#handoffs). |\n"
     )

@@ -1,4 +1,4 @@
-"""Exports a run's whole record as JSON, one object per line (`perdure docs export`)."""
+"""Exports a run's whole record as JSON, one object per line (`perdure docs fork`)."""
 
 from __future__ import annotations
 

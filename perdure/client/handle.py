@@ -421,7 +421,7 @@ class RunHandle(Controls, Generic[T]):
     async def export(
         self, *, children: bool = True, events: bool = True
     ) -> AsyncIterator[JsonObject]:
-        """Yield the run's whole record as objects, each one line of JSONL (`perdure docs export`).
+        """Yield the run's whole record as objects, each one line of JSONL (`perdure docs fork`).
 
         It has no secrets. Works on open runs too; with `children`, it includes the lines of the
         runs that it called. One link of the run is in memory at a time.

@@ -1,4 +1,4 @@
-"""An exported run (`perdure docs export`), and the answers to tool calls from it: each result
+"""An exported run (`perdure docs fork`), and the answers to tool calls from it: each result
 once.
 """
 

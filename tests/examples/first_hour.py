@@ -32,6 +32,7 @@ READY = re.compile(r"answers at|begins|Page: |Temporal server:|Uvicorn running")
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LAGS = ("perdure ls", "perdure status")
 """A reader types these again while a list is a second behind."""
+KILLED = re.compile(r"bash: line \d+: +\d+ (?:Killed|Terminated|Exit).*\n")
 END = "the end of this command:"
 SECONDS = 90
 
@@ -124,7 +125,7 @@ class Terminal:
         lines: list[str] = []
         while line := self._shell.stdout.readline():
             if line.startswith(END):
-                return "".join(lines), int(line.removeprefix(END))
+                return KILLED.sub("", "".join(lines)), int(line.removeprefix(END))
             lines.append(line)
         raise AssertionError(f"the shell has ended in: {command}\n{''.join(lines)}")
 

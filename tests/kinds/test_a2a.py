@@ -48,10 +48,10 @@ async def test_a_run_asks_a_remote_agent(
 
 
 async def test_the_agent_of_the_page(stage: Stage, scripted: Scripted) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "guides" / "tools-a2a.md").read_text(
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "other-agents.md").read_text(
         encoding="utf-8"
     )
-    [code] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    [code] = re.findall(r"```python\n(import uvicorn.*?)```", page, re.DOTALL)
     async with Later() as later, stage.worker():
         exec(code.replace("http://127.0.0.1:9000", later.url), names := {"__name__": "echo_agent"})
         later.app = names["app"]

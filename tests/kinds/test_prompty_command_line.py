@@ -21,7 +21,7 @@ from ..support.families import calls, family_script, write_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-DOCS = Path(__file__).parents[2] / "docs" / "guides" / "sub-agents.md"
+DOCS = Path(__file__).parents[2] / "docs" / "guides" / "other-agents.md"
 
 
 @pytest.fixture
@@ -144,9 +144,9 @@ def test_what_validate_finds(
 
 
 def test_the_entries_of_the_page_on_delegation(tmp_path: Path) -> None:
-    page = (DOCS.parent / "delegation.md").read_text()
+    blocks = DOCS.read_text().split("```")
     [written] = [
-        block.removeprefix("yaml\n") for block in page.split("```") if block.startswith("yaml\n")
+        block.removeprefix("yaml\n") for block in blocks if block.startswith("yaml\nmetadata")
     ]
     write_agent(tmp_path, "clerk.prompty")
     chief = write_agent(tmp_path, "chief.prompty", **yaml.safe_load(written))
