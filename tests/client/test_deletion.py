@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import logging
 import os
@@ -47,6 +48,7 @@ from ..support.agents import Scripted, scripted_agent
 from ..support.dev_server import DevServer
 from ..support.families import calls, family_script, write_agent
 from ..support.stage import Stage
+from ..support.tracing import names, require_tree
 from ..support.waiting import wait_for
 
 QUICK = [
@@ -206,6 +208,34 @@ async def test_nothing_of_a_tenant_is_left(
     assert (await get_run(client, other.id).tool_result("drawn")).text == noise("other")
 
 
+@pytest.mark.trial  # The server deletes what has just begun after some seconds.
+async def test_runs_that_start_while_their_tenant_is_deleted_are_whole_or_go(
+    stage: Stage, scripted: Scripted
+) -> None:
+    tenant = f"tenant-{uuid.uuid4()}"
+    agent = scripted_agent(scripted(lambda request: says("done")))
+
+    async def started() -> str:
+        run = await stage.start(agent, tenant=tenant, id=f"run-{uuid.uuid4()}")
+        try:
+            assert (await run.result()).output == "done"
+        except RunNotFound:
+            assert await are_gone(stage.client, run.id)
+        return run.id
+
+    async def is_deleted() -> bool:
+        report = await delete_tenant(stage.client, tenant)
+        return not report.deleted and not report.failed
+
+    async with stage.worker():
+        early = [await started() for _ in range(2)]
+        late = [asyncio.create_task(started()) for _ in range(6)]
+        await delete_tenant(stage.client, tenant)
+        ids = [*early, *await asyncio.gather(*late)]
+        await wait_for(is_deleted, every=0.5)
+    await wait_for(lambda: are_gone(stage.client, *ids))
+
+
 async def sweep_all(client: Client, storage: Path) -> None:
     """Sweep as if all values were stored two days ago."""
     before = time.time() - 2 * 86_400
@@ -277,6 +307,9 @@ async def test_a_called_run_alone_leaves_its_caller_whole(
         reader = get_run(stage.client, run.id)
         assert [line async for line in reader.export(children=False)] == before
         assert (await reader.tool_result("clerked")).text == answer
+        spans = await reader.trace()
+        require_tree(spans)
+        assert names(spans)[:3] == ["invoke_agent chief", "chat chief", "execute_tool clerk"]
         fork = await run.fork(1)
         await fork.result()
 

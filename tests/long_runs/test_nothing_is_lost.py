@@ -19,6 +19,7 @@ from ..support.agents import Scripted, scripted_agent
 from ..support.comparison import fingerprints, links, portable, run_in_process, without_clock
 from ..support.retention import remove_link
 from ..support.stage import Stage
+from ..support.tracing import names, require_tree
 
 
 @tool
@@ -174,3 +175,6 @@ async def test_what_is_older_than_the_namespace_keeps_is_missing_and_nothing_els
     assert await reader.messages() == messages
     assert (await reader.result()).messages == result.messages
     assert (await reader.status()).status == "done"
+    spans = await reader.trace()
+    require_tree(spans)
+    assert 0 < names(spans).count("execute_tool shout") < 20

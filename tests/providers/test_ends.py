@@ -10,7 +10,7 @@ from perdure.errors import ModelError, ModelErrorKind
 from perdure.json_types import JsonObject
 from perdure.loop.failed_calls import AFTER
 from perdure.messages import FILTERED, ModelReply, Usage
-from perdure.providers.ends import Answer, verdict
+from perdure.providers.ends import Answer, require_reply, verdict
 from perdure.providers.error_words import table
 from perdure.providers.registry import provider_for
 
@@ -167,6 +167,8 @@ def test_each_kind_of_failure_has_a_row() -> None:
 
 def test_an_error_inside_an_answer_outweighs_its_text_and_its_end() -> None:
     assert verdict(Answer("It is", [], Usage(), "stop")) == "whole"
-    assert (
-        verdict(Answer("It is", [], Usage(), "stop", error={"message": "overloaded"})) == "broken"
-    )
+    answer = Answer("It is", [], Usage(input_tokens=7), "stop", error={"message": "overloaded"})
+    assert verdict(answer) == "broken"
+    with pytest.raises(ModelError) as caught:
+        require_reply(answer, "openai")
+    assert caught.value.usage.input_tokens == 7, "the call is paid all the same"

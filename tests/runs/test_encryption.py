@@ -156,6 +156,25 @@ async def test_a_worker_without_the_key_leaves_the_run_to_one_that_has_it(
     assert not [record for record in caplog.records if record.exc_info]
 
 
+async def test_an_encrypted_run_is_exported_and_forked_where_the_key_is(
+    sealed: Stage, scripted: Scripted, client: Client
+) -> None:
+    model = scripted([says(f"answer {WORD}")])
+    async with sealed.worker():
+        run = await sealed.start(scripted_agent(model))
+        await run.result()
+        assert WORD in str([line async for line in run.export()])
+        with pytest.raises(EncryptionError):
+            [line async for line in get_run(client, run.id).export()]
+        with pytest.raises(EncryptionError):
+            await get_run(client, run.id).fork(1)
+        fork = await run.fork(1)
+        sealed.runs.append(fork)
+        assert (await fork.result()).output == f"answer {WORD}"
+    said = " ".join([found async for found in texts_of(client, [run.id, fork.id])])
+    assert WORD not in said
+
+
 async def test_a_worker_without_the_shops_codec_harms_nothing(
     stage: Stage, scripted: Scripted, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,13 +1,19 @@
-"""Does what a server does with a closed history when the retention period is over."""
+"""Does what a server does with a closed history when the retention period is over, and what an
+operator may do with it: a reset.
+"""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
+from temporalio.api.workflowservice.v1 import (
+    DeleteWorkflowExecutionRequest,
+    ResetWorkflowExecutionRequest,
+)
 from temporalio.client import (
     Client,
     FetchWorkflowHistoryEventsInput,
@@ -17,6 +23,20 @@ from temporalio.client import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from .waiting import wait_for
+
+
+async def reset(client: Client, workflow_id: str, run_id: str, task: int) -> None:
+    """Let the workflow go on from the end of its task with that event, as an operator may."""
+    await client.workflow_service.reset_workflow_execution(
+        ResetWorkflowExecutionRequest(
+            namespace=client.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=workflow_id, run_id=run_id),
+            reason="a test",
+            request_id=str(uuid.uuid4()),
+            workflow_task_finish_event_id=task,
+        ),
+        retry=True,
+    )
 
 
 async def remove_link(client: Client, workflow_id: str, run_id: str | None = None) -> None:

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import StatusCode
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
 from perdure.client import RunHandle, get_run
 from perdure.errors import OutputError
 from perdure.history.chain import read_links
-from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.tools import tool
 from perdure.trace.describe import Describer
 from perdure.trace.rebuild import rebuild_links
@@ -23,9 +24,12 @@ from perdure.trace_ids import TraceIds
 
 from ..histories.scenarios import SCENARIOS, Scene
 from ..support.agents import scripted_agent
+from ..support.retention import reset
 from ..support.stage import Stage
 from ..support.tracing import names, require_tree, span_id
 from ..support.waiting import wait_for
+
+TASK_DONE = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
 
 
 @tool(needs_approval=True)
@@ -136,6 +140,26 @@ async def test_called_runs_are_below_their_calls_and_can_be_left_out(
     called = str(said(spans[2], "perdure.called.run.id"))
     assert ids(await get_run(client, called).trace()) <= ids(spans)
     assert len(await run.trace(children=False)) == 4
+
+
+async def test_a_run_after_a_reset_is_one_tree_again(stage: Stage) -> None:
+    def reply(request: ScriptedRequest) -> ScriptedReply:
+        return says("done") if request.messages[-1].role == "tool" else asks(call("echo"))
+
+    with ScriptedModel(reply) as model:
+        async with stage.worker({"echo": lambda text="": text}):
+            run = await stage.start(scripted_agent(model, ["echo"]))
+            await run.result()
+            before = names(await run.trace())
+            [link] = [link async for link in read_links(stage.client, run.id)]
+            tasks = [event.event_id for event in link.history if event.event_type == TASK_DONE]
+            await reset(stage.client, run.id, link.run_id, tasks[1])
+            again = get_run(stage.client, run.id)
+            assert (await again.result()).output == "done"
+            spans = await again.trace()
+    assert len(model.requests) > 2, "the second model call was made again"
+    require_tree(spans)
+    assert names(spans) == before
 
 
 async def waits(run: RunHandle) -> bool:

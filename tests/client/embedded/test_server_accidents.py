@@ -13,6 +13,7 @@ import pytest
 
 from perdure.client.embedded.server import LocalServer
 from perdure.client.embedded.state import is_locked
+from perdure.errors import ConfigurationError
 from tests.support.waiting import wait_for
 
 HOLDER = """
@@ -68,3 +69,11 @@ async def test_a_blocked_start_lock_is_in_nobodys_way_while_a_server_runs(
 ) -> None:
     async with LocalServer(tmp_path, patience=0) as other:
         assert other.address == server.address
+
+
+async def test_a_blocked_start_lock_is_named_where_no_server_runs(
+    tmp_path: Path, holder: subprocess.Popen[str]
+) -> None:
+    with pytest.raises(ConfigurationError, match="start.lock"):
+        async with LocalServer(tmp_path, patience=0.2):
+            raise AssertionError("it did not wait for its turn")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import logging
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,7 +18,7 @@ from perdure.json_types import JsonObject
 from perdure.messages import AudioPart, FilePart, ImagePart, TextPart, ToolResult
 from perdure.tools.kind import ToolOfferError
 from perdure.tools.mcp.kind import McpKind
-from tests.support.mcp_stage import Tools, is_alive, on_stdio
+from tests.support.mcp_stage import ROOT, Tools, is_alive, on_stdio
 from tests.support.waiting import wait_until
 
 
@@ -159,6 +161,29 @@ async def test_idle_connections_and_closed_ones_leave_no_process(tmp_path: Path)
     await tools.kind.close()
     assert (await waiting).error_kind == "mcp_connection_lost"
     assert not is_alive(other)
+
+
+USER = """
+import asyncio, json, sys
+from tests.support.mcp_stage import Tools
+
+async def main():
+    tools = await Tools(json.loads(sys.argv[1])).ask()
+    print((await tools.call("hello")).text, flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+async def test_a_server_ends_with_its_worker_that_was_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", USER, json.dumps(old(tmp_path))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as worker:
+        assert worker.stdout
+        pid = int(worker.stdout.readline())
+        assert is_alive(pid)
+        worker.kill()
+    await wait_until(lambda: not is_alive(pid))
 
 
 @pytest.mark.parametrize(

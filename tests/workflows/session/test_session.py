@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-import uuid
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType
-from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import CancelledError
 
@@ -23,6 +20,7 @@ from perdure.messages import ImagePart, Message, TextPart
 from perdure.protocol import names
 from perdure.protocol.session import HandedOver, SessionMessage, SessionNote
 from tests.support.agents import Scripted
+from tests.support.retention import reset
 from tests.support.sessions import SessionStage, refusal, setup_of, shown, talk
 from tests.support.waiting import wait_for
 
@@ -377,7 +375,7 @@ async def test_a_session_that_is_reset_while_a_run_is_under_way(session: Session
         await session.idle()
         await session.send("hold")
         await asyncio.wait_for(session.gate.reached.wait(), 20)
-        await reset(session, before_turn=2)
+        await reset_before(session, before_turn=2)
         session.gate.open.set()
 
         async def second_is_done() -> bool:
@@ -399,7 +397,7 @@ async def test_a_session_that_is_reset_while_a_run_is_under_way(session: Session
         assert await session.said("three") == "re: three"
 
 
-async def reset(session: SessionStage, before_turn: int) -> None:
+async def reset_before(session: SessionStage, before_turn: int) -> None:
     """Let the session go on from where that turn had not begun yet, as an operator may."""
     link = await session.link()
     begins = [event.event_id for event in link.history if event.event_type == STARTS_CHILD][
@@ -410,16 +408,7 @@ async def reset(session: SessionStage, before_turn: int) -> None:
         for event in link.history
         if event.event_type == TASK_DONE and event.event_id < begins
     ]
-    await session.client.workflow_service.reset_workflow_execution(
-        ResetWorkflowExecutionRequest(
-            namespace=session.client.namespace,
-            workflow_execution=WorkflowExecution(workflow_id=session.id, run_id=link.run_id),
-            reason="a test",
-            request_id=str(uuid.uuid4()),
-            workflow_task_finish_event_id=tasks[-1],
-        ),
-        retry=True,
-    )
+    await reset(session.client, session.id, link.run_id, tasks[-1])
 
 
 async def test_messages_at_any_moment_count_once(session: SessionStage) -> None:
