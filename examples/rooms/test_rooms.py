@@ -6,6 +6,7 @@ import pytest
 from rooms import book, cancel, free_rooms, invite, letters
 
 from perdure.testing import asks, run_in_process, says
+from perdure.tool_calls import Approval
 
 AGENT = Path(__file__).with_name("rooms.prompty")
 TOOLS = [free_rooms, book, invite, cancel]
@@ -41,7 +42,8 @@ def test_nobody_gets_two_letters():
 
 def test_a_booking_is_cancelled_only_if_a_person_approves():
     steps = [asks("cancel", room="Ada", day="2026-12-01"), says("Done.")]
-    denied = run(*steps, approve=lambda request: False)
-    assert "cancelled" not in denied.messages[-2].text
-    approved = run(*steps, approve=lambda request: True)
+    no, yes = Approval(approved=False, reason="Keep it."), Approval(approved=True)
+    denied = run(*steps, approve=lambda request: no)
+    assert "Keep it." in denied.messages[-2].text
+    approved = run(*steps, approve=lambda request: yes)
     assert approved.messages[-2].text == "the booking of Ada for 2026-12-01 is cancelled"
