@@ -21,7 +21,7 @@ else
 SCRIPTED := --scripted $(EXAMPLE)/scripted.py:scripted_reply
 endif
 
-.PHONY: run page test check format bench chaos trial dev docs pins release clean
+.PHONY: run page test check format bench chaos trial dev docs pins release clean simulate
 
 run: $(VENV)/installed  ## ask the example agent a question about a source tree
 	@$(BIN)/perdure run $(EXAMPLE)/code_reader.prompty --tools $(EXAMPLE)/tools.py $(SCRIPTED) \
@@ -54,6 +54,9 @@ chaos: $(VENV)/installed-dev  ## kill workers and the server, again and again
 
 trial: $(VENV)/installed-dev  ## repeat what may go wrong rarely, many times
 	$(BIN)/python -m pytest -m trial $(ARGS)
+
+simulate: $(VENV)/installed-dev  ## run agents over a model of Temporal's server, with faults, from seeds
+	$(BIN)/python -m simulation $(ARGS)
 
 docs: $(VENV)/installed-dev  ## write the pages that are made from the code, then the site, into site/
 	$(BIN)/python docs/write_cli.py
