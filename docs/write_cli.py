@@ -139,7 +139,7 @@ def _for_a_terminal(text: str) -> str:
         lambda it: " ".join([option_name(it[1]), *filter(None, [it[2]])]),
         text,
     )
-    return re.sub(r"\bNone\b", "no value", re.sub(r" \(§[\d.]+\)", "", text))
+    return re.sub(r" \(§[\d.]+\)", "", text)
 
 
 os.environ.update(COLUMNS="80", NO_COLOR="1")

@@ -40,11 +40,10 @@ class RunOptions(BaseModel):
     max_llm_retries: int = Field(default=3, ge=1)
     """The most attempts of one model call, including the first (§9.10)."""
     context_budget: int | None = Field(default=None, gt=0)
-    """The most characters to send to the model; None sends everything (§13.3)."""
+    """The most characters to send to the model; by default all (§13.3)."""
     trim_to: float = Field(default=0.6, gt=0, le=1)
-    """The share of `context_budget` that is left after trimming, system messages not counted: the
-    more room there is, the longer the conversation only grows, as prompt caches need it. 1.0 trims
-    no more than necessary (§13.3)."""
+    """The share of `context_budget` that trimming leaves, system messages not counted. A smaller
+    share trims less often, which prompt caches need; 1.0 trims no more than necessary (§13.3)."""
     keep_messages: int = Field(default=2, ge=2)
     """Always send at least this many of the last messages, system messages not counted
     (`context_budget`)."""
@@ -62,13 +61,13 @@ class RunOptions(BaseModel):
     """Whether watchers see the model's text and thinking while it writes; an output guardrail
     judges them first."""
     guardrails: str | None = None
-    """The name of guardrails that are registered on the worker; None for none."""
+    """The name of guardrails that are registered on the worker; by default none."""
     compactor: str | None = None
-    """The name of a compactor that is registered on the worker; None for the built-in summary
+    """The name of a compactor that is registered on the worker; by default the built-in summary
     (§13.3)."""
     prepare_tools: str | None = unless_none()
     """The name of a function that is registered on the worker, and chooses before each model call
-    the tools offered to the model; None for all."""
+    the tools offered to the model; by default all."""
     instructions_by: str | None = unless_none()
     """The name of a function registered on the worker that returns instructions at the beginning of
     a run or a turn."""
@@ -85,16 +84,16 @@ class RunOptions(BaseModel):
     """The total time that one model call may wait for rate limits. Such waits do not count as
     attempts."""
     missing_tool_grace: float = Field(default=60.0, ge=0, le=MAX_SECONDS)
-    """How long a run that needs a tool, guardrails or a compactor which a worker lacks is offered
-    to other workers."""
+    """How long a run is offered to other workers if one lacks a tool, guardrails or a compactor
+    that it needs."""
     cancel_grace: float = Field(default=30.0, ge=0, le=MAX_SECONDS)
     """How long a running tool may continue after the run was cancelled."""
     max_answer_bytes: int = Field(default=DEFAULT_ANSWER_BYTES, ge=1, le=1 << 40)
-    """The most bytes of one answer of the model, counted unpacked; beyond them the call fails."""
+    """The most bytes of one answer of the model, decompressed; a longer one fails the call."""
     on_failure: Literal["fail", "hold"] | None = unless_none()
     """The reaction to a failure that waiting may cure (a provider's limit, a refused key, a missing
-    tool or server, a budget): fail, or hold the run until a person resumes it. None leaves it to
-    the worker's owner, and then to fail (§9.10)."""
+    tool or server, a budget): fail, or hold the run until a person resumes it. By default the
+    worker's owner decides, else it fails (§9.10)."""
     output_retries: int = Field(default=2, ge=0)
     """How often to send back an answer that does not fit the file's outputs; then the run fails."""
     on_limit: Literal["raise", "partial", "final_answer"] = "raise"
@@ -104,7 +103,7 @@ class RunOptions(BaseModel):
     """The reaction to a call of an unknown tool: return a result that lists the known ones, or fail
     (§9.9)."""
     max_total_tokens: int | None = Field(default=None, gt=0)
-    """Stop calling the model after this many tokens; None for no limit, here and below."""
+    """Stop calling the model after this many tokens; by default there is no limit."""
     max_tool_calls: int | None = Field(default=None, gt=0)
     """Stop calling the model after this many tool calls."""
     max_seconds: float | None = Field(default=None, gt=0, le=MAX_SECONDS)
@@ -116,20 +115,20 @@ class RunOptions(BaseModel):
     """How the model calls tools: by its API; by JSON in its text, for models without native tool
     calls (KAOS's two phases); or by its API until the provider refuses tools."""
     limit_message: str | None = None
-    """With `on_limit="partial"`, the whole output at a limit, `{max_iterations}` replaced; None for
-    the usual text."""
+    """With `on_limit="partial"`, the output at a limit, with `{max_iterations}` replaced; by
+    default perdure's own text."""
     progress: bool = False
-    """Whether to emit a `progress` event before each tool call: `perdure docs kaos`."""
+    """Whether to emit an event "progress" before each tool call (`perdure docs kaos`)."""
     max_result: int | None = Field(default=None, ge=1)
-    """The most bytes of text of one tool result that the model reads, for tools without a limit of
-    their own."""
+    """The most bytes of a tool's result that the model reads, for tools without a limit of their
+    own."""
     max_depth: int = Field(default=5, ge=0, le=8)
-    """How many levels of agents may call each other below this run."""
+    """The most levels of called agents below this run."""
     lost_worker_seconds: float | None = Field(default=None, ge=1, le=3600, exclude_if=_is_none)
-    """How soon a lost worker is noticed; None for 5, on Temporal Cloud 30. A call sends a heartbeat
-    when four fifths of it have passed, which costs an Action there."""
+    """The time after which a worker counts as lost; by default 5, on Temporal Cloud 30. A call that
+    lasts four fifths of it sends a heartbeat, which costs an Action there."""
     stream_seconds: float | None = Field(default=None, ge=0.05, le=60, exclude_if=_is_none)
-    """The interval between updates of the model's and the tools' text for watchers; None for 0.1,
+    """The interval between updates of the model's and the tools' text for watchers; by default 0.1,
     on Temporal Cloud 1."""
 
     webhooks: list[Webhook] = Field(default=[], max_length=MAX_WEBHOOKS, exclude_if=operator.not_)

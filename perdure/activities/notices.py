@@ -67,7 +67,7 @@ async def notify(input: NoticeInput) -> None:
             static_summary=one_line(f"{input.type} · {input.data.get('run', '')}", 200),
         )
     except WorkflowAlreadyStartedError:
-        activity.logger.debug("the notice %s is under way already", input.id)
+        activity.logger.debug("the notice %s is already being sent", input.id)
 
 
 class Notifier:

@@ -227,7 +227,7 @@ async def _until_sigterm(
 def _leave(seconds: float) -> None:
     """End the process from another thread: the event loop may wait for a thread forever."""
     console.say(
-        f"perdure: not everything has ended within {seconds:g} s of SIGTERM: it is left", "bad"
+        f"perdure: some work did not end within {seconds:g} s of SIGTERM; it is abandoned", "bad"
     )
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

@@ -38,9 +38,7 @@ async def deny(given: Given) -> None:
 async def answer(given: Given) -> None:
     """Answer a question. Raises `UsageProblem` for the placeholder that perdure prints."""
     if given.text == ANSWER:
-        raise UsageProblem(
-            f"{ANSWER} stands for the answer, expected the answer itself in its place, in quotes"
-        )
+        raise UsageProblem(f"{ANSWER} is a placeholder, expected the answer itself, in quotes")
     await _decide(given, f"Answered {one_line(given.text)!r} to", {"text": given.text})
 
 

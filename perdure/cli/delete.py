@@ -26,8 +26,8 @@ from .many import RunSelection, for_each, require_yes, selection_of, show_dry_ru
 from .server_connection import ServerConnection, connect_to_server
 
 UNREACHED = (
-    "perdure sweep removes stored values later. Logs, traces, exports, backups, archived "
-    "histories, other namespaces and the providers of models are not reached: perdure docs deletion"
+    "perdure sweep removes stored values later. The command does not reach logs, traces, exports, "
+    "backups, archived histories, other namespaces or model providers: perdure docs deletion"
 )
 _WORDS = {
     "caller": "has called {0}, and holds its input and its answer",
@@ -78,13 +78,13 @@ async def _wait(deletions: Deletions, wait: bool) -> int:
     pending = await deletions.pending()
     if pending and wait:
         say(
-            "The server deletes histories of runs that have ended just now a minute later; waiting",
+            "The server deletes runs that have just ended a minute later; waiting",
             "faint",
         )
         pending = await deletions.pending(WAIT_SECONDS)
     if pending:
         say(
-            f"The server has still to delete {pending:,} histories, and does so on its own",
+            f"The server will delete {pending:,} more histories by itself",
             "strong",
         )
     return pending
@@ -126,7 +126,7 @@ def _say_what(
     gone = {id for each in deleted for id in each.runs}
     if absent:
         some = f"{', '.join(absent[:5])}{' …' if len(absent) > 5 else ''}"
-        say(f"There was nothing (any more) of {some}", "strong")
+        say(f"Nothing was left of {some}", "strong")
     left = [(each, of.id) for of in deleted for each in of.left if each.id not in gone]
     for each, of in left[:20]:
         say(f"{each.id} {_WORDS[each.what].format(of)}", "strong")

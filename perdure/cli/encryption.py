@@ -31,8 +31,8 @@ def codec_server(given: Given) -> None:
     token = _token(given.host)
     if encryption_from_environment() is None:
         say(
-            "No keys (PERDURE_ENCRYPTION_KEY): payloads are unpacked and fetched, and stay "
-            "encrypted if they are."
+            "No keys (PERDURE_ENCRYPTION_KEY): payloads are decompressed and fetched; "
+            "encrypted ones stay encrypted."
         )
     origins = [_origin(url) for url in given.ui_origin or DEFAULT_UIS]
     execute(_serve(given.host, given.port, origins, token), is_service=True)

@@ -110,18 +110,16 @@ def query_problem(message: str, filters: Filters) -> Failure | UsageProblem:
     names = [key.name for key in known.ALL if key.name in message]
     if missing := [name for name in names if name not in (filters.where or "")]:
         return Failure(
-            f"this namespace does not have the search attribute {', '.join(missing)}, by which the "
-            "server would find runs: `perdure setup` registers it. Runs that were started before "
+            f"this namespace lacks the search attribute {', '.join(missing)}, which the filter "
+            "needs: `perdure setup` registers it. Runs that were started before "
             "do not have it"
         )
     expected = (
-        f"--where {filters.where!r}: the server does not take the query: {message}. Expected a "
+        f"--where {filters.where!r}: the server refuses the query: {message}. Expected a "
         "list filter of Temporal's, such as: StartTime > '2030-01-31T00:00:00Z' AND PerdureTenant "
         "= 'acme'"
     )
-    return UsageProblem(
-        expected if filters.where else f"the server does not take the query: {message}"
-    )
+    return UsageProblem(expected if filters.where else f"the server refuses the query: {message}")
 
 
 def moment_of(option: str, age: str) -> datetime:

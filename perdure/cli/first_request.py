@@ -57,7 +57,7 @@ class _FirstCall(InProcessRun):
             # A user's function may raise any error, for example without deps; show the rest all the
             # same.
             say(
-                "the request is without the instructions by a function: "
+                "the request lacks the instructions of the agent's function: "
                 f"{one_line(str(error), 300)}"
             )
 

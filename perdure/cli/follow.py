@@ -110,8 +110,8 @@ async def follow(
 
 
 ADVICE = (
-    "Ctrl-C again, or Ctrl-D, detaches; /cancel ends the run. Everything else that you type, the "
-    "agent reads before its next model call"
+    "Ctrl-C again, or Ctrl-D, detaches; /cancel ends the run. The agent reads everything else that "
+    "you type before its next model call"
 )
 
 

@@ -62,7 +62,7 @@ def _held_runs(handle: RunHandle, status: RunStatus) -> dict[str, list[Held]]:
         held.setdefault(each.run_id or handle.id, []).append(each)
     if not held:
         raise Failure(
-            f"run {handle.id} is not held, so that it can't go on: its status is {status.status}. "
+            f"run {handle.id} is not held: its status is {status.status}. "
             f"{command_line('status', handle.id)} shows its status; perdure ls --status held lists "
             "held runs"
         )

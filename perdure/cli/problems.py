@@ -107,8 +107,8 @@ def _explain_temporal(error: Exception) -> Explanation | None:
     if isinstance(error, WorkflowAlreadyStartedError):
         run = error.workflow_id
         return Explanation(
-            f"a run {run!r} is under way, expected an unused id: choose another --id, or follow "
-            f"that one: {command_line('watch', run)}",
+            f"the run {run!r} is open, expected an unused id: choose another --id, or follow "
+            f"that run: {command_line('watch', run)}",
             FAILED,
         )
     if isinstance(

@@ -59,7 +59,7 @@ async def last_turn(client: Client, described: WorkflowExecutionDescription) -> 
     the first.
     """
     if under_way := run_under_way(described):
-        say(f"Session {described.id}: the run under way is {under_way}", "faint")
+        say(f"Session {described.id}: its open run is {under_way}", "faint")
         return under_way
     runs = await session(client, None, described.id).runs()
     if not runs:
@@ -67,7 +67,7 @@ async def last_turn(client: Client, described: WorkflowExecutionDescription) -> 
             f"session {described.id} has no run yet: perdure chat --session "
             f"{shell_word(described.id)}"
         )
-    say(f"Session {described.id}: no run is under way; the last one is {runs[-1].id}", "faint")
+    say(f"Session {described.id}: no run is open; the last one is {runs[-1].id}", "faint")
     return runs[-1].id
 
 

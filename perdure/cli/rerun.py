@@ -31,7 +31,7 @@ async def rerun(given: Given) -> int:
     recording, is_own = await _read_run(given.run)
     if not recording.has_ended:
         raise Failure(
-            f"run {recording.id} is {recording.status or 'under way'}, expected one that has "
+            f"run {recording.id} is {recording.status or 'open'}, expected one that has "
             f"ended. Watch it: {command_line('watch', recording.id)}    resume a held one: "
             f"{command_line('go-on', recording.id)}"
         )

@@ -125,7 +125,7 @@ def _show(found: ScheduledRuns, as_json: bool) -> None:
     answer(f"{found.name}: runs of {found.agent}, {_when(found)}, task queue {found.task_queue!r}")
     answer(_next(found))
     for id in found.running:
-        answer(f"under way: {id}")
+        answer(f"open: {id}")
     for id in (id for id in found.runs if id not in found.running):
         answer(f"started: {id}")
 

@@ -42,7 +42,7 @@ def in_lines(run: JsonView) -> Iterator[str]:
     if run["first_kept"] > 1:
         yield f"The iterations before {run['first_kept']} are not kept any more."
     if run["unreplayed"]:
-        yield "Another version of perdure made this run: when persons decided can't be read."
+        yield "Another version of perdure made this run: the times of decisions can't be read."
     waiting = {
         (each.get("iteration"), each["call_id"])
         for each in run["pending_approvals"]
@@ -105,7 +105,7 @@ def _held_up(each: JsonView) -> Iterator[str]:
 
 
 def _unfinished(*, has_ended: bool) -> str:
-    return "has not ended" if has_ended else "under way"
+    return "has not ended" if has_ended else "open"
 
 
 def _tool(tool: JsonView, *, has_ended: bool, waits: bool) -> str:

@@ -233,14 +233,14 @@ class Deletions:
         as they are afterwards.
         """
         if not self._force:
-            force = "or delete it under way (--force, force=True)"
+            force = "or delete it while it is open (--force, force=True)"
             if chain[-1].workflow_type == SESSION_WORKFLOW:
                 close = command_line("chat", more=f"--session {shell_word(id)} --close")
                 raise DeletionError(
                     f"the session {id!r} is open: close it first ({close}), {force}", kind="open"
                 )
             raise DeletionError(
-                f"the run {id!r} is under way: end it first (perdure cancel), {force}", kind="open"
+                f"the run {id!r} is open: end it first (perdure cancel), {force}", kind="open"
             )
         origin, deadline = first_run_id(chain[0]), time.monotonic() + ENDING_SECONDS
         while time.monotonic() < deadline:

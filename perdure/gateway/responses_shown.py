@@ -171,7 +171,7 @@ class ShownResponse:
         """
         if not self._found.has_ended:
             raise BadParameter(
-                "response_id", f"The response {str(self.id)!r} is under way: cancel it first"
+                "response_id", f"The response {str(self.id)!r} is open: cancel it first"
             )
         if session := session_of(self._found.id):
             raise BadParameter(

@@ -147,7 +147,7 @@ class ChildRuns:
             handle = await self._start(id, input)
         except WorkflowAlreadyStartedError:
             return _failed_end(
-                request, f"a run of the id {id!r} is under way already", "already_started"
+                request, f"a run of the id {id!r} is already open", "already_started"
             )
         self._state.children.append(id)
         first_run_id = handle.first_execution_run_id or ""

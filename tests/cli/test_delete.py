@@ -53,7 +53,7 @@ async def test_it_asks_refuses_what_is_under_way_and_reports(cli: Cli, name: str
         set(ids),
     )
     assert all(
-        "is under way: end it first (perdure cancel)" in each["error"] for each in report["failed"]
+        "is open: end it first (perdure cancel)" in each["error"] for each in report["failed"]
     )
     done = await cli("delete", *ids, "--force", "--yes", "--no-wait", "--json")
     report = json.loads(done.stdout)
@@ -63,13 +63,13 @@ async def test_it_asks_refuses_what_is_under_way_and_reports(cli: Cli, name: str
         2,
         [],
     )
-    assert "Logs, traces, exports, backups" in done.stderr
+    assert "does not reach logs, traces, exports, backups" in done.stderr
 
 
 async def test_what_is_not_there(cli: Cli) -> None:
     again = await cli("delete", "no-such-run", "--yes")
     assert (again.code, again.stdout) == (0, "")
-    assert "There was nothing (any more) of no-such-run" in again.stderr
+    assert "Nothing was left of no-such-run" in again.stderr
     assert "Deleted" not in again.stderr
     many = await cli("delete", "--agent", "a", "--at-most", "1", "no-such-run")
     assert (many.code, "exclude each other" in many.stderr) == (2, True)

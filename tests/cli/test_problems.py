@@ -128,7 +128,7 @@ async def test_an_id_that_is_taken(cli: Cli) -> None:
     assert (await cli(*detached)).code == 0
     again = await cli(*detached)
     assert again.code == 1
-    assert "a run 'taken' is under way" in again.stderr
+    assert "the run 'taken' is open" in again.stderr
     assert "perdure watch taken" in again.stderr
 
 

@@ -261,9 +261,7 @@ async def test_what_is_under_way_is_refused_unless_it_is_ended(
             return (await run.status()).iteration == 6
 
         await wait_for(has_gone_on)
-        with pytest.raises(
-            DeletionError, match="is under way: end it first .perdure cancel"
-        ) as refused:
+        with pytest.raises(DeletionError, match="is open: end it first .perdure cancel") as refused:
             await delete_run(stage.client, run.id)
         assert refused.value.kind == "open"
         deleted = await delete_run(stage.client, run.id, force=True)

@@ -135,7 +135,7 @@ async def test_background_cancel_and_delete(scripted: Scripted, serve_agents: Se
         async for event in slow:
             events.append(event)
             if event.type == "response.output_item.added":
-                with pytest.raises(openai.BadRequestError, match="is under way: cancel it first"):
+                with pytest.raises(openai.BadRequestError, match="is open: cancel it first"):
                     await client.responses.delete(events[0].response.id)
                 assert (await client.responses.cancel(events[0].response.id)).status == "cancelled"
         assert [each.type for each in events[-2:]] == [

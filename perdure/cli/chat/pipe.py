@@ -36,7 +36,7 @@ async def say_all(
             )  # Whatever it is asked, the handle of a message that is queued waits for its run.
             code = max(code, await follow(opened.server, handle, quiet=quiet, as_json=as_json))
         except (asyncio.CancelledError, Detached) as left:
-            say(f"Run {handle.id} is under way. Go on with the session: {opened.command}")
+            say(f"Run {handle.id} is open. Continue the session: {opened.command}")
             if isinstance(left, Detached):
                 return INTERRUPTED
             raise

@@ -25,8 +25,8 @@ from .open import Opened
 from .turns import Following, first_messages, last_part
 
 COMMANDS = {
-    "/cancel": "ends the run under way; the session goes on",
-    "/close": "ends the session, after the run under way, and leaves",
+    "/cancel": "ends the open run; the session goes on",
+    "/close": "ends the session after its open run, and leaves",
     "/quit": "leaves; the session stays (Ctrl-D too)",
     "/help": "this list",
 }
@@ -61,7 +61,7 @@ class Commands:
             case "/cancel" if self._following.current:
                 await cancel_from_terminal(self._following.current)
             case "/cancel":
-                say("    no run is under way; /quit leaves", "faint")
+                say("    no run is open; /quit leaves", "faint")
             case "/close":
                 await self._close()
             case "/quit":

@@ -159,7 +159,7 @@ class MessageQueue:
     def _busy(self) -> Exception:
         return not_taken(
             "busy",
-            f"the run {self._turns.id_of(self._turns.last)!r} is under way: wait for its end",
+            f"the run {self._turns.id_of(self._turns.last)!r} is open: wait for its end",
         )
 
     def _require_room(self, message: SessionMessage) -> None:
@@ -170,8 +170,7 @@ class MessageQueue:
         ):
             raise not_taken(
                 "busy",
-                f"the session was sent too much while the run {run!r} is under way: wait for its "
-                "end",
+                f"the session was sent too much while the run {run!r} is open: wait for its end",
             )
         turn, size = self._turns.current, uncompressed_bytes(_queued(message))
         if turn and _steers(message) and turn.steered_bytes + size > MAX_STEERED_BYTES:

@@ -182,7 +182,7 @@ async def test_what_waits_for_a_person_is_asked_where_one_types(tmux: Tmux, id: 
     pane.type("y")
     await pane.shows(rf"pay approved by [^§]*→ paid 7.*[^§]*\npaid 7\n +{id}/1")
     pane.type("/cancel")
-    await pane.shows("no run is under way; /quit leaves")
+    await pane.shows("no run is open; /quit leaves")
     pane.type("/nope")
     await pane.shows("there is no command /nope; /help lists them")
     pane.type("/quit")
