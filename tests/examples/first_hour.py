@@ -96,7 +96,7 @@ class Terminal:
         if step.text:
             (self._folder / step.name).write_text(self._own_ports(step.text), encoding="utf-8")
             return
-        command = self._own_ports(step.name.replace("perdure serve", "perdure serve --port 8400"))
+        command = self._own_ports(re.sub(r"perdure serve\b", r"\g<0> --port 8400", step.name))
         if log := re.search(r"> (\S+\.log) 2>&1 &$", command):
             (self._folder / log[1]).unlink(missing_ok=True)
         missing, end = "", time.monotonic() + SECONDS
