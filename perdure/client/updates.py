@@ -174,7 +174,12 @@ async def send(
 
     async def request() -> None:
         nonlocal is_repeated
-        now = (await chain.describe()).run_id if is_repeated else await chain.known_run_id()
+        try:
+            now = (await chain.describe()).run_id if is_repeated else await chain.known_run_id()
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                raise RefusedUpdate("no_run", error.message) from error
+            raise
         is_repeated = True
         try:
             await chain.handle(now).execute_update(name, value, id=id)
@@ -192,6 +197,8 @@ async def send(
     try:
         await until_answered(request, task_queue, is_passing=is_passing, patience=patience)
     except RefusedUpdate as refusal:
+        if refusal.kind == "no_run" and refusal.__cause__:
+            raise refusal.__cause__ from None
         if refusal.kind != "repeated":
             raise
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import entry_points
@@ -13,7 +14,6 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -116,8 +116,7 @@ def gateway_app(
                 route.app = limiter.guarding(route.app, getattr(dialect, "refusal", problem_json))
             routes.append(route)
     middleware = [
-        Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
-        Middleware(_OwnPages, origins=frozenset(origins)),
+        Middleware(_OwnPages, hosts=frozenset(hosts), origins=frozenset(origins)),
         Middleware(Challenges, has_issuer=bool(issuers_of(gateway))),
     ]
     if origins:
@@ -162,25 +161,31 @@ async def _no_such_address(request: Request, error: Exception) -> Response:
 
 
 class _OwnPages:
-    """Refuses requests from pages of other origins: a browser sends some requests without a
-    preflight.
+    """Refuses requests by other host names, behind which a page of another site may be, and from
+    pages of other origins: a browser sends some requests without a preflight.
     """
 
-    def __init__(self, app: ASGIApp, origins: frozenset[str]) -> None:
+    def __init__(self, app: ASGIApp, hosts: frozenset[str], origins: frozenset[str]) -> None:
         self._app = app
+        self._hosts = hosts
         self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             headers = Headers(scope=scope)
-            origin = headers.get("origin")
-            own = {f"{scheme}://{headers.get('host')}" for scheme in ("http", "https")}
-            if origin and origin not in self._origins | own:
+            origin, host = headers.get("origin"), headers.get("host", "")
+            own = {f"{scheme}://{host}" for scheme in ("http", "https")}
+            refused = None
+            if not self._hosts & {"*", re.sub(r":\d+$", "", host)}:
+                expected = ", ".join(sorted(self._hosts))
+                refused = HttpProblem(400, "host", f"the host is {host!r}: expected {expected}")
+            elif origin and origin not in self._origins | own:
                 refused = HttpProblem(
                     403,
                     "origin",
                     f"pages of {origin!r} may not ask here: allow them by --allow-origin",
                 )
+            if refused:
                 await problem_json(refused)(scope, receive, send)
                 return
         await self._app(scope, receive, send)

@@ -19,6 +19,7 @@ from temporalio.client import WorkflowExecution, WorkflowExecutionCount
 from ..client import complete_call
 from ..client.fork import fork_of, fork_origin, forks_of
 from ..client.listing import listed_status, status_condition, status_named
+from ..client.sessions.reading import parse_position
 from ..errors import RunError
 from ..events import TERMINAL_EVENTS, RunEvent, as_changes
 from ..history.chain import Chain
@@ -353,7 +354,10 @@ async def say(call: HttpCall[Nothing, SayBody]) -> TakenMessage:
     if body.replaces:
         found = await call.gateway.run(call.identity, body.replaces)
         before = await fork_of(Chain(call.gateway.client, found.id, found.first_run_id), 1)
-        offer, messages = OfferedAgent(found.id, before.agent, Path()), before.messages[:-1]
+        opened = await read_input(call.gateway.client, found.id, found.first_run_id)
+        count = len(opened.added_messages) + (opened.session.unread if opened.session else 0)
+        offer = OfferedAgent(found.id, before.agent, Path())
+        messages = before.messages[: -max(count, 1)]
     session = await call.gateway.session(call.identity, call.path["id"], offer, messages)
     run = await session.send(
         body.text,
@@ -396,6 +400,11 @@ async def show_session_events(call: HttpCall[SessionEventsQuery]) -> Response:
     """A stream of the events of a session's runs, as server-sent events, until the session ends."""
     session = await call.gateway.session(call.identity, call.path["id"])
     after = call.request.headers.get("last-event-id") or call.query.after
+    turn = parse_position(after)[0]
+    if turn > (last := (await session.status()).turn if turn > 1 else 1) + 1:
+        raise HttpProblem(
+            404, "not_found", f"The position {after!r} is in turn {turn}: the last one is {last}"
+        )
     events = call.gateway.ending.waits.until_cut(
         cast(AsyncGenerator[RunEvent, None], session.stream(after))
     )

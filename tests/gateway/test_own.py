@@ -13,7 +13,7 @@ import pytest
 from openapi_spec_validator import validate
 
 from perdure.json_types import JsonObject
-from perdure.testing import ScriptedReply, asks, call, says
+from perdure.testing import ScriptedReply, ScriptedRequest, asks, call, says
 
 from ..support.agents import Scripted, scripted_agent
 from ..support.approvers import waiting_call
@@ -174,8 +174,17 @@ async def test_a_held_run_is_listed_as_that(
         await http.post(f"/runs/{run}/cancel")
 
 
+ANSWERS = {"Hi": "Hello.", "Again?": "Yes, again."}
+
+
 async def test_a_session(scripted: Scripted, serve_agents: Serve) -> None:
-    agent = scripted_agent(scripted([says("Hello."), says("Yes, again.")]))
+    def reply(request: ScriptedRequest) -> ScriptedReply:
+        said = request.messages[-1].text
+        delay = 0.5 if said == "Slowly" else 0
+        return says("word " * 60 if delay else ANSWERS.get(said, "Good."), chunk_delay=delay)
+
+    model = scripted(reply)
+    agent = scripted_agent(model)
     async with serve_agents(agent) as served, served.asking() as http:
         id = served.gateway.task_queue
         messages = f"/sessions/{id}/messages"
@@ -199,10 +208,32 @@ async def test_a_session(scripted: Scripted, serve_agents: Serve) -> None:
             "user",
             "assistant",
         ] * 2
+        slow_run = (await http.post(messages, json={"text": "Slowly"})).json()["run"]
+
+        async def is_called() -> bool:
+            return len(model.requests) == 3
+
+        await wait_for(is_called)
+        await http.post(messages, json={"text": "Unread", "whileBusy": "steer"})
+        queued = {"text": "Last", "whileBusy": "queue"}
+        both = (await http.post(messages, json=queued)).json()["run"]
+        await http.post(f"/runs/{slow_run}/cancel", json={})
+        await http.get(f"/runs/{both}/result", params={"wait": 30})
+        said = {"text": "In place of both", "replaces": both}
+        edited = (await http.post(f"/sessions/{id}-edited/messages", json=said)).json()["run"]
+        await http.get(f"/runs/{edited}/result", params={"wait": 30})
+        talk = (await http.get(f"/sessions/{id}-edited/messages")).json()
+        read = [each["parts"][0]["value"] for each in talk if each["role"] == "user"]
+        assert read == ["Hi", "Again?", "Slowly", "In place of both"]
+        await http.post(f"/sessions/{id}-edited/close", json={})
+        for after, status in (("9:0", 404), ("x", 422)):
+            path = f"/sessions/{id}/events?after={after}"
+            assert (await http.get(path, headers=STREAM)).status_code == status
         assert (await http.post(f"/sessions/{id}/close", json={})).status_code == 200
         async with http.stream("GET", f"/sessions/{id}/events", headers=STREAM) as answer:
             seen = [(event, data.get("run_id")) async for event, _, data in frames_of(answer)]
-    assert [run for event, run in seen if event == "done"] == [f"{id}/1", f"{id}/2"]
+    done = [run for event, run in seen if event == "done"]
+    assert done == [f"{id}/1", f"{id}/2", f"{id}/4"]
 
 
 @pytest.fixture

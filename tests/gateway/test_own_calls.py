@@ -4,6 +4,7 @@ do.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -57,7 +58,8 @@ async def test_who_has_the_token_finishes_the_call(
             CompletionToken.of(run, "guessed"),
             CompletionToken.of("no-such", "x"),
         ):
-            guessed = await shop.post(f"/calls/{token}", json={"result": "mine"})
+            async with asyncio.timeout(5):
+                guessed = await shop.post(f"/calls/{token}", json={"result": "mine"})
             assert (guessed.status_code, guessed.json()["kind"]) == (404, "call_unknown")
         assert (await shop.post(address, json={"result": 1, "error": "no"})).status_code == 422
         assert (await shop.post(address, json={"outcome": 1})).status_code == 422

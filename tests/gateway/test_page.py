@@ -28,7 +28,7 @@ from perdure.testing.script import ScriptedRequest
 from ..support.command_line import Cli
 from ..support.dev_server import free_port
 from ..support.families import write_agent
-from ..support.pages import ASKS, PAY, Opened, Scripted, send_refund, start, waits
+from ..support.pages import ASKS, INPUTS, PAY, Opened, Scripted, send_refund, start, waits
 from ..support.receiver import SECRET, receiving
 from ..support.stage import Stage
 from ..support.waiting import wait_for
@@ -64,13 +64,17 @@ async def test_a_run_is_started_followed_and_approved_with_an_edited_argument(
 ) -> None:
     asked = asks(call("send_refund", "c1", euros=LARGE, note="Sorry."), text="I refund all of it.")
     script = [asked, says("Refunded, **done**.")]
-    async with opened(script, path="#/start/tested") as (_, served):
+    inputs = [*INPUTS, {"name": "fast", "kind": "boolean"}]
+    start_at = "?state=of-nobody#/start/tested"
+    async with opened(script, path=start_at, agent={"inputs": inputs}) as (_, served):
         await page.get_by_label("Order").fill("seven")
         await page.get_by_role("button", name="Start Tested").click()
         await page.get_by_text("Not a whole number.").wait_for()
         await page.locator("#field-order:focus").wait_for()
         await page.get_by_label("Order").fill("7")
         await page.get_by_label("Rome").check()
+        await page.get_by_text("Request as JSON").click()
+        assert "fast" not in await page.locator("details pre").inner_text()
         await page.get_by_role("button", name="Start Tested").click()
         await page.get_by_role("heading", name="Send refund?").wait_for()
         await page.get_by_text(re.compile("[0-9]+ waiting for a person")).wait_for()
@@ -134,6 +138,8 @@ async def test_a_decision_that_comes_too_late_is_not_used(opened: Opened, page: 
         await page.get_by_text("Decided by somebody who says: ").wait_for()
         await page.goto(f"{served.url}/#/run/late/decide/c%")
         await page.get_by_text("The run has made no such call.").wait_for()
+        await page.goto(f"{served.url}/#/nonsense")
+        await page.get_by_role("heading", name="No such view").wait_for()
 
 
 async def test_a_denial_is_told_to_the_agent_and_a_question_is_answered(
@@ -373,6 +379,7 @@ async def test_the_page_stays_without_a_worker_offline_and_while_its_gateway_is_
     await page.get_by_text(f"perdure worker --task-queue {stage.task_queue}").wait_for()
     async with stage.worker([send_refund]):
         await page.get_by_role("heading", name="Send refund?").wait_for()
+        id = page.url.split("/")[-1]
         await page.get_by_label("Note").fill("Kept.")
         away = page.get_by_text("No connection to the gateway since")
         await page.context.set_offline(True)
@@ -386,22 +393,25 @@ async def test_the_page_stays_without_a_worker_offline_and_while_its_gateway_is_
         await page.get_by_text("Temporal server does not answer (tcp connect error)").wait_for()
         await page.unroute_all(behavior="wait")
         await page.get_by_text("Temporal server does not answer").wait_for(state="detached")
-        sessions, new = await page.context.new_page(), await page.context.new_page()
+        sessions, new, fork = [await page.context.new_page() for _ in range(3)]
         await sessions.goto(f"http://127.0.0.1:{port}/#/sessions")
         await (
             sessions.get_by_text("No sessions yet.").or_(sessions.locator("a.run")).first.wait_for()
         )
-        await new.goto(f"http://127.0.0.1:{port}/#/runs")
+        await new.goto(f"http://127.0.0.1:{port}/#/sessions")
+        await fork.goto(f"http://127.0.0.1:{port}/#/sessions")
         await gateway.finish(signal.SIGKILL)
         await away.wait_for()
         assert await page.get_by_label("Note").input_value() == "Kept."
         await new.evaluate("location.hash = '#/start/tested'")
-        for each in (sessions, new):
+        await fork.evaluate(f"location.hash = '#/run/{id}/fork/1'")
+        for each in (sessions, new, fork):
             await each.get_by_text("The gateway does not answer.").wait_for()
         gateway = await cli.start(*arguments)
         await away.wait_for(state="detached")
         await new.get_by_role("button", name="Start Tested").wait_for()
-        for each in (sessions, new):
+        await fork.get_by_role("button", name="Start fork").wait_for()
+        for each in (sessions, new, fork):
             await each.get_by_text("The gateway does not answer.").wait_for(state="detached")
             await each.close()
         await page.get_by_role("button", name="Approve with 1 change").click()
@@ -508,7 +518,7 @@ async def test_pages_of_other_origins_neither_frame_it_nor_post(
 
 
 async def test_its_policy_lets_nothing_in_from_elsewhere(serve_agents: Serve) -> None:
-    async with serve_agents() as served, httpx2.AsyncClient() as http:
+    async with serve_agents(hosts=["127.0.0.1"]) as served, httpx2.AsyncClient() as http:
         answer = await http.get(f"{served.url}/")
         policy = answer.headers["content-security-policy"]
         assert policy == content_policy(answer.text)
@@ -524,4 +534,6 @@ async def test_its_policy_lets_nothing_in_from_elsewhere(serve_agents: Serve) ->
             size += int(found.headers.get("content-length", 0))
         assert size < 150_000, "compressed, the first load is larger than it may be"
         assert (await http.get(f"{served.url}/page/../own.py")).status_code == 404
+        refused = await http.get(f"{served.url}/", headers={"Host": "rebound.example:80"})
+        assert (refused.status_code, refused.json()["kind"]) == (400, "host")
         assert (await http.get(f"{served.url}/page/%2e%2e/own.py")).status_code == 404

@@ -88,6 +88,14 @@ async def test_called_agents_stand_in_their_call_and_are_decided_from_there(
         await row.get_by_text("I need money.").wait_for()
         await page.locator(".called").nth(3).get_by_role("button", name="Cancel").click()
         await page.get_by_role("button", name="Cancel this agent").click()
+        row = page.locator(".called").first
+        refused = {"status": 409, "json": {"kind": "approval_stale", "detail": "It has changed."}}
+        await page.route("**/approve", lambda route: route.fulfill(**refused), times=1)
+        await row.get_by_role("link", name="Review").click()
+        await page.get_by_role("button", name="Approve", exact=True).click()
+        await page.get_by_role("heading", name="Your answer was not used").wait_for()
+        await page.goto(f"{served.url}/#/run/family")
+        await row.get_by_role("alert").get_by_text("not used. It has changed.").wait_for()
         for number in range(3):
             await page.locator(".called").nth(number).get_by_role("link", name="Review").click()
             await page.get_by_role("button", name="Approve", exact=True).click()

@@ -104,7 +104,11 @@ async def test_people_sign_in_at_the_issuer_and_return_to_where_they_were(
         assert jwt.decode(token, options={"verify_signature": False})["sub"] == "ann"
         assert await page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
 
-        await page.goto(f"{served.url}/?code=code-1&state=somebody-elses#/start")
+        strange = f"{served.url}/?code=code-1&state=somebody-elses#/start"
+        await page.goto(strange)
+        await page.get_by_role("button", name="Sign out").click()
+        await page.get_by_role("button", name="Sign in at 127.0.0.1").wait_for()
+        await page.goto(strange)
         await page.get_by_text("was not begun in this tab").wait_for()
         assert "code" not in page.url
 

@@ -51,6 +51,7 @@ async def examined(
     take.
     """
     client = server.client
+    within = within or (1.5 * launch.POLL_SECONDS if server.embedded else POLL_SECONDS)
     about, findings = await examined_server(client, clock)
     states: list[QueueState] = []
     if about["retentionHours"] is not None:
@@ -63,17 +64,16 @@ async def examined(
             *([probed_settings(client)] if measurable else []),
         ]
         _, found = await asyncio.gather(ask_workers(client, states, now), asyncio.gather(*asked))
-        usual = 1.5 * launch.POLL_SECONDS if server.embedded else POLL_SECONDS
         for state in states:
-            findings += of_queue(state, within or usual)
+            findings += of_queue(state, within)
         findings += [each for several in found for each in several]
-    report = {"server": about, "queues": [_queue(state) for state in states]}
+    report = {"server": about, "queues": [_queue(state, within) for state in states]}
     return report, sorted(findings, key=lambda finding: finding.level)
 
 
-def _queue(state: QueueState) -> Report:
+def _queue(state: QueueState, within: float) -> Report:
     current = str(state.current) if state.current else None
-    workers = [worker.as_json() for worker in state.workers]
+    workers = [worker.as_json(within) for worker in state.workers]
     return {
         "name": state.name,
         "openRuns": len(state.runs),
@@ -111,10 +111,7 @@ def _worker_line(worker: Report) -> str:
     version = f" of version {worker['version']}" if worker["version"] else ""
     if not worker["has"]:
         polled = f"it polled {worker['polledBefore']:g} s before"
-        is_gone = worker["polledBefore"] > POLL_SECONDS
-        return (
-            f"{worker['identity']}{version}: "
-            f"{'gone' if is_gone else 'does not answer, dead or frozen'} ({polled})"
-        )
+        state = "gone" if worker["isGone"] else "does not answer, dead or frozen"
+        return f"{worker['identity']}{version}: {state} ({polled})"
     tools = ", ".join(worker["has"]["tools"]) or "none"
     return f"{worker['identity']}{version}: perdure {worker['has']['perdure']}, tools: {tools}"

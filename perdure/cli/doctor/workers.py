@@ -53,14 +53,15 @@ class QueueWorker:
     """None for one that does not answer."""
     clock_ahead: float = 0.0
 
-    def as_json(self) -> JsonObject:
-        """Return it for programs."""
+    def as_json(self, within: float) -> JsonObject:
+        """Return it for programs. It is gone if it has not polled within so many seconds."""
         account = self.account.model_dump(mode="json", exclude={"time"}) if self.account else None
         version = str(self.version) if self.version else None
         return {
             "identity": self.identity,
             "version": version,
             "polledBefore": round(self.seconds, 1),
+            "isGone": account is None and self.seconds > within,
             "has": account,
         }
 

@@ -311,7 +311,7 @@ class Reader:
         """Yield the events of all runs from that position on. Raises ValueError for an invalid
         one.
         """
-        number, position = _parse_position(after)
+        number, position = parse_position(after)
         ask = ServerRetry(self._client)
         while (described := await ask(self._find)) is None:
             await asyncio.sleep(RETRY_SECONDS)
@@ -364,7 +364,10 @@ def recorded_status(link: SessionLink, *, ended: str = "") -> SessionStatus:
     )
 
 
-def _parse_position(after: str) -> tuple[int, int | str]:
+def parse_position(after: str) -> tuple[int, int | str]:
+    """Return the turn of a position in a session, and the position there; 0 for "". Raises
+    ValueError.
+    """
     if not after:
         return 0, 0
     if (match := _POSITION.fullmatch(after)) is None:

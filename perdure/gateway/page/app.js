@@ -27,7 +27,8 @@ function View() {
   if (room === "operate") return html`<${Operate} />`;
   if (room === "sessions") return html`<${Sessions} />`;
   if (room === "session") return html`<${Session} key=${id} id=${id} />`;
-  return html`<${Runs} />`;
+  if (!room) return html`<${Runs} />`;
+  return html`<main class="narrow"><h1>No such view</h1><p><code>#/${plain(address.value.path.join("/"))}</code> is not an address of this page. <a href=${link()}>All runs</a></p></main>`;
 }
 
 function Bar() {

@@ -17,6 +17,7 @@ from temporalio.testing import WorkflowEnvironment
 from perdure.cli.doctor.doctor import examined
 from perdure.cli.doctor.findings import Finding
 from perdure.cli.doctor.server import of_version
+from perdure.cli.doctor.workers import QueueWorker
 from perdure.cli.server_connection import ServerConnection
 from perdure.client import start_run
 from perdure.client.connection import register_search_attributes
@@ -102,6 +103,11 @@ async def test_what_is_wrong_with_the_server(unfit: Client, cli: Cli) -> None:
     )
     assert told.code == 1
     assert [each["id"] for each in json.loads(told.stdout)["findings"]] == ["no-namespace"]
+
+
+def test_a_worker_that_polls_no_more_is_gone() -> None:
+    silent, gone = (QueueWorker("w", None, seconds).as_json(within=7.5) for seconds in (7.0, 8.0))
+    assert (silent["isGone"], gone["isGone"]) == (False, True)
 
 
 def test_a_server_that_is_too_old() -> None:

@@ -6,6 +6,7 @@ import { html } from "../html.js";
 import { readRun } from "../run_model.js";
 import { approvals, link } from "../state.js";
 import { Act, Folded, Markdown, State, Sure } from "./basics.js";
+import { Unused } from "./decision.js";
 import { EVERY_MS, useWhileInView } from "./in_view.js";
 import { lineOf } from "./last_line.js";
 
@@ -42,6 +43,7 @@ function CalledRun({ id }) {
       <button class="quiet" aria-expanded=${isOpen} onClick=${() => open(!isOpen)}>${isOpen ? "Fold" : "Open here"}</button>
       ${isLive && view && !view.closed && html`<button class="quiet" onClick=${() => setText(text === null ? "" : null)}>Steer</button>
         <${Sure} kind="quiet" sentence="Its caller goes on without it." confirm="Cancel this agent" act=${() => post(`${path}/cancel`, { reason: "" })}>Cancel<//>`}</div>
+    <${Unused} runId=${id} />
     ${text !== null && html`<div class="called-row"><textarea aria-label=${`Tell ${plain(view?.agent ?? id)} something`} rows="2" value=${text} onInput=${(/** @type {any} */ event) => setText(event.currentTarget.value)}></textarea>
       <${Act} disabled=${!text.trim()} act=${async () => { await post(`${path}/steer`, { text, messageId: key }); setText(null); }}>Send<//></div>`}
     ${isOpen && html`<${Nested} id=${id} closed=${view?.closed} />`}

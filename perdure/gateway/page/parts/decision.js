@@ -15,9 +15,9 @@ const drafts = new Map();
 /** Why an answer was not used, by run and call: the run's events may remove a card before the gateway refuses its answer. */
 const unused = signal(/** @type {Record<string, string>} */ ({}));
 
-/** Of a call that does not wait any more: that this page's answer was not used. @param {{runId: string, callId: string}} props */
+/** Of a call that does not wait any more, or of all calls of a run: that this page's answer was not used. @param {{runId: string, callId?: string}} props */
 export function Unused({ runId, callId }) {
-  const why = unused.value[`${runId} ${callId}`];
+  const why = callId ? unused.value[`${runId} ${callId}`] : Object.entries(unused.value).find(([key]) => key.startsWith(`${runId} `))?.[1];
   return why ? html`<p class="problem" role="alert">Your answer was not used. ${plain(why)}</p>` : null;
 }
 

@@ -37,7 +37,7 @@ export function written(schema, value) {
  */
 export function read(schema, text, isRequired) {
   const kind = kindOf(schema);
-  if (kind === "boolean") return { value: text === "true" };
+  if (kind === "boolean" && (text || isRequired)) return { value: text === "true" };
   if (text === "" && (kind !== "string" || isRequired)) return isRequired ? { wrong: "Needed." } : {};
   if (kind === "string" || kind === "enum") {
     const found = kind === "enum" ? schema.enum.find((/** @type {unknown} */ each) => String(each) === text) : text;

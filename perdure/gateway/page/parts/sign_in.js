@@ -1,7 +1,7 @@
 /** Signing in: with a token, or at an OpenID Connect issuer (authorization code with PKCE). */
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
-import { get, needsToken, post, setToken, token } from "../api.js";
+import { get, post, setToken, token } from "../api.js";
 import { html } from "../html.js";
 
 /** @typedef {{ state: string, verifier: string, hash: string }} Begun the sign-in that this tab has begun */
@@ -43,7 +43,6 @@ export async function finishSignIn() {
   if (!answer.has("state")) return;
   sessionStorage.removeItem(BEGUN);
   history.replaceState(null, "", here() + (begun?.hash ?? ""));
-  needsToken.value = true;
   if (begun === null || answer.get("state") !== begun.state) {
     failure.value = "This sign-in was not begun in this tab. Sign in again.";
     return;

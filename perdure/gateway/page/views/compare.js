@@ -5,7 +5,7 @@ import { counted, indented, inLine, money, plain, span, title, tokens } from "..
 import { html } from "../html.js";
 import { Trouble } from "../parts/basics.js";
 import { readRun, usageOf } from "../run_model.js";
-import { link } from "../state.js";
+import { link, once } from "../state.js";
 
 /** @typedef {import("../run_model.js").Run} Run @typedef {import("../run_model.js").Iteration} Iteration */
 
@@ -33,13 +33,14 @@ export function Compare({ id, other }) {
   const [given, setGiven] = useState("");
   const first = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
-    if (!other) return;
+    if (!other) return undefined;
     // @ts-ignore: the package has no types of its own.
-    Promise.all([readRun(other), readRun(id), get(`/runs/${encodeURIComponent(id)}/setup`), import("diff")]).then(([left, right, { forkOf }, module]) => {
+    return once(() => Promise.all([readRun(other), readRun(id), get(`/runs/${encodeURIComponent(id)}/setup`), import("diff")]).then(([left, right, { forkOf }, module]) => {
       setDiff(() => differ(module));
       setCopied(forkOf?.run === other ? forkOf.at - 1 : 0);
       setRuns([left, right]);
-    }, setProblem);
+      setProblem(null);
+    }, (error) => { setProblem(error); throw error; }));
   }, [id, other]);
   useEffect(() => first.current?.scrollIntoView({ block: "center" }), [runs]);
   if (!other) return html`<main class="narrow"><h1>Compare ${plain(id)}</h1><form onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); location.hash = link("run", id, "compare", given.trim()); }}>

@@ -5,7 +5,7 @@ import { counted, inLine, plain } from "../format.js";
 import { html } from "../html.js";
 import { Act, Trouble } from "../parts/basics.js";
 import { readRun } from "../run_model.js";
-import { link } from "../state.js";
+import { link, once } from "../state.js";
 
 /** @param {{id: string, before: string}} props */
 export function Fork({ id, before }) {
@@ -14,7 +14,8 @@ export function Fork({ id, before }) {
   const [steer, setSteer] = useState("");
   const [model, setModel] = useState("");
   useEffect(() => {
-    readRun(id).then(setRun, setProblem);
+    const load = () => readRun(id).then((found) => { setRun(found); setProblem(null); }, (error) => { setProblem(error); throw error; });
+    return once(load);
   }, [id]);
   const at = Number(before) || 1;
   const key = useMemo(freshKey, [at, steer, model]);

@@ -52,7 +52,7 @@ function Doctor() {
   ${found && html`<${Part} name="Workers" note="those that have polled of late">
     ${found.queues.map((/** @type {any} */ queue) => html`<section class="card"><div class="card-head"><span>Queue <code>${plain(queue.name)}</code></span><span class="about">${counted(queue.openRuns, "open run")}${queue.currentVersion ? `, current version ${plain(queue.currentVersion)}` : ""}</span></div>
       <div class="card-body">${queue.workers.length === 0 && html`<p class="held">No worker. Its runs are safe, and resume when one starts.</p>`}
-        ${queue.workers.map((/** @type {any} */ each) => html`<div class="worker"><span class=${`state ${each.has ? "done" : "failed"}`}><span aria-hidden="true">●</span> ${each.has ? "answers" : "does not answer"}</span> <code>${plain(each.identity)}</code>${" "}
+        ${queue.workers.map((/** @type {any} */ each) => html`<div class="worker"><span class=${`state ${each.has ? "done" : each.isGone ? "cancelled" : "failed"}`}><span aria-hidden="true">●</span> ${each.has ? "answers" : each.isGone ? "gone" : "does not answer"}</span> <code>${plain(each.identity)}</code>${" "}
           <span class="about">${each.version ? `${plain(each.version)}, ` : ""}${each.has ? `perdure ${plain(each.has.perdure)}` : `polled ${span(each.polledBefore)} ago`}</span>
           ${each.has && html`<div class="about">Tools: ${each.has.tools.length ? each.has.tools.map((/** @type {string} */ tool, /** @type {number} */ index) => html`${index ? ", " : ""}<code>${plain(tool)}</code>`) : "none"}</div>`}</div>`)}</div></section>`)}
   <//>`}`;

@@ -135,7 +135,8 @@ function TurnPart({ turn, cards, load }) {
   const { id, run } = turn;
   const [isEditing, edit] = useState(false);
   const [picked, pick] = useState("");
-  const opening = saidIn(run)[0];
+  const opened = run.hasBegun ? (run.iterations[0]?.said ?? []) : run.early;
+  const opening = opened.length > 0 && { text: opened.map((each) => each.text).join("\n\n"), media: opened.flatMap((each) => each.media ?? []) };
   const usage = usageOf(run);
   const answer = run.end?.type === "done" ? run.iterations.at(-1) : null;
   return html`<section class="turn" aria-label=${`Turn ${numberOf(id)}`}>
@@ -158,19 +159,18 @@ function TurnPart({ turn, cards, load }) {
   </section>`;
 }
 
-/** Another message in place of this one, in a session of its own. @param {{id: string, said: import("../run_model.js").Said, close: () => void}} props */
+/** Another message in place of those that opened a turn, in a session of its own. @param {{id: string, said: {text: string, media: any[]}, close: () => void}} props */
 function Edit({ id, said, close }) {
   const [text, setText] = useState(said.text);
   const key = useMemo(freshKey, [text]);
   const send = async () => {
-    const parts = said.media ?? [];
-    const taken = await post(`/sessions/${key}/messages`, { text, parts, replaces: id, messageId: key });
+    const taken = await post(`/sessions/${key}/messages`, { text, parts: said.media, replaces: id, messageId: key });
     location.hash = link("session", taken.session);
   };
   return html`<div class="card"><div class="card-body"><label for="edited">Say this in its place</label>
       <textarea id="edited" rows="3" value=${text} onInput=${(/** @type {any} */ event) => setText(event.currentTarget.value)}></textarea>
       <p class="about">This begins another session with all that was said before. This one stays as it is. Tools that the agent calls there really run.</p></div>
-    <div class="card-foot"><${Act} kind="primary" disabled=${!text.trim() && !said.media?.length} act=${send}>Send in a new session<//><button onClick=${close}>Back</button></div></div>`;
+    <div class="card-foot"><${Act} kind="primary" disabled=${!text.trim() && !said.media.length} act=${send}>Send in a new session<//><button onClick=${close}>Back</button></div></div>`;
 }
 
 /** A message before the turns that are shown. @param {{message: any}} props */
