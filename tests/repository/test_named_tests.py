@@ -1,4 +1,4 @@
-"""Each test that a page names as its proof is there."""
+"""Each test that a page names as its proof is there; docs/why.md has one for each fault."""
 
 from __future__ import annotations
 
@@ -22,3 +22,10 @@ def test_what_pages_name_is_there() -> None:
     ]
     assert not missing, "\n".join(missing)
     assert any(page == "security.md" for page, _, _ in found)
+
+
+def test_each_fault_has_a_proof() -> None:
+    page = (ROOT / "docs" / "why.md").read_text(encoding="utf-8")
+    faults = page.split("\n## Why this cannot happen here\n")[1].split("\n### ")[1:]
+    assert len(faults) >= 12
+    assert [fault.splitlines()[0] for fault in faults if not NAMED.search(fault)] == []
