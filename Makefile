@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+PROFILE ?= plain
 BIN := $(VENV)/bin
 INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -21,7 +22,7 @@ else
 SCRIPTED := --scripted $(EXAMPLE)/scripted.py:scripted_reply
 endif
 
-.PHONY: run page test check format bench chaos trial dev docs pins release clean simulate
+.PHONY: run page test check format bench cluster cluster-test chaos soak kills simulate trial dev docs pins release clean
 
 run: $(VENV)/installed  ## ask the example agent a question about a source tree
 	@$(BIN)/perdure run $(EXAMPLE)/code_reader.prompty --tools $(EXAMPLE)/tools.py $(SCRIPTED) \
@@ -49,7 +50,19 @@ format: $(VENV)/installed-dev
 bench: $(VENV)/installed-dev  ## measure: speed, history growth, memory
 	@for each in benchmarks/bench_*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done
 
-chaos: $(VENV)/installed-dev  ## kill workers and the server, again and again
+cluster: $(VENV)/installed-dev  ## a real Temporal cluster over PostgreSQL; PROFILE=tls, jwt, faults, compose
+	$(BIN)/python -m cluster up $(PROFILE)
+
+cluster-test: cluster  ## kills, long runs, sessions, gateways and tools of the suite, on that cluster
+	$(BIN)/python -m cluster test $(ARGS)
+
+chaos: cluster  ## kill, freeze and cut everything while mixed runs work, then look whether all is right
+	$(BIN)/python -m cluster.chaos $(ARGS)
+
+soak: cluster  ## 2,000 runs that wait beside 100 that work, for 20 minutes
+	$(BIN)/python -m cluster.soak $(ARGS)
+
+kills: $(VENV)/installed-dev  ## kill workers and an embedded server, again and again
 	$(BIN)/python -m pytest -m chaos $(ARGS)
 
 trial: $(VENV)/installed-dev  ## repeat what may go wrong rarely, many times

@@ -16,6 +16,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
+from perdure.client import connect
 from perdure.client.embedded.launch import FAIR, FEW_LARGE_UPDATES
 from perdure.prompty.worker_limits import OPEN
 from perdure.testing import ScriptedModel
@@ -75,7 +76,12 @@ def _rest_of_a_module() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 async def server() -> AsyncIterator[WorkflowEnvironment]:
-    """A real Temporal dev server, in memory, with perdure's search attributes registered."""
+    """A real Temporal dev server, in memory, with perdure's search attributes registered; or the
+    server that the environment names, such as a cluster (`make cluster-test`).
+    """
+    if named := os.environ.get("PERDURE_TESTS_SERVER"):
+        yield WorkflowEnvironment.from_client(await connect(named))
+        return
     settings = (
         FAIR,
         FEW_LARGE_UPDATES,

@@ -1,3 +1,3 @@
-"""Long tests of what SIGKILL does, again and again; `make chaos` runs them, the default run leaves
+"""Long tests of what SIGKILL does, again and again; `make kills` runs them, the default run leaves
 them out.
 """

@@ -1,0 +1,1 @@
+"""A real Temporal cluster on this machine, without containers: processes over PostgreSQL."""

@@ -1,0 +1,137 @@
+"""`python -m cluster.chaos`: mixed runs under faults, then both checkers, then a report."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from temporalio.service import RPCError
+from temporalio.worker import Replayer
+
+from perdure.client import connect
+from perdure.workflows.agent_run import AgentRun
+from perdure.workflows.notices import Notice
+from perdure.workflows.runner import OwnWorkflowRunner
+from perdure.workflows.session.session import Session
+
+from .. import client
+from ..home import HOME
+from . import agents
+from .check_effects import Checked, check, read
+from .check_replay import replayed
+from .faults import Faults
+from .processes import Processes
+
+
+async def main(given: argparse.Namespace) -> int:
+    os.environ |= client.environment(client.state()["profile"])
+    folder = HOME / "chaos"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    processes = Processes(folder, given.seed)
+    agents.write(folder, processes.services)
+    began = time.monotonic()
+    try:
+        await processes.start("services")
+        await asyncio.sleep(2)  # The gateway reads the agents' files, the workers the API's.
+        await processes.start("gateway")
+        for number in range(1, given.workers + 1):
+            await processes.start("worker", number)
+        load = await processes.load(given.runs, given.at_once)
+        faults = Faults(processes, folder, given.seed)
+        ending = asyncio.create_task(load.wait())
+
+        def is_over() -> bool:
+            late = time.monotonic() - began > given.minutes * 60
+            if late:
+                (folder / "stop").touch()  # The load begins no more runs.
+            return late or ending.done()
+
+        await faults.run(given.pause, is_over)
+        await ending
+        await asyncio.sleep(5)  # Webhooks that are due.
+        seconds = time.monotonic() - began
+        report = await _report(folder, faults, seconds, given)
+    finally:
+        await processes.end()
+    text = json.dumps(report, indent=1)
+    (folder / "report.json").write_text(text)
+    print(text)
+    return 1 if report["wrong"] else 0
+
+
+async def _report(
+    folder: Path, faults: Faults, seconds: float, given: argparse.Namespace
+) -> dict[str, Any]:
+    temporal = await connect()
+    checked = await _patiently(temporal, folder)
+    replayer = Replayer(
+        workflows=[AgentRun, Session, Notice],
+        data_converter=temporal.data_converter,
+        unsandboxed_workflow_runner=OwnWorkflowRunner(),
+        debug_mode=True,
+    )
+    count, wrong = await replayed(temporal, replayer)
+    load = read(folder, "load")
+    runs = [entry for entry in load if entry["event"] in ("started", "asked", "turn")]
+    return {
+        "seed": given.seed,
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {sys.version.split()[0]}",
+        "minutes": round(seconds / 60, 1),
+        "runs": len(runs),
+        "faults": sum(faults.counts.values()),
+        "faults by kind": dict(sorted(faults.counts.items())),
+        "failures of the model": len(read(folder, "failures")),
+        "looked at": dict(sorted(checked.counts.items())),
+        "histories replayed": count,
+        "recovery of a killed worker's calls, seconds": _distribution(checked.recoveries),
+        "wrong": [*checked.wrong, *wrong],
+    }
+
+
+async def _patiently(temporal: Any, folder: Path) -> Checked:
+    """Executions that are open are given a minute more, after the last fault."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            checked = await check(temporal, folder)
+        except RPCError:
+            if time.monotonic() > end:
+                raise
+        else:
+            is_open = any(each.startswith("an execution is closed") for each in checked.wrong)
+            if not is_open or time.monotonic() > end:
+                return checked
+        await asyncio.sleep(5)
+
+
+def _distribution(values: list[float]) -> dict[str, float]:
+    if not values:
+        return {}
+    at = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+    found = {name: values[int(share * (len(values) - 1))] for name, share in at.items()}
+    found |= {"most": values[-1]}
+    return {"count": len(values), **{name: round(value, 2) for name, value in found.items()}}
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m cluster.chaos", description=__doc__)
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--at-once", type=int, default=12)
+    parser.add_argument("--minutes", type=float, default=90.0, help="at most so long")
+    parser.add_argument("--pause", type=float, default=1.5, help="seconds between two faults")
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(_arguments())))

@@ -1,0 +1,126 @@
+"""The faults: what is killed, frozen or cut next, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from .. import client
+from .processes import Processes
+
+WEIGHTS = {
+    "kill_worker": 8,
+    "freeze_worker": 3,
+    "kill_gateway": 2,
+    "freeze_gateway": 1,
+    "kill_services": 1,
+    "kill_frontend": 2,
+    "kill_history": 2,
+    "kill_matching": 2,
+    "kill_server_worker": 1,
+    "freeze_frontend": 1,
+    "freeze_history": 1,
+    "freeze_matching": 1,
+    "restart_role": 1,
+    "kill_postgresql": 1,
+    "freeze_postgresql": 1,
+    "drop": 3,
+    "hang": 1,
+    "refuse": 1,
+    "delay": 1,
+}
+"""Fault → how often, in comparison."""
+ROLES = ("frontend-1", "frontend-2", "history-1", "history-2", "matching-1", "matching-2")
+NEED_NOBODY = 0.5
+"""Seconds that a killed process of ours is away."""
+
+
+class Faults:
+    """Makes one fault at a time; it is over, for the most part, when the next one begins."""
+
+    def __init__(self, processes: Processes, folder: Path, seed: int) -> None:
+        self._processes, self._folder = processes, folder
+        self._random = random.Random(seed)
+        self.counts: Counter[str] = Counter()
+
+    async def run(self, pause: float, is_over: Callable[[], bool]) -> None:
+        """Make faults, on average `pause` seconds apart, until it is over; then mend everything."""
+        names, weights = list(WEIGHTS), list(WEIGHTS.values())
+        try:
+            while not is_over():
+                await asyncio.sleep(self._random.uniform(0.3, 1.7) * pause)
+                name = self._random.choices(names, weights)[0]
+                await self._make(name)
+        finally:
+            await asyncio.to_thread(client.network, "pass")
+
+    async def _make(self, name: str) -> None:
+        began = time.time()
+        kind, _, object = name.partition("_")
+        action: Callable[[str], Awaitable[Any]] = getattr(self, f"_{kind}")
+        detail = await action(object)
+        self.counts[name] += 1
+        entry = {"fault": name, "at": began, "until": time.time(), **(detail or {})}
+        with (self._folder / "faults.jsonl").open("a") as log:
+            log.write(json.dumps(entry) + "\n")
+
+    async def _kill(self, what: str) -> dict[str, Any]:
+        if what in ("worker", "gateway", "services"):
+            process = self._processes.any(what)
+            pid = process.pid
+            process.send(signal.SIGKILL)
+            await asyncio.sleep(NEED_NOBODY)
+            await self._processes.replace(process)
+            return {"pid": pid}
+        return await self._signal(self._name(what), "KILL")
+
+    async def _restart(self, what: str) -> dict[str, Any]:
+        return await self._signal(self._random.choice(ROLES), "TERM")
+
+    async def _freeze(self, what: str) -> dict[str, Any]:
+        seconds = self._random.uniform(1.0, 12.0)
+        if what in ("worker", "gateway"):
+            process = self._processes.any(what)
+            process.send(signal.SIGSTOP)
+            await asyncio.sleep(seconds)
+            process.send(signal.SIGCONT)
+            return {"pid": process.pid}
+        name = self._name(what)
+        await self._signal(name, "STOP")
+        await asyncio.sleep(seconds if what != "postgresql" else min(seconds, 6.0))
+        return await self._signal(name, "CONT")
+
+    async def _drop(self, _: str) -> dict[str, Any]:
+        await asyncio.to_thread(client.network, "drop")
+        return {}
+
+    async def _hang(self, _: str) -> dict[str, Any]:
+        return await self._network("hang", self._random.uniform(1.0, 6.0))
+
+    async def _refuse(self, _: str) -> dict[str, Any]:
+        return await self._network("refuse", self._random.uniform(0.5, 3.0))
+
+    async def _delay(self, _: str) -> dict[str, Any]:
+        return await self._network("delay 200", self._random.uniform(2.0, 6.0))
+
+    async def _network(self, command: str, seconds: float) -> dict[str, Any]:
+        await asyncio.to_thread(client.network, command)
+        await asyncio.sleep(seconds)
+        await asyncio.to_thread(client.network, "pass")
+        return {}
+
+    def _name(self, what: str) -> str:
+        if what == "server_worker":
+            return "worker-1"
+        return what if what == "postgresql" else f"{what}-{self._random.choice((1, 2))}"
+
+    async def _signal(self, name: str, word: str) -> dict[str, Any]:
+        await asyncio.to_thread(client.ask, do="signal", name=name, signal=word)
+        return {"process": name}

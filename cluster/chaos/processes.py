@@ -1,0 +1,113 @@
+"""The processes of the runs: workers, a gateway, the services; each with a log."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..home import ROOT
+from .agents import QUEUE
+
+SERVICES_PORT, GATEWAY_PORT = 19001, 19002
+
+
+@dataclass
+class Process:
+    kind: str
+    number: int
+    running: asyncio.subprocess.Process
+
+    @property
+    def pid(self) -> int:
+        return self.running.pid
+
+    def send(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.running.send_signal(number)
+
+
+class Processes:
+    """Starts and replaces them; all of them end with it."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self._folder, self._seed = folder, seed
+        self._random = random.Random(seed)
+        self.all: list[Process] = []
+
+    @property
+    def services(self) -> str:
+        return f"http://127.0.0.1:{SERVICES_PORT}"
+
+    @property
+    def gateway(self) -> str:
+        return f"http://127.0.0.1:{GATEWAY_PORT}"
+
+    def any(self, kind: str) -> Process:
+        return self._random.choice([each for each in self.all if each.kind == kind])
+
+    async def start(self, kind: str, number: int = 1) -> Process:
+        process = Process(kind, number, await self._begin(kind, number))
+        self.all.append(process)
+        return process
+
+    async def replace(self, process: Process) -> None:
+        """Another one in the place of one that has been killed."""
+        await process.running.wait()
+        self.all.remove(process)
+        await self.start(process.kind, process.number)
+
+    async def end(self) -> None:
+        for process in self.all:
+            process.send(signal.SIGCONT)
+            process.send(signal.SIGKILL)
+        for process in self.all:
+            await process.running.wait()
+
+    async def _begin(self, kind: str, number: int) -> asyncio.subprocess.Process:
+        with (self._folder / f"{kind}-{number}.log").open("ab") as log:
+            return await asyncio.create_subprocess_exec(
+                *self._command(kind),
+                cwd=ROOT,
+                env={
+                    **os.environ,
+                    "CHAOS_FOLDER": str(self._folder),
+                    "OPENAI_API_KEY": "any",
+                    "PERDURE_WEBHOOK_SECRET": "whsec_" + "c2VjcmV0LW9mLWNoYW9zLXJ1bnMtMDE=",
+                },
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _command(self, kind: str) -> list[str]:
+        folder, python = str(self._folder), sys.executable
+        match kind:
+            case "worker":
+                return [python, "-m", "cluster.chaos.worker", folder]
+            case "services":
+                seed = str(self._random.randrange(1 << 30))
+                return [python, "-m", "cluster.chaos.services", folder, str(SERVICES_PORT), seed]
+            case "gateway":
+                options = ["--task-queue", QUEUE, "--port", str(GATEWAY_PORT)]
+                main = str(self._folder / "main.prompty")
+                return [python, "-m", "perdure.cli", "serve", main, *options]
+        raise ValueError(f"{kind!r} is not a kind of process")
+
+    async def load(self, runs: int, at_once: int) -> asyncio.subprocess.Process:
+        """The program that starts the runs; it ends when they have."""
+        with (self._folder / "load.log").open("ab") as log:
+            return await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "cluster.chaos.load", str(self._folder)),
+                *(self.services, self.gateway, str(runs), str(at_once)),
+                cwd=ROOT,
+                env={**os.environ, "OPENAI_API_KEY": "any"},
+                stdout=log,
+                stderr=log,
+            )

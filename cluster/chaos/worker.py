@@ -1,0 +1,32 @@
+"""One worker of the runs, until it is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+from perdure.client import connect
+from perdure.prompty.worker_limits import OPEN
+from perdure.worker import create_worker
+
+from . import tools
+from .agents import QUEUE
+
+
+async def main(folder: str) -> None:
+    client = await connect()
+    worker = create_worker(
+        client,
+        task_queue=QUEUE,
+        tools=tools.ALL,
+        limits=OPEN,
+        prompt_root=folder,
+        max_concurrent_activities=40,
+    )
+    print("ready", os.getpid(), flush=True)
+    await worker.run()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))
