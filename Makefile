@@ -22,7 +22,7 @@ else
 SCRIPTED := --scripted $(EXAMPLE)/scripted.py:scripted_reply
 endif
 
-.PHONY: run page test check format bench cluster cluster-test chaos soak kills simulate trial dev docs pins release clean
+.PHONY: run page test check format bench cluster cluster-test chaos soak kills simulate simulate-defects trial dev docs pins release clean
 
 run: $(VENV)/installed  ## ask the example agent a question about a source tree
 	@$(BIN)/perdure run $(EXAMPLE)/code_reader.prompty --tools $(EXAMPLE)/tools.py $(SCRIPTED) \
@@ -70,6 +70,9 @@ trial: $(VENV)/installed-dev  ## repeat what may go wrong rarely, many times
 
 simulate: $(VENV)/installed-dev  ## run agents over a model of Temporal's server, with faults, from seeds
 	$(BIN)/python -m simulation $(ARGS)
+
+simulate-defects: $(VENV)/installed-dev  ## show that the simulation finds planted defects
+	$(BIN)/python -m simulation.defects $(ARGS)
 
 docs: $(VENV)/installed-dev  ## write the pages that are made from the code, then the site, into site/
 	$(BIN)/python docs/write_cli.py

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import os
 import sys
@@ -24,6 +25,8 @@ def main() -> int:
     parser.add_argument(
         "--processes", type=int, default=os.cpu_count() or 1, help="processes (one per core)"
     )
+    parser.add_argument("--stop", action="store_true", help="end with the first broken invariant")
+    parser.add_argument("--json", action="store_true", help="print one object for programs")
     parser.add_argument("--list", action="store_true", help="print the invariants")
     arguments = parser.parse_args()
     logging.disable(logging.CRITICAL)
@@ -35,8 +38,12 @@ def main() -> int:
     if arguments.seed is not None:
         return trace(arguments.seed)
     begun = time.perf_counter()
-    report = run_many(arguments.first, arguments.n, arguments.processes)
-    show(report, time.perf_counter() - begun)
+    report = run_many(arguments.first, arguments.n, arguments.processes, stop=arguments.stop)
+    if arguments.json:
+        broken = {name: seeds[0][0] for name, seeds in report.broken.items()}
+        print(json.dumps({"schedules": report.schedules, "broken": broken}))
+    else:
+        show(report, time.perf_counter() - begun)
     return bool(report.broken)
 
 

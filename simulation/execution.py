@@ -62,7 +62,7 @@ class Process:
         self.world = world
         self.worker = worker
         self.is_dead = False
-        self._activities, self._runs = world.scene.activities(self)
+        self.activities = world.scene.activities(self)
         self.client = world.client_of(self)
 
     def die(self) -> None:
@@ -71,8 +71,8 @@ class Process:
 
     def forget(self) -> None:
         """Drop the cached runs, as a process with too many of them does."""
-        self._runs._runs.clear()
-        self._runs._conversations.clear()
+        self.activities.runs._runs.clear()
+        self.activities.runs._conversations.clear()
 
     async def reach(self, what: str) -> None:
         """Take the time of one way over the network; never return in a dead process."""
@@ -226,7 +226,7 @@ class Process:
         )
         try:
             body: Any
-            value = await self._activities.call(info.activity_type, arguments)
+            value = await self.activities.call(info.activity_type, arguments)
             kind, body = "completed", _payloads.to_payloads([value])[0]
         except asyncio.CancelledError:
             if not attempt.by_request:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from .conversations import fault_in, fault_in_messages
-from .outcome import MODEL, TOOL, RunOutcome, outcomes, value_of
+from .outcome import MODEL, TOOL, RunOutcome, answers_in, outcomes, value_of
 from .people import decoded
+from .sessions import SENTENCES, judge_session
 
 if TYPE_CHECKING:
     from .world import World
@@ -47,10 +48,16 @@ def judge(world: World) -> None:
     for request in world.requests:
         if fault := fault_in(request["messages"]):
             world.fails("VALID", None, fault)
-    for run in outcomes(world):
+    runs, session = outcomes(world)
+    for run in runs:
         for name, check in CHECKS.items():
             for text in check(run):
                 world.fails(name, run.links[-1], text)
+    for text in _decisions(world):
+        world.fails("DECISIONS", None, text)
+    if session is not None:
+        for name, text in judge_session(world, session):
+            world.fails(name, session.links[-1], text)
 
 
 @invariant(
@@ -59,7 +66,7 @@ def judge(world: World) -> None:
 )
 def _accepted(run: RunOutcome) -> Iterator[str]:
     people = run.world.people
-    if people is None or run.id != "run":
+    if people is None or run.id != "run" or run.world.scene.is_session:
         return
     accepted = [text for text, _ in people.accepted]
     if run.steered != accepted:
@@ -130,8 +137,12 @@ def _not_twice(run: RunOutcome) -> Iterator[str]:
 def _effect(run: RunOutcome) -> Iterator[str]:
     done = {entry.call_id for entry in run.world.diary if entry.done and entry.run == run.id}
     for call, result in run.results.items():
-        if result.text.startswith(("seen", "paid", "dared", "near", "alone")) and call not in done:
+        if not result.text.startswith(("seen", "paid", "dared", "near", "alone")):
+            continue
+        if call not in done and "/" not in run.id:
             yield f"{call} reports {result.text!r}, and never took effect"
+        if result.text.split()[-1] != call[1:]:
+            yield f"{call} has the result of another call: {result.text!r}"
 
 
 @invariant(
@@ -139,24 +150,10 @@ def _effect(run: RunOutcome) -> Iterator[str]:
     "Each answer of a model that was recorded is in the conversation, once, in order.",
 )
 def _answers(run: RunOutcome) -> Iterator[str]:
-    recorded = []
-    for link, event in run.scheduled(MODEL):
-        end = run.end_of(link, event)
-        if end is not None and end.kind == "activity_completed":
-            message = decoded(end.body)["message"]
-            recorded.append(
-                (
-                    "".join(part.get("value", "") for part in message["parts"]),
-                    [c["id"] for c in (message.get("metadata") or {}).get("tool_calls") or ()],
-                )
-            )
-    had = [
-        (message.text, [call["id"] for call in message.metadata.get("tool_calls") or ()])
-        for message in run.messages
-        if message.role == "assistant"
-    ]
-    if had != recorded and run.end != "canceled":
-        yield f"recorded {recorded}, the conversation has {had}"
+    had = answers_in(run.messages)
+    own = had[len(had) - len(run.answers) :] if "/" in run.id else had
+    if own != run.answers and run.end != "canceled":
+        yield f"recorded {run.answers}, the conversation has {own}"
 
 
 @invariant(
@@ -213,16 +210,16 @@ def _budgets(run: RunOutcome) -> Iterator[str]:
         yield f"{loop.tool_calls} tool calls, max_tool_calls is {options.max_tool_calls}"
 
 
-@invariant(
-    "DECISIONS",
+INVARIANTS["DECISIONS"] = (
     "A call that needs an approval is executed only after one, and never after a denial; of "
-    "several decisions the first counts, and another one is refused.",
+    "several decisions the first counts, and another one is refused."
 )
-def _decisions(run: RunOutcome) -> Iterator[str]:
-    people = run.world.people
-    if people is None or run.id != "run":
-        return
-    begun = {entry.call_id: entry for entry in run.world.diary if entry.name == "risky"}
+
+
+def _decisions(world: World) -> Iterator[str]:
+    people = world.people
+    assert people is not None
+    begun = {entry.call_id: entry for entry in world.diary if entry.name == "risky"}
     for call, made in people.decisions.items():
         taken = [
             (update, approves)
@@ -271,3 +268,6 @@ def _cancel(run: RunOutcome) -> Iterator[str]:
                 type_ = event.body.schedule_activity.activity_type
                 if type_ == MODEL or type_.startswith(TOOL):
                     yield f"event {event.id} begins {type_} after the cancellation {asked.id}"
+
+
+INVARIANTS.update(SENTENCES)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from perdure.messages import Message
+from perdure.protocol import names
 from perdure.workflows.agent_run import AgentRun
+from perdure.workflows.session.session import Session
 
 from .history import Event, Execution
 from .machine import Machine, Nondeterminism, TaskFailed
@@ -24,6 +27,8 @@ TOOL = "perdure.tool."
 
 def fingerprint(workflow: Any) -> str:
     """Return what a run knows, without times: it must be the same after each replay."""
+    if isinstance(workflow, Session):
+        return _session_fingerprint(workflow)
     if not isinstance(workflow, AgentRun):
         return ""
     state, loop = workflow.state, workflow.state.loop
@@ -40,11 +45,50 @@ def fingerprint(workflow: Any) -> str:
         loop.tool_calls,
         loop.usage.total_tokens,
         waiting,
+        state.approvals.updates,
         len(state.holds.held),
         state.cancelled,
         state.ended,
     )
     return repr(facts)
+
+
+def _session_fingerprint(session: Session) -> str:
+    known, queue, turns = session._conversation, session._queue, session._turns
+    facts = (
+        known.conversation.digest,
+        known.conversation.version,
+        known.unread,
+        known.unchecked,
+        [each.id for each in queue.queued],
+        list(queue.taken),
+        queue.updates,
+        queue.is_closing,
+        turns.last,
+        turns.is_busy,
+        turns.handed_to,
+    )
+    return repr(facts)
+
+
+@dataclass
+class SessionOutcome:
+    """One session: its links, and the workflow's state at the end of the last one."""
+
+    links: list[Execution]
+    last: Session
+    turns: list[RunOutcome]
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation at the end."""
+        return self.last.conversation
+
+    @property
+    def end(self) -> str:
+        """How it ended; "" for an open session."""
+        closing = self.links[-1].closing
+        return closing.kind if closing else ""
 
 
 @dataclass
@@ -104,6 +148,19 @@ class RunOutcome:
         )
 
     @cached_property
+    def answers(self) -> list[tuple[str, list[str]]]:
+        """The recorded answers of the model: text, and the ids of calls."""
+        recorded = []
+        for link, event in self.scheduled(MODEL):
+            end = self.end_of(link, event)
+            if end is not None and end.kind == "activity_completed":
+                message = decoded(end.body)["message"]
+                text = "".join(part.get("value", "") for part in message["parts"])
+                calls = (message.get("metadata") or {}).get("tool_calls") or ()
+                recorded.append((text, [call["id"] for call in calls]))
+        return recorded
+
+    @cached_property
     def results(self) -> dict[str, Message]:
         """The tool results of the conversation, by call id."""
         return {
@@ -114,25 +171,34 @@ class RunOutcome:
 
     @cached_property
     def steered(self) -> list[str]:
-        """The texts of the steering messages that the histories have, in their order."""
-        return [
-            decoded(event.body[1][0])["text"]
+        """The texts of the steering messages that the histories have, each once, in their order."""
+        sent = [
+            decoded(event.body[1][0])
             for event in self.events
             if event.kind == "signaled" and event.body[0] == "steer"
         ]
+        return list({each.get("id", each["text"]): each["text"] for each in sent}.values())
 
 
-def outcomes(world: World) -> list[RunOutcome]:
-    """Replay each history, and return the runs that could be replayed."""
+def outcomes(world: World) -> tuple[list[RunOutcome], SessionOutcome | None]:
+    """Replay each history; return the runs that could be replayed, and the session, if any."""
     found: dict[str, RunOutcome] = {}
+    links: list[Execution] = []
+    session: Session | None = None
     for execution in world.links:
         machine = replayed(world, execution)
+        workflow = workflow_of(machine) if machine is not None else None
+        if execution.start.type == names.SESSION_WORKFLOW:
+            links.append(execution)
+            session = workflow
+            continue
         first = execution.start.first_run_id
         run = found.setdefault(first, RunOutcome(world, execution.id, []))
         run.links.append(execution)
-        if machine is not None and isinstance(workflow := workflow_of(machine), AgentRun):
+        if isinstance(workflow, AgentRun):
             run.states.append(workflow)
-    return [run for run in found.values() if len(run.states) == len(run.links)]
+    runs = [run for run in found.values() if len(run.states) == len(run.links)]
+    return runs, SessionOutcome(links, session, runs) if session is not None else None
 
 
 def workflow_of(machine: Machine) -> Any:
@@ -161,6 +227,15 @@ def replayed(world: World, execution: Execution) -> Machine | None:
     finally:
         asyncio._set_running_loop(None)
     return machine
+
+
+def answers_in(messages: Sequence[Message]) -> list[tuple[str, list[str]]]:
+    """Return the answers in a conversation, as `RunOutcome.answers` has them."""
+    return [
+        (message.text, [call["id"] for call in message.metadata.get("tool_calls") or ()])
+        for message in messages
+        if message.role == "assistant"
+    ]
 
 
 def value_of(arguments: Any) -> Any:

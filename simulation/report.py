@@ -35,8 +35,8 @@ class Report:
             self.broken.setdefault(name, []).extend(seeds)
 
 
-def run_batch(first: int, count: int) -> Report:
-    """Run schedules with consecutive seeds."""
+def run_batch(first: int, count: int, stop: bool = False) -> Report:
+    """Run schedules with consecutive seeds; with `stop`, until one breaks an invariant."""
     report = Report()
     gc.disable()
     for seed in range(first, first + count):
@@ -47,25 +47,32 @@ def run_batch(first: int, count: int) -> Report:
         report.ends.update(verdict.ends)
         for name, text in verdict.violations:
             report.broken.setdefault(name, []).append((seed, text))
+        if stop and report.broken:
+            break
     gc.enable()
     gc.collect()
     return report
 
 
-def run_many(first: int, count: int, processes: int) -> Report:
-    """Run that many schedules, in that many processes."""
+def run_many(first: int, count: int, processes: int, *, stop: bool = False) -> Report:
+    """Run that many schedules, in that many processes; with `stop`, until one breaks an
+    invariant.
+    """
     batches = [
-        (start, min(BATCH, first + count - start)) for start in range(first, first + count, BATCH)
+        (start, min(BATCH, first + count - start), stop)
+        for start in range(first, first + count, BATCH)
     ]
     report = Report()
     for each in _all(batches, processes):
         report.add(each)
+        if stop and report.broken:
+            break
     for seeds in report.broken.values():
         seeds.sort()
     return report
 
 
-def _all(batches: list[tuple[int, int]], processes: int) -> Iterator[Report]:
+def _all(batches: list[tuple[int, int, bool]], processes: int) -> Iterator[Report]:
     if processes == 1 or len(batches) == 1:
         yield from (run_batch(*batch) for batch in batches)
         return
@@ -74,5 +81,5 @@ def _all(batches: list[tuple[int, int]], processes: int) -> Iterator[Report]:
         yield from pool.imap_unordered(_run_batch, batches)
 
 
-def _run_batch(batch: tuple[int, int]) -> Report:
+def _run_batch(batch: tuple[int, int, bool]) -> Report:
     return run_batch(*batch)

@@ -54,6 +54,7 @@ class World:
         self.violations: list[tuple[str, str]] = []
         self.abandoned: list[Machine] = []
         self.server = Server(self, self.scene.suggest_after)
+        self.processes: list[Process] = []
         self.workers: list[Worker] = []
         self.states: dict[tuple[str, int], str] = {}
         """What the workflow knew after each workflow task, by link and the task's event."""
@@ -82,7 +83,8 @@ class World:
 
     def new_process(self, worker: Worker) -> Process:
         """Return a new process of the worker."""
-        return Process(self, worker)
+        self.processes.append(process := Process(self, worker))
+        return process
 
     def client_of(self, process: Process | None) -> Client:
         """Return a Temporal client of that process; of an observer without one."""
@@ -148,4 +150,6 @@ class World:
         finally:
             asyncio._set_running_loop(None)
         self.loop.end()
+        for process in self.processes:
+            process.activities.give_back()
         clock.loop = None

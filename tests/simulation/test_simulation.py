@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from simulation.defects import defects, find
+from simulation.invariants import INVARIANTS
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "internals" / "simulation.md"
 
@@ -30,7 +33,19 @@ def test_a_seed_gives_the_same_trace_again() -> None:
     assert "server: run#1 starts" in first.stdout
 
 
+def test_a_planted_defect_is_found() -> None:
+    (planted,) = defects("a round records only the first result")
+    assert "VALID" in find(planted).broken
+
+
+def test_each_defect_has_its_place() -> None:
+    misplaced = [
+        each.name for each in defects() if (ROOT / each.file).read_text().count(each.old) != 1
+    ]
+    assert misplaced == []
+
+
 def test_the_page_has_the_sentence_of_each_invariant() -> None:
-    listed = simulated("--list").stdout.splitlines()
+    listed = [f"{name}: {sentence}" for name, sentence in INVARIANTS.items()]
     rows = re.findall(r"^\| `([A-Z_]+)` \| (.+) \|$", PAGE.read_text(), re.M)
     assert [f"{name}: {sentence}" for name, sentence in rows] == listed
