@@ -22,7 +22,7 @@ export function Unused({ runId, callId }) {
 }
 
 /**
- * @param {{runId: string, request: any, words?: string, place?: string, onDone?: () => void}} props
+ * @param {{runId: string, request: any, words?: string, place?: any, onDone?: () => void}} props
  *   `request`: what waits, with `call_id`, `kind`, `name`, `schema`, `arguments`, `digest`, `since`, `deadline`.
  */
 export function Decision({ runId, request, words = "", place = "", onDone }) {
@@ -149,7 +149,7 @@ function Approval({ request, words, draft, change, send, heading, isInert, runId
           <button id="deny" class="danger" onClick=${() => change({ isDenying: true })}>Deny…</button>
           <${Act} id="approve" kind="primary" disabled=${isInert || isWrong || Boolean(whyNot(request))} act=${approve}>
             ${changes ? `Approve with ${changes} change${changes === 1 ? "" : "s"}` : "Approve"}<//>
-          <span class="about">${changes ? "The tool runs with your value." : "Nothing happens until you decide."}</span>
+          <span class="about">${changes ? "The tool runs with your value." : "Nothing happens until you decide."}${me.value?.isKnown ? ` You decide as ${plain(me.value.name)}.` : ""}</span>
         </div>`}`;
 }
 

@@ -6,6 +6,8 @@ const KINDS = /** @type {Record<string, string>} */ ({
   string: "string", integer: "integer", number: "number", float: "number", boolean: "boolean", array: "array", object: "object",
 });
 const FEW = 4;
+/** Kinds of values that a field does not show. */
+const NAMES = /** @type {Record<string, string>} */ ({ integer: "whole number", number: "number", json: "JSON" });
 
 /** An input of an agent's file as a JSON Schema. @param {any} input */
 export function schemaOf(input) {
@@ -82,7 +84,7 @@ export function Field({ name, schema, text, wrong, original, isRequired, onText,
   else control = html`<textarea rows=${Math.min(8, Math.max(kind === "json" ? 3 : 1, text.split("\n").length))} class=${kind === "json" ? "mono" : ""} ...${common}></textarea>`;
   const isChanged = original !== undefined && original !== text;
   return html`<div class="field">
-    <label for=${id} id=${`${id}-label`}>${title(name)}${isRequired ? html` <span class="needed">needed</span>` : ""}</label>
+    <label for=${id} id=${`${id}-label`}>${title(name)} <span class="needed">${[NAMES[kind] ?? "", isRequired ? "needed" : ""].filter(Boolean).join(", ")}</span></label>
     <div>
       ${control}
       <div id=${described} class="about">

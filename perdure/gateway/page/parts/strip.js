@@ -1,4 +1,5 @@
 /** The strip of time: model calls, tool calls and waits, with long waits folded. */
+import { isLive } from "../api.js";
 import { clock, plain, span } from "../format.js";
 import { html } from "../html.js";
 
@@ -6,6 +7,8 @@ const WIDTH = 1000;
 const FOLDED = 48;
 const MIN_BAR = 3;
 const FOLD_SECONDS = 30;
+/** Labels that are closer together would cover each other on a phone. */
+const LABEL = 80;
 
 /** @param {import("../run_model.js").Run} run @param {number} until */
 function barsOf(run, until) {
@@ -70,17 +73,28 @@ function apart(marks, from, to = from, row = () => "") {
   });
 }
 
+/** The numbers of iterations, the lengths of folded waits, and the end. @param {any} props */
+function Labels({ run, place, folds }) {
+  const names = run.iterations.map((/** @type {any} */ each) => ({ at: place(each.started), row: "", text: String(each.number) }));
+  const waits = folds.map((/** @type {any} */ each) => ({ at: place(each.from), row: "person", text: `${span(each.to - each.from)}, folded` }));
+  const shown = apart([...names, ...waits], (each) => each.at, (each) => each.at + LABEL, (each) => each.row).filter((each) => each.row || each.at < WIDTH - LABEL);
+  return html`<svg class=${`labels ${folds.length ? "two" : ""}`} aria-hidden="true">
+    ${shown.map(({ at, row, text }) => html`<text class=${row} x=${`${at / 10}%`} y=${row ? 28 : 13} text-anchor=${at > 700 ? "end" : "start"}>${text}</text>`)}
+    <text x="100%" y="13" text-anchor="end">${run.end || !isLive ? clock(run.last) : "now"}</text></svg>`;
+}
+
 /** @param {{run: import("../run_model.js").Run, times: ReturnType<typeof timelineOf>, until: number, onPick: (number: number, id: string) => void}} props */
 export function Strip({ run, times, until, onPick }) {
   if (!run.first) return null;
   const { bars, place, folds } = times;
   const calls = run.iterations.reduce((sum, each) => sum + each.calls.length, 0);
   const sentence = `${run.iterations.length} iterations with ${calls} tool calls in ${span(until - run.first)}${folds.length ? `, of which ${span(folds.reduce((sum, each) => sum + each.to - each.from, 0))} were waits` : ""}.`;
-  return html`<svg class="strip" viewBox=${`0 0 ${WIDTH} 84`} preserveAspectRatio="none" role="img" aria-label=${sentence}>
+  return html`<div class="timeline"><svg class="strip" viewBox=${`0 0 ${WIDTH} 84`} preserveAspectRatio="none" role="img" aria-label=${sentence}>
+    <defs>${["person", "held"].map((kind) => html`<pattern id=${`hatch-${kind}`} width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class=${`hatch ${kind}`} width="4" height="7" /></pattern>`)}</defs>
     ${apart(run.iterations, (each) => place(each.started)).map((each) => html`<line class="tick" x1=${place(each.started)} x2=${place(each.started)} y1="4" y2="80" />`)}
-    ${apart(bars, (each) => place(each.from), (each) => place(each.to), (each) => `${each.lane} ${each.kind}`).map((each) => html`<rect class=${`bar ${each.kind}`} x=${place(each.from)} y=${8 + each.lane * 16} rx="2" height="10"
+    ${apart(bars, (each) => place(each.from), (each) => place(each.to), (each) => `${each.lane} ${each.kind}`).map((each) => html`<rect class=${`bar ${each.kind}`} x=${place(each.from)} y=${8 + each.lane * 16} rx="2" height="10" fill=${["person", "held"].includes(each.kind) ? `url(#hatch-${each.kind})` : undefined}
       width=${Math.max(place(each.to) - place(each.from), MIN_BAR)} onClick=${() => onPick(each.number, each.id)}>
       <title>${`${plain(each.name)}, ${clock(each.from)}, ${span(each.to - each.from)}`}</title></rect>`)}
     ${folds.map((each) => html`<path class="fold" d=${`M${place(each.from) + 20} 4l4 12l-6 12l6 12l-6 12l6 12l-4 12`}><title>${span(each.to - each.from)}, folded</title></path>`)}
-  </svg>`;
+  </svg><${Labels} run=${run} place=${place} folds=${folds} /></div>`;
 }

@@ -25,18 +25,20 @@ export function Fork({ id, before }) {
   };
   const again = run?.iterations.filter((/** @type {any} */ each) => each.number >= at).flatMap((/** @type {any} */ each) => each.calls) ?? [];
   const isThere = run?.iterations.some((/** @type {any} */ each) => each.number === at);
-  return html`<main class="narrow"><p class="about"><a href=${link("run", id)}>${plain(id)}</a></p><h1>Fork before iteration ${at}</h1>
+  return html`<main><p class="about"><a href=${link()}>Runs</a> › <a href=${link("run", id)}><code>${plain(id)}</code></a> › Fork</p><h1>Fork before iteration ${at}</h1>
     <${Trouble} error=${problem} />
-    <ol class="fork">${run?.iterations.map((/** @type {any} */ each) => html`<li class=${each.number < at ? "kept" : "left-out"}>
+    <p class="about">A new run begins with the conversation up to the line. A number moves the line.</p>
+    <div class="columns"><ol class="fork">${run?.iterations[0]?.said.map((/** @type {any} */ each) => html`<li><span></span><div>${plain(each.text).slice(0, 300)}</div><span class="about">Input</span></li>`)}
+    ${run?.iterations.map((/** @type {any} */ each) => html`${each.number === at && html`<li class="begins">The fork begins here</li>`}<li class=${each.number < at ? "kept" : "left-out"}>
       <button aria-pressed=${each.number === at} onClick=${() => (location.hash = link("run", id, "fork", String(each.number)))}>${each.number}</button>
       <div>${plain(each.text).slice(0, 160)}${each.calls.map((/** @type {any} */ call) => html`<div class="line"><code>${plain(call.name)}</code> ${inLine(call.arguments).slice(0, 100)}</div>`)}</div>
       <span class="about">${each.number < at ? "copied, not run again" : "left out of the fork"}</span></li>`)}</ol>
-    ${run && !isThere && html`<p class="held">The run has ${counted(run.iterations.length, "iteration")}: choose one of them.</p>`}
+    <div>${run && !isThere && html`<p class="held">The run has ${counted(run.iterations.length, "iteration")}: choose one of them.</p>`}
     ${isThere && html`<label for="steer">What should change? (empty for nothing)</label>
     <textarea id="steer" rows="3" value=${steer} onInput=${(/** @type {any} */ event) => setSteer(event.currentTarget.value)}></textarea>
     <label for="fork-model">Model (empty for the same)</label>
     <input type="text" id="fork-model" placeholder="ID, or PROVIDER/ID" value=${model} onInput=${(/** @type {any} */ event) => setModel(event.currentTarget.value)} />
-    <p class="note held">Tools after the fork really run.${again.length ? ` The original made ${counted(again.length, "call")} there: ${[...new Set(again.map((/** @type {any} */ call) => plain(call.name)))].join(", ")}.` : ""}</p>
-    <${Act} kind="primary" act=${start}>Start fork<//>`}
+    <p class="note person">Tools after the fork really run.${again.length ? ` The original made ${counted(again.length, "call")} there: ${[...new Set(again.map((/** @type {any} */ call) => plain(call.name)))].join(", ")}.` : ""}</p>
+    <${Act} kind="primary" act=${start}>Start fork<//> <a href=${link("run", id)}>Back to the run</a>`}</div></div>
   </main>`;
 }

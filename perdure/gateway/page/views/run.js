@@ -180,7 +180,7 @@ function IterationPart({ id, run, iteration, folded, said, picked, pick }) {
   const isAnswer = run.end?.type === "done" && isLast;
   return html`<section class="iteration" id=${`iteration-${iteration.number}`}>
     <${Said} said=${said} />
-    <h2><span class="number">${iteration.number}</span>
+    <h2><span class=${`number ${iteration.isWriting ? "working" : !run.end && iteration.calls.some((/** @type {any} */ each) => each.state === "waiting") ? "person" : ""}`}>${iteration.number}</span>
       <span class="about">${iteration.isWriting ? html`<span class="working">writing</span>` : iteration.modelEnded ? `model ${span(iteration.modelEnded - iteration.started)}` : run.end ? "" : "calling the model"}
         ${usage ? ` · ${usage.total_tokens.toLocaleString()} tokens` : ""} ${money(iteration.cost)}
         ${iteration.lostAttempts ? html` <span class="held">${counted(iteration.lostAttempts, "attempt")} lost with a worker</span>` : ""}</span>
@@ -191,7 +191,7 @@ function IterationPart({ id, run, iteration, folded, said, picked, pick }) {
       ${iteration.notes.map((/** @type {any} */ note) => html`<p class=${`line ${note.kind === "error" ? "failed" : "held"}`}>${clock(note.time)} ${plain(note.text)}</p>`)}
       ${iteration.calls.map((/** @type {any} */ call) => html`<${CallRow} key=${call.id} call=${call} hasTray=${called.length > FEW} isPicked=${picked === call.id} onPick=${() => pick(picked === call.id ? "" : call.id)} />
         ${call.state !== "waiting" && html`<${Unused} runId=${id} callId=${call.id} />`}
-        ${call.state === "waiting" && isLive && !run.end && html`<${Decision} key=${`${call.id}-card`} runId=${id} request=${{ ...call.request, call_id: call.id, votes: call.votes }} words=${iteration.text} />`}`)}
+        ${call.state === "waiting" && isLive && !run.end && html`<${Decision} key=${`${call.id}-card`} runId=${id} request=${{ ...call.request, call_id: call.id, votes: call.votes }} words=${iteration.text} place=${html`<a href=${link("run", id, "decide", call.id)}>Open alone</a>`} />`}`)}
       ${called.length > FEW && html`<${Called} ids=${called} />`}`}
   </section>`;
 }
