@@ -122,7 +122,7 @@ class Soak:
 
 
 async def main(given: argparse.Namespace) -> int:
-    os.environ |= client.environment(client.state()["profile"])
+    os.environ |= client.environment(client.reset()["profile"])
     folder = HOME / "soak"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -32,7 +32,7 @@ from .processes import Processes
 
 
 async def main(given: argparse.Namespace) -> int:
-    os.environ |= client.environment(client.state()["profile"])
+    os.environ |= client.environment(client.reset()["profile"])
     folder = HOME / "chaos"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -47,6 +47,8 @@ async def main(given: argparse.Namespace) -> int:
             await processes.start("worker", number)
         load = await processes.load(given.runs, given.at_once)
         faults = Faults(processes, folder, given.seed)
+        while not read(folder, "load"):
+            await asyncio.sleep(0.2)
         ending = asyncio.create_task(load.wait())
 
         def is_over() -> bool:
@@ -82,6 +84,7 @@ async def _report(
     count, wrong = await replayed(temporal, replayer)
     load = read(folder, "load")
     runs = [entry for entry in load if entry["event"] in ("started", "asked", "turn")]
+    ended_by_itself = faults.counts.pop("ended by itself", 0)
     return {
         "seed": given.seed,
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {sys.version.split()[0]}",
@@ -89,6 +92,7 @@ async def _report(
         "runs": len(runs),
         "faults": sum(faults.counts.values()),
         "faults by kind": dict(sorted(faults.counts.items())),
+        "processes that ended by themselves": ended_by_itself,
         "failures of the model": len(read(folder, "failures")),
         "looked at": dict(sorted(checked.counts.items())),
         "histories replayed": count,

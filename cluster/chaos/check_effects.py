@@ -17,6 +17,8 @@ from .histories import end_of, events, executions, result_of
 from .shapes import ONCE, text_of
 
 Entry = dict[str, Any]
+REPLY_SECONDS = 2.0
+"""Within these, the model replies."""
 
 
 def read(folder: Path, name: str) -> list[Entry]:
@@ -215,8 +217,8 @@ def _decisions(diary: list[Entry], load: list[Entry], checked: Checked) -> None:
 
 
 def _recoveries(folder: Path) -> list[float]:
-    """For each call of a tool that was under way in a worker when it was killed: the seconds until
-    its run did something again.
+    """For each run with a call under way in a worker that was killed: the seconds until it did
+    something again.
     """
     diary = [entry for entry in read(folder, "diary") if entry.get("run")]
     kills = [
@@ -225,6 +227,10 @@ def _recoveries(folder: Path) -> list[float]:
         if entry["fault"] == "kill_worker"
     ]
     model = [entry for entry in read(folder, "model") if entry["event"] == "asked"]
+    failed = {entry["number"] for entry in read(folder, "failures")}
+    answered = {e["number"] for e in read(folder, "model") if e["event"] == "answered"}
+    # A model call that was under way elsewhere was answered later.
+    lost = [entry for entry in model if entry["number"] not in failed | answered]
     moments: dict[str, list[float]] = defaultdict(list)
     for entry in [*diary, *model]:
         moments[entry["run"]].append(entry["at"])
@@ -238,7 +244,9 @@ def _recoveries(folder: Path) -> list[float]:
                     begun[key] = entry
                 else:
                     begun.pop(key, None)
-        for run in {run for run, _ in begun}:
+        interrupted = {run for run, _ in begun}
+        interrupted |= {e["run"] for e in lost if e["at"] <= at <= e["at"] + REPLY_SECONDS}
+        for run in interrupted:
             later = [moment for moment in moments[run] if moment > at]
             if later:
                 found.append(min(later) - at)

@@ -15,35 +15,41 @@ from typing import Any
 from .. import client
 from .processes import Processes
 
-WEIGHTS = {
-    "kill_worker": 8,
-    "freeze_worker": 3,
-    "kill_gateway": 2,
-    "freeze_gateway": 1,
-    "kill_services": 1,
-    "kill_frontend": 2,
-    "kill_history": 2,
-    "kill_matching": 2,
-    "kill_server_worker": 1,
-    "freeze_frontend": 1,
-    "freeze_history": 1,
-    "freeze_matching": 1,
-    "restart_role": 1,
-    "kill_postgresql": 1,
-    "freeze_postgresql": 1,
-    "drop": 3,
-    "hang": 1,
-    "refuse": 1,
-    "delay": 1,
+GROUPS = {
+    "ours": {
+        "kill_worker": 8,
+        "freeze_worker": 3,
+        "kill_gateway": 2,
+        "freeze_gateway": 1,
+        "kill_services": 1,
+    },
+    "the server's": {
+        "kill_frontend": 2,
+        "kill_history": 2,
+        "kill_matching": 2,
+        "kill_server_worker": 1,
+        "freeze_frontend": 1,
+        "freeze_history": 1,
+        "freeze_matching": 1,
+        "restart_role": 2,
+    },
+    "below": {
+        "drop": 6,
+        "hang": 2,
+        "refuse": 2,
+        "delay": 2,
+        "kill_postgresql": 1,
+        "freeze_postgresql": 1,
+    },
 }
-"""Fault → how often, in comparison."""
+"""Group → fault → how often, in comparison; each group has one fault at a time."""
 ROLES = ("frontend-1", "frontend-2", "history-1", "history-2", "matching-1", "matching-2")
 NEED_NOBODY = 0.5
 """Seconds that a killed process of ours is away."""
 
 
 class Faults:
-    """Makes one fault at a time; it is over, for the most part, when the next one begins."""
+    """Makes one fault of each group at a time, one after the other."""
 
     def __init__(self, processes: Processes, folder: Path, seed: int) -> None:
         self._processes, self._folder = processes, folder
@@ -52,14 +58,21 @@ class Faults:
 
     async def run(self, pause: float, is_over: Callable[[], bool]) -> None:
         """Make faults, on average `pause` seconds apart, until it is over; then mend everything."""
-        names, weights = list(WEIGHTS), list(WEIGHTS.values())
         try:
-            while not is_over():
-                await asyncio.sleep(self._random.uniform(0.3, 1.7) * pause)
-                name = self._random.choices(names, weights)[0]
-                await self._make(name)
+            async with asyncio.TaskGroup() as together:
+                for weights in GROUPS.values():
+                    together.create_task(self._one_after_the_other(weights, pause, is_over))
         finally:
             await asyncio.to_thread(client.network, "pass")
+
+    async def _one_after_the_other(
+        self, weights: dict[str, int], pause: float, is_over: Callable[[], bool]
+    ) -> None:
+        while not is_over():
+            await asyncio.sleep(self._random.uniform(0.3, 1.7) * pause)
+            await self._make(self._random.choices(list(weights), list(weights.values()))[0])
+            if "kill_worker" in weights:
+                self.counts["ended by itself"] += await self._processes.mend()
 
     async def _make(self, name: str) -> None:
         began = time.time()

@@ -19,10 +19,11 @@ from temporalio.client import Client
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
-from perdure.client import RunHandle, RunOptions, connect, get_run, session, start_run
+from perdure.client import RunHandle, RunOptions, get_run, session, start_run
 from perdure.errors import ApprovalError, ConfigurationError, RunError, RunNotFound, SessionError
 
 from .agents import QUEUE
+from .processes import patiently_connected
 from .shapes import SCRIPTS, mark
 
 T = TypeVar("T")
@@ -231,7 +232,7 @@ class Load:
 
 
 async def main(folder: str, services: str, gateway: str, runs: str, at_once: str) -> None:
-    client = await connect()
+    client = await patiently_connected()
     load = Load(client, Path(folder), services, gateway)
     turns = asyncio.Semaphore(int(at_once))
     stop = Path(folder) / "stop"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import os
 import random
@@ -11,10 +12,25 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from temporalio.client import Client
+
+from perdure.client import connect
+from perdure.errors import ConfigurationError
+
 from ..home import ROOT
 from .agents import QUEUE
 
 SERVICES_PORT, GATEWAY_PORT = 19001, 19002
+WEBHOOK_SECRET = "whsec_" + base64.b64encode(b"the webhooks of the chaos runs").decode()
+
+
+async def patiently_connected() -> Client:
+    """A client, as soon as the server can be reached."""
+    while True:
+        try:
+            return await connect()
+        except ConfigurationError:
+            await asyncio.sleep(0.5)
 
 
 @dataclass
@@ -62,6 +78,13 @@ class Processes:
         self.all.remove(process)
         await self.start(process.kind, process.number)
 
+    async def mend(self) -> int:
+        """Start again what has ended by itself, as whoever supervises it would; how many did."""
+        ended = [each for each in self.all if each.running.returncode is not None]
+        for process in ended:
+            await self.replace(process)
+        return len(ended)
+
     async def end(self) -> None:
         for process in self.all:
             process.send(signal.SIGCONT)
@@ -78,7 +101,7 @@ class Processes:
                     **os.environ,
                     "CHAOS_FOLDER": str(self._folder),
                     "OPENAI_API_KEY": "any",
-                    "PERDURE_WEBHOOK_SECRET": "whsec_" + "c2VjcmV0LW9mLWNoYW9zLXJ1bnMtMDE=",
+                    "PERDURE_WEBHOOK_SECRET": WEBHOOK_SECRET,
                 },
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,

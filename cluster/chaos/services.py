@@ -64,7 +64,7 @@ class Services:
             return JSONResponse(problem, status_code=429, headers={"retry-after": "1"})
         if failure == "silent":
             await asyncio.sleep(SILENT_SECONDS)
-        await asyncio.sleep(self._random.uniform(0.05, 0.5))
+        await asyncio.sleep(self._random.uniform(0.2, 1.5))
         made = reply(run, shape, step)
         if asked.get("stream"):
             pieces = self._pieces(made, known, is_broken=failure == "broken")
@@ -116,7 +116,7 @@ class Services:
         key = request.headers.get("idempotency-key", "")
         text = request.query_params["text"]
         self.note("diary", event="start", tool=name, text=text, key=key)
-        await asyncio.sleep(self._random.uniform(0.0, 0.3))
+        await asyncio.sleep(self._random.uniform(0.0, 1.0))
         self.note("diary", event="end", tool=name, text=text, key=key)
         return Response("noted")
 

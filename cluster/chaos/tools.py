@@ -36,7 +36,7 @@ async def _acts(context: ToolContext, text: str, seconds: float) -> str:
 
 async def step(context: ToolContext, text: str = "") -> str:
     """Take a step."""
-    return await _acts(context, text, 0.5)
+    return await _acts(context, text, 1.5)
 
 
 async def slow(context: ToolContext, text: str = "") -> str:
@@ -47,19 +47,19 @@ async def slow(context: ToolContext, text: str = "") -> str:
 @tool(idempotent=False)
 async def pay(context: ToolContext, text: str = "") -> str:
     """Pay."""
-    return await _acts(context, text, 0.5)
+    return await _acts(context, text, 1.5)
 
 
 @tool(idempotent=False, needs_approval=True)
 async def approved(context: ToolContext, text: str = "") -> str:
     """Do what a person has approved."""
-    return await _acts(context, text, 0.5)
+    return await _acts(context, text, 1.5)
 
 
 def in_thread(context: ToolContext, text: str = "") -> str:
     """Take a step in a thread."""
     note("start", "in_thread", text, context)
-    time.sleep(random.uniform(0.0, 0.5))
+    time.sleep(random.uniform(0.0, 1.0))
     note("end", "in_thread", text, context)
     return f"in_thread {text} done"
 
@@ -76,7 +76,7 @@ def local_note(context: ToolContext, text: str = "") -> str:
 def apart(context: ToolContext, text: str = "") -> str:
     """Take a step in a process of its own."""
     note("start", "apart", text, context)
-    time.sleep(random.uniform(0.0, 0.5))
+    time.sleep(random.uniform(0.0, 1.0))
     note("end", "apart", text, context)
     return f"apart {text} done"
 

@@ -6,16 +6,16 @@ import asyncio
 import os
 import sys
 
-from perdure.client import connect
 from perdure.prompty.worker_limits import OPEN
 from perdure.worker import create_worker
 
 from . import tools
 from .agents import QUEUE
+from .processes import patiently_connected
 
 
 async def main(folder: str) -> None:
-    client = await connect()
+    client = await patiently_connected()
     worker = create_worker(
         client,
         task_queue=QUEUE,
