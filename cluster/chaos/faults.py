@@ -43,6 +43,8 @@ GROUPS = {
     },
 }
 """Group → fault → how often, in comparison; each group has one fault at a time."""
+PAUSES = {"ours": 1.0, "the server's": 5.0, "below": 4.0}
+"""Group → its pauses, in comparison: a ring without two of its hosts needs ten seconds."""
 ROLES = ("frontend-1", "frontend-2", "history-1", "history-2", "matching-1", "matching-2")
 NEED_NOBODY = 0.5
 """Seconds that a killed process of ours is away."""
@@ -60,8 +62,9 @@ class Faults:
         """Make faults, on average `pause` seconds apart, until it is over; then mend everything."""
         try:
             async with asyncio.TaskGroup() as together:
-                for weights in GROUPS.values():
-                    together.create_task(self._one_after_the_other(weights, pause, is_over))
+                for group, weights in GROUPS.items():
+                    seconds = pause * PAUSES[group]
+                    together.create_task(self._one_after_the_other(weights, seconds, is_over))
         finally:
             await asyncio.to_thread(client.network, "pass")
 
