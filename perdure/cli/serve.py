@@ -46,9 +46,9 @@ def serve(given: Given) -> None:
     known = _authenticators(given)
     if not (known or given.open or given.host in LOOPBACK):
         raise UsageProblem(
-            f"--host {given.host}: everybody who reaches it could run these agents, and decide for "
-            "others. Expected --tokens, --identify or --oidc-issuer with it, --open where that is "
-            f"meant, or --host {LOOPBACK[0]}"
+            f"--host {given.host}: everybody who reaches it could run these agents and decide for "
+            "others. Expected --tokens, --identify or --oidc-issuer with it, --open if you mean "
+            f"that, or --host {LOOPBACK[0]}"
         )
     limits = Limits(
         given.max_request_bytes or USUAL_LIMITS.max_bytes,

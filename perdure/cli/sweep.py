@@ -32,7 +32,7 @@ async def sweep(given: Given) -> None:
     else:
         for key in found.removed if given.dry_run else ():
             answer(key)
-    done = "no run refers to" if given.dry_run else "removed"
+    done = "unreferenced" if given.dry_run else "removed"
     count = f"{len(found.removed):,} of {count_of(found.values, 'value')}"
     say(f"{done}: {count}; {found.histories:,} histories were read")
 

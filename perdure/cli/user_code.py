@@ -177,6 +177,6 @@ def _load_compactor(file: Path) -> Agent:
 def say_mocks(*, honoured: bool) -> None:
     """Mention mock answers that have no effect, or that are missing."""
     if honoured and not is_set(os.environ):
-        say(f"{VARIABLE} is not set: models are asked, in spite of --mock", "strong")
+        say(f"{VARIABLE} is not set: --mock has no effect, and models are called", "strong")
     elif is_set(os.environ) and not honoured:
-        say(f"{VARIABLE} is set, and has no effect here: models are asked (perdure docs kaos)")
+        say(f"{VARIABLE} is set and has no effect here: models are called (perdure docs kaos)")

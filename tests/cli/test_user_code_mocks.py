@@ -12,12 +12,12 @@ def test_answers_without_effect_are_mentioned(
 ) -> None:
     monkeypatch.setenv("DEBUG_MOCK_RESPONSES_RESEARCHER", "[]")
     say_mocks(honoured=False)
-    assert "DEBUG_MOCK_RESPONSES is set, and has no effect" in capsys.readouterr().err
+    assert "DEBUG_MOCK_RESPONSES is set and has no effect" in capsys.readouterr().err
     say_mocks(honoured=True)
     assert capsys.readouterr().err == ""
     monkeypatch.delenv("DEBUG_MOCK_RESPONSES_RESEARCHER")
     say_mocks(honoured=True)
     assert (
-        "DEBUG_MOCK_RESPONSES is not set: models are asked, in spite of --mock"
+        "DEBUG_MOCK_RESPONSES is not set: --mock has no effect, and models are called"
         in capsys.readouterr().err
     )

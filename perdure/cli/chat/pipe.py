@@ -55,8 +55,8 @@ async def _send(opened: Opened, text: str) -> RunHandle:
             if error.kind != "unconfirmed":
                 raise
             say(
-                f"session {opened.session.id!r}: this is unconfirmed, because {error.reason}. "
-                "It is sent again, and counts once; Ctrl-C ends this",
+                f"session {opened.session.id!r}: a message is unconfirmed: {error.reason}. "
+                "It is sent again and counts once; Ctrl-C stops",
                 "bad",
             )
 
