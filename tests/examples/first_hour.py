@@ -27,7 +27,7 @@ PAGES = [
         *("web-session", "steer-fork-rerun", "test-it", "two-workers", "deploy-it"),
     )
 ]
-PORTS = ("7233", "8400", "8500", "8600", "8700")
+PORTS = ("8400", "8500", "8600", "8700")
 READY = re.compile(r"answers at|begins|Page: |Temporal server:|Uvicorn running")
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LAGS = ("perdure ls", "perdure status")
