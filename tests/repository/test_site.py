@@ -20,7 +20,7 @@ from ..support.pages import axe as axe
 ROOT = Path(__file__).parents[2]
 PAGES = ("", "first-hour/kill-it/", "concepts/run/", "guides/tools/", "operations/operating/")
 
-pytestmark = pytest.mark.trial
+pytestmark = [pytest.mark.trial, pytest.mark.timeout(400)]
 
 
 class _Silent(http.server.SimpleHTTPRequestHandler):
