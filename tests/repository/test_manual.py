@@ -31,9 +31,9 @@ TABLE_OF_SERVERS = re.compile(r"^\| \[?`.*servers/.*\n", re.MULTILINE)
 MISSPELT_ON_PURPOSE = "temprature,aproval,longwinded"
 MOST_WORDS = 60_000
 LIMITS = {
-    "what": (r"\bwhat\b", 60),
-    "words of telling": (r"\b(?:told|said|says|tells)\b", 10),
-    "is no": (r"(?<!there )\b(?:is|are) no\b(?! longer)", 5),
+    "what": (r"\bwhat\b", 40),
+    "words of telling": (r"\b(?:told|said|says|tells)\b", 5),
+    "is no": (r"(?<!there )\b(?:is|are) no\b(?! longer)", 2),
 }
 """The most of each in 10,000 words."""
 
