@@ -18,18 +18,17 @@ from perdure.agents import Agent
 from perdure.client import RunHandle
 from perdure.errors import ConfigurationError, RunError
 from perdure.prompty.load import load_dict
-from perdure.protocol.outcome import RunResult
 from perdure.testing import ScriptedReply, asks, call, says
 from perdure.testing.script import Script, ScriptedRequest
 from perdure.tools.user_loop import ThisLoop
 from perdure.worker import create_worker
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.hosts import serving
 from ..support.mcp_server import make_server
 from ..support.recorded import everything_said
 from ..support.stage import Stage
-from ..support.waiting import wait_for
+from ..support.waiting import asked, wait_for
 
 MODEL_SECRET, TOOL_SECRET = "the-models-own-word-7391", "pass/word+of the crm=0042"
 SECRETS = {"model": MODEL_SECRET, 42: TOOL_SECRET}
@@ -77,10 +76,6 @@ def no_secret_in(said: str) -> bool:
     return not any(
         secret in said or json.dumps(secret)[1:-1] in said for secret in (MODEL_SECRET, TOOL_SECRET)
     )
-
-
-def tool_texts(result: RunResult[Any]) -> list[str]:
-    return [message.text for message in result.messages if message.role == "tool"]
 
 
 async def test_the_provider_gets_the_secret_and_the_history_its_id(
@@ -149,7 +144,7 @@ async def test_a_tool_is_called_once_more_with_the_token_that_follows_one_that_h
             run = await stage.start(
                 scripted_agent(scripted([*turns, says("done")]), [tool]), parallel_tool_calls=True
             )
-            texts = tool_texts(await run.result())
+            texts = tool_texts((await run.result()).messages)
     assert texts == [f"{turn}{each}" for turn in range(3) for each in "ab"]
     assert written.count("tools/call") == 6
     assert refused
@@ -262,7 +257,7 @@ async def test_a_function_that_fails_in_the_middle(stage: Stage, scripted: Scrip
         run = await waiting_run(stage, agent)
         async with stage.worker(credentials=vault):
             await run.approve("c")
-            [text] = tool_texts(await run.result())
+            [text] = tool_texts((await run.result()).messages)
     assert text.startswith(
         "Error: Tool 'echo' failed: The worker's credentials failed for '42': ConnectionError"
     )
@@ -294,12 +289,8 @@ async def waiting_run(stage: Stage, agent: Agent, tools: Any = ()) -> RunHandle:
     """A run that waits for an approval, and has no worker any more."""
     async with stage.worker(tools, credentials=SECRETS):
         run = await stage.start(agent)
-        await wait_for(lambda: _waiting(run))
+        await asked(run)
     return run
-
-
-async def _waiting(run: RunHandle) -> bool:
-    return bool((await run.status()).pending_approvals)
 
 
 def test_what_can_have_no_secrets(client: Any) -> None:

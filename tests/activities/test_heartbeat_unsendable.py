@@ -11,7 +11,7 @@ from perdure import ToolContext
 from perdure.json_types import JsonObject
 from perdure.testing import asks, call, says
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.stage import Stage
 
 
@@ -59,7 +59,7 @@ async def test_details_that_can_not_be_sent(stage: Stage, scripted: Scripted) ->
     async with stage.worker(tools):
         run = await stage.start(scripted_agent(model, declared), parallel_tool_calls=True)
         result = await run.result()
-    texts = [message.text for message in result.messages if message.role == "tool"]
+    texts = tool_texts(result.messages)
     assert len(texts) == 10
     assert all(
         "failed: TypeError: heartbeat details need a JSON form" in text for text in texts[:5]

@@ -13,7 +13,7 @@ from temporalio.client import Client
 
 from perdure.testing import ScriptedModel, ScriptedReply
 
-from ..support.agents import scripted_agent
+from ..support.agents import scripted_agent, tool_texts
 from ..support.dev_server import DevServer
 from ..support.kills import Scene, conversation
 from ..support.workers import Nursery
@@ -53,9 +53,9 @@ async def runs(
         for outcome in outcomes:
             assert outcome.result.output == "All done."
             assert outcome.result.messages == outcomes[0].result.messages
-            assert [
-                message.text for message in outcome.result.messages if message.role == "tool"
-            ] == [f"step {number} done" for number in range(1, 6)]
+            assert tool_texts(outcome.result.messages) == [
+                f"step {number} done" for number in range(1, 6)
+            ]
 
 
 def pause() -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import perdure
 from perdure import Guardrails, RunOptions
 from perdure.cli.check import Need, breaks, later_needs
 from perdure.cli.user_code import load_user_code
-from perdure.client import RunHandle, session
+from perdure.client import session
 from perdure.client.run_input import new_run
 from perdure.json_types import JsonObject
 from perdure.messages import Message
@@ -22,7 +21,7 @@ from perdure.tools.dispatch import ToolBox
 from ..support.agents import Scripted, scripted_agent
 from ..support.command_line import Cli
 from ..support.stage import Stage
-from ..support.waiting import wait_for
+from ..support.waiting import asked
 
 PAY = {"name": "pay", "kind": "function", "perdure": {"approval": "always"}}
 NEW = """
@@ -68,10 +67,6 @@ def look(text: str = "") -> str:
     return "seen"
 
 
-async def waits(run: RunHandle) -> bool:
-    return bool((await run.status()).pending_approvals)
-
-
 async def test_runs_that_would_break_are_named(
     stage: Stage, scripted: Scripted, cli: Cli, address: str, tmp_path: Path
 ) -> None:
@@ -80,7 +75,7 @@ async def test_runs_that_would_break_are_named(
         one = await stage.start(scripted_agent(model, [PAY, "look"]), id="pays")
         two = await stage.start(scripted_agent(model, [PAY, "find"]), id="finds")
         for run in (one, two):
-            await wait_for(partial(waits, run))
+            await asked(run)
         (tmp_path / "new.py").write_text(NEW)
         where = (
             "--address",
@@ -136,7 +131,7 @@ async def test_kinds_guardrails_compactors_and_sessions(
     }
     async with stage.worker({"pay": pay, "look": look}, **has, compactors={"short": shorten}):
         run = await stage.start(agent, id="needy", **needs)
-        await wait_for(partial(waits, run))
+        await asked(run)
         talk = session(
             stage.client, scripted_agent(model, ["look"]), "talks", task_queue=stage.task_queue
         )

@@ -22,7 +22,7 @@ from perdure.tools import tool
 from ..support.agents import Scripted, scripted_agent
 from ..support.command_line import Cli
 from ..support.stage import Stage
-from ..support.waiting import wait_for
+from ..support.waiting import asked, wait_for
 
 
 @tool(needs_approval=True)
@@ -39,10 +39,7 @@ async def test_a_run_that_can_t_be_read_hides_no_other(
             scripted_agent(scripted([asks("pay", text="x"), says("paid")]), ["pay"])
         )
 
-        async def waits() -> bool:
-            return bool((await run.status()).pending_approvals)
-
-        await wait_for(waits)
+        await asked(run)
         waiting = TypedSearchAttributes([SearchAttributePair(STATUS, "waiting")])
         strange = await client.start_workflow(
             *(WORKFLOW, {"agent": 7}),

@@ -18,7 +18,7 @@ from perdure.tools import tool
 from ..support.agents import Scripted, scripted_agent
 from ..support.gates import Gate
 from ..support.stage import Stage
-from ..support.waiting import wait_for
+from ..support.waiting import asked, wait_for
 
 OPERATION: TypeAdapter[Any] = TypeAdapter(Operation)
 
@@ -70,7 +70,7 @@ async def test_everything_of_a_run(stage: Stage, scripted: Scripted) -> None:
     )
     async with stage.worker([echo, pay, look, fail]):
         run = await stage.start(scripted_agent(model, ["echo", "fail", "look", "pay"]))
-        await wait_for(lambda: _waits(run))
+        await asked(run)
         open_lines = await lines_of(run)
         await run.approve("e", arguments={"text": "little"}, by="ann")
         result = await run.result()
@@ -124,10 +124,6 @@ async def test_everything_of_a_run(stage: Stage, scripted: Scripted) -> None:
         "running",
     ]
     assert [line["kind"] for line in await lines_of(run, events=False)].count("event") == 0
-
-
-async def _waits(run: RunHandle) -> bool:
-    return bool((await run.status()).pending_approvals)
 
 
 async def test_steering_cancellation_and_what_is_secret(

@@ -21,6 +21,8 @@ from perdure.testing import ScriptedModel, ScriptedReply, asks, says
 from perdure.testing.script import ScriptedRequest
 from perdure.tool_calls import Approval, PendingApproval
 
+from ..support.agents import tool_texts
+
 AGENT = """---
 name: cashier
 model:
@@ -128,7 +130,7 @@ async def test_async_functions_are_called_on_the_callers_loop(
         return f"{pending.question} {pending.choices[1]}"
 
     assert await invoke(client, agent, approve=approve, answer=answer) == "Done."
-    assert [each.text for each in model.requests[-1].messages if each.role == "tool"] == [
+    assert tool_texts(model.requests[-1].messages) == [
         "paid 5",
         "Which? b",
     ]

@@ -23,7 +23,7 @@ from perdure.testing import asks, call, says
 from perdure.tool_calls import PendingApproval
 from perdure.tools import tool
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
@@ -214,7 +214,7 @@ async def test_the_tool_guardrail_judges_edited_arguments(stage: Stage, scripted
     assert paid == [40]
     told = model.requests[1].messages[-1].text
     assert told == '[executed with arguments that a person edited: {"amount": 40}]\npaid 40'
-    assert [message.text for message in result.messages if message.role == "tool"] == [told]
+    assert tool_texts(result.messages) == [told]
     [asked] = result.messages[2].tool_calls
     assert json.loads(asked.arguments) == {"amount": 7}, "the model's message stays as written"
     assert permissions(await run.events())["permission_completed"]["arguments"] == {"amount": 40}

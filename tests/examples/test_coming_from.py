@@ -22,7 +22,7 @@ from perdure.tools import clear_tools
 from perdure.worker import create_worker
 
 from ..support.agents import Scripted
-from ..support.waiting import wait_for
+from ..support.waiting import asked
 
 PAGE = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text(encoding="utf-8")
 MAX_LINES = 30
@@ -100,10 +100,7 @@ async def test_from_langgraph_with_an_interrupt(serve: Scripted, client: Client)
         await names["begin"](client)
         run = names["perdure"].get_run(client, "mail-7")
 
-        async def waits() -> bool:
-            return bool((await run.status()).pending_approvals)
-
-        await wait_for(waits)
+        await asked(run)
         assert len(model.requests) == 1
     async with create_worker(client, tools=[names["writer"]]):
         assert await names["decide"](client) == "Invited."

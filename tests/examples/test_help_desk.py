@@ -24,7 +24,7 @@ from perdure.worker import create_worker
 
 from ..support.command_line import Cli
 from ..support.stage import Stage, replay_runs
-from ..support.waiting import wait_for
+from ..support.waiting import asked, wait_for
 
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLE = REPOSITORY / "examples" / "help_desk"
@@ -62,10 +62,7 @@ async def test_the_refund_is_made_once_a_person_has_approved_it(
         ):
             run = await start_run(stage.client, scripted, {}, task_queue=stage.task_queue)
 
-            async def waits() -> bool:
-                return bool((await run.status()).pending_approvals)
-
-            await wait_for(waits)
+            await asked(run)
             [pending] = (await run.status()).pending_approvals
             assert pending.name == "refundOrder"
             assert pending.arguments == {

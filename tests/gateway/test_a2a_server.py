@@ -36,7 +36,7 @@ from perdure.gateway.identity import TokenFile
 from perdure.testing import ScriptedReply, ScriptedRequest, asks, call, says
 
 from ..support import needs
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.gates import GatedReplies
 from ..support.stage import Stage
 from ..support.waiting import wait_for
@@ -119,7 +119,7 @@ async def test_perdure_asks_an_agent_of_perdures(
     """The task has the id of a session's run, `SESSION/1`."""
 
     def caller(request: ScriptedRequest) -> ScriptedReply:
-        told = [message.text for message in request.messages if message.role == "tool"]
+        told = tool_texts(request.messages)
         if not told or "Paid." in told[-1]:
             return says("All is paid.") if told else asks(call("other", message="Pay 3 euros"))
         ids = dict(re.findall(r'(\w+_id) "([^"]+)"', told[-1]))

@@ -15,7 +15,7 @@ from perdure.testing import asks, call, says
 from perdure.tool_calls import Approval, PendingApproval
 from perdure.tools import tool
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.gates import GatedReplies
 from ..support.loop_stage import Stage as Loop
 from ..support.stage import Stage
@@ -45,7 +45,7 @@ async def refused(decision: Any, kind: str) -> str:
 
 
 def told(run_result: Any) -> list[str]:
-    return [message.text for message in run_result.messages if message.role == "tool"]
+    return tool_texts(run_result.messages)
 
 
 async def test_the_answer_is_the_result(stage: Stage, scripted: Scripted) -> None:

@@ -21,7 +21,7 @@ from perdure.testing import (
 
 from ..runs.test_tool_results import words
 from ..support import foreign_tools as foreign
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.stage import Stage
 
 LONG = words(200_000)
@@ -35,7 +35,7 @@ def find(text: str = "") -> str:
 
 
 def texts(result: Any) -> list[str]:
-    return [message.text for message in result.messages if message.role == "tool"]
+    return tool_texts(result.messages)
 
 
 async def test_a_model_reads_on_where_the_note_says(stage: Stage, scripted: Scripted) -> None:

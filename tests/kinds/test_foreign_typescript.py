@@ -18,7 +18,7 @@ from perdure.client import get_run
 from perdure.json_types import JsonObject
 from perdure.testing import ScriptedReply, asks, call, says
 
-from ..support.agents import scripted_agent
+from ..support.agents import scripted_agent, tool_texts
 from ..support.foreign_tools import (
     Scripted,
     activity,
@@ -77,7 +77,7 @@ async def test_their_calls(home: Stage, scripted: Scripted, tmp_path: Path) -> N
     model = scripted([asks(*asked), says("done")])
     agent = scripted_agent(model, [tool for tool, _, _ in cases])
     run = await home.start(agent, parallel_tool_calls=True)
-    told = [message.text for message in (await run.result()).messages if message.role == "tool"]
+    told = tool_texts((await run.result()).messages)
     for text, (tool, _, failure) in zip(told, cases, strict=True):
         assert text.startswith(f"Error: Tool '{tool['name']}' failed: {failure}" if failure else "")
     assert told[0] == "Hello Ada!Hello Ada!"

@@ -8,7 +8,6 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from starlette.requests import Request
@@ -18,11 +17,10 @@ from starlette.types import Receive, Scope, Send
 from perdure import load
 from perdure.client import RunHandle
 from perdure.json_types import JsonObject
-from perdure.protocol.outcome import RunResult
 from perdure.testing import asks, call, says
 from perdure.tool_calls import PendingApproval
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.hosts import serving
 from ..support.mcp_scripted import HELLO
 from ..support.mcp_scripted import Scripted as ScriptedServer
@@ -53,7 +51,7 @@ async def test_the_agent_of_the_page(
     agent = load("clerk.prompty").model_copy(update={"model": scripted_agent(model).model})
     async with stage.worker():
         run = await stage.start(agent)
-        assert tool_texts(await run.result()) == ["12 euros"]
+        assert tool_texts((await run.result()).messages) == ["12 euros"]
 
 
 async def test_no_secret_is_recorded(
@@ -75,7 +73,7 @@ async def test_no_secret_is_recorded(
         model = scripted([asks(call("echo", text="x"), call("environment")), says("done")])
         async with stage.worker():
             run = await stage.start(scripted_agent(model, [web, process]))
-            echoed, environment = tool_texts(await run.result())
+            echoed, environment = tool_texts((await run.result()).messages)
     assert set(seen) == {f"Bearer {KEY}"}
     assert echoed == "x"
     assert "SPECIAL=${env:OFFICE_KEY}" in environment
@@ -114,7 +112,7 @@ async def test_what_a_server_asks_in_the_middle_of_a_call_is_a_question_of_the_r
         await wait_for(lambda: _asks(run, "Pay 9 euros?"))
         await run.deny("a", "too much")
         result = await run.result()
-    [text] = tool_texts(result)
+    [text] = tool_texts(result.messages)
     seat_and_who = {"seat": {"seat": "window"}, "who": {"name": "Ada", "age": 36}}
     answers = {key: {"action": "accept", "content": value} for key, value in seat_and_who.items()}
     told, _, paid = text.rpartition(" {")
@@ -158,16 +156,12 @@ async def test_a_run_sees_the_tools_that_were_listed_when_it_began(
         *[["hello"]] * 3,
         ["later"],
     ]
-    told, refused = tool_texts(results[0])
+    told, refused = tool_texts(results[0].messages)
     assert (told, "Unknown tool: hello" in refused) == ("hi", True)
 
 
 async def _asks(run: RunHandle, words: str) -> bool:
     return any(words in str(pending.question) for pending in await _pending(run))
-
-
-def tool_texts(result: RunResult[Any]) -> list[str]:
-    return [message.text for message in result.messages if message.role == "tool"]
 
 
 async def _pending(run: RunHandle) -> list[PendingApproval]:

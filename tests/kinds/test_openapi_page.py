@@ -11,7 +11,7 @@ from perdure.prompty.check.check import check
 from perdure.prompty.load import load
 from perdure.testing import asks, call, says
 
-from ..support.agents import Scripted
+from ..support.agents import Scripted, tool_texts
 from ..support.openapi_service import served
 from ..support.stage import Stage
 
@@ -42,7 +42,7 @@ async def test_the_page(
         assert [problem for problem in check(file) if problem.severity == "error"] == []
         async with stage.worker():
             result = await (await stage.start(load(file))).result()
-    assert [message.text for message in result.messages if message.role == "tool"] == [
+    assert tool_texts(result.messages) == [
         '{"1":"Emma"}',
         '"Zoë has Dracula"',
         "Error: Tool 'lendBook' failed: POST /books/{number}/loans answered 404 Not Found: "

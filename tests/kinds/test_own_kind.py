@@ -21,7 +21,7 @@ from perdure.testing import InProcessRun, asks, call, run_in_process, says
 from perdure.tools import Asking, KindCall, Offering, ToolKind
 from perdure.tools.kind import ENTRY_POINT_GROUP, Kinds
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.stage import Stage
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "tool-kinds.md").read_text(encoding="utf-8")
@@ -185,9 +185,7 @@ def test_a_kind_records_a_file_in_process_too(glossary: Path) -> None:
         (glossary.with_name("second.prompty"), {"words": names["Glossary"]()}),
     ):
         result = run_in_process(file, model=list(ASKED), tool_kinds=kinds)
-        assert [message.text for message in result.messages if message.role == "tool"] == [
-            "one execution"
-        ]
+        assert tool_texts(result.messages) == ["one execution"]
 
 
 def test_a_kind_reads_no_file_outside_the_agent_s_folder(glossary: Path) -> None:
@@ -278,7 +276,7 @@ async def test_a_worker_with_a_dynamic_activity_of_its_own(
     agent = scripted_agent(model, ["look", {"name": "echo", "kind": "echo"}])
     async with stage.worker([look], tool_kinds={"echo": Echo(say())}, activities=[anything]):
         result = await (await stage.start(agent)).result()
-    assert [message.text for message in result.messages if message.role == "tool"] == [
+    assert tool_texts(result.messages) == [
         "A",
         '{"text":"b"}',
     ]

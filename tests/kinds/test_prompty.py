@@ -21,16 +21,12 @@ from perdure.protocol.outcome import RunStatus
 from perdure.protocol.search_attributes import ORIGIN
 from perdure.testing import InProcessRun, ScriptedReply, asks, call, says
 
-from ..support.agents import Scripted
+from ..support.agents import Scripted, tool_texts
 from ..support.families import calls, family_script, takes, write_agent
 from ..support.gates import Gate
 from ..support.stage import Stage
 from ..support.unknown_outcomes import FIND_OUT
 from ..support.waiting import wait_for, wait_until
-
-
-def tool_texts(messages: list[Message]) -> list[str]:
-    return [message.text for message in messages if message.role == "tool"]
 
 
 async def child_of(stage: Stage, run: RunHandle, place: str) -> RunHandle:

@@ -24,6 +24,7 @@ from perdure.tools import KindCall, Offering, ToolKind, register_tool_handler
 from perdure.tools.kind import clear_tool_handlers
 from perdure.tools.validation import schema_problems
 
+from ..support.agents import tool_texts
 from ..support.far_ends import far_ends
 from ..support.mcp_scripted import Scripted as McpServer
 from ..support.mcp_scripted import text
@@ -153,9 +154,7 @@ async def test_every_kind_refuses_what_it_does_not_have_by_name(ends: FarEnds) -
             tool_kinds={"own": Own(ends.sent)},
         )
         result = await run.run()
-        told = dict(
-            zip(CALLS, [each.text for each in result.messages if each.role == "tool"], strict=True)
-        )
+        told = dict(zip(CALLS, tool_texts(result.messages), strict=True))
     assert ends.sent == []
     for name, (wrong, right) in CALLS.items():
         assert f"unknown argument '{wrong}': did you mean '{right}'?" in told[name], (
@@ -262,7 +261,7 @@ async def test_what_pydantic_would_drop_within_an_argument() -> None:
         model=[asks(*calls), says("done")],
         tools={"purge": purge, "free": free, "kwargs": kwargs},
     )
-    told = [each.text for each in (await run.run()).messages if each.role == "tool"]
+    told = tool_texts((await run.run()).messages)
     assert called == [{"olderThan": "2020"}, {"anything": 1}]
     assert "unknown argument 'filter.olderThan': did you mean 'filter.older_than'?" in told[0]
     assert "unknown argument 'also[0].older': did you mean 'also[0].older_than'?" in told[1]

@@ -12,7 +12,7 @@ from perdure import RunCancelled
 from perdure.prompty.load import load
 from perdure.testing import asks, call, says
 
-from ..support.agents import Scripted
+from ..support.agents import Scripted, tool_texts
 from ..support.comparison import links
 from ..support.families import calls, family_script, write_agent
 from ..support.stage import Stage
@@ -60,9 +60,7 @@ async def test_both_continue_as_new_and_nothing_is_lost(
         live = [event async for event in run.stream(children=True)]
         result = await run.result()
         read = await run.events(children=True)
-    assert [message.text for message in result.messages if message.role == "tool"] == [
-        "shouted"
-    ] * 4
+    assert tool_texts(result.messages) == ["shouted"] * 4
     assert result.usage.total_tokens == 5 * 10 + 4 * (ROUNDS + 1)
     assert len(await links(stage.client, run.id)) > 1
     assert [(event.run_id, event.seq) for event in live] == [
@@ -71,7 +69,7 @@ async def test_both_continue_as_new_and_nothing_is_lost(
     for n in range(1, 5):
         clerk = run.called(f"{run.id}/{n}-0")
         assert len(await links(stage.client, clerk.id)) > 1
-        shouted = [message.text for message in await clerk.messages() if message.role == "tool"]
+        shouted = tool_texts(await clerk.messages())
         assert shouted == [f"ROUND {n}" for n in range(ROUNDS)]
         seen = [event.seq for event in live if event.run_id == clerk.id]
         assert seen == list(range(1, len(seen) + 1))
@@ -100,7 +98,7 @@ async def test_cancelling_reaches_an_agent_that_has_continued_as_new(
             await run.result()
         described = await stage.client.get_workflow_handle(f"{run.id}/1-0").describe()
     assert described.status == WorkflowExecutionStatus.CANCELED
-    told = [message.text for message in cancelled.value.messages if message.role == "tool"]
+    told = tool_texts(cancelled.value.messages)
     assert told == [f"[cancelled]{FIND_OUT}"]
     assert model.requests[-1].aborted
 

@@ -30,7 +30,7 @@ from perdure.testing.recorded_run import RecordedRun
 from perdure.testing.recording import read_recording
 from perdure.testing.server import with_script
 
-from ..support.agents import Scripted
+from ..support.agents import Scripted, tool_texts
 from ..support.stage import Stage
 from ..support.tracing import TracedStage, outline
 
@@ -86,7 +86,7 @@ def reply(request: ScriptedRequest) -> ScriptedReply:
     back what is more.
     """
     said = [message.text for message in request.messages if message.role == "user"][-1]
-    done = [message.text for message in request.messages if message.role == "tool"]
+    done = tool_texts(request.messages)
     if request.body["model"] == "other":
         return says("Done.")
     if request.body["model"] == "triage":

@@ -13,7 +13,7 @@ from perdure.client import RunHandle, get_run
 from perdure.errors import ConfigurationError
 from perdure.testing import ScriptedReply, ScriptedRequest, asks, call, says
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.comparison import links
 from ..support.stage import Stage
 from .test_large_conversations import noise
@@ -44,7 +44,7 @@ async def test_after_continue_as_new_and_on_another_worker(
         run = await stage.start(scripted_agent(scripted(script), TOOLS), max_iterations=20)
         result = await run.result()
     assert len(await links(stage.client, run.id)) >= 2
-    pages = [message.text for message in result.messages if message.role == "tool"][1:]
+    pages = tool_texts(result.messages)[1:]
     head = "[characters 0 to 50 of 300,000; the rest begins at offset 50]"
     assert pages == [f"{head}\n{FOUND[:50]}"] * 11
     assert (await get_run(stage.client, run.id).tool_result("c")).text == FOUND

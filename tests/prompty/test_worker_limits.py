@@ -18,7 +18,7 @@ from perdure.prompty.load import load_dict
 from perdure.prompty.worker_limits import WorkerLimits
 from perdure.testing import asks, call, says
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.openapi_specs import one, tool_of
 from ..support.raw_server import raw_server
 from ..support.stage import Stage
@@ -84,7 +84,7 @@ async def test_a_child_and_a_turn_have_the_same_limits(stage: Stage, scripted: S
     agent = with_others(agent, {"helper.prompty": child})
     async with stage.worker(limits=SAFE):
         result = await (await stage.start(agent)).result()
-    [told] = [message.text for message in result.messages if message.role == "tool"]
+    [told] = tool_texts(result.messages)
     assert "this worker starts no command 'sh'" in told
     async with stage.worker(limits=SAFE):
         options = RunOptions(on_failure="fail")

@@ -15,7 +15,7 @@ from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
 from perdure.testing import asks, call, says
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.gates import Gate
 from ..support.stage import Stage
 from ..support.waiting import wait_for
@@ -59,10 +59,6 @@ def check_conversation(messages: list[Message]) -> None:
             assert expected == []
             expected = [call.id for call in message.tool_calls]
     assert expected == []
-
-
-def tool_texts(messages: list[Message]) -> list[str]:
-    return [message.text for message in messages if message.role == "tool"]
 
 
 async def test_before_the_first_workflow_task(stage: Stage, scripted: Scripted) -> None:

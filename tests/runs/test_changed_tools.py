@@ -16,7 +16,7 @@ from perdure.tools import register_tool
 
 from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
-from ..support.waiting import wait_for
+from ..support.waiting import asked, wait_for
 
 PAY = {"name": "pay", "kind": "function", "perdure": {"approval": "always", "idempotent": False}}
 paid: list[Any] = []
@@ -52,15 +52,11 @@ async def approved_elsewhere(
     model = scripted([asks(call("pay", claim="c7", euros=12.5)), says("done")])
     async with stage.worker({"pay": as_it_was}):
         run = await stage.start(scripted_agent(model, [PAY]), **options)
-        await wait_for(lambda: waits(run))
+        await asked(run)
     async with stage.worker({"pay": now}):
         await run.approve("call_pay")
         await wait_for(lambda: goes_on(run))
     return run
-
-
-async def waits(run: RunHandle) -> bool:
-    return bool((await run.status()).pending_approvals)
 
 
 async def goes_on(run: RunHandle) -> bool:
@@ -124,7 +120,7 @@ async def test_a_function_that_takes_another_s_place_in_a_running_worker_is_comp
     register_tool("pay", as_it_was)
     async with stage.worker():
         run = await stage.start(scripted_agent(model, [PAY]), missing_tool_grace=0.0)
-        await wait_for(lambda: waits(run))
+        await asked(run)
         await run.approve("call_1")
         await wait_for(lambda: waits_for(run, "call_2"))
         register_tool("pay", with_cents)

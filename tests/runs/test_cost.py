@@ -22,7 +22,7 @@ from perdure.errors import LimitExceededError, RunError
 from perdure.protocol.search_attributes import COST
 from perdure.testing import asks, call, says
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.families import calls, family_script, write_agent
 from ..support.stage import Stage
 
@@ -113,7 +113,7 @@ async def test_called_runs_share_what_is_left_and_tell_what_they_have_cost(
         )
         result = await run.result()
     # The caller's first call leaves 0.40, a half of which is two calls of a clerk.
-    told = [message.text for message in result.messages if message.role == "tool"]
+    told = tool_texts(result.messages)
     assert len(told) == 2
     assert (result.cost_usd, result.is_incomplete) == (0.8, True)
     for place in ("1-0", "1-1"):

@@ -30,7 +30,7 @@ from perdure.worker import create_worker
 
 from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
-from ..support.waiting import wait_for
+from ..support.waiting import asked, wait_for
 
 PAY = {"name": "pay", "kind": "function", "perdure": {"approval": "always", "idempotent": False}}
 
@@ -64,10 +64,6 @@ async def make_current(stage: Stage, deployment: str, build_id: str) -> None:
     await wait_for(is_known)
 
 
-async def waits(run: RunHandle) -> bool:
-    return bool((await run.status()).pending_approvals)
-
-
 async def without_worker(run: RunHandle) -> RunStatus | None:
     status = await run.status()
     return status if status.pinned_to else None
@@ -94,7 +90,7 @@ async def test_a_run_goes_on_in_the_current_version_with_its_tools(
     async with stage.worker({"pay": in_euros}, **one):
         await make_current(stage, named, "1")
         run = await stage.start(scripted_agent(model, [PAY]))
-        await wait_for(lambda: waits(run))
+        await asked(run)
     async with stage.another_worker({"pay": in_cents}, **two):
         await make_current(stage, named, "2")
         await run.steer("be quick")
@@ -109,7 +105,7 @@ async def test_a_run_goes_on_in_the_current_version_with_its_tools(
         assert f"TemporalWorkerDeploymentVersion='{named}:1'" in finding.do
         async with stage.worker({"pay": in_euros}, **one):
             await run.approve("call_pay")
-            await wait_for(lambda: waits(run))
+            await asked(run)
         await run.approve("call_second")
         assert (await run.result()).output == "done"
     assert paid == [("one", 2.5), ("two", 99)]

@@ -36,8 +36,7 @@ from ..support.agents import Scripted, scripted_agent
 from ..support.families import calls, family_script, write_agent
 from ..support.shop_codec import ShopCodec
 from ..support.stage import Stage
-from ..support.waiting import wait_for
-from ..workflows.test_approvals import asked
+from ..support.waiting import asked, wait_for
 
 WORD = "unspeakable"
 KEY = new_key("test")

@@ -17,7 +17,7 @@ from perdure.json_types import JsonObject
 from perdure.protocol.later import CompletionToken, read_token
 from perdure.testing import InProcessRun, asks, call, says
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
@@ -51,7 +51,7 @@ async def _names(run: RunHandle) -> list[str]:
 
 
 def results(run_messages: Any) -> list[str]:
-    return [message.text for message in run_messages if message.role == "tool"]
+    return tool_texts(run_messages)
 
 
 async def test_another_system_finishes_a_call_once(stage: Stage, scripted: Scripted) -> None:

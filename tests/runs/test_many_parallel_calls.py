@@ -6,7 +6,7 @@ import asyncio
 
 from perdure.testing import asks, call, says
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.stage import Stage
 
 
@@ -28,7 +28,5 @@ async def test_no_more_run_at_once_than_the_option_says(stage: Stage, scripted: 
             scripted_agent(model, ["echo"]), parallel_tool_calls=True, max_parallel_tools=most
         )
         result = await run.result()
-    assert [message.text for message in result.messages if message.role == "tool"] == list(
-        map(str, range(count))
-    )
+    assert tool_texts(result.messages) == list(map(str, range(count)))
     assert seen <= most

@@ -18,7 +18,7 @@ from perdure.messages import Usage
 from perdure.prompty.load import load
 from perdure.testing import says
 
-from ..support.agents import declared, scripted_agent
+from ..support.agents import declared, scripted_agent, tool_texts
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 from ..workflows.test_approvals import Scripted
@@ -45,9 +45,7 @@ async def test_an_agent_without_a_model_is_mocked_and_streams(stage: Stage) -> N
     assert result.output == "The echo returned: hello"
     assert "".join(tokens) == result.output
     assert (result.iterations, result.usage, result.cost_usd) == (2, Usage(), 0.0)
-    assert [message.text for message in result.messages if message.role == "tool"] == [
-        "echo: hello"
-    ]
+    assert tool_texts(result.messages) == ["echo: hello"]
     chats = [span for span in await run.trace() if span.name.startswith("chat")]
     assert [(span.attributes or {}).get("perdure.mock") for span in chats] == [True, True]
 

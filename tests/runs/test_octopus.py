@@ -11,6 +11,8 @@ from perdure.interop.octopus import agent_response
 from perdure.messages import Message
 from perdure.testing import InProcessRun, asks, call, says
 
+from ..support.agents import tool_texts
+
 
 def broken(text: str = "") -> str:
     raise ValueError("no such employee")
@@ -55,4 +57,4 @@ async def test_termination(row: Row) -> None:
     )
     result = await run.run()
     assert tuple(agent_response(result)) == row.end
-    assert [each.text for each in result.messages if each.role == "tool"] == row.results
+    assert tool_texts(result.messages) == row.results

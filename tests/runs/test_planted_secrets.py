@@ -30,7 +30,7 @@ from perdure.redaction import redactor
 from perdure.testing import asks, call, says
 from perdure.tools.context import ToolContext
 
-from ..support.agents import QUESTION, Scripted, scripted_agent
+from ..support.agents import QUESTION, Scripted, scripted_agent, tool_texts
 from ..support.canaries import AGENTS, ANSWERS, CANARY, LEAKS, VARIABLES, env
 from ..support.recorded import compressed_payloads, everything_said
 from ..support.stage import Stage
@@ -99,7 +99,7 @@ async def test_what_a_tool_says(
         run = await stage.start(agent)
         await run.result()
     assert len(model.requests) == 2
-    results = [message.text for message in await run.messages() if message.role == "tool"]
+    results = tool_texts(await run.messages())
     assert len(results) == len(LEAKS)
     expected = {
         "a text": "it is ${env:PLANTED_API_KEY}!",

@@ -17,7 +17,7 @@ from perdure.guardrails import PrepareTools, prepare_functions
 from perdure.providers.base import FunctionDefinition
 from perdure.testing import ScriptedModel, asks, run_in_process, says
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.stage import Stage
 from ..support.worker_process import in_turn
 
@@ -55,7 +55,7 @@ async def test_the_model_is_offered_what_the_function_returns(
     assert offered(model) == [["step"], ["pay"], []]
     descriptions = [tool["function"].get("description") for tool in model.requests[0].body["tools"]]
     assert descriptions == ["Now: step"]
-    results = [message.text for message in result.messages if message.role == "tool"]
+    results = tool_texts(result.messages)
     assert results[0] == "step 1 done"
     assert results[1].startswith("Error: Tool not registered: step.")
     assert "pay" in results[1]

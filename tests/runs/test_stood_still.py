@@ -14,7 +14,7 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 from perdure import ToolContext
 from perdure.testing import asks, says
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
@@ -64,7 +64,7 @@ async def test_a_call_that_was_given_up_is_not_begun(
             lambda: is_said("is not begun: the server has given this attempt up", caplog)
         )
     assert begun == []
-    [told] = [message.text for message in result.messages if message.role == "tool"]
+    [told] = tool_texts(result.messages)
     assert "its worker was lost" in told
 
 

@@ -23,7 +23,7 @@ from tests.support.workers import Nursery
 from ..support.agents import Scripted, scripted_agent
 from ..support.families import calls, family_script, takes, write_agent
 from ..support.stage import Stage
-from ..support.waiting import wait_for
+from ..support.waiting import asked
 
 WORDS = " ".join(f"word{number}" for number in range(50))
 PAUSE = 0.06
@@ -99,10 +99,7 @@ async def test_who_waits_beside_a_person_hears_the_next_call(
         run = await stage.start(scripted_agent(model, ["pay"]), stream=True, stream_seconds=0.3)
         reading = asyncio.create_task(Reader().follow(run.stream()))
 
-        async def waits() -> bool:
-            return bool((await run.status()).pending_approvals)
-
-        await wait_for(waits)
+        await asked(run)
         await run.approve("a")
         reader = await reading
     assert reader.texts == {(None, 2): WORDS}

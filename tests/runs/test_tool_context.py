@@ -20,7 +20,7 @@ from perdure.json_types import JsonObject
 from perdure.testing import asks, call, says
 from perdure.tools import KindCall, Offering, ToolKind
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.stage import Stage
 
 WORK: JsonObject = {"name": "work", "kind": "function", "parameters": []}
@@ -114,9 +114,7 @@ async def test_what_is_told_first_from_elsewhere_is_heard(
             async for event in run.stream():
                 if event.type == "tool_progress":
                     gate.set()
-        assert [
-            message.text for message in (await run.result()).messages if message.role == "tool"
-        ] == ["False"]
+        assert tool_texts((await run.result()).messages) == ["False"]
 
 
 async def test_who_goes_on_from_progress_misses_nothing(stage: Stage, scripted: Scripted) -> None:

@@ -12,7 +12,7 @@ from perdure.errors import ConfigurationError
 from perdure.json_types import JsonObject
 from perdure.testing import asks, call, says
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.stage import Stage
 from ..support.unknown_outcomes import FIND_OUT, NEEDS_APPROVAL
 
@@ -101,7 +101,7 @@ async def test_a_local_tool_takes_one_event(stage: Stage, scripted: Scripted) ->
     async with stage.worker([add]):
         run = await stage.start(scripted_agent(model, [declared]))
         result = await run.result()
-    assert [message.text for message in result.messages if message.role == "tool"] == ["3", "7"]
+    assert tool_texts(result.messages) == ["3", "7"]
     assert await activity_types(stage) == []
 
 

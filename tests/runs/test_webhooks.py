@@ -11,7 +11,6 @@ import pytest
 from pydantic import ValidationError
 
 from perdure import Agent, RunOptions, WorkerLimits
-from perdure.client import RunHandle
 from perdure.errors import ConfigurationError, RunCancelled, RunError
 from perdure.json_types import JsonObject
 from perdure.prompty.worker_limits import OPEN
@@ -21,7 +20,7 @@ from perdure.testing import asks, call, says
 from ..support.agents import Scripted, scripted_agent
 from ..support.receiver import SECRET, Receiver, receiving
 from ..support.stage import Stage
-from ..support.waiting import wait_for
+from ..support.waiting import asked, wait_for
 
 PAY: JsonObject = {
     "name": "pay",
@@ -123,7 +122,7 @@ async def test_other_ends_are_told(
     async with stage.worker([pay], limits=OPEN):
         run = await stage.start(scripted_agent(scripted(replies), [declared]), **options)
         if end == "cancelled":
-            await wait_for(lambda: _waits(run))
+            await asked(run)
             await run.cancel()
             with pytest.raises(RunCancelled):
                 await run.result()
@@ -137,10 +136,6 @@ async def test_other_ends_are_told(
             await run.result()
         if end == "failed":
             assert receiver.of_type("run.failed")[0]["error"]["kind"] == "limit_exceeded"
-
-
-async def _waits(run: RunHandle) -> bool:
-    return bool((await run.status()).pending_approvals)
 
 
 async def test_private_addresses_are_not_called(

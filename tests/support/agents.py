@@ -57,3 +57,8 @@ def declared(tool: str | JsonView) -> JsonObject:
     if not isinstance(tool, str):
         return dict(tool)
     return {"name": tool, "kind": "function", "parameters": [{"name": "text", "kind": "string"}]}
+
+
+def tool_texts(messages: Iterable[Message]) -> list[str]:
+    """The texts of the tool results."""
+    return [message.text for message in messages if message.role == "tool"]

@@ -19,6 +19,8 @@ from perdure.protocol.outcome import RunResult
 from perdure.testing import InProcessRun, ScriptedReply
 from perdure.testing.direct_effects import DirectEffects
 
+from .agents import tool_texts
+
 Said = ScriptedReply | ModelReply | ModelError
 Step = Said | Callable[[], Said | Awaitable[Said]]
 """What the model does when it is called once: reply, fail, or whatever the function does."""
@@ -167,4 +169,4 @@ class Stage:
 
     def results(self) -> list[str]:
         """The texts of the tool messages in the conversation."""
-        return [message.text for message in self.messages if message.role == "tool"]
+        return tool_texts(self.messages)

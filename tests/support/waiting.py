@@ -7,6 +7,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from perdure.client import RunHandle
+from perdure.tool_calls import PendingApproval
+
 T = TypeVar("T")
 
 
@@ -37,3 +40,13 @@ async def wait_until(holds: Callable[[], object], *, timeout: float = 60.0) -> N
         return holds()
 
     await wait_for(probe, timeout=timeout)
+
+
+async def asked(run: RunHandle, count: int = 1) -> list[PendingApproval]:
+    """The calls that wait for a decision, once there are so many."""
+
+    async def pending() -> list[PendingApproval]:
+        waiting = (await run.status()).pending_approvals
+        return waiting if len(waiting) == count else []
+
+    return await wait_for(pending)

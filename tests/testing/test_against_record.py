@@ -23,7 +23,7 @@ from perdure.testing import (
 from perdure.testing.direct_model import read_reply
 from perdure.testing.recording import RecordedCall, RecordedReply, call_key
 
-from ..support.agents import QUESTION, Scripted, scripted_agent
+from ..support.agents import QUESTION, Scripted, scripted_agent, tool_texts
 
 FIRST = asks(call("search", "a", query="cats", limit=3), call("read", "b", page=1))
 RECORDED = [
@@ -77,7 +77,7 @@ async def test_the_same_path_in_other_words(scripted: Scripted) -> None:
     assert (found.path, found.deviation, found.matched) == ("same", None, 3)
     assert (found.recorded_model, found.model) == ("openai/scripted", "openai/other")
     assert [request.body["model"] for request in model.requests] == ["other"] * 3
-    results = [message.text for message in model.requests[-1].messages if message.role == "tool"]
+    results = tool_texts(model.requests[-1].messages)
     assert results == ["read b", "search a", "read c"]
     assert (found.recorded.model_calls, found.rerun.model_calls) == (3, 3)
     assert (found.recorded.output_tokens, found.recorded.seconds) == (3, 1.5)

@@ -22,7 +22,7 @@ from perdure.testing import Diverged, RecordedRun, asks, call, read_recording, s
 from perdure.testing.server import with_script
 from perdure.tools import tool
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.prompted import two_phases, without_tools
 from ..support.stage import Stage
 from .test_in_process_documented import AGENT, RECORDED, TOOLS
@@ -35,7 +35,7 @@ async def exported(run: Any, file: Path) -> Path:
 
 
 def results(messages: list[Message]) -> list[str]:
-    return [message.text for message in messages if message.role == "tool"]
+    return tool_texts(messages)
 
 
 @tool(needs_approval=True)

@@ -24,6 +24,7 @@ from perdure.tools.dispatch import ToolBox
 from perdure.tools.resources import Resources
 from perdure.tools.user_loop import ThisLoop, UserLoop
 
+from ..support.agents import tool_texts
 from ..support.isolated_functions import tenant_of
 from ..support.waiting import wait_for
 
@@ -83,7 +84,7 @@ def run(function: Callable[..., Any], deps: Any, **more: Any) -> str:
         deps=deps,
         **more,
     )
-    [answer] = [message.text for message in result.messages if message.role == "tool"]
+    [answer] = tool_texts(result.messages)
     return answer
 
 
@@ -227,7 +228,7 @@ def test_approval_checks_and_reconcile_functions_have_them() -> None:
 
     model = [asks(call("pay", "call_1")), asks(call("pay", "call_2")), says("Done.")]
     result = run_in_process(agent("pay"), model=model, tools=[pay], deps=DEPS)
-    texts = [message.text for message in result.messages if message.role == "tool"]
+    texts = tool_texts(result.messages)
     assert "the connection was lost" in texts[0]
     assert texts[1] == "paid by north"
     assert seen == [DEPS, DEPS]

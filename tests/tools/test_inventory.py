@@ -20,7 +20,7 @@ from perdure.tools import clear_tools, tool
 
 from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
-from ..support.waiting import wait_for
+from ..support.waiting import asked
 
 README = Path(__file__).parents[2] / "README.md"
 BY_NAME = {"name": "find_books", "kind": "function"}
@@ -82,10 +82,7 @@ async def test_what_the_first_worker_said_holds_for_the_run(
     async with stage.worker({"find_books": find}):
         run = await stage.start(scripted_agent(model, [BY_NAME]))
 
-        async def waits() -> bool:
-            return bool((await run.status()).pending_approvals)
-
-        await wait_for(waits)
+        await asked(run)
     async with stage.worker({"find_books": find_otherwise}):
         await run.approve("a")
         await run.result()

@@ -15,7 +15,7 @@ import pytest
 from perdure.client import RunHandle
 from perdure.testing import asks, call, says
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.stage import Stage
 from ..support.unknown_outcomes import FIND_OUT
 
@@ -61,10 +61,7 @@ class Blocked:
             await asyncio.to_thread(self.begun.wait, 20)
             second = await self.asking("works", "works")
             results = [await run.result() for run in (first, second)]
-        return [
-            [message.text for message in each.messages if message.role == "tool"]
-            for each in results
-        ]
+        return [tool_texts(each.messages) for each in results]
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from ..support.agents import scripted_agent
 from ..support.retention import reset
 from ..support.stage import Stage
 from ..support.tracing import names, require_tree, span_id
-from ..support.waiting import wait_for
+from ..support.waiting import asked
 
 TASK_DONE = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
 
@@ -42,7 +42,7 @@ async def test_an_open_run_without_a_worker(stage: Stage) -> None:
     with ScriptedModel([asks(call("risky", "call_1")), says("done")]) as model:
         async with stage.worker([risky]):
             run = await stage.start(scripted_agent(model, ["risky"]))
-            await wait_for(lambda: waits(run))
+            await asked(run)
             await run.steer("hurry", by="someone")
         spans = await run.trace()
     require_tree(spans)
@@ -160,10 +160,6 @@ async def test_a_run_after_a_reset_is_one_tree_again(stage: Stage) -> None:
     assert len(model.requests) > 2, "the second model call was made again"
     require_tree(spans)
     assert names(spans) == before
-
-
-async def waits(run: RunHandle) -> bool:
-    return bool((await run.status()).pending_approvals)
 
 
 async def terminated(client: Client, run: RunHandle) -> None:

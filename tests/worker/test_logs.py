@@ -22,7 +22,7 @@ from perdure.testing import ScriptedReply, asks, call, says
 from ..support.agents import Scripted, scripted_agent
 from ..support.command_line import Cli
 from ..support.stage import Stage
-from ..support.waiting import wait_for
+from ..support.waiting import asked
 
 SECRET = "canary-5f0c9d27-of-a-tool"
 
@@ -134,14 +134,14 @@ async def test_each_run_has_its_lines_once(
     }
     async with stage.worker([pay], max_cached_workflows=0):
         run = await stage.start(scripted_agent(model, [declared]))
-        await wait_for(lambda: _is_pending(run))
+        await asked(run)
         await run.approve("call_pay", by="ann")
         await run.result()
         failing = await stage.start(scripted_agent(broken))
         with pytest.raises(RunError):
             await failing.result()
         ended = await stage.start(scripted_agent(model, [declared]))
-        await wait_for(lambda: _is_pending(ended))
+        await asked(ended)
         await ended.cancel()
         with pytest.raises(RunError):
             await ended.result()
@@ -185,7 +185,3 @@ async def _tasks_tried_again(run: RunHandle) -> int:
         EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED,
     )
     return len([event for event in history.events if event.event_type in again])
-
-
-async def _is_pending(run: RunHandle) -> bool:
-    return bool((await run.status()).pending_approvals)

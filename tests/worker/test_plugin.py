@@ -16,12 +16,11 @@ from perdure.client import start_run
 from perdure.errors import ConfigurationError
 from perdure.json_types import JsonObject
 from perdure.options import RunOptions
-from perdure.protocol.outcome import RunResult
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.worker import PerdurePlugin, create_worker
 from perdure.worker.plugin import WORKER_DEFAULTS
 
-from ..support.agents import QUESTION, scripted_agent
+from ..support.agents import QUESTION, scripted_agent, tool_texts
 
 TEXT = " ".join(f"word{number}" for number in range(40))
 
@@ -39,10 +38,6 @@ class Namer(SimplePlugin):
 
     def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
         return {**super().configure_worker(config), "identity": "named"}
-
-
-def results_of(result: RunResult[Any]) -> list[str]:
-    return [message.text for message in result.messages if message.role == "tool"]
 
 
 def plain_worker(client: Client, task_queue: str, **options: Any) -> Worker:
@@ -107,7 +102,7 @@ async def test_a_worker_of_a_client_with_the_plugin_is_made_once_and_has_what_th
             run = await start_run(
                 client, agent, messages=QUESTION, task_queue=task_queue, id=f"run-{uuid.uuid4()}"
             )
-            assert results_of(await run.result()) == ["X", "x"]
+            assert tool_texts((await run.result()).messages) == ["X", "x"]
         assert (
             await invoke_agent_async(agent, tools=[whisper], client=client, messages=QUESTION)
             == "done"

@@ -14,9 +14,9 @@ from perdure.tool_calls import PendingApproval
 from perdure.tools import tool
 from perdure.workflows.approvals import Approvals
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.stage import Stage
-from ..support.waiting import wait_for
+from ..support.waiting import asked, wait_for
 
 done: list[str] = []
 DESCRIPTION = "Delete something."
@@ -35,16 +35,8 @@ def _nothing_done() -> None:
     done.clear()
 
 
-async def asked(run: RunHandle, count: int = 1) -> list[PendingApproval]:
-    async def pending() -> list[PendingApproval]:
-        waiting = (await run.status()).pending_approvals
-        return waiting if len(waiting) == count else []
-
-    return await wait_for(pending)
-
-
 async def last_result(run: RunHandle) -> str:
-    return [message.text for message in (await run.result()).messages if message.role == "tool"][-1]
+    return tool_texts((await run.result()).messages)[-1]
 
 
 async def test_approve(stage: Stage, scripted: Scripted) -> None:

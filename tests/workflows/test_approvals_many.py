@@ -25,7 +25,7 @@ from perdure.worker import PerdurePlugin
 from perdure.workflows.agent_run import AgentRun
 from perdure.workflows.runner import OwnWorkflowRunner
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.comparison import links
 from ..support.stage import Stage
 from ..support.waiting import wait_for
@@ -96,7 +96,7 @@ async def test_of_one_round_more_than_there_are_updates(stage: Stage, scripted: 
         await waiting(run, "late")
         await run.approve("late")
         result = await run.result()
-    assert [each.text for each in result.messages if each.role == "tool"] == [
+    assert tool_texts(result.messages) == [
         *(f"paid {id}" for id in ids),
         "paid ",
     ]

@@ -14,9 +14,9 @@ from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.testing import asks, call, says
 from perdure.tools import tool
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.stage import Stage
-from .test_approvals import asked
+from ..support.waiting import asked
 
 paid: list[str] = []
 
@@ -45,7 +45,7 @@ async def test_a_decision_and_a_cancellation_at_once(stage: Stage, scripted: Scr
                 messages = (await asyncio.wait_for(run.result(), 30)).messages
             except RunCancelled as cancelled:
                 messages = cancelled.messages
-            [result] = [message.text for message in messages if message.role == "tool"]
+            [result] = tool_texts(messages)
             assert paid.count(str(number)) <= 1
             assert result != f"paid {number}" or str(number) in paid
 
@@ -72,6 +72,6 @@ async def test_a_guardrail_that_allows_an_edit_after_the_deadline_changes_nothin
         with pytest.raises(ApprovalError) as refused:
             await run.approve("call_pay", arguments={"text": "edited"})
         is_refused.set()
-        results = [each.text for each in (await run.result()).messages if each.role == "tool"]
+        results = tool_texts((await run.result()).messages)
     assert (paid, refused.value.kind, len(results)) == ([], "ended", 2)
     assert results[0].startswith("Tool denied")

@@ -15,7 +15,7 @@ from perdure.testing import asks, call, says
 from perdure.tool_calls import PendingApproval
 from perdure.tools import ToolContext, tool
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
@@ -54,7 +54,7 @@ async def waiting(run: RunHandle, calls: int = 1) -> list[PendingApproval]:
 
 
 async def told(run: RunHandle) -> list[str]:
-    return [message.text for message in (await run.result()).messages if message.role == "tool"]
+    return tool_texts((await run.result()).messages)
 
 
 def large(arguments: JsonObject) -> bool | str:

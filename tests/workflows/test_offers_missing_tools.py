@@ -20,9 +20,9 @@ from perdure.protocol.inventory import Missing
 from perdure.testing import ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.tools import clear_tools, get_tool, tool
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.stage import Stage
-from ..support.waiting import wait_for
+from ..support.waiting import asked, wait_for
 
 
 def ask_first(name: str) -> Callable[[ScriptedRequest], ScriptedReply]:
@@ -122,17 +122,14 @@ async def test_an_approved_call_is_executed_once_where_the_tool_is(
     async with stage.worker([pay]):
         run = await stage.start(scripted_agent(scripted(ask_first("pay")), ["pay"]))
 
-        async def waits() -> bool:
-            return bool((await run.status()).pending_approvals)
-
-        await wait_for(waits)
+        await asked(run)
     async with stage.worker({"other": echo}):
         await run.approve("call_pay")
         assert (await missing(run)).what == ["tool pay"]
         async with stage.another_worker([pay]):
             result = await run.result()
     assert executed == ["x"]
-    assert [message.text for message in result.messages if message.role == "tool"] == ["paid"]
+    assert tool_texts(result.messages) == ["paid"]
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -161,10 +158,7 @@ async def test_a_guardrail_is_asked_where_it_is(
             scripted_agent(scripted(ask_first("pay")), ["pay"]), guardrails="strict"
         )
 
-        async def waits() -> bool:
-            return bool((await run.status()).pending_approvals)
-
-        await wait_for(waits)
+        await asked(run)
     async with stage.worker([pay]):
         await run.approve("call_pay")
         assert (await missing(run)).what == ["guardrails 'strict'"]
@@ -235,10 +229,7 @@ async def run_that_compacts_elsewhere(
             **options,
         )
 
-        async def waits() -> bool:
-            return bool((await run.status()).pending_approvals)
-
-        await wait_for(waits)
+        await asked(run)
     return run
 
 

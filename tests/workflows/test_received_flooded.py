@@ -20,7 +20,7 @@ from perdure.testing import asks, call, says
 from ..runs.test_encryption import APPROVED, approve, failed_tasks
 from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
-from .test_approvals import asked
+from ..support.waiting import asked
 from .test_received_junk import send_signal, send_update
 
 BYTES = 1_880_000

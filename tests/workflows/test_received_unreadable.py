@@ -22,7 +22,7 @@ from perdure.testing import asks, call, says
 from ..runs.test_encryption import APPROVED, KEY, approve, failed_tasks, with_key
 from ..support.agents import Scripted, scripted_agent
 from ..support.stage import Stage
-from .test_approvals import asked
+from ..support.waiting import asked
 from .test_received_junk import send_signal, send_update
 
 REFERENCE = b"temporal.api.sdk.v1.ExternalStorageReference"

@@ -22,7 +22,7 @@ from perdure.testing import asks, call
 from ...support.agents import Scripted, scripted_agent
 from ...support.command_line import Cli
 from ...support.stage import Stage
-from ...support.waiting import wait_for
+from ...support.waiting import asked, wait_for
 
 PAY = {"name": "pay", "kind": "function", "perdure": {"approval": "always"}}
 NEW = """
@@ -37,10 +37,6 @@ KEY = "A_KEY_OF_NOBODY"
 
 def pay(euros: float) -> str:
     return "paid"
-
-
-async def waits(run: RunHandle) -> bool:
-    return bool((await run.status()).pending_approvals)
 
 
 async def is_held(run: RunHandle) -> bool:
@@ -74,7 +70,7 @@ async def test_workers_that_have_changed_lack_a_key_or_freeze(
     )
     async with stage.worker({"pay": pay}):
         run = await stage.start(agent)
-        await wait_for(partial(waits, run))
+        await asked(run)
         assert not await found_in(stage)
     (tmp_path / "new.py").write_text(NEW)
     where = ("--address", address, "worker", "--task-queue", stage.task_queue, "--allow-env", "*")

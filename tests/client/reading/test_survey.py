@@ -22,7 +22,7 @@ from perdure.tools import clear_tools, tool
 from tests.support.agents import Scripted, scripted_agent
 from tests.support.families import calls, family_script, takes, write_agent
 from tests.support.stage import Stage
-from tests.support.waiting import wait_for
+from tests.support.waiting import asked, wait_for
 
 
 def note(text: str = "") -> str:
@@ -183,10 +183,7 @@ async def test_nothing_is_under_way_in_a_run_that_was_terminated(
         }
         run = await stage.start(scripted_agent(model, ["note", declared]))
 
-        async def waits() -> bool:
-            return bool((await run.status()).pending_approvals)
-
-        await wait_for(waits)
+        await asked(run)
         assert any("waits for a person" in line for line in await lines_of(stage.client, run))
         await stage.client.get_workflow_handle(run.id).terminate("enough")
         lines = await lines_of(stage.client, run)
