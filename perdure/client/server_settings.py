@@ -25,8 +25,8 @@ SERVER_SETTINGS = (
         "history.transferProcessorMaxPollRPS",
         200,
         20,
-        "each run is slow: 20 tasks a second and shard are handed to workers, so that steps wait "
-        "for each other",
+        "runs are slow: the server hands out only 20 tasks per second and shard, so steps wait for "
+        "each other",
     ),
     ServerSetting(
         "history.timerProcessorMaxPollRPS",
@@ -55,7 +55,8 @@ SERVER_SETTINGS = (
         "matching.enableFairness",
         True,
         False,
-        "a tenant with many waiting runs is served before others: tasks go in the order of arrival",
+        "the server hands out tasks in the order of arrival, so a tenant with many runs delays all "
+        "others",
     ),
     ServerSetting(
         "frontend.namespaceRPS.visibility",
@@ -68,7 +69,7 @@ SERVER_SETTINGS = (
         "frontend.namespaceCount",
         4000,
         1200,
-        "polls and watchers beyond 1,200 at a time and frontend fail with RESOURCE_EXHAUSTED",
+        "polls and watchers beyond 1,200 at a time per frontend fail with RESOURCE_EXHAUSTED",
     ),
 )
 """Each with what a server without it shows."""
