@@ -9,6 +9,8 @@ from pathlib import Path
 
 from perdure._version import __version__
 
+from .promises import PROMISED, promises
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -45,3 +47,12 @@ def test_pythons_that_are_named_must_run() -> None:
         text=True,
     )
     assert (ended.returncode, ended.stderr) == (1, "PYTHONS names python2.0, which does not run\n")
+
+
+def test_names_that_were_promised_are_there() -> None:
+    promised = set(PROMISED.read_text(encoding="utf-8").splitlines())
+    assert len(promised) > 1000
+    assert sorted(promised - promises()) == [], (
+        "a break of what docs/operations/upgrades.md promises; until 0.1.0 is published, remove "
+        "promised.txt and type: python -m tests.repository.promises"
+    )
