@@ -27,6 +27,7 @@ from ..errors import (
     UnknownCallError,
 )
 from ..json_types import JsonObject
+from ..payloads.encryption.keys import EncryptionError
 from ..text import fault_text
 
 
@@ -154,6 +155,8 @@ def problem_of(error: Exception) -> HttpProblem | None:
             )
         case ValidationError():
             return HttpProblem(422, "invalid", faults_in(error))
+        case EncryptionError(key_id=str()):
+            return HttpProblem(409, "encrypted", str(error))
         case ConfigurationError():
             return HttpProblem(500, "configuration", str(error))
         case RPCError(status=RPCStatusCode.UNAVAILABLE):

@@ -8,6 +8,7 @@ from temporalio.client import WorkflowExecution
 
 from ..client import RunHandle
 from ..client.listing import status_condition
+from ..errors import ConfigurationError, RunNotFound
 from ..protocol.search_attributes import AGENT
 from .gateway import Gateway
 from .identity import Identity
@@ -21,13 +22,18 @@ MAX_RUNS = 200
 async def waiting_calls(
     gateway: Gateway, identity: Identity, limit: int = MAX_RUNS
 ) -> list[Waiting]:
-    """Return the waiting calls of the newest runs that wait, at most `limit` runs."""
+    """Return the waiting calls of the newest runs that wait, at most `limit` runs; without those of
+    runs that this process cannot read, such as encrypted ones.
+    """
     runs = await gateway.list(identity, [status_condition("waiting")], limit=limit)
     places = asyncio.Semaphore(AT_ONCE)
 
     async def ask(run: WorkflowExecution) -> list[Waiting]:
         async with places:
-            status = await RunHandle(gateway.client, run.id).status()
+            try:
+                status = await RunHandle(gateway.client, run.id).status()
+            except (ConfigurationError, RunNotFound):
+                return []
         agent = run.typed_search_attributes.get(AGENT)
         # The waits of a child run are listed with that run.
         return [

@@ -459,6 +459,19 @@ async def test_each_screen_is_accessible_also_dark_and_on_a_narrow_one(
             # 1,280 pixels at a zoom of 200 %.
             await page.set_viewport_size({"width": 640, "height": 400})
             assert await page.evaluate(WIDTH) <= 640, place
+        developer = await page.context.new_cdp_session(page)
+        manifest = await developer.send("Page.getAppManifest")
+        assert (manifest["errors"], json.loads(manifest["data"])["display"]) == ([], "standalone")
+        found = (await developer.send("Page.getInstallabilityErrors"))["installabilityErrors"]
+        assert {each["errorId"] for each in found} <= {"in-incognito"}
+        await page.set_viewport_size({"width": 1280, "height": 800})
+        await page.get_by_role("button", name="Notify me").click()
+        await page.get_by_text("The browser blocks notifications of this page").wait_for()
+        await page.goto(f"{served.url}/{run}/decide/c1")
+        await page.get_by_role("button", name="Deny…").click()
+        await page.get_by_role("button", name="Deny and stop the run").click()
+        await page.goto(f"{served.url}/{run}")
+        await page.get_by_role("heading", name="Cancelled").wait_for()
 
 
 async def test_the_link_of_a_notice_leads_to_a_decision_on_a_phone_and_keys_alone_decide(

@@ -29,6 +29,10 @@ USAGE = {"input_tokens": 1200, "output_tokens": 85, "cached_input_tokens": 600}
 USAGE |= {"total_tokens": 1285}
 
 
+SLEPT = 7200
+"""Seconds between the iterations, in which there was no worker."""
+
+
 def events() -> list[RunEvent]:
     """A run with two iterations, a call that a person approved, and a called run."""
     asked = {"name": "send_refund", "arguments": '{"euros": 258, "password": "hunter2"}'}
@@ -56,7 +60,7 @@ def events() -> list[RunEvent]:
             type=kind,
             iteration=iteration,
             data=data,
-            time=1_790_000_000.0 + 60 * seq,
+            time=1_790_000_000.0 + 60 * seq + (iteration - 1) * SLEPT,
             call_id=call,
             operations=[Append(messages=begun)] if kind == "messages_updated" else [],
         )
@@ -103,6 +107,12 @@ async def test_all_of_a_run_is_there_as_text_and_nothing_is_loaded(
     main = page.get_by_role("main")
     for text in ("send_refund", "I refund.", "approved by", "2 of 7", "All done.", "tiny", "$0.02"):
         assert text in await main.inner_text(), text
+    facts = await main.locator(".facts").inner_text()
+    assert "active 8 min of 2 h 10 min" in facts
+    assert "no worker for 2 h 1 min" in facts
+    labels = await page.locator(".labels text").all_text_contents()
+    assert labels[:2] == ["1", "2"]
+    assert {"1 min, folded", "2 h 1 min, folded"} <= set(labels)
     row = page.get_by_role("button", name="send_refund")
     await row.click()
     assert '"euros": 258' in await page.get_by_role("complementary").inner_text()

@@ -8,19 +8,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from temporalio.client import Client
 
 from perdure.cli.serve import examine
 from perdure.cli.server_connection import ServerConnection
+from perdure.client import RunHandle, start_run
 from perdure.client.schedules import create_schedule, delete_schedule
 from perdure.gateway.identity import TokenFile
+from perdure.payloads.converter import data_converter
 from perdure.prompty.load import load
 from perdure.testing import ScriptedReply, asks, call, says
+from perdure.worker import create_worker
 
 from ..support.agents import scripted_agent
 from ..support.approvers import Waits, token
 from ..support.browser import PATIENCE
 from ..support.families import calls, family_script, write_agent
-from ..support.pages import ASKS, PAY, Opened, Scripted, send_refund, start
+from ..support.pages import ASKS, PAY, Opened, Scripted, send_refund, start, waits
+from ..support.stage import FEW_POLLS, Stage
 from ..support.waiting import wait_for
 from .conftest import Serve
 
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
 
 
+KEY = f"k1:{'A' * 43}="
 pytestmark = pytest.mark.usefixtures("no_pause_stays")
 
 
@@ -191,3 +197,36 @@ async def test_two_decide_and_those_who_may_not_read_why(browser: Browser, waits
     for page in pages.values():
         await page.get_by_role("heading", name="Approved").wait_for()
         await page.context.close()
+
+
+async def test_a_run_without_its_key_is_neither_shown_nor_decided(
+    opened: Opened, page: Page, stage: Stage
+) -> None:
+    settings = {**stage.client.config(), "data_converter": data_converter(encryption=KEY)}
+    sealed, queue = Client(**settings), f"{stage.task_queue}-sealed"
+    tools = {"send_refund": send_refund}
+    async with (
+        opened(lambda request: ASKS) as (_, served),
+        create_worker(sealed, task_queue=queue, tools=tools, **FEW_POLLS),
+    ):
+        agent = served.gateway.offers["tested"].agent
+        secret = await start_run(sealed, agent, {"order": 7}, task_queue=queue, id="secret")
+        await start(served, "plain")
+        await waits(served, "plain")
+        await wait_for(partial(_waits, secret))
+        async with served.asking() as http:
+            found = (await http.get("/approvals")).json()
+            assert [each["runId"] for each in found] == ["plain"]
+            refused = await http.get("/runs/secret")
+        assert (refused.status_code, refused.json()["kind"]) == (409, "encrypted")
+        await page.get_by_label("Waiting", exact=True).get_by_text("secret").click()
+        await page.get_by_role("heading", name="This run is encrypted").wait_for()
+        await page.get_by_text("Nobody decides what they cannot read.").wait_for()
+        await page.goto(f"{served.url}/#/run/secret/decide/c1")
+        await page.get_by_role("heading", name="This run is encrypted").wait_for()
+        assert await page.get_by_role("button", name="Approve").count() == 0
+        await secret.cancel()
+
+
+async def _waits(run: RunHandle) -> bool:
+    return bool((await run.status()).pending_approvals)

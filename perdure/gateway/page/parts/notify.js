@@ -7,6 +7,8 @@ import { approvals, isOffline, isVisible, link } from "../state.js";
 import { isPushed, subscribe } from "./push.js";
 
 const permission = signal("Notification" in globalThis ? Notification.permission : "denied");
+/** Whether the reader has asked for notifications in this tab, and the browser refuses them. */
+const isRefused = signal(false);
 /** The calls that are known; null before the first look, of which nobody is told. @type {Set<string> | null} */
 let known = null;
 
@@ -46,7 +48,13 @@ export function tell() {
   }
 }
 
+async function ask() {
+  permission.value = await Notification.requestPermission();
+  isRefused.value = permission.value === "denied";
+}
+
 export function NotifyButton() {
+  if (isRefused.value) return html`<span class="about" role="status">The browser blocks notifications of this page</span>`;
   if (permission.value !== "default") return null;
-  return html`<button class="quiet" onClick=${async () => (permission.value = await Notification.requestPermission())}>Notify me</button>`;
+  return html`<button class="quiet" onClick=${ask}>Notify me</button>`;
 }

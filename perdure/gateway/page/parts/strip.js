@@ -7,6 +7,8 @@ const WIDTH = 1000;
 const FOLDED = 48;
 const MIN_BAR = 3;
 const FOLD_SECONDS = 30;
+/** A run in which nothing happens for so long, though nothing waits, had no worker. */
+const SLEPT_SECONDS = 3600;
 /** Labels that are closer together would cover each other on a phone. */
 const LABEL = 80;
 
@@ -36,12 +38,12 @@ function barsOf(run, until) {
 export function timelineOf(run, until) {
   const { first } = run;
   const bars = barsOf(run, until);
-  const waits = bars.filter((each) => ["person", "held"].includes(each.kind) && each.to - each.from > FOLD_SECONDS).sort((a, b) => a.from - b.from);
-  const folds = [];
-  for (const { from, to } of waits) {
+  const waits = bars.filter((each) => ["person", "held"].includes(each.kind) && each.to - each.from > FOLD_SECONDS);
+  const folds = /** @type {{from: number, to: number, kind: string}[]} */ ([]);
+  for (const { from, to, kind } of [...waits, ...sleepsOf(bars)].sort((a, b) => a.from - b.from)) {
     const last = folds.at(-1);
     if (last && from <= last.to) last.to = Math.max(last.to, to);
-    else folds.push({ from, to });
+    else folds.push({ from, to, kind });
   }
   const active = Math.max(until - first - folds.reduce((sum, each) => sum + each.to - each.from, 0), 0.001);
   const unit = Math.max(WIDTH - folds.length * FOLDED, 100) / active;
@@ -57,7 +59,19 @@ export function timelineOf(run, until) {
     }
     return x + (time - at) * unit;
   };
-  return { bars, place, folds, active };
+  const slept = sleepsOf(bars).reduce((sum, each) => sum + each.to - each.from, 0);
+  return { bars, place, folds, active, slept };
+}
+
+/** The times between bars in which the run had no worker. @param {{from: number, to: number}[]} bars */
+function sleepsOf(bars) {
+  const found = [];
+  let end = Infinity;
+  for (const { from, to } of [...bars].sort((a, b) => a.from - b.from)) {
+    if (from - end > SLEPT_SECONDS) found.push({ from: end, to: from, kind: "held" });
+    end = Math.max(end === Infinity ? to : end, to);
+  }
+  return found;
 }
 
 /**
@@ -76,7 +90,7 @@ function apart(marks, from, to = from, row = () => "") {
 /** The numbers of iterations, the lengths of folded waits, and the end. @param {any} props */
 function Labels({ run, place, folds }) {
   const names = run.iterations.map((/** @type {any} */ each) => ({ at: place(each.started), row: "", text: String(each.number) }));
-  const waits = folds.map((/** @type {any} */ each) => ({ at: place(each.from), row: "person", text: `${span(each.to - each.from)}, folded` }));
+  const waits = folds.map((/** @type {any} */ each) => ({ at: place(each.from), row: each.kind, text: `${span(each.to - each.from)}, folded` }));
   const shown = apart([...names, ...waits], (each) => each.at, (each) => each.at + LABEL, (each) => each.row).filter((each) => each.row || each.at < WIDTH - LABEL);
   return html`<svg class=${`labels ${folds.length ? "two" : ""}`} aria-hidden="true">
     ${shown.map(({ at, row, text }) => html`<text class=${row} x=${`${at / 10}%`} y=${row ? 28 : 13} text-anchor=${at > 700 ? "end" : "start"}>${text}</text>`)}
@@ -95,6 +109,6 @@ export function Strip({ run, times, until, onPick }) {
     ${apart(bars, (each) => place(each.from), (each) => place(each.to), (each) => `${each.lane} ${each.kind}`).map((each) => html`<rect class=${`bar ${each.kind}`} x=${place(each.from)} y=${8 + each.lane * 16} rx="2" height="10" fill=${["person", "held"].includes(each.kind) ? `url(#hatch-${each.kind})` : undefined}
       width=${Math.max(place(each.to) - place(each.from), MIN_BAR)} onClick=${() => onPick(each.number, each.id)}>
       <title>${`${plain(each.name)}, ${clock(each.from)}, ${span(each.to - each.from)}`}</title></rect>`)}
-    ${folds.map((each) => html`<path class="fold" d=${`M${place(each.from) + 20} 4l4 12l-6 12l6 12l-6 12l6 12l-4 12`}><title>${span(each.to - each.from)}, folded</title></path>`)}
+    ${folds.map((each) => html`<path class=${`fold ${each.kind}`} d=${`M${place(each.from) + 20} 4l4 12l-6 12l6 12l-6 12l6 12l-4 12`}><title>${span(each.to - each.from)}, folded</title></path>`)}
   </svg><${Labels} run=${run} place=${place} folds=${folds} /></div>`;
 }

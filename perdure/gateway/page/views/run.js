@@ -97,6 +97,9 @@ export function Run({ id, deciding = "" }) {
     if (isKnown) announcement.value = `Run ${id}: ${status.replace(/_/g, " ")}`;
   }, [status, isKnown]);
   if (problem?.status === 404) return html`<main><h1>No such run</h1><p>${plain(problem.message)}</p>${isLive && html`<p><a href=${link()}>All runs</a></p>`}</main>`;
+  if (problem?.kind === "encrypted")
+    return html`<main class="narrow"><p class="about"><a href=${link()}>Runs</a> › <code>${plain(id)}</code></p><h1>This run is encrypted</h1>
+      <p class="note held">This gateway has no key for it, so the page shows that it exists, not what it does. Nobody decides what they cannot read.</p><p class="about">${plain(problem.message)}</p></main>`;
   const isOpen = isLive && !end;
   const until = end ? run.last : now.value;
   const times = timelineOf(run, until);
@@ -120,6 +123,7 @@ export function Run({ id, deciding = "" }) {
         <h1>${plain(input[0]?.text.split("\n")[0].slice(0, 120) || id)}</h1>
         <p class="facts"><${State} status=${status} words=${true} /> <strong>${plain(view?.agent ?? "")}</strong>
           ${run.first > 0 && html`<span>started ${moment(run.first)}</span><span>active <strong>${span(times.active)}</strong> of ${span(until - run.first)}</span>`}
+          ${times.slept > 0 && html`<span class="held">no worker for ${span(times.slept)}</span>`}
           <span><strong>${tokens(usage.input)}</strong> in · <strong>${tokens(usage.output)}</strong> out${usage.cost !== null ? html` · <strong>${money(usage.cost)}</strong>` : ""}</span></p></div>
       <div class="actions">
         ${isLive && html`<a class="button" href=${link("run", id, "fork", String(run.iterations.at(-1)?.number ?? 1))}>Fork…</a>`}
