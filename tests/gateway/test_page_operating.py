@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from temporalio.client import Client
@@ -202,12 +202,14 @@ async def test_two_decide_and_those_who_may_not_read_why(browser: Browser, waits
 async def test_a_run_without_its_key_is_neither_shown_nor_decided(
     opened: Opened, page: Page, stage: Stage
 ) -> None:
-    settings = {**stage.client.config(), "data_converter": data_converter(encryption=KEY)}
+    settings: dict[str, Any] = {**stage.client.config()}
+    settings["data_converter"] = data_converter(encryption=KEY)
+    few: dict[str, Any] = {**FEW_POLLS}
     sealed, queue = Client(**settings), f"{stage.task_queue}-sealed"
     tools = {"send_refund": send_refund}
     async with (
         opened(lambda request: ASKS) as (_, served),
-        create_worker(sealed, task_queue=queue, tools=tools, **FEW_POLLS),
+        create_worker(sealed, task_queue=queue, tools=tools, **few),
     ):
         agent = served.gateway.offers["tested"].agent
         secret = await start_run(sealed, agent, {"order": 7}, task_queue=queue, id="secret")
