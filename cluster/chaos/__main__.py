@@ -8,8 +8,10 @@ import json
 import os
 import platform
 import shutil
+import signal
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,13 @@ from .processes import Processes
 
 
 async def main(given: argparse.Namespace) -> int:
+    if given.check:
+        os.environ |= client.environment(client.state()["profile"])
+        return await _told(HOME / "chaos", given)
     os.environ |= client.environment(client.reset()["profile"])
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     folder = HOME / "chaos"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -60,19 +68,21 @@ async def main(given: argparse.Namespace) -> int:
         await faults.run(given.pause, is_over)
         await ending
         await asyncio.sleep(5)  # Webhooks that are due.
-        seconds = time.monotonic() - began
-        report = await _report(folder, faults, seconds, given)
+        return await _told(folder, given)
     finally:
         await processes.end()
+
+
+async def _told(folder: Path, given: argparse.Namespace) -> int:
+    """Check, print and keep the report; the exit code."""
+    report = await _report(folder, given)
     text = json.dumps(report, indent=1)
     (folder / "report.json").write_text(text)
     print(text)
     return 1 if report["wrong"] else 0
 
 
-async def _report(
-    folder: Path, faults: Faults, seconds: float, given: argparse.Namespace
-) -> dict[str, Any]:
+async def _report(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     temporal = await connect()
     checked = await _patiently(temporal, folder)
     replayer = Replayer(
@@ -84,15 +94,15 @@ async def _report(
     count, wrong = await replayed(temporal, replayer)
     load = read(folder, "load")
     runs = [entry for entry in load if entry["event"] in ("started", "asked", "turn")]
-    ended_by_itself = faults.counts.pop("ended by itself", 0)
+    faults = Counter(entry["fault"] for entry in read(folder, "faults"))
+    seconds = load[-1]["at"] - load[0]["at"]
     return {
         "seed": given.seed,
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {sys.version.split()[0]}",
         "minutes": round(seconds / 60, 1),
         "runs": len(runs),
-        "faults": sum(faults.counts.values()),
-        "faults by kind": dict(sorted(faults.counts.items())),
-        "processes that ended by themselves": ended_by_itself,
+        "faults": sum(faults.values()),
+        "faults by kind": dict(sorted(faults.items())),
         "failures of the model": len(read(folder, "failures")),
         "looked at": dict(sorted(checked.counts.items())),
         "histories replayed": count,
@@ -131,8 +141,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--at-once", type=int, default=12)
     parser.add_argument("--minutes", type=float, default=90.0, help="at most so long")
-    parser.add_argument("--pause", type=float, default=1.5, help="seconds between two faults")
+    parser.add_argument("--pause", type=float, default=3.0, help="seconds between two faults")
     parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--check", action="store_true", help="only look at the last ones again")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 

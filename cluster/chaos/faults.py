@@ -7,7 +7,6 @@ import json
 import random
 import signal
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -56,7 +55,6 @@ class Faults:
     def __init__(self, processes: Processes, folder: Path, seed: int) -> None:
         self._processes, self._folder = processes, folder
         self._random = random.Random(seed)
-        self.counts: Counter[str] = Counter()
 
     async def run(self, pause: float, is_over: Callable[[], bool]) -> None:
         """Make faults, on average `pause` seconds apart, until it is over; then mend everything."""
@@ -75,14 +73,13 @@ class Faults:
             await asyncio.sleep(self._random.uniform(0.3, 1.7) * pause)
             await self._make(self._random.choices(list(weights), list(weights.values()))[0])
             if "kill_worker" in weights:
-                self.counts["ended by itself"] += await self._processes.mend()
+                await self._processes.mend()
 
     async def _make(self, name: str) -> None:
         began = time.time()
         kind, _, object = name.partition("_")
         action: Callable[[str], Awaitable[Any]] = getattr(self, f"_{kind}")
         detail = await action(object)
-        self.counts[name] += 1
         entry = {"fault": name, "at": began, "until": time.time(), **(detail or {})}
         with (self._folder / "faults.jsonl").open("a") as log:
             log.write(json.dumps(entry) + "\n")

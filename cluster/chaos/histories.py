@@ -56,7 +56,8 @@ def end_of(found: list[HistoryEvent]) -> str:
 
 
 def result_of(found: list[HistoryEvent]) -> dict[str, Any]:
-    """The result that a completed execution has recorded, which is plain JSON."""
-    [payload] = found[-1].workflow_execution_completed_event_attributes.result.payloads
-    read: dict[str, Any] = json.loads(payload.data)
-    return read
+    """The result that a completed execution has recorded, which is plain JSON; empty for none."""
+    for payload in found[-1].workflow_execution_completed_event_attributes.result.payloads:
+        if payload.data and isinstance(read := json.loads(payload.data), dict):
+            return read
+    return {}

@@ -29,7 +29,8 @@ from .shapes import SCRIPTS, mark
 T = TypeVar("T")
 SHAPES = [shape for shape in SCRIPTS if shape != "clerk"]
 FILES = {"kinds": "kinds", "child": "chief"}
-PATIENCE_SECONDS = 300.0
+PATIENCE_SECONDS = 900.0
+"""After which a run counts as lost."""
 TURNS = 3
 STEERED = 3
 
