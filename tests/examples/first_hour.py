@@ -35,6 +35,7 @@ LAGS = ("perdure ls", "perdure status")
 KILLED = re.compile(r"bash: line \d+: +\d+ (?:Killed|Terminated|Exit).*\n")
 END = "the end of this command:"
 SECONDS = 90
+END_JOBS = 'for job in $(jobs -p); do kill -KILL -- "-$job"; done'
 
 
 @dataclass
@@ -89,7 +90,7 @@ class Terminal:
             text=True,
             start_new_session=True,
         )
-        self._type("set -m")
+        self._type(f"set -m; trap '{END_JOBS}' EXIT")  # also if this process is killed
 
     def follow(self, step: Step) -> None:
         """Save the file, or type the command and compare its output."""
@@ -109,12 +110,12 @@ class Terminal:
         assert not missing, f"$ {command}\nhas no line {missing!r} in its place:\n{output}"
         if log:
             self._await_ready(self._folder / log[1])
-        if ending := re.fullmatch(r"kill (%\S+)", command):  # a reader sees the job end
+        if ending := re.fullmatch(r"kill '(%\S+)'", command):  # a reader sees the job end
             self._type(f"wait '{ending[1]}'")
 
     def close(self) -> None:
         """End the jobs, in order, then the shell."""
-        self._type('for job in $(jobs -p); do kill -TERM -- "-$job"; done; wait')
+        self._type(f"{END_JOBS.replace('KILL', 'TERM')}; wait")
         self._shell.communicate("exit\n", timeout=SECONDS)
 
     def _type(self, command: str) -> tuple[str, int]:
