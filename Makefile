@@ -68,6 +68,9 @@ kills: $(VENV)/installed-dev  ## kill workers and an embedded server, again and 
 trial: $(VENV)/installed-dev  ## repeat what may go wrong rarely, many times
 	$(BIN)/python -m pytest -m trial $(ARGS)
 
+mutations: $(VENV)/installed-dev  ## plant faults, one at a time, and show that the tests notice each
+	$(BIN)/python -m tests.repository.mutations $(ARGS)
+
 simulate: $(VENV)/installed-dev  ## run agents over a model of Temporal's server, with faults, from seeds
 	$(BIN)/python -m simulation $(ARGS)
 

@@ -456,7 +456,7 @@ async def test_what_is_too_much_to_read_at_once_is_read_in_the_next_tasks(
     session: SessionStage,
 ) -> None:
     """A long turn hands over in many parts, and its end may come with them while the session's
-    worker is away.
+    worker is away; a late part of the turn before is not one of them.
     """
     async with session.worker(graceful_shutdown_timeout=timedelta(0)):
         await session.start()
@@ -464,6 +464,10 @@ async def test_what_is_too_much_to_read_at_once_is_read_in_the_next_tasks(
         second = await session.send("hold on")
         await asyncio.wait_for(session.gate.reached.wait(), 20)
     known = (await session.link()).conversation
+    late = Conversation.recorded(known.messages, version=known.version, digest=known.digest)
+    late.append([Message.user("too late")])
+    part = HandedOver(turn=1, reference=late.ref(), is_last=False)
+    await session.client.get_workflow_handle(session.id).signal(names.HAND_OVER, part)
     turn = Conversation.recorded(known.messages, version=known.version, digest=known.digest)
     for number in range(14):
         turn.append(
