@@ -10,6 +10,7 @@ import pytest
 
 from perdure.activities.heartbeat import Heartbeat
 from perdure.activities.model import ask_model
+from perdure.agents import Agent
 from perdure.json_types import JsonObject
 from perdure.messages import Message
 from perdure.options import RunOptions
@@ -20,6 +21,7 @@ from perdure.testing import (
 )
 
 from ..support.recorded_server import Recorded, RecordedServer
+from ..support.stage import Stage
 from ..support.wire_agents import agent
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "providers.md"
@@ -45,6 +47,11 @@ def install(folder: Path, module: str, key: str = "acme") -> None:
     (folder / f"{key}_perdure.py").write_text(module)
 
 
+def acme(url: str) -> Agent:
+    connection = {"kind": "key", "endpoint": url, "apiKey": "${env:ACME_KEY}"}
+    return agent(("acme", "chat"), connection=connection, name="acme")
+
+
 async def ask(url: str) -> str:
     asked = agent(("acme", "chat"), connection={"kind": "key", "endpoint": url, "apiKey": "k"})
     messages = [Message.system("Be brief."), Message.user("Who are you?")]
@@ -53,7 +60,7 @@ async def ask(url: str) -> str:
 
 
 async def test_a_provider_of_another_package(
-    recorded: RecordedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recorded: RecordedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: Stage
 ) -> None:
     assert len(WHOLE.splitlines()) <= 44
     install(tmp_path, WHOLE)
@@ -63,6 +70,11 @@ async def test_a_provider_of_another_package(
     assert (recorded.last.path, recorded.last.headers["x-api-key"]) == ("/talk", "k")
     turns = [{"from": "system", "says": "Be brief."}, {"from": "user", "says": "Who are you?"}]
     assert recorded.last.body == {"model": "m", "turns": turns}
+    monkeypatch.setenv("ACME_KEY", "of the worker")
+    async with stage.worker():
+        run = await stage.start(acme(recorded.url))
+        assert (await run.result()).output == "Acme."
+    assert recorded.last.headers["x-api-key"] == "of the worker"
 
 
 async def test_a_subclass_of_a_format() -> None:
