@@ -83,6 +83,7 @@ docs: $(VENV)/installed-dev  ## write the pages that are made from the code, the
 	$(BIN)/python docs/write_agent_file.py
 	$(BIN)/python docs/write_api.py
 	$(BIN)/python docs/write_providers.py
+	$(BIN)/python docs/write_rest.py
 	$(BIN)/python docs/build_site.py
 
 pins: $(VENV)/installed-dev  ## write constraints.txt from what is installed

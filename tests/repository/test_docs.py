@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
         ("write_agent_file", "agent-file"),
         ("write_api", "api"),
         ("write_providers", "providers"),
+        ("write_rest", "rest"),
     ],
 )
 def test_pages_that_are_written_from_the_code(writer: str, page: str) -> None:

@@ -23,7 +23,7 @@ from perdure.cli.table import COMMANDS, Command
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-GENERATED = {"api.md", "cli.md", "agent-file.md"}
+GENERATED = {"api.md", "cli.md", "agent-file.md", "rest.md"}
 BY_HAND = [page for page in PAGES if page.name not in GENERATED]
 BLOCK = re.compile(r"^ *```(\w*)([^\n]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 TABLE_OF_SERVERS = re.compile(r"^\| \[?`.*servers/.*\n", re.MULTILINE)
