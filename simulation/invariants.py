@@ -75,17 +75,26 @@ def _accepted(run: RunOutcome) -> Iterator[str]:
 
 @invariant(
     "STEERING",
-    "The agent reads each message once, in order; one that succeeds has read all of them.",
+    "The agent reads each message once, in order; a run that succeeds has read and answered all.",
 )
 def _steering(run: RunOutcome) -> Iterator[str]:
     known = set(run.steered)
     read = [message.text for message in run.messages if message.text in known]
     if read != run.steered[: len(read)]:
         yield f"recorded {run.steered}, read {read}"
-    if run.end == "completed" and len(read) < len(run.steered):
-        limited = run.last.state.options.on_limit == "partial"
-        if not limited:
-            yield f"the run is completed and has not read {run.steered[len(read) :]}"
+    if run.end != "completed" or _is_at_limit(run):
+        return
+    if len(read) < len(run.steered):
+        yield f"the run is completed and has not read {run.steered[len(read) :]}"
+    elif run.messages[-1].role != "assistant":
+        yield f"the run is completed without an answer to {run.messages[-1].text!r}"
+
+
+def _is_at_limit(run: RunOutcome) -> bool:
+    """Return whether a limit kept the run from answering."""
+    options, loop = run.last.state.options, run.last.state.loop
+    is_full = options.max_tool_calls is not None and loop.tool_calls >= options.max_tool_calls
+    return is_full or loop.iterations >= options.max_iterations
 
 
 @invariant(

@@ -147,6 +147,10 @@ class Machine:
         for event in made:
             if event.kind == "update_accepted":
                 first.append(self._update_job(event.body, run_validator=False))
+            elif event.kind == "local_marker" and event.body[0] in self._local:
+                # Core knows its end beforehand, and brings it together with what comes.
+                self._record_local(*event.body[:2])
+                first.append(self._now.pop())
         self.processed = end
         self._now = [*held, *first]
         live = [self._update_job(each, run_validator=True) for each in updates]
@@ -294,8 +298,8 @@ class Machine:
         """Compare the commands of the last processed workflow task with its events."""
         if not self.processed:
             return
+        made = self._match_local(_made_by(history, self.processed))
         waiting = self.finish()
-        made = _made_by(history, self.processed)
         self.outbox = waiting[len(made) :]  # A replay may be a workflow task ahead.
         for command, event in zip(waiting, made, strict=False):
             if EVENTS[command.kind] != event.kind or not _same(command, event):
@@ -310,6 +314,18 @@ class Machine:
                 f"the workflow task of event {self.processed} made {len(made)} events, and the "
                 f"replay gives {len(waiting)} commands; missing: {left}"
             )
+
+    def _match_local(self, made: list[Event]) -> list[Event]:
+        """Take the ends of local activities out of the events: Core finds them in any order."""
+        ended = {event.body[0]: event for event in made if event.kind == "local_marker"}
+        waiting = {each.seq: each for each in self.outbox if each.kind == "local"}
+        for seq, event in ended.items():
+            if seq not in waiting or not _same(waiting[seq], event):
+                raise Nondeterminism(f"event {event.id}: the local activity {seq} is not asked for")
+        self.outbox = [
+            each for each in self.outbox if each.kind != "local" or each.seq not in ended
+        ]
+        return [event for event in made if event.kind != "local_marker"]
 
     def _job_of(self, event: Event) -> list[WorkflowActivationJob]:
         if event.task:

@@ -76,7 +76,9 @@ def _task_completed(proto: HistoryEvent, execution: Execution, event: Event) -> 
 
 
 def _task_failed(proto: HistoryEvent, execution: Execution, event: Event) -> None:
-    proto.workflow_task_failed_event_attributes.started_event_id = event.ref
+    attributes = proto.workflow_task_failed_event_attributes
+    attributes.started_event_id = event.ref
+    attributes.scheduled_event_id = execution.event(event.ref).ref
 
 
 def _task_timed_out(proto: HistoryEvent, execution: Execution, event: Event) -> None:
@@ -86,6 +88,7 @@ def _task_timed_out(proto: HistoryEvent, execution: Execution, event: Event) -> 
         attributes.timeout_type = TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_START
     else:
         attributes.started_event_id = event.ref
+        attributes.scheduled_event_id = execution.event(event.ref).ref
         attributes.timeout_type = TimeoutType.TIMEOUT_TYPE_START_TO_CLOSE
 
 
@@ -180,7 +183,8 @@ def _local_marker(proto: HistoryEvent, execution: Execution, event: Event) -> No
     if result.HasField("completed"):
         attributes.details["result"].payloads.append(result.completed.result)
     else:
-        attributes.failure.CopyFrom((result.failed or result.cancelled).failure)
+        ended = result.failed if result.HasField("failed") else result.cancelled
+        attributes.failure.CopyFrom(ended.failure)
 
 
 def _patch_marker(proto: HistoryEvent, execution: Execution, event: Event) -> None:

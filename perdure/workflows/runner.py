@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation, WorkflowActivationJob
@@ -58,7 +59,7 @@ class _OwnInstance(_WorkflowInstanceImpl):
     def _activate_in_order(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
         """Process the jobs one kind after the other, each as if in a separate activation."""
         whole = WorkflowActivationCompletion(run_id=act.run_id)
-        for jobs in parts_of(act.jobs):
+        for jobs in parts_of(act.jobs, is_replaying=act.is_replaying):
             part = WorkflowActivation()
             part.CopyFrom(act)
             del part.jobs[:]
@@ -70,7 +71,9 @@ class _OwnInstance(_WorkflowInstanceImpl):
         return whole
 
 
-def parts_of(jobs: Collection[WorkflowActivationJob]) -> list[list[WorkflowActivationJob]]:
+def parts_of(
+    jobs: Collection[WorkflowActivationJob], *, is_replaying: bool = False
+) -> list[list[WorkflowActivationJob]]:
     """Return the jobs of an activation in processing order, as at least one part.
 
     Jobs that the SDK processes before all others, such as the notices of patches, come before the
@@ -78,26 +81,28 @@ def parts_of(jobs: Collection[WorkflowActivationJob]) -> list[list[WorkflowActiv
     """
     first = [job for job in jobs if job.WhichOneof("variant") in DONE_FIRST]
     others = [job for job in jobs if job.WhichOneof("variant") not in DONE_FIRST]
-    parts = [list(each) for _, each in groupby(sorted(others, key=_place), key=_place)] or [[]]
+    place = partial(_place, is_replaying=is_replaying)
+    parts = [list(each) for _, each in groupby(sorted(others, key=place), key=place)] or [[]]
     return [[*first, *parts[0]], *parts[1:]]
 
 
-def _place(job: WorkflowActivationJob) -> int:
+def _place(job: WorkflowActivationJob, *, is_replaying: bool) -> int:
     """Return a job's place in the order of its activation, which is the same on any replay.
 
     The SDK processes signals and updates first. If an update and an activity's result arrive
     together, a replay gets both in one activation, while the first execution may get the update in
     a later one. So results come first. A signal still precedes the results of the same activation,
     which may end the workflow. The result of a local activity precedes it: a replay has that
-    already in the previous task. A workflow begins with the signals of its start.
+    already in the previous task. If a replay has it together with others, the activity went on from
+    an earlier task, and ended after them. A workflow begins with the signals of its start.
     """
     match job.WhichOneof("variant"):
         case "resolve_activity" if job.resolve_activity.is_local:
-            return 0
+            return 3 if is_replaying else 0
         case "do_update":
             return 2
         case "query_workflow":
-            return 3
+            return 4
     return 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from temporalio import activity, workflow
@@ -16,6 +17,8 @@ from perdure.worker import PerdurePlugin
 from perdure.workflows.runner import OwnWorkflowRunner, parts_of
 
 SOON = timedelta(seconds=20)
+DECIDED_BETWEEN = Path(__file__).with_name("decided-between-local-activities.json")
+"""From a simulated schedule."""
 UPDATES = (
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED,
@@ -127,6 +130,7 @@ def _job(kind: str) -> WorkflowActivationJob:
             ],
         ),
         (["query_workflow", "do_update"], [["do_update"], ["query_workflow"]]),
+        (["do_update", "local"], [["resolve_activity"], ["do_update"]]),
     ],
 )
 def test_patches_are_known_before_anything_is_done(come: list[str], parts: list[list[str]]) -> None:
@@ -134,3 +138,16 @@ def test_patches_are_known_before_anything_is_done(come: list[str], parts: list[
         [job.WhichOneof("variant") for job in part]
         for part in parts_of([_job(kind) for kind in come])
     ] == parts
+
+
+def test_a_replay_brings_the_ends_of_earlier_local_activities_last() -> None:
+    come = [_job(kind) for kind in ("local", "do_update", "signal_workflow", "resolve_activity")]
+    assert [
+        [job.WhichOneof("variant") for job in part] for part in parts_of(come, is_replaying=True)
+    ] == [["signal_workflow", "resolve_activity"], ["do_update"], ["resolve_activity"]]
+
+
+async def test_a_decision_between_the_ends_of_two_local_activities() -> None:
+    """The first end was recorded by the task before, so a replay asks for the second one there."""
+    recorded = WorkflowHistory.from_json("run/1", DECIDED_BETWEEN.read_text())
+    await Replayer(workflows=[], plugins=[PerdurePlugin()]).replay_workflow(recorded)
