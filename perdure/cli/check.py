@@ -182,11 +182,11 @@ async def check(given: Given) -> int:
         answer(f"{each.run}: {each.text}")
     if unsaid:
         say(
-            "These functions declare neither `idempotent` nor `reconcile`: they count as safe to "
-            f"repeat, whatever became of a call: {', '.join(unsaid)}"
+            "These functions declare neither `idempotent` nor `reconcile`, so perdure repeats a "
+            f"call of them after a crash: {', '.join(unsaid)}"
         )
     broken = len({each.run for each in found})
-    say(f"{count_of(broken, 'open run')} of {len(runs)} would break", "bad" if broken else "strong")
+    say(f"{broken} of {count_of(len(runs), 'open run')} would break", "bad" if broken else "strong")
     return FAILED if found else DONE
 
 

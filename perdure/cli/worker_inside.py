@@ -145,4 +145,4 @@ def unpin_command(run_id: str) -> str:
 def worker_command(task_queue: str, sources: Sources | None = None) -> str:
     """Return the command that starts a worker for the queue."""
     queue = "" if task_queue == DEFAULT_QUEUE else f" --task-queue {shell_word(task_queue)}"
-    return f"perdure worker{queue}{source_options(sources or {'--tools': ['module:functions']})}"
+    return f"perdure worker{queue}{source_options(sources or {'--tools': ['my_tools.py']})}"

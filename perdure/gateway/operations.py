@@ -198,7 +198,9 @@ async def json_body(request: Request) -> Any:
     type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if type != "application/json":
         raise HttpProblem(
-            415, "media_type", f"expected a body of application/json, not {type or 'of no type'!r}"
+            415,
+            "media_type",
+            f"the body has the type {type!r}: send the header Content-Type: application/json",
         )
     _require_few_values(body)
     try:

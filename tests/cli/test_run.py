@@ -93,7 +93,7 @@ async def test_detached_runs_wait_for_workers(cli: Cli) -> None:
     assert started.code == 0
     assert (
         f"No worker polls the task queue '{queue}' yet. Start one: perdure worker --task-queue "
-        f"{queue}" in (started.stderr)
+        f"{queue} --tools my_tools.py" in (started.stderr)
     )
     waiting = await cli.start("result", started.stdout.strip())
     await waiting.says("waits: a worker on the task queue")

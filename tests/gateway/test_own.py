@@ -127,6 +127,8 @@ async def test_what_waits_is_seen_and_decided(scripted: Scripted, serve_agents: 
         call_of = {"callId": waiting["call_id"], "digest": waiting["digest"]}
         stale = await http.post(f"/runs/{run}/approve", json={**call_of, "digest": "0" * 16})
         assert (stale.status_code, stale.json()["kind"]) == (409, "approval_stale")
+        form = await http.post("/runs", data={"agent": "tested"})
+        assert "send the header Content-Type: application/json" in form.json()["detail"]
         unfit = await http.post(
             f"/runs/{run}/approve", json={**call_of, "arguments": {"euros": "many"}}
         )

@@ -135,7 +135,7 @@ async def test_a_decision_that_comes_too_late_is_not_used(opened: Opened, page: 
             result = (await http.get("/runs/late/result", params={"wait": 20})).json()
         assert result["output"] == "Done."
         await page.goto(f"{served.url}/#/run/late/decide/c1")
-        await page.get_by_text("Decided by somebody who says: ").wait_for()
+        await page.get_by_text("(an unverified name)").first.wait_for()
         await page.goto(f"{served.url}/#/run/late/decide/c%")
         await page.get_by_text("The run has made no such call.").wait_for()
         await page.goto(f"{served.url}/#/nonsense")

@@ -11,7 +11,7 @@ const GLYPHS = /** @type {Record<string, [string, string, string]>} */ ({
 });
 
 /** Who has decided: a name that no gateway has signed is a claim. @param {any} decision */
-export const byOf = (decision) => (decision.vouched?.length ? plain(decision.by) : `somebody who says: ${plain(decision.by)}`);
+export const byOf = (decision) => (decision.vouched?.length ? plain(decision.by) : `${plain(decision.by)} (an unverified name)`);
 
 /** @param {{call: import("../run_model.js").Call, isPicked: boolean, onPick: () => void, hasTray?: boolean}} props */
 export function CallRow({ call, isPicked, onPick, hasTray = false }) {
