@@ -22,6 +22,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from perdure.client import RunHandle, RunOptions, connect, list_runs, start_run
+from perdure.errors import RunNotFound
 
 from . import client, database
 from .chaos import agents
@@ -85,10 +86,10 @@ class Soak:
             self.done += 1
 
     async def decide(self, is_over: Callable[[], bool]) -> None:
-        """Approve a waiting run each second, and start another one in its place."""
+        """Approve the oldest waiting run each second, and start another one in its place."""
         number = self._given.waiting
         while not is_over():
-            run = self.waiting.pop(self._random.randrange(len(self.waiting)))
+            run = self.waiting.pop(0)
             self.approved_at[run.id] = time.time()
             await self._timed(self.accepted, run.approve("call_0_0"))
             self.waiting.append(await self.start("approval", f"w{number:05d}"))
@@ -119,6 +120,8 @@ class Soak:
             times.append(time.monotonic() - began)
         except RPCError as error:
             self.refused[error.status.name] += 1
+        except RunNotFound:
+            self.refused["ended before"] += 1
 
 
 async def main(given: argparse.Namespace) -> int:
@@ -171,7 +174,9 @@ async def _soaked(
         samples.append({"at": time.monotonic() - began, "workers": [_sample(w) for w in workers]})
         samples[-1]["done"] = soak.done
         await asyncio.sleep(SAMPLE_SECONDS)
-    await asyncio.wait(tasks, timeout=60)
+    ended, _ = await asyncio.wait(tasks, timeout=60)
+    for task in ended:
+        task.result()  # Raises what it has raised.
     for task in watchers:
         task.cancel()
     return samples
