@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,10 +21,11 @@ from perdure.json_types import JsonObject
 from perdure.messages import ToolCall, Usage
 from perdure.testing import asks, call, says
 
+from .support.documents import ROOT
 from .support.loop_stage import Stage, fails
 from .support.random_runs import RandomRun, Script, scripts
 
-DOCS = Path(__file__).parents[1] / "docs" / "reference" / "events.md"
+DOCS = ROOT / "docs/reference/events.md"
 ADAPTERS: dict[str, TypeAdapter[Any]] = {
     type: TypeAdapter(kind) for type, kind in EVENT_DATA.items()
 }

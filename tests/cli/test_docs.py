@@ -20,8 +20,7 @@ from perdure.cli.entry import run
 from perdure.cli.table import COMMANDS, SERVER, Command
 
 from ..support.command_line import Cli
-
-ROOT = Path(__file__).parents[2]
+from ..support.documents import ROOT
 
 
 def test_a_wheel_has_the_pages(tmp_path: Path) -> None:

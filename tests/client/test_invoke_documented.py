@@ -14,7 +14,9 @@ import pytest
 
 from perdure.testing import ScriptedModel, asks, says
 
-PAGE = Path(__file__).parents[2] / "docs" / "guides" / "python.md"
+from ..support.documents import ROOT
+
+PAGE = ROOT / "docs/guides/python.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
 USERS_OWN = {"tools"}
 

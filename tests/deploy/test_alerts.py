@@ -28,12 +28,12 @@ from perdure.worker import metrics_runtime
 
 from ..support.agents import Scripted, scripted_agent
 from ..support.dev_server import free_port
+from ..support.documents import ROOT
 from ..support.needs import program
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
 Ask = Callable[..., Awaitable[Any]]
-ROOT = Path(__file__).parents[2]
 RULES = ROOT / "docs/operations/alerts.yml"
 UNIT_TESTS = Path(__file__).parent / "alerts_test.yml"
 DASHBOARD: JsonObject = json.loads((ROOT / "docs/operations/dashboard.json").read_text())

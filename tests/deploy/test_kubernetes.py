@@ -20,9 +20,9 @@ from jsonschema import Draft202012Validator
 from perdure.json_types import JsonObject, JsonView
 from perdure.worker.health import LIVE, READY
 
+from ..support.documents import ROOT
 from ..support.needs import module
 
-ROOT = Path(__file__).parents[2]
 VERSION = "1.36"
 CUSTOM: JsonObject = json.loads((Path(__file__).parent / "custom_resources.json").read_text())
 RESOURCES: dict[str, JsonObject] = {

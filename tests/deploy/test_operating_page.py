@@ -10,9 +10,9 @@ from pathlib import Path
 
 from perdure.client.server_settings import SERVER_SETTINGS, ServerSetting
 
+from ..support.documents import ROOT
 from .test_alerts import ALERTS
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/operations/operating.md").read_text()
 OURS = re.compile(
     r"(?:PERDURE|TEMPORAL|OTEL|OPENAI|ANTHROPIC|AZURE|MEMORY|AGENTIC|DEBUG|XDG)(?:_[A-Z0-9]+)+|NO_COLOR"

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +15,9 @@ from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks,
 from perdure.testing.script import Script
 
 from ..support.agents import Scripted
+from ..support.documents import manual
 
-PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "agents-in-code.md").read_text()
+PAGE = manual("guides/agents-in-code.md")
 MAX_LINES = 30
 
 Check = Callable[[JsonObject, ScriptedModel], None]

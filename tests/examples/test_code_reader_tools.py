@@ -17,7 +17,9 @@ from perdure.tools.dispatch import ToolBox
 from perdure.tools.handlers import load_tools
 from perdure.tools.kind import Asking
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "code_reader"
+from ..support.documents import ROOT
+
+EXAMPLE = ROOT / "examples/code_reader"
 
 
 @pytest.fixture(scope="module")

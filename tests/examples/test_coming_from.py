@@ -22,9 +22,10 @@ from perdure.tools import clear_tools
 from perdure.worker import create_worker
 
 from ..support.agents import Scripted
+from ..support.documents import manual
 from ..support.waiting import asked
 
-PAGE = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text(encoding="utf-8")
+PAGE = manual("coming-from.md")
 MAX_LINES = 30
 Files = Callable[[str], JsonObject]
 

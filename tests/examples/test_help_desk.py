@@ -23,11 +23,11 @@ from perdure.tools.handlers import load_tools
 from perdure.worker import create_worker
 
 from ..support.command_line import Cli
+from ..support.documents import ROOT
 from ..support.stage import Stage, replay_runs
 from ..support.waiting import asked, wait_for
 
-REPOSITORY = Path(__file__).parents[2]
-EXAMPLE = REPOSITORY / "examples" / "help_desk"
+EXAMPLE = ROOT / "examples" / "help_desk"
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.setenv(
         "PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     )
-    monkeypatch.chdir(REPOSITORY)
+    monkeypatch.chdir(ROOT)
     yield module
     server.shutdown()
     server.server_close()
@@ -85,7 +85,7 @@ async def test_the_refund_is_made_once_a_person_has_approved_it(
 async def test_the_command_of_its_page(shop: ModuleType, cli: Cli, client: Client) -> None:
     with_shop = Cli(
         {**cli.environment, "SHOP_URL": os.environ["SHOP_URL"], "PATH": os.environ["PATH"]},
-        REPOSITORY,
+        ROOT,
     )
     command = await with_shop.start(
         *("run", str(EXAMPLE / "help_desk.prompty")),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -19,9 +18,9 @@ from perdure.tools.handlers import load_tools
 from perdure.worker import create_worker
 
 from ..support.agents import Scripted
+from ..support.documents import ROOT
 from ..support.waiting import wait_for
 
-ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "web_server"
 REPLIES = [
     asks("look_up", order="7"),

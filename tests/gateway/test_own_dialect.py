@@ -13,10 +13,11 @@ from perdure.json_types import JsonObject
 from perdure.testing import asks, call, says
 
 from ..support.agents import Scripted, scripted_agent
+from ..support.documents import manual
 from .conftest import Serve
 from .test_own import PAY, TEXT
 
-PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "dialects.md").read_text(encoding="utf-8")
+PAGE = manual("guides/dialects.md")
 CODE, METADATA = (
     re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)[0] for language in ("python", "toml")
 )

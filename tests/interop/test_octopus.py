@@ -19,6 +19,7 @@ from perdure.settings.values import Settings
 from perdure.testing import asks, call, says
 
 from ..support.agents import Scripted, scripted_agent
+from ..support.documents import manual
 from ..support.gates import Gate
 from ..support.stage import Stage
 
@@ -90,9 +91,7 @@ def test_a_frame_is_an_event_and_its_data_on_one_line() -> None:
 
 
 def test_the_file_of_the_page(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "guides" / "octopus.md").read_text(
-        encoding="utf-8"
-    )
+    page = manual("guides/octopus.md")
     (tmp_path / "hr.prompty").write_text(re.findall(r"```yaml\n(---\n.*?)```", page, re.S)[0])
     assert [
         problem for problem in check(tmp_path / "hr.prompty") if problem.severity == "error"

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -15,6 +14,7 @@ from perdure import RunCancelled
 
 from ..support.a2a_agents import Later, RemoteAgent
 from ..support.agents import Scripted, scripted_agent
+from ..support.documents import manual
 from ..support.remote_weather import asking, has_told, tool_texts, weather
 from ..support.stage import Stage
 from ..support.waiting import wait_for
@@ -48,9 +48,7 @@ async def test_a_run_asks_a_remote_agent(
 
 
 async def test_the_agent_of_the_page(stage: Stage, scripted: Scripted) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "guides" / "other-agents.md").read_text(
-        encoding="utf-8"
-    )
+    page = manual("guides/other-agents.md")
     [code] = re.findall(r"```python\n(import uvicorn.*?)```", page, re.DOTALL)
     async with Later() as later, stage.worker():
         exec(code.replace("http://127.0.0.1:9000", later.url), names := {"__name__": "echo_agent"})

@@ -19,6 +19,7 @@ from perdure.json_types import JsonObject
 from perdure.testing import ScriptedReply, asks, call, says
 
 from ..support.agents import scripted_agent, tool_texts
+from ..support.documents import ROOT
 from ..support.foreign_tools import (
     Scripted,
     activity,
@@ -31,7 +32,7 @@ from ..support.unknown_outcomes import NEEDS_APPROVAL
 from ..support.waiting import wait_until
 
 ABROAD = "typescript"
-SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "agent-run.schema.json"
+SCHEMA = ROOT / "docs/reference/agent-run.schema.json"
 
 
 @pytest.fixture(scope="module", autouse=True)

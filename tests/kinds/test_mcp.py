@@ -21,6 +21,7 @@ from perdure.testing import asks, call, says
 from perdure.tool_calls import PendingApproval
 
 from ..support.agents import Scripted, scripted_agent, tool_texts
+from ..support.documents import manual
 from ..support.hosts import serving
 from ..support.mcp_scripted import HELLO
 from ..support.mcp_scripted import Scripted as ScriptedServer
@@ -35,9 +36,7 @@ KEY = "a-very-secret-key-of-the-office"
 async def test_the_agent_of_the_page(
     stage: Stage, scripted: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "guides" / "tools-mcp.md").read_text(
-        encoding="utf-8"
-    )
+    page = manual("guides/tools-mcp.md")
     server, prompty = (
         re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)[0]
         for language in ("python", "yaml")

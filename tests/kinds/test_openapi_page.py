@@ -12,12 +12,11 @@ from perdure.prompty.load import load
 from perdure.testing import asks, call, says
 
 from ..support.agents import Scripted, tool_texts
+from ..support.documents import manual
 from ..support.openapi_service import served
 from ..support.stage import Stage
 
-PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "tools-openapi.md").read_text(
-    encoding="utf-8"
-)
+PAGE = manual("guides/tools-openapi.md")
 FILE, CODE = (
     re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)[1] for language in ("yaml", "python")
 )  # type: ignore[index]

@@ -22,9 +22,10 @@ from perdure.tools import Asking, KindCall, Offering, ToolKind
 from perdure.tools.kind import ENTRY_POINT_GROUP, Kinds
 
 from ..support.agents import Scripted, scripted_agent, tool_texts
+from ..support.documents import manual
 from ..support.stage import Stage
 
-PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "tool-kinds.md").read_text(encoding="utf-8")
+PAGE = manual("guides/tool-kinds.md")
 CODE, METADATA = (
     re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)[0] for language in ("python", "toml")
 )

@@ -17,11 +17,12 @@ from perdure.testing import asks, call, run_in_process, says
 
 from ..support.agents import Scripted
 from ..support.command_line import Cli, clean_environment
+from ..support.documents import ROOT
 from ..support.families import calls, family_script, write_agent
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
-DOCS = Path(__file__).parents[2] / "docs" / "guides" / "other-agents.md"
+DOCS = ROOT / "docs/guides/other-agents.md"
 
 
 @pytest.fixture

@@ -5,14 +5,15 @@ is.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import get_args
 
 from perdure.errors import ModelErrorKind
 from perdure.event_data import HoldReason
 from perdure.loop.failed_calls import AFTER
 
-DOCS = Path(__file__).parents[2] / "docs"
+from ..support.documents import ROOT
+
+DOCS = ROOT / "docs"
 ROW = re.compile(r"^\| `(\w+)` \| (\w+) \| (yes|no) \| (?:`(\w+)`|no) \|$", re.MULTILINE)
 
 

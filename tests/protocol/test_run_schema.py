@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -15,7 +14,8 @@ from perdure.json_types import JsonObject
 from perdure.options import RunOptions
 from perdure.protocol.run import RunInput
 
-ROOT = Path(__file__).parents[2]
+from ..support.documents import ROOT
+
 FILE = ROOT / "docs" / "reference" / "agent-run.schema.json"
 VALIDATOR = Draft202012Validator(json.loads(FILE.read_text()))
 

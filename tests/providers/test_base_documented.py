@@ -20,11 +20,12 @@ from perdure.testing import (
     ScriptedReply,
 )
 
+from ..support.documents import ROOT
 from ..support.recorded_server import Recorded, RecordedServer
 from ..support.stage import Stage
 from ..support.wire_agents import agent
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "providers.md"
+PAGE = ROOT / "docs/reference/providers.md"
 SECTION = PAGE.read_text(encoding="utf-8").partition("## Another provider")[2]
 METADATA, RESEMBLING, WHOLE = (
     re.findall(rf"```{language}\n(.*?)```", SECTION, re.DOTALL)[number]

@@ -16,13 +16,12 @@ from perdure.cli.entry import run
 from perdure.messages import Message
 from perdure.providers import WireDialect, provider_for, register_dialect
 
+from ..support.documents import manual
 from .servers import SERVERS
 from .servers.wires import ChatServer
 from .test_outgoing_any_server import TOOLS, Move, moved
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "providers.md").read_text(
-    encoding="utf-8"
-)
+PAGE = manual("reference/providers.md")
 SECTION = PAGE.partition("### A server that is not in the table")[2]
 CODE, METADATA = (
     re.findall(rf"```{language}\n(.*?)```", SECTION, re.DOTALL)[0]

@@ -13,7 +13,9 @@ from perdure.errors import ConfigurationError
 from perdure.messages import Usage
 from perdure.providers.prices import Prices, read_table
 
-DOCS = Path(__file__).parents[2] / "docs" / "operations" / "cost.md"
+from ..support.documents import ROOT
+
+DOCS = ROOT / "docs/operations/cost.md"
 USED = Usage(
     input_tokens=1000,
     output_tokens=100,

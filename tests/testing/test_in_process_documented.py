@@ -15,7 +15,9 @@ from perdure.json_types import JsonObject
 from perdure.testing import asks, call, says
 from perdure.testing.server import read_script
 
-PAGE = Path(__file__).parents[2] / "docs" / "guides" / "testing-agents.md"
+from ..support.documents import ROOT
+
+PAGE = ROOT / "docs/guides/testing-agents.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
 TESTS = [block for block in BLOCKS if "def test_" in block and "recorded(" not in block]
 RECORDED = [block for block in BLOCKS if "recorded(" in block]

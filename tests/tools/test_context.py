@@ -17,7 +17,9 @@ from perdure.testing import InProcessRun, asks, call, run_in_process, says
 from perdure.tool_calls import ToolProgress
 from perdure.tools import clear_tools
 
-PAGE = Path(__file__).parents[2] / "docs" / "guides" / "tools.md"
+from ..support.documents import ROOT
+
+PAGE = ROOT / "docs/guides/tools.md"
 
 
 @pytest.fixture(autouse=True)

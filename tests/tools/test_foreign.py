@@ -28,7 +28,9 @@ from perdure.tools.foreign import (
 from perdure.tools.kind import Asking, ToolKind, ToolOfferError
 from perdure.tools.signature import InvalidArguments
 
-PAGE = Path(__file__).parents[2] / "docs" / "guides" / "temporal-interop.md"
+from ..support.documents import ROOT
+
+PAGE = ROOT / "docs/guides/temporal-interop.md"
 KINDS: dict[str, ToolKind] = {"activity": ActivityKind(), "workflow": WorkflowKind()}
 
 

@@ -19,6 +19,7 @@ from perdure.testing import ScriptedModel, asks, call, run_in_process, says
 from perdure.tools import clear_tools
 from perdure.tools.handlers import load_tools
 
+from ..support.documents import ROOT
 from ..support.mcp_stage import on_stdio
 
 
@@ -34,7 +35,7 @@ def delete(name: str) -> str:
 
 
 clear_tools()
-SHOP = Path(__file__).parents[2] / "examples" / "help_desk" / "shop.yaml"
+SHOP = ROOT / "examples/help_desk/shop.yaml"
 CRM = Toolset(find, delete).without("delete").prefixed("crm")
 
 

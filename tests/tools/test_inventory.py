@@ -19,10 +19,11 @@ from perdure.testing import ScriptedModel, asks, call, run_in_process, says
 from perdure.tools import clear_tools, tool
 
 from ..support.agents import Scripted, scripted_agent
+from ..support.documents import ROOT
 from ..support.stage import Stage
 from ..support.waiting import asked
 
-README = Path(__file__).parents[2] / "README.md"
+README = ROOT / "README.md"
 BY_NAME = {"name": "find_books", "kind": "function"}
 
 

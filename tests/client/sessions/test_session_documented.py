@@ -10,7 +10,9 @@ import pytest
 
 from perdure.testing import ScriptedModel
 
-PAGE = Path(__file__).parents[3] / "docs" / "guides" / "sessions.md"
+from ...support.documents import ROOT
+
+PAGE = ROOT / "docs/guides/sessions.md"
 AGENT = """---
 model:
   id: any

@@ -18,7 +18,9 @@ from perdure.json_types import JsonObject
 from perdure.settings.agent_file import options_for
 from perdure.worker import create_worker
 
-PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "kaos.md").read_text(encoding="utf-8")
+from ...support.documents import manual
+
+PAGE = manual("guides/kaos.md")
 RESEARCHER = (
     "---\nname: researcher\ninputs:\n  - {name: task, kind: string}\n---\nuser:\n{{task}}\n"
 )
