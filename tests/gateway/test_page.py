@@ -25,10 +25,11 @@ from perdure.payloads.codec_server.app import serve
 from perdure.testing import ScriptedReply, asks, call, says
 from perdure.testing.script import ScriptedRequest
 
+from ..support.agents import Scripted
 from ..support.command_line import Cli
 from ..support.dev_server import free_port
 from ..support.families import write_agent
-from ..support.pages import ASKS, INPUTS, PAY, Opened, Scripted, send_refund, start, waits
+from ..support.pages import ASKS, INPUTS, PAY, Opened, send_refund, start, waits
 from ..support.receiver import SECRET, receiving
 from ..support.stage import Stage
 from ..support.waiting import wait_for

@@ -20,11 +20,11 @@ from perdure.prompty.load import load
 from perdure.testing import ScriptedReply, asks, call, says
 from perdure.worker import create_worker
 
-from ..support.agents import scripted_agent
+from ..support.agents import Scripted, scripted_agent
 from ..support.approvers import Waits, token
 from ..support.browser import PATIENCE
 from ..support.families import calls, family_script, write_agent
-from ..support.pages import ASKS, PAY, Opened, Scripted, send_refund, start, waits
+from ..support.pages import ASKS, PAY, Opened, send_refund, start, waits
 from ..support.stage import FEW_POLLS, Stage
 from ..support.waiting import wait_for
 from .conftest import Serve

@@ -16,8 +16,8 @@ from perdure.cli.serve import examine
 from perdure.cli.server_connection import ServerConnection
 from perdure.testing import asks, call, says
 
-from ..support.agents import scripted_agent
-from ..support.pages import PAY, Scripted, send_refund
+from ..support.agents import Scripted, scripted_agent
+from ..support.pages import PAY, send_refund
 from .conftest import Serve
 
 if TYPE_CHECKING:
