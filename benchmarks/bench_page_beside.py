@@ -98,21 +98,27 @@ async def long_run(browser: Browser, client: Client, url: str, ui: str) -> dict[
     return figures
 
 
-async def walk(browser: Browser, url: str) -> dict[str, Any]:
-    """Decide the longest wait, see why another run failed, start it again from iteration 3 with
-    another model.
+async def walk(browser: Browser, url: str, *, knows_keys: bool) -> dict[str, Any]:
+    """Open the page, decide the longest wait, see why another run failed, start it again from
+    iteration 3 with another model. Who does not know the page's keys clicks what it shows.
     """
-    page, clicks, keys = await browser.new_page(), 0, 0
-    await page.goto(f"{url}/")
-    await page.get_by_text("waiting for a person").first.wait_for()
+    page, clicks, keys = await browser.new_page(), 1, 0
     began = time.monotonic()
-    await page.keyboard.press("w")
-    await page.locator("#approve:enabled").wait_for()
-    await page.keyboard.press("a")
-    await page.keyboard.press("Enter")
+    await page.goto(f"{url}/")
+    waiting = page.get_by_role("link", name=re.compile("waiting for a person"))
+    await waiting.wait_for()
+    if knows_keys:
+        await page.keyboard.press("w")
+        await page.locator("#approve:enabled").wait_for()
+        await page.keyboard.press("a")
+        await page.keyboard.press("Enter")
+        keys += 3
+    else:
+        await waiting.click()
+        await page.locator("#approve:enabled").click()
+        clicks += 2
     await page.get_by_role("heading", name="Approved").wait_for()
-    keys += 3
-    decided = time.monotonic() - began
+    decided, run = time.monotonic() - began, page.url.split("/")[-3]
     await page.get_by_role("link", name="Runs", exact=True).click()
     failed = page.locator("a.run", has_text="fails")
     await failed.locator(".last.failed").wait_for()
@@ -130,7 +136,7 @@ async def walk(browser: Browser, url: str) -> dict[str, Any]:
     await page.locator("aside code", has_text="openai/other").wait_for()
     seconds = {"decided_s": decided, "understood_s": understood, "all_s": time.monotonic() - began}
     await page.close()
-    return {"clicks": clicks, "keys": keys, "why": why[:120], **seconds}
+    return {"run": run, "clicks": clicks, "keys": keys, "why": why[:120], **seconds}
 
 
 async def on_a_phone(browser: Browser, url: str) -> float:
@@ -138,7 +144,7 @@ async def on_a_phone(browser: Browser, url: str) -> float:
     context = await browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
     page = await context.new_page()
     began = time.monotonic()
-    await page.goto(f"{url}/#/run/waits-2/decide/c0")
+    await page.goto(f"{url}/#/run/waits-3/decide/c0")
     await page.locator("#approve:enabled").tap()
     await page.get_by_role("heading", name="Approved").wait_for()
     seconds = time.monotonic() - began
@@ -150,7 +156,7 @@ async def by_commands(address: str) -> dict[str, Any]:
     """The same walk by the command line, with what its user has to type."""
     commands = (
         ("ls", "--waiting"),
-        ("approve", "waits-3"),
+        ("approve", "waits-4"),
         ("ls", "--status", "failed"),
         ("show", "fails"),
         ("fork", "fails", "--at", "3", "--model", "openai/other", "--detach"),
@@ -268,17 +274,26 @@ async def measure(given: argparse.Namespace) -> dict[str, Any]:
     """Return all figures."""
     figures: dict[str, Any] = {"load": os.getloadavg()[0]}
     async with everything(given) as (client, agent, url, ui, browser, progress):
-        for id, order in (("waits-1", 10), ("waits-2", 11), ("fails", FAILS), ("waits-3", 12)):
-            await start_run(client, agent, {"order": order}, task_queue=QUEUE, id=id)
+        waits = [(f"waits-{number}", 20 + number) for number in range(1, 5)]
+        for id, order in (*waits, ("fails", FAILS)):
+            run = await start_run(client, agent, {"order": order}, task_queue=QUEUE, id=id)
+            async for event in run.stream():
+                if event.type == "permission_requested":
+                    break  # so that the longest wait is known
         for name, part in (
-            ("walk", lambda: walk(browser, url)),
+            ("walk", lambda: walk(browser, url, knows_keys=True)),
+            ("walk_unknowing", lambda: walk(browser, url, knows_keys=False)),
             ("phone_s", lambda: on_a_phone(browser, url)),
             ("commands", lambda: by_commands(client.service_client.config.target_host)),
             ("walk_in_temporal", lambda: in_temporal(browser, ui)),
             ("hour", lambda: open_for_an_hour(browser, url, given.hour, progress)),
         ):
+            if name == "hour" and not given.hour:
+                continue
             figures[name] = await part()
             print(json.dumps({name: figures[name]}), flush=True)
+        if not given.iterations:
+            return figures
         options = {"max_iterations": given.iterations + 1}
         long: dict[str, Any] = {"task_queue": QUEUE, "id": "long", "options": options}
         await (await start_run(client, agent, {"order": LONG}, **long)).result()
@@ -288,7 +303,7 @@ async def measure(given: argparse.Namespace) -> dict[str, Any]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--iterations", type=int, default=1000)
-    parser.add_argument("--hour", type=int, default=900)
+    parser.add_argument("--iterations", type=int, default=1000, help="0: no long run")
+    parser.add_argument("--hour", type=int, default=900, help="0: no tab that stays open")
     parser.add_argument("--chromium", default="/usr/bin/chromium")
     print(json.dumps(asyncio.run(measure(parser.parse_args())), indent=1))
