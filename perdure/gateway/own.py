@@ -397,7 +397,10 @@ async def show_session_messages(call: HttpCall) -> list[Message]:
 
 
 async def show_session_events(call: HttpCall[SessionEventsQuery]) -> Response:
-    """A stream of the events of a session's runs, as server-sent events, until the session ends."""
+    """A stream of the events of a session's runs, as server-sent events, until the session ends.
+
+    Raises `HttpProblem` for a position in a turn that the session does not have yet.
+    """
     session = await call.gateway.session(call.identity, call.path["id"])
     after = call.request.headers.get("last-event-id") or call.query.after
     turn = parse_position(after)[0]
