@@ -59,7 +59,7 @@ async def pause(given: Given) -> int:
         answer({"action": "pause", "count": len(ids), **about})
     later = "; runs that start later are paused, too" if lasting else ""
     counted = f"{count_of(len(ids), 'open run')}{later}"
-    say(f"Paused: {pause.scope} ({counted}). Let them go on: {_release_command(scope)}")
+    say(f"Paused: {pause.scope} ({counted}). Resume them: {_release_command(scope)}")
     return DONE
 
 
@@ -116,7 +116,7 @@ async def go_on_many(selection: RunSelection, go_on: GoOn, *, as_json: bool = Fa
         report = await _resume_all(server, selection, go_on)
         left = [] if released or report.done else await pauses_in_force(server.client)
     for each in released:
-        say(f"No longer: {each}", "strong")
+        say(f"Pause ended: {each}", "strong")
     if left:
         others = f", and {len(left) - 1} more" if len(left) > 1 else ""
         say(f"Still in force: {left[0]}{others} (perdure pause --list)")

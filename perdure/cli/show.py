@@ -105,7 +105,7 @@ def _held_up(each: JsonView) -> Iterator[str]:
 
 
 def _unfinished(*, has_ended: bool) -> str:
-    return "has not ended" if has_ended else "open"
+    return "unfinished" if has_ended else "open"
 
 
 def _tool(tool: JsonView, *, has_ended: bool, waits: bool) -> str:

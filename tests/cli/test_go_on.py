@@ -62,5 +62,5 @@ async def test_go_on_lists_released_pauses_and_those_still_in_force(cli: Cli) ->
     assert "No such runs" in mistyped.stderr
     assert "Still in force: " in mistyped.stderr
     released = await cli("go-on", "--agent", name)
-    assert f"No longer: agent '{name}' paused by" in released.stderr
+    assert f"Pause ended: agent '{name}' paused by" in released.stderr
     assert "Still in force" not in released.stderr

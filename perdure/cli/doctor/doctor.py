@@ -111,7 +111,7 @@ def _worker_line(worker: Report) -> str:
     version = f" of version {worker['version']}" if worker["version"] else ""
     if not worker["has"]:
         polled = f"it polled {worker['polledBefore']:g} s before"
-        state = "gone" if worker["isGone"] else "does not answer, dead or frozen"
+        state = "gone" if worker["isGone"] else "does not answer, ended or frozen"
         return f"{worker['identity']}{version}: {state} ({polled})"
     tools = ", ".join(worker["has"]["tools"]) or "none"
     return f"{worker['identity']}{version}: perdure {worker['has']['perdure']}, tools: {tools}"
