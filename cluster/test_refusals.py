@@ -73,7 +73,11 @@ async def test_what_needs_the_role_says_so(command: tuple[str, ...]) -> None:
 
 REFUSED: dict[str, tuple[dict[str, str | None], str, str]] = {
     "no token": ({"TEMPORAL_API_KEY": None}, "Request unauthorized", "TEMPORAL_API_KEY"),
-    "a bad token": ({"TEMPORAL_API_KEY": "a.b.c"}, "Request unauthorized", "TEMPORAL_API_KEY"),
+    "a bad token": (
+        {"TEMPORAL_API_KEY": "a.b.c"},
+        "it refuses the credentials",
+        "TEMPORAL_API_KEY",
+    ),
     "another namespace": (
         {"TEMPORAL_NAMESPACE": "other"},
         "Request unauthorized",
