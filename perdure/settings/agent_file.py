@@ -235,7 +235,7 @@ def _options_in_file(agent: Agent) -> dict[str, Any]:
 
 
 def _settings_in(metadata: Mapping[str, Any] | None) -> Settings:
-    """Read the settings of KAOS or Octopus, then perdure's own; mistakes become the result's
+    """Read the settings of another system, then perdure's own; mistakes become the result's
     `problems`.
     """
     settings, blocks = Settings(), metadata or {}

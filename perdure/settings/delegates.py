@@ -236,7 +236,7 @@ def as_started(agent: Agent, environment: Mapping[str, str]) -> Agent:
 
 def with_peers(agent: Agent, environment: Mapping[str, str]) -> Agent:
     """Return a copy with the agents and MCP servers that `SUB_AGENTS`, `PEERS` and `MCP_SERVERS`
-    name, if the file has settings of a system with peers (KAOS); otherwise the agent itself.
+    name, if the file has settings of a system with peers; otherwise the agent itself.
 
     The file's own agents and tools of the same names take precedence. Raises ConfigurationError,
     which names the variable, and LoadError as `settings_of` does.
