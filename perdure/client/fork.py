@@ -25,7 +25,7 @@ from ..history.link import (
     read_link,
     read_start,
 )
-from ..messages import Message
+from ..messages import Message, TextPart
 from ..model_choice import model_choice, with_other_model
 from ..options import RunOptions
 from ..prompty.prepare import new_prompt
@@ -64,6 +64,29 @@ def with_instructions(
     if old == list(new):
         return list(messages)
     return [*new, *(message for message in messages if message not in old)]
+
+
+def with_results(messages: Sequence[Message], results: Mapping[str, str]) -> list[Message]:
+    """Return the conversation with these texts as the results of calls, by call id; each has
+    `edited` in its metadata. Raises ValueError for a call without exactly one result.
+    """
+    ids = [str(message.metadata.get("tool_call_id", "")) for message in messages]
+    for id in results:
+        if (found := ids.count(id)) != 1:
+            raise ValueError(
+                f"results: call {id!r} has {found} results in the conversation of the fork, "
+                f"expected 1; calls with a result: {', '.join(each for each in ids if each)}"
+            )
+    return [
+        Message(
+            role="tool",
+            parts=[TextPart(value=valid_text(results[id]))],
+            metadata={"tool_call_id": id, "edited": True},
+        )
+        if id in results
+        else message
+        for id, message in zip(ids, messages, strict=True)
+    ]
 
 
 @dataclass
@@ -143,6 +166,8 @@ class Changes:
     """The fields of `RunOptions` that differ."""
     inputs: Mapping[str, Any] | None = None
     """Inputs for another agent's prompt."""
+    results: Mapping[str, str] | None = None
+    """Call id → the text that the fork's model reads as that call's result."""
 
 
 _NO_CHANGES = Changes()
@@ -161,6 +186,7 @@ async def fork_of(chain: Chain, at: int | None, changes: Changes = _NO_CHANGES) 
     before = await conversation_before(chain.client, link, sys.maxsize if at is None else at)
     at = before.last + 1 if at is None else at
     messages = await _conversation(chain, link, at, before, is_closed)
+    messages = with_results(messages, changes.results or {})
     input = link.input
     agent, inputs = _agent(input), {**input.inputs, **(changes.inputs or {})}
     if changes.agent is not None:

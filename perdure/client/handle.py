@@ -383,6 +383,7 @@ class RunHandle(Controls, Generic[T]):
         agent: Agent | str | PathLike[str] | None = None,
         options: RunOptions | Mapping[str, Any] | None = None,
         inputs: Mapping[str, Any] | None = None,
+        results: Mapping[str, str] | None = None,
         id: str | None = None,
         id_reuse_policy: WorkflowIDReusePolicy | None = None,
         memo: Mapping[str, Any] | None = None,
@@ -393,16 +394,19 @@ class RunHandle(Controls, Generic[T]):
         The run may be open or closed; after the end, `at` may be one more than its last iteration.
         `steer` is appended as a user's message. `model` is another model's id, or `PROVIDER/ID`.
         `agent` replaces the agent, with new instructions if they differ; `inputs` are for its
-        prompt. `options` are fields that differ, `memo` are further values. Task queue, inputs,
-        tenant and memo stay; limits and counts start again; pending approvals and questions are not
-        carried over.
+        prompt. `results` are other texts for results of earlier tool calls, by call id. `options`
+        are fields that differ, `memo` are further values. Task queue, inputs, tenant and memo stay;
+        limits and counts start again; pending approvals and questions are not carried over.
 
         Raises ValueError for an iteration that the run does not have or the namespace has deleted,
-        the errors of `start_run`, and pydantic's ValidationError for unknown options.
+        and for a call without one result; the errors of `start_run`, and pydantic's ValidationError
+        for unknown options.
         """
         fields = RunOptions.model_validate(options or {}).model_dump(exclude_unset=True)
         with run_not_found(self._chain):
-            fork = await fork_of(self._chain, at, Changes(steer, model, agent, fields, inputs))
+            fork = await fork_of(
+                self._chain, at, Changes(steer, model, agent, fields, inputs, results)
+            )
         start = StartOptions(**{**fork.start, "id_reuse_policy": id_reuse_policy})
         start["memo"] = {**(start["memo"] or {}), **(memo or {})}
         more: dict[str, Any] = {"task_queue": fork.task_queue, "id": id, "options": fork.options}

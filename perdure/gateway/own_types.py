@@ -214,6 +214,8 @@ class ForkBody(CamelCase):
     steer: str | None = None
     model: str | None = Field(default=None, min_length=1)
     """Another model: its id, or `PROVIDER/ID`; None for the same."""
+    results: dict[str, str] | None = None
+    """Call id → another text as the result of that earlier tool call."""
     id: Id | None = None
 
 

@@ -68,6 +68,12 @@ async def test_of_a_run_that_is_done(stage: Stage, scripted: Scripted) -> None:
             return [id async for id in forks_of(stage.client, run.id)]
 
         assert await wait_for(listed) == [fork.id]
+        noted = original.messages[3].metadata["tool_call_id"]
+        edited = await forked(stage, run, 2, results={noted: "noted 1"})
+        assert texts((await edited.result()).messages)[3] == "noted 1"
+        assert original.messages[3].text == "noted one"
+        with pytest.raises(ValueError, match=f"call 'other' has 0 results.*: {noted}$"):
+            await run.fork(2, results={"other": ""})
         with pytest.raises(ValueError, match="expected an iteration from 1 to 4"):
             await run.fork(5)
         with pytest.raises(ValueError, match="max_iteration\n"):

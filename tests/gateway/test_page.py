@@ -147,7 +147,13 @@ async def test_a_denial_is_told_to_the_agent_and_a_question_is_answered(
     opened: Opened, page: Page
 ) -> None:
     question = {"question": "Which one?", "choices": ["Oak", "Elm"]}
-    script = [ASKS, asks(call("ask_user", "c2", **question)), says("Done.")]
+    replies = [ASKS, asks(call("ask_user", "c2", **question)), says("Done.")]
+    read: list[list[str]] = []
+
+    def script(request: ScriptedRequest) -> ScriptedReply:
+        read.append([each.text for each in request.messages if each.role == "tool"])
+        return replies[len(read[-1])]
+
     async with opened(script) as (_, served):
         await start(served, "both")
         await page.goto(f"{served.url}/#/run/both")
@@ -161,6 +167,15 @@ async def test_a_denial_is_told_to_the_agent_and_a_question_is_answered(
         assert "Elm" in await page.locator("#call-c2").inner_text()
         await page.goto(f"{served.url}/#/run/both/decide/c2")
         await page.get_by_role("heading", name="Answered").wait_for()
+        await page.goto(f"{served.url}/#/run/both/fork/3")
+        await page.get_by_text("Result", exact=True).nth(1).click()
+        await page.get_by_label("Result of ask_user").fill("Oak")
+        await page.get_by_text("Result, edited").wait_for()
+        await page.get_by_role("button", name="Start fork").click()
+        await page.wait_for_url(re.compile(r"#/run/(?!both)[^/]+$"))
+        await page.get_by_role("heading", name="Answer").wait_for()
+        assert read[-1] == [read[-2][0], "Oak"]
+        assert "Elm" in read[-2][1]
 
 
 async def test_a_run_is_steered_forked_and_cancelled(opened: Opened, page: Page) -> None:

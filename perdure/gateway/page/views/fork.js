@@ -18,9 +18,12 @@ export function Fork({ id, before }) {
     return once(load);
   }, [id]);
   const at = Number(before) || 1;
-  const key = useMemo(freshKey, [at, steer, model]);
+  const [edits, setEdits] = useState(/** @type {Record<string, string>} */ ({}));
+  const kept = run?.iterations.filter((/** @type {any} */ each) => each.number < at).flatMap((/** @type {any} */ each) => each.calls) ?? [];
+  const results = Object.fromEntries(kept.filter((/** @type {any} */ call) => (edits[call.id] ?? call.result) !== call.result).map((/** @type {any} */ call) => [call.id, edits[call.id]]));
+  const key = useMemo(freshKey, [at, steer, model, JSON.stringify(results)]);
   const start = async () => {
-    const forked = await post(`/runs/${encodeURIComponent(id)}/fork`, { at, steer: steer.trim() || null, model: model.trim() || null }, { "Idempotency-Key": key });
+    const forked = await post(`/runs/${encodeURIComponent(id)}/fork`, { at, steer: steer.trim() || null, model: model.trim() || null, results }, { "Idempotency-Key": key });
     location.hash = link("run", forked.id);
   };
   const again = run?.iterations.filter((/** @type {any} */ each) => each.number >= at).flatMap((/** @type {any} */ each) => each.calls) ?? [];
@@ -31,7 +34,9 @@ export function Fork({ id, before }) {
     <div class="columns"><ol class="fork">${run?.iterations[0]?.said.map((/** @type {any} */ each) => html`<li><span></span><div>${plain(each.text).slice(0, 300)}</div><span class="about">Input</span></li>`)}
     ${run?.iterations.map((/** @type {any} */ each) => html`${each.number === at && html`<li class="begins">The fork begins here</li>`}<li class=${each.number < at ? "kept" : "left-out"}>
       <button aria-pressed=${each.number === at} onClick=${() => (location.hash = link("run", id, "fork", String(each.number)))}>${each.number}</button>
-      <div>${plain(each.text).slice(0, 160)}${each.calls.map((/** @type {any} */ call) => html`<div class="line"><code>${plain(call.name)}</code> ${inLine(call.arguments).slice(0, 100)}</div>`)}</div>
+      <div>${plain(each.text).slice(0, 160)}${each.calls.map((/** @type {any} */ call) => html`<div class="line"><code>${plain(call.name)}</code> ${inLine(call.arguments).slice(0, 100)}</div>
+        ${each.number < at && call.result !== null && html`<details class=${call.id in results ? "person" : "about"}><summary>${call.id in results ? "Result, edited" : "Result"}</summary>
+          <textarea rows="3" aria-label=${`Result of ${plain(call.name)}`} value=${edits[call.id] ?? call.result} onInput=${(/** @type {any} */ event) => setEdits({ ...edits, [call.id]: event.currentTarget.value })}></textarea></details>`}`)}</div>
       <span class="about">${each.number < at ? "copied, not run again" : "left out of the fork"}</span></li>`)}</ol>
     <div>${run && !isThere && html`<p class="held">The run has ${counted(run.iterations.length, "iteration")}: choose one of them.</p>`}
     ${isThere && html`<label for="steer">What should change? (empty for nothing)</label>
