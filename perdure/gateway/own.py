@@ -32,7 +32,7 @@ from ..protocol.names import SESSION_WORKFLOW
 from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, TENANT, quote, shown_of
 from ..protocol.session import SessionStatus
 from ..trace_ids import TraceIds
-from . import operate, push
+from . import executions, operate, push
 from .gateway import FoundRun, Gateway, OfferedAgent
 from .identity import ANYBODY, Identity
 from .operations import Endpoint, HttpCall, Nothing, known_route, openapi_document, route_of
@@ -445,6 +445,7 @@ OPERATIONS = (
     _operation("GET", f"{_RUN}/result", show_result, is_shared=True),
     _operation("GET", f"{_RUN}/events", show_events, answer=list[EventView], streams=True),
     _operation("GET", f"{_RUN}/messages", show_messages),
+    _operation("GET", f"{_RUN}/calls", executions.list_calls, is_shared=True),
     _operation("GET", f"{_RUN}/trace", show_trace),
     _operation("POST", f"{_RUN}/steer", steer),
     _operation("POST", f"{_RUN}/cancel", cancel),

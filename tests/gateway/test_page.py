@@ -137,6 +137,9 @@ async def test_a_decision_that_comes_too_late_is_not_used(opened: Opened, page: 
         assert result["output"] == "Done."
         await page.goto(f"{served.url}/#/run/late/decide/c1")
         await page.get_by_text("(an unverified name)").first.wait_for()
+        await page.goto(f"{served.url}/#/run/late")
+        await page.locator("#call-c1 .row").click()
+        await page.get_by_text(re.compile("^1 execution, .* of waiting for a person$")).wait_for()
         await page.goto(f"{served.url}/#/run/late/decide/c%")
         await page.get_by_text("The run has made no such call.").wait_for()
         await page.goto(f"{served.url}/#/nonsense")

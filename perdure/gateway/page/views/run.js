@@ -150,7 +150,7 @@ export function Run({ id, deciding = "" }) {
       ${isOpen && html`<${Composer} label="Tell the agent something. It reads it before its next model call." send=${(/** @type {string} */ text, /** @type {any[]} */ parts, /** @type {string} */ key) => post(`/runs/${encodeURIComponent(id)}/steer`, { text, messageId: key })} />`}
       ${isOpen && state?.pending_steering > 0 && html`<p class="about">${counted(state.pending_steering, "message")} queued: the agent reads them before its next model call.</p>`}
     </div><aside>
-      ${chosen ? html`<${Inspector} call=${chosen} close=${() => pick("")} />` : html`<${Bill} id=${id} run=${run} setup=${setup} limits=${limits} state=${state} seconds=${run.first ? until - run.first : 0} />`}
+      ${chosen ? html`<${Inspector} id=${id} call=${chosen} close=${() => pick("")} />` : html`<${Bill} id=${id} run=${run} setup=${setup} limits=${limits} state=${state} seconds=${run.first ? until - run.first : 0} />`}
     </aside></div>
   </main>`;
 }
@@ -234,11 +234,18 @@ function NextWait({ id, run }) {
   return html`<p>Next in this run: <a href=${link("run", id, "decide", next[0].id)}>${plain(next[0].name)}</a></p>`;
 }
 
-/** @param {{call: import("../run_model.js").Call, close: () => void}} props */
-function Inspector({ call, close }) {
+/** @param {{id: string, call: import("../run_model.js").Call, close: () => void}} props */
+function Inspector({ id, call, close }) {
+  const [executed, setExecuted] = useState(/** @type {any} */ (null));
+  useEffect(() => {
+    setExecuted(null);
+    get(`/runs/${encodeURIComponent(id)}/calls`).then((calls) => setExecuted(calls.findLast((/** @type {any} */ each) => each.callId === call.id)), () => setExecuted(null));
+  }, [id, call.id, call.ended]);
+  const { attempts = 0, refusals = 0, waited = 0 } = executed ?? {};
   return html`<section class="card"><div class="card-head"><code>${plain(call.name)}</code><button class="quiet" onClick=${close}>Close</button></div>
     <div class="card-body">
       <h3>Times</h3><p>${clock(call.started)}${call.ended ? ` to ${clock(call.ended)}, ${span(call.ended - call.started)}` : ""}</p>
+      ${executed && html`<h3>Executions</h3><p>${[counted(attempts, "execution"), refusals && `${counted(refusals, "worker")} without the tool`, waited && `${span(waited)} of waiting for a person`].filter(Boolean).join(", ")}${executed.outcomeUnknown ? html`, <span class="held">the outcome is unknown</span>` : ""}</p>`}
       <h3>Arguments</h3><${Folded} text=${indented(call.arguments)} />
       ${call.decision?.arguments && html`<h3>Arguments that were approved</h3><${Folded} text=${JSON.stringify(call.decision.arguments, null, 1)} />`}
       ${call.result !== null && html`<h3>Result</h3><${Folded} text=${indented(call.result)} />`}
