@@ -51,7 +51,7 @@ async def test_another_terminal_answers(cli: Cli, client: Client, run_id: str) -
     assert f": perdure answer {run_id} c1 TEXT" in status.stdout
     assert f"  or perdure deny {run_id} c1" in status.stdout
     pasted = await cli("answer", run_id, "c1", "TEXT")
-    assert (pasted.code, "TEXT stands for the answer" in pasted.stderr) == (2, True), pasted
+    assert (pasted.code, "TEXT is a placeholder" in pasted.stderr) == (2, True), pasted
     answered = await cli("answer", run_id, "c1", "Rome", "--by", "ann")
     assert (answered.code, answered.stdout) == (0, "")
     assert "Answered 'Rome' to ask_user(" in answered.stderr

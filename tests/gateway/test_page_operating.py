@@ -218,7 +218,8 @@ async def test_a_run_without_its_key_is_neither_shown_nor_decided(
         await wait_for(partial(_waits, secret))
         async with served.asking() as http:
             found = (await http.get("/approvals")).json()
-            assert [each["runId"] for each in found] == ["plain"]
+            found = [each["runId"] for each in found if each["runId"] in ("plain", "secret")]
+            assert found == ["plain"]
             refused = await http.get("/runs/secret")
         assert (refused.status_code, refused.json()["kind"]) == (409, "encrypted")
         await page.get_by_label("Waiting", exact=True).get_by_text("secret").click()

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from perdure.json_types import JsonObject
 from perdure.testing import ScriptedReply, ScriptedRequest, asks, call, says
 
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.hosts import serving
 from ..support.mcp_scripted import text
 from ..support.mcp_server import TEXT, make_server
@@ -29,7 +29,6 @@ from ..support.mcp_stage import on_http
 from ..support.oauth_server import CLIENT, SECRET, Authority
 from ..support.stage import Stage
 from ..tools.mcp.test_kind_found import FORGOTTEN, Forgetful
-from .test_mcp import tool_texts
 
 NAMES = ("write_it", "write", "greet", "note")
 """A tool of each server."""
@@ -205,7 +204,7 @@ async def test_no_call_is_lost_and_none_repeated(
             )
             result = await run.result()
     week.close()
-    texts = tool_texts(result)
+    texts = tool_texts(result.messages)
     failed = [each for each in texts if each != "written"]
     done = Counter(week.notes.read_text().split())
     expected = [

@@ -24,8 +24,8 @@ from perdure.worker import create_worker
 from ..support.agents import Scripted, scripted_agent
 from ..support.dev_server import DevServer
 from ..support.stage import Stage, replay_runs
-from ..support.waiting import wait_for
-from .test_deploys import PAY, make_current, waits
+from ..support.waiting import asked, wait_for
+from .test_deploys import PAY, make_current
 
 NAME = "agents"
 SOON = (
@@ -104,7 +104,7 @@ async def rolled_out(tmp_path: Path, scripted: Scripted, versions: int, runs_eac
             if number == versions - 1:
                 await make_current(rollout.stage, NAME, str(versions - 2))
         for run in waiting:
-            await wait_for(lambda run=run: waits(run))
+            await asked(run)
             await run.approve("call_pay")
         results = await asyncio.gather(*(run.result() for run in [*runs, *waiting]))
         assert [result.output for result in results] == ["done"] * versions * runs_each

@@ -6,10 +6,9 @@ from typing import Any
 
 from temporalio import workflow
 
-from perdure.json_types import JsonObject
-
 with workflow.unsafe.imports_passed_through():
     from perdure import Message, load_dict, run_input
+    from perdure.json_types import JsonObject
 
 
 @workflow.defn

@@ -49,7 +49,7 @@ class StallingConverter(PayloadConverter):
 async def replayed(stalls: int) -> list[str]:
     """The types of the events of a recorded run, after a replay on a machine that stalls."""
     StallingConverter.stalls = stalls
-    history = Golden.model_validate_json((FOLDER / "tools-1.json").read_bytes()).history
+    history = Golden.model_validate_json((FOLDER / "0.1" / "tools-1.json").read_bytes()).history
     events = WorkflowHistory.from_json(id_of(history), history).events
     converter = replace(perdure_data_converter, payload_converter_class=StallingConverter)
     run = (await replay_link(id_of(history), events, converter)).run
@@ -63,7 +63,7 @@ async def test_a_replay_that_had_no_time_is_begun_anew() -> None:
 
 
 async def test_a_value_that_nobody_can_read_hides_no_other_version() -> None:
-    history = Golden.model_validate_json((FOLDER / "tools-1.json").read_bytes()).history
+    history = Golden.model_validate_json((FOLDER / "0.1" / "tools-1.json").read_bytes()).history
     events = WorkflowHistory.from_json(id_of(history), history).events
     scheduled = next(
         event for event in events if event.HasField("activity_task_scheduled_event_attributes")
