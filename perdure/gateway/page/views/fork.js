@@ -30,7 +30,7 @@ export function Fork({ id, before }) {
   const isThere = run?.iterations.some((/** @type {any} */ each) => each.number === at);
   return html`<main><p class="about"><a href=${link()}>Runs</a> › <a href=${link("run", id)}><code>${plain(id)}</code></a> › Fork</p><h1>Fork before iteration ${at}</h1>
     <${Trouble} error=${problem} />
-    <p class="about">A new run begins with the conversation up to the line. A number moves the line.</p>
+    <p class="about">A new run begins with the conversation up to the line. A number moves the line. You may edit the results above it.</p>
     <div class="columns"><ol class="fork">${run?.iterations[0]?.said.map((/** @type {any} */ each) => html`<li><span></span><div>${plain(each.text).slice(0, 300)}</div><span class="about">Input</span></li>`)}
     ${run?.iterations.map((/** @type {any} */ each) => html`${each.number === at && html`<li class="begins">The fork begins here</li>`}<li class=${each.number < at ? "kept" : "left-out"}>
       <button aria-pressed=${each.number === at} onClick=${() => (location.hash = link("run", id, "fork", String(each.number)))}>${each.number}</button>
