@@ -70,23 +70,22 @@ def with_results(messages: Sequence[Message], results: Mapping[str, str]) -> lis
     """Return the conversation with these texts as the results of calls, by call id; each has
     `edited` in its metadata. Raises ValueError for a call without exactly one result.
     """
-    ids = [str(message.metadata.get("tool_call_id", "")) for message in messages]
+    ids = [message.metadata.get("tool_call_id") for message in messages]
     for id in results:
         if (found := ids.count(id)) != 1:
             raise ValueError(
                 f"results: call {id!r} has {found} results in the conversation of the fork, "
-                f"expected 1; calls with a result: {', '.join(each for each in ids if each)}"
+                f"expected 1; calls with a result: {', '.join(filter(None, ids)) or 'none'}"
             )
-    return [
-        Message(
+    edited: dict[str | None, Message] = {
+        id: Message(
             role="tool",
-            parts=[TextPart(value=valid_text(results[id]))],
+            parts=[TextPart(value=valid_text(text))],
             metadata={"tool_call_id": id, "edited": True},
         )
-        if id in results
-        else message
-        for id, message in zip(ids, messages, strict=True)
-    ]
+        for id, text in results.items()
+    }
+    return [edited.get(id, message) for id, message in zip(ids, messages, strict=True)]
 
 
 @dataclass

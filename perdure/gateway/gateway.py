@@ -402,7 +402,7 @@ class Gateway:
                 raise
             raise ConfigurationError(
                 f"The namespace {self.client.namespace!r} does not know the search attribute "
-                f"{TENANT.name}, by which the runs of a tenant are told from those of others. "
+                f"{TENANT.name}, which marks the runs of a tenant. "
                 "Register it: perdure setup"
             ) from error
 

@@ -130,7 +130,7 @@ class SteerBody(CamelCase):
 
     text: str = Field(min_length=1)
     message_id: Id | None = None
-    """What is sent again under it is read once."""
+    """The run ignores a second message with the same id."""
 
 
 class CancelBody(CamelCase):

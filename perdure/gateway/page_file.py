@@ -32,7 +32,7 @@ _LOADER = (
 """Scripts that a script of the page adds are trusted as it is (`strict-dynamic`)."""
 _FROM = re.compile(r'(?:(?<=\bfrom ")|(?<=\bfrom"))[^"]+(?=")')
 _WITHOUT_CONTENT = {*("name", "model", "kind", "run_id", "first_run_id", "callId", "usage")}
-"""What the data of an event keeps without content, beside numbers."""
+"""The fields of an event's data, besides numbers, that a file without content keeps."""
 
 
 def import_map_of(document: str) -> str:

@@ -74,6 +74,8 @@ async def test_of_a_run_that_is_done(stage: Stage, scripted: Scripted) -> None:
         assert original.messages[3].text == "noted one"
         with pytest.raises(ValueError, match=f"call 'other' has 0 results.*: {noted}$"):
             await run.fork(2, results={"other": ""})
+        with pytest.raises(ValueError, match="call '' has 0 results"):
+            await run.fork(1, results={"": "no call's"})
         with pytest.raises(ValueError, match="expected an iteration from 1 to 4"):
             await run.fork(5)
         with pytest.raises(ValueError, match="max_iteration\n"):

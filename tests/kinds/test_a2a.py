@@ -13,9 +13,9 @@ import pytest
 from perdure import RunCancelled
 
 from ..support.a2a_agents import Later, RemoteAgent
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.documents import manual
-from ..support.remote_weather import asking, has_told, tool_texts, weather
+from ..support.remote_weather import asking, has_told, weather
 from ..support.stage import Stage
 from ..support.waiting import wait_for
 
@@ -33,7 +33,7 @@ async def test_a_run_asks_a_remote_agent(
         tool["connection"]["apiKey"] = "${env:OFFICE_KEY}"
         run = await stage.start(scripted_agent(model, [tool]))
         result = await run.result()
-    assert tool_texts(result) == ["rain", "${env:OFFICE_KEY}"]
+    assert tool_texts(result.messages) == ["rain", "${env:OFFICE_KEY}"]
     assert remote.requests.count("card") == 1
     assert len(set(remote.executions)) == 2
     [offered] = model.requests[0].body["tools"]
@@ -54,7 +54,7 @@ async def test_the_agent_of_the_page(stage: Stage, scripted: Scripted) -> None:
         exec(code.replace("http://127.0.0.1:9000", later.url), names := {"__name__": "echo_agent"})
         later.app = names["app"]
         run = await stage.start(scripted_agent(scripted(asking("hello")), [weather(later.url)]))
-        assert tool_texts(await run.result()) == ["You said: hello"]
+        assert tool_texts((await run.result()).messages) == ["You said: hello"]
 
 
 async def test_a_run_that_is_cancelled_while_there_is_no_worker(

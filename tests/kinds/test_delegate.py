@@ -15,11 +15,10 @@ from perdure.settings.child_agents import DELEGATE
 from perdure.testing import InProcessRun, ScriptedModel, asks, call, says
 
 from ..support.a2a_agents import RemoteAgent, served
-from ..support.agents import Scripted, scripted_agent
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.families import write_agent
 from ..support.peers import KAOS_CARD, Peer
 from ..support.recorded import everything_recorded
-from ..support.remote_weather import tool_texts
 from ..support.stage import Stage
 from ..support.unknown_outcomes import NEEDS_APPROVAL
 
@@ -71,7 +70,7 @@ async def test_a_run_delegates_to_agents_of_kaos_and_of_a2a(
         recorded = b"".join(await everything_recorded(stage.client, run.id)).decode(
             errors="replace"
         )
-    assert tool_texts(result) == [
+    assert tool_texts(result.messages) == [
         "${env:OFFICE_KEY}",
         "rain",
         '[Delegation failed: HTTP status 500: {"detail":"not now"}]' + NEEDS_APPROVAL,

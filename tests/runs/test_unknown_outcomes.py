@@ -13,8 +13,7 @@ from perdure import Done, NotDone, ToolContext, tool
 from perdure.json_types import JsonObject
 from perdure.testing import asks, call, says
 
-from ..support.agents import Scripted, scripted_agent
-from ..support.remote_weather import tool_texts
+from ..support.agents import Scripted, scripted_agent, tool_texts
 from ..support.stage import Stage
 from ..support.unknown_outcomes import RECONCILES
 
@@ -52,5 +51,8 @@ async def test_the_tool_finds_out_by_the_first_call_s_key(
     async with stage.worker([bank.pay]):
         run = await stage.start(scripted_agent(model, [PAY]))
         result = await run.result()
-    assert tool_texts(result) == [f"{TIMED_OUT}{RECONCILES}", "paid before" if is_done else "paid"]
+    assert tool_texts(result.messages) == [
+        f"{TIMED_OUT}{RECONCILES}",
+        "paid before" if is_done else "paid",
+    ]
     assert len(bank.paid) == payments

@@ -10,7 +10,6 @@ from temporalio.client import Client
 
 from perdure.client import RunHandle
 from perdure.json_types import JsonObject
-from perdure.protocol.outcome import RunResult
 from perdure.testing import asks, call, says
 
 
@@ -36,7 +35,3 @@ async def has_told(client: Client, run: RunHandle) -> bool:
         each.heartbeat_details.payloads for each in description.raw_description.pending_activities
     ]
     return any(b"taskId" in payload.data for payloads in details for payload in payloads)
-
-
-def tool_texts(result: RunResult[Any]) -> list[str]:
-    return [message.text for message in result.messages if message.role == "tool"]

@@ -42,7 +42,7 @@ class StatusReader:
     async def read(self) -> RunStatus:
         """Return the status from the workflow or, when no worker answers, from the history.
 
-        Raises `RPCError` when there is no such run, and what `replay` raises.
+        Raises `RPCError` when there is no such run, and as `replay` does.
         """
         link = await self._chain.describe()
         shown = await shown_of(link)

@@ -19,14 +19,15 @@ export function Fork({ id, before }) {
   }, [id]);
   const at = Number(before) || 1;
   const [edits, setEdits] = useState(/** @type {Record<string, string>} */ ({}));
-  const kept = run?.iterations.filter((/** @type {any} */ each) => each.number < at).flatMap((/** @type {any} */ each) => each.calls) ?? [];
+  const callsThat = (/** @type {(number: number) => boolean} */ fits) => run?.iterations.filter((/** @type {any} */ each) => fits(each.number)).flatMap((/** @type {any} */ each) => each.calls) ?? [];
+  const kept = callsThat((number) => number < at);
   const results = Object.fromEntries(kept.filter((/** @type {any} */ call) => (edits[call.id] ?? call.result) !== call.result).map((/** @type {any} */ call) => [call.id, edits[call.id]]));
   const key = useMemo(freshKey, [at, steer, model, JSON.stringify(results)]);
   const start = async () => {
     const forked = await post(`/runs/${encodeURIComponent(id)}/fork`, { at, steer: steer.trim() || null, model: model.trim() || null, results }, { "Idempotency-Key": key });
     location.hash = link("run", forked.id);
   };
-  const again = run?.iterations.filter((/** @type {any} */ each) => each.number >= at).flatMap((/** @type {any} */ each) => each.calls) ?? [];
+  const again = callsThat((number) => number >= at);
   const isThere = run?.iterations.some((/** @type {any} */ each) => each.number === at);
   return html`<main><p class="about"><a href=${link()}>Runs</a> › <a href=${link("run", id)}><code>${plain(id)}</code></a> › Fork</p><h1>Fork before iteration ${at}</h1>
     <${Trouble} error=${problem} />
