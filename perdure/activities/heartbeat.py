@@ -128,7 +128,7 @@ class Readers:
             self._is_unread.clear()
             self._queues = {run: self._queues[run] for run in self._listeners.values()}
             for task_queue in set(self._queues.values()):
-                await self._look(client, task_queue)
+                await self._look_for_readers(client, task_queue)
             if all(map(self.has, self._listeners.values())):
                 await self._wait_for_unread()
 
@@ -137,7 +137,7 @@ class Readers:
             async with asyncio.timeout(RENEW_SECONDS):
                 await self._is_unread.wait()
 
-    async def _look(self, client: Client, task_queue: str) -> None:
+    async def _look_for_readers(self, client: Client, task_queue: str) -> None:
         request = DescribeTaskQueueRequest(
             namespace=client.namespace,
             task_queue=readers_queue(task_queue),
@@ -370,7 +370,7 @@ class Heartbeat:
         self._send = activity._Context.current().heartbeat
         late = seconds_since_given(info)
         first = self._seconds - (late if 0 < late < 2 * self._seconds else 0.0)
-        self._first = asyncio.get_running_loop().call_later(max(first, 0.0), self._begin)
+        self._first = asyncio.get_running_loop().call_later(max(first, 0.0), self._start_beating)
         self._readers.call_on_cancel(self._run, self._on_cancel)
 
     async def stop(self) -> None:
@@ -404,9 +404,9 @@ class Heartbeat:
     def _beat_soon(self) -> None:
         self._due.set()
         if self._first is not None:
-            self._begin()
+            self._start_beating()
 
-    def _begin(self) -> None:
+    def _start_beating(self) -> None:
         assert self._first is not None
         self._first.cancel()
         if self._beating is None:

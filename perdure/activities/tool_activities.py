@@ -163,7 +163,7 @@ class Cancellation:
         """Return whether a cancellation is known now. Callable from any thread."""
         if not self._is_asked:
             self._is_asked = True
-            self._loop.call_soon_threadsafe(self._begin)
+            self._loop.call_soon_threadsafe(self._start_asking)
         return self._is_known or self._context.cancelled_event.is_set()
 
     def stop(self) -> None:
@@ -172,7 +172,7 @@ class Cancellation:
         if self._asking is not None:
             self._asking.cancel()
 
-    def _begin(self) -> None:
+    def _start_asking(self) -> None:
         if not self._has_ended:
             self._asking = self._loop.create_task(self._ask())
 

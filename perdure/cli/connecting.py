@@ -111,9 +111,9 @@ class Browser:
         )
 
     def _read_line(self) -> None:
-        self._take(sys.stdin.readline().strip())
+        self._receive_callback(sys.stdin.readline().strip())
 
-    def _take(self, url: str) -> bool:
+    def _receive_callback(self, url: str) -> bool:
         parts = urlsplit(url)
         found = {name: values[-1] for name, values in parse_qs(parts.query).items()}
         is_return = parts.path == "/callback" and bool(found.keys() & {"code", "error"})
@@ -127,7 +127,7 @@ class Browser:
                 line = (await reader.readline()).decode("latin-1").split(" ")
                 while (await reader.readline()).strip():
                     pass
-            is_return = line[0] == "GET" and len(line) == 3 and self._take(line[1])
+            is_return = line[0] == "GET" and len(line) == 3 and self._receive_callback(line[1])
             page = (
                 ("200 OK", "You may close this window.")
                 if is_return

@@ -30,12 +30,14 @@ def fork(given: Given) -> Coroutine[Any, Any, int]:
 
     async def begin(server: ServerConnection) -> StartArguments:
         changes = Changes(given.steer, given.model, revised, {}, inputs)
-        return await _begin(given, server, changes)
+        return await _fork_arguments(given, server, changes)
 
     return perform(given, begin)
 
 
-async def _begin(given: Given, server: ServerConnection, changes: Changes) -> StartArguments:
+async def _fork_arguments(
+    given: Given, server: ServerConnection, changes: Changes
+) -> StartArguments:
     if given.id.endswith(".jsonl"):
         raise UsageProblem(
             f"{given.id!r} is an export, expected the id of a run on the server. An export works "

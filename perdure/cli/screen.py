@@ -91,11 +91,11 @@ class Screen:
         """Read what is typed until the end of input, or until this is cancelled."""
         try:
             while True:
-                self._take(await self._session.prompt_async(self._message))
+                self._handle_line(await self._session.prompt_async(self._message))
         except EOFError:
             self.left.set()
 
-    def _take(self, typed: str) -> None:
+    def _handle_line(self, typed: str) -> None:
         self._is_advised = False
         is_command = typed.strip().partition(" ")[0] in self.commands
         if self._asked and not self._asked.done() and not is_command:

@@ -71,11 +71,11 @@ async def setup(given: Given) -> int:
             *wrong_types(namespace, found),
             *short_retention(namespace, hours or MIN_RETENTION_HOURS),
         ]
-        _tell(server, found, unfit, given.as_json)
+        _print_outcome(server, found, unfit, given.as_json)
     return FAILED if found.mismatched else DONE
 
 
-def _tell(
+def _print_outcome(
     server: ServerConnection, found: Registration, unfit: Sequence[Finding], as_json: bool
 ) -> None:
     client = server.client

@@ -63,9 +63,9 @@ class Persons(RunObserver[AgentRun]):
         self._deciding: set[asyncio.Task[None]] = set()
 
     def on_begin(self, run: AgentRun, info: workflow.Info) -> None:
-        run.approvals.listen(partial(self._tell, info.workflow_id, run.approvals))
+        run.approvals.listen(partial(self._ask_for, info.workflow_id, run.approvals))
 
-    def _tell(self, run_id: str, approvals: Approvals) -> None:
+    def _ask_for(self, run_id: str, approvals: Approvals) -> None:
         for pending in approvals.pending_approvals:
             with suppress(RuntimeError):  # The caller's loop was closed: the caller has left.
                 self._loop.call_soon_threadsafe(self._ask, run_id, pending)

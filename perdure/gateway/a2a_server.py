@@ -176,7 +176,7 @@ class _Handler(RequestHandler):
     async def on_message_send(
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> Task | Message:
-        found, identity = await self._take(params, context)
+        found, identity = await self._accept_message(params, context)
         if not params.configuration.return_immediately:
             with _unless_held():
                 await self._wait_until_settled(found)
@@ -187,7 +187,7 @@ class _Handler(RequestHandler):
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[Any, None]:
         with _protocol_errors():
-            found, _ = await self._take(params, context)
+            found, _ = await self._accept_message(params, context)
             async for each in self._updates(found):
                 yield each
 
@@ -265,7 +265,7 @@ class _Handler(RequestHandler):
     async def _run_of(self, id: str, context: ServerCallContext) -> FoundRun:
         return await self._gateway.run(_identity_of(context), id)
 
-    async def _take(
+    async def _accept_message(
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> tuple[FoundRun, Identity]:
         """Pass a message on, and register its push config for the task."""

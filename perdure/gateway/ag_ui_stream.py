@@ -157,11 +157,11 @@ class ThreadStream:
         else:
             self._thread.begin(initial)
         for event in past:
-            self._take(event)
+            self._follow_event(event)
         yield self._thread.snapshot(self._given.messages)
         yield await self._state()
 
-    def _take(self, event: RunEvent) -> None:
+    def _follow_event(self, event: RunEvent) -> None:
         if event.run_id is None:
             if event.type == "llm_complete":
                 self._usage += Usage.model_validate(event.data["usage"])
@@ -219,7 +219,7 @@ class ThreadStream:
             case "messages_updated":
                 yield from self._steering_of(event)
             case "llm_complete":
-                self._take(event)
+                self._follow_event(event)
             case "done" | "cancelled" | "failed":
                 if why := event.data.get("cutShort"):
                     yield core.CustomEvent(name=f"{OURS}.cut_short", value=why)

@@ -148,7 +148,7 @@ async def _answer(chat: Chat, asked: PageRequest, request: Request) -> Response:
     if turn is not None:
         await chat.decide(turn, decisions)
     if last.role != "assistant":
-        return MessageStream(await _say(chat, asked, turn), request, chat.gateway).answer()
+        return MessageStream(await _send_message(chat, asked, turn), request, chat.gateway).answer()
     found = await chat.run(last.id) or (turn.found if turn else None)
     if found is None:
         raise HttpProblem(
@@ -160,7 +160,7 @@ async def _answer(chat: Chat, asked: PageRequest, request: Request) -> Response:
     return MessageStream(found, request, chat.gateway, after, shown).answer()
 
 
-async def _say(chat: Chat, asked: PageRequest, turn: ChatTurn | None) -> FoundRun:
+async def _send_message(chat: Chat, asked: PageRequest, turn: ChatTurn | None) -> FoundRun:
     last = asked.messages[-1]
     key = last.id
     if asked.trigger == "regenerate-message":

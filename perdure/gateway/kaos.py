@@ -202,7 +202,7 @@ class _KaosCompletion(ChatCompletion):
         named = self._request.headers.get(SESSION_HEADER) or getattr(self._body, "session_id", None)
         return named.strip() if isinstance(named, str) else ""
 
-    async def _say(self, id: str, users: Sequence[ChatMessage], key: str) -> RunHandle:
+    async def _send_to_session(self, id: str, users: Sequence[ChatMessage], key: str) -> RunHandle:
         """Send the last message of a user, or the last task: the session has the rest of the
         history.
         """

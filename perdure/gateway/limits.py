@@ -94,7 +94,7 @@ class RequestLimiter:
         self._require_acceptable(Headers(scope=scope))
         name = await self._identify(scope)
         with self._place(name):
-            self._take(name)
+            self._require_rate(name)
             yield
 
     def _require_acceptable(self, headers: Headers) -> None:
@@ -140,7 +140,7 @@ class RequestLimiter:
             if not self._open[name]:
                 del self._open[name]
 
-    def _take(self, name: str) -> None:
+    def _require_rate(self, name: str) -> None:
         """Raise `HttpProblem` for a request above the client's rate."""
         if (wait := self._rates.take(name)) > 0.0:
             text = f"more than {self._limits.rate:g} requests a second"

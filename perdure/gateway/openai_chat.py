@@ -133,7 +133,7 @@ class ChatCompletion:
     async def _start_turn(self, users: Sequence[ChatMessage]) -> RunHandle:
         agent_request = self._agent_request
         session = self._session_id()
-        if session and (run := await self._say(session, users, agent_request.key)):
+        if session and (run := await self._send_to_session(session, users, agent_request.key)):
             return run
         messages = [*agent_request.instructions, *map(message_of, self._body.messages)]
         return await agent_request.start_run(
@@ -144,7 +144,9 @@ class ChatCompletion:
         """Return the id of the request's session; "" for none."""
         return self._agent_request.session
 
-    async def _say(self, id: str, users: Sequence[ChatMessage], key: str) -> RunHandle | None:
+    async def _send_to_session(
+        self, id: str, users: Sequence[ChatMessage], key: str
+    ) -> RunHandle | None:
         return await self._agent_request.say_in_session(id, [message_of(each) for each in users])
 
     async def _whole(self, found: FoundRun) -> Response:

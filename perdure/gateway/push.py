@@ -140,9 +140,9 @@ class WebPush:
         while self._known:
             await asyncio.sleep(self._every)
             tenants = {each._reader.tenant for each in self._known.values()}
-            await asyncio.gather(*(self._tell(each, look) for each in tenants))
+            await asyncio.gather(*(self._push_new_calls(each, look) for each in tenants))
 
-    async def _tell(self, tenant: str | None, look: Look) -> None:
+    async def _push_new_calls(self, tenant: str | None, look: Look) -> None:
         """Send the new calls to all readers of one tenant: they may see the same calls."""
         readers = [each for each in self._known.values() if each._reader.tenant == tenant]
         try:

@@ -43,7 +43,7 @@ class Creation:
 
     async def answer(self) -> Response:
         """Return the answer. Raises as a start and a decision do."""
-        id = await self._begin()
+        id = await self._carry_out()
         shown = await ShownResponse.of_run(
             self._gateway, await self._gateway.run(self._identity, id.run), id
         )
@@ -58,7 +58,7 @@ class Creation:
     def _id(self, run: RunHandle | FoundRun, part: int = 0) -> ResponseId:
         return ResponseId(run.id, part, bool(self._body.background))
 
-    async def _begin(self) -> ResponseId:
+    async def _carry_out(self) -> ResponseId:
         """Carry out the request, and return its response."""
         if self._input.decisions:
             return await self._decide()

@@ -313,10 +313,10 @@ class CallReader:
 
         A tool call comes once the history has its consequences.
         """
-        self._begin(link)
+        self._begin_link(link)
         for step in link.work.executions:
             if isinstance(step, RecordedActivity) and step.type in CONVERSATION_ACTIVITIES:
-                for call in await self._take(step):
+                for call in await self._calls_completed_by(step):
                     yield call
             else:
                 await self._round.add(self._client, self._id, step)
@@ -333,7 +333,7 @@ class CallReader:
         news, self._news = self._news, []
         return news
 
-    def _begin(self, link: RecordedLink) -> None:
+    def _begin_link(self, link: RecordedLink) -> None:
         known = self._conversation.messages if self._conversation else None
         if known is not None:
             # After its last call, the previous link may have added messages that only this link's
@@ -360,7 +360,9 @@ class CallReader:
         if 0 <= known < len(reference.operations):
             self._apply(reference.operations[known:])
 
-    async def _take(self, activity: RecordedActivity) -> list[ModelCall | CallOutcome]:
+    async def _calls_completed_by(
+        self, activity: RecordedActivity
+    ) -> list[ModelCall | CallOutcome]:
         """Return the calls completed by this activity: for a model call, the tool calls before it,
         and the call itself.
         """

@@ -62,7 +62,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Count every call of a template, including the one at each iteration of a loop."""
-        self._take(1)
+        self._count_steps(1)
         if getattr(obj, "__func__", None) is Sandbox.turn:
             return None
         bound = getattr(obj, "__wrapped__", obj)  # `str.format` comes wrapped
@@ -75,7 +75,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             _require_small_numbers((*args, *kwargs.values()), 1000)
         result = super().call(context, obj, *args, **kwargs)
         if isinstance(result, range):
-            self._take(len(result))
+            self._count_steps(len(result))
         return result
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
@@ -116,7 +116,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         require_size(self._printed)
         return text
 
-    def _take(self, steps: int) -> None:
+    def _count_steps(self, steps: int) -> None:
         self._steps += steps
         if self._steps > MAX_STEPS:
             raise RenderError(

@@ -112,7 +112,7 @@ class StreamReader:
 
         try:
             async with aclosing(response.aiter_bytes()) as unpacked:
-                await self._take(unpacked)
+                await self._read_events(unpacked)
         except httpx2.TransportError:
             if not self.has_ended:
                 raise
@@ -129,7 +129,7 @@ class StreamReader:
         response = _read_event(self._assembler.response, "a stream of events without an answer")
         return cast(JsonObject, valid_json(response))
 
-    async def _take(self, unpacked: AsyncIterator[bytes]) -> None:
+    async def _read_events(self, unpacked: AsyncIterator[bytes]) -> None:
         decoder = EventDecoder()
         async for chunk in unpacked:
             if self._body or (not self._size and chunk.lstrip()[:1] == b"{"):

@@ -225,9 +225,9 @@ class DirectEffects(Effects):
             logger.exception(_ON_EVENT_FAILED, type)
             return
         if told is not None and inspect.isawaitable(told):
-            self._telling = asyncio.ensure_future(self._tell(type, told, self._telling))
+            self._telling = asyncio.ensure_future(self._give_to(type, told, self._telling))
 
-    async def _tell(
+    async def _give_to(
         self, type: str, told: Awaitable[object], before: Awaitable[None] | None
     ) -> None:
         if before is not None:

@@ -140,7 +140,7 @@ def recording_of(lines: Iterable[Any], source: str) -> Recording:
             elif recording is None and line["kind"] == "run":
                 recording, first = _new_recording(line), int(line.get("from") or 1)
             elif recording is not None and line.get("run") == recording.id:
-                _take(
+                _add_line(
                     {**line, "iteration": line.get("iteration", 0) - first + 1}, recording, steering
                 )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -184,7 +184,9 @@ def _new_recording(line: JsonView) -> Recording:
     )
 
 
-def _take(line: JsonObject, recording: Recording, steering: defaultdict[int, list[str]]) -> None:
+def _add_line(
+    line: JsonObject, recording: Recording, steering: defaultdict[int, list[str]]
+) -> None:
     match line["kind"]:
         case "agent":
             offered = _SPECS.validate_python(line["tools"]), _TOOLS.validate_python(line["offered"])

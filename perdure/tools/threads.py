@@ -125,7 +125,7 @@ class Watchdog:
             self._pulses.setdefault(loop, _Pulse(loop, purpose)).watchers += 1
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(
-                    target=self._look, name="perdure-watchdog", daemon=True
+                    target=self._watch_loops, name="perdure-watchdog", daemon=True
                 )
                 self._thread.start()
 
@@ -156,7 +156,7 @@ class Watchdog:
         finally:
             self.forget(loop)
 
-    def _look(self) -> None:
+    def _watch_loops(self) -> None:
         while pulses := self._watched_loops():
             for pulse in pulses:
                 pulse.look(time.monotonic())

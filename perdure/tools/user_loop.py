@@ -252,9 +252,9 @@ class _Mailbox:
         self._calls.append(call)
         if not self._is_awaited:
             self._is_awaited = True
-            loop.call_soon_threadsafe(self._take)
+            loop.call_soon_threadsafe(self._run_calls)
 
-    def _take(self) -> None:
+    def _run_calls(self) -> None:
         self._is_awaited = False  # first: later calls are found here, or wake the loop again
         while self._calls:
             self._calls.popleft()()
@@ -293,7 +293,7 @@ class _Execution:
 
     def start(self) -> None:
         self._task = self._loop.create_task(self._run(), name=self._title, context=self._context)
-        self._task.add_done_callback(self._tell)
+        self._task.add_done_callback(self._hand_back)
 
     def cancel(self) -> None:
         self.is_heard = True
@@ -304,7 +304,7 @@ class _Execution:
         """End the call as `_NOT_BEGUN` if it waits for that loop. Callable from any thread."""
         if self._loop is loop and self._begun.acquire(blocking=False):
             self._ended = _NOT_BEGUN
-            self._tell()
+            self._hand_back()
 
     async def end_within(self, seconds: float) -> Ended | None:
         """Return how it ends, even if `done` was cancelled; None if it takes longer."""
@@ -338,10 +338,10 @@ class _Execution:
         # Now, not in the next round of the loop: only a task that never began needs the callback to
         # report its end.
         assert self._task is not None
-        self._task.remove_done_callback(self._tell)
-        self._tell()
+        self._task.remove_done_callback(self._hand_back)
+        self._hand_back()
 
-    def _tell(self, task: asyncio.Task[None] | None = None) -> None:
+    def _hand_back(self, task: asyncio.Task[None] | None = None) -> None:
         with contextlib.suppress(
             RuntimeError
         ):  # The caller's loop was closed meanwhile: nothing waits any more.

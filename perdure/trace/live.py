@@ -199,7 +199,7 @@ class TracedActivities(ActivityInboundInterceptor):
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:
         """Called by the worker. Raises the activity's errors."""
-        begun = await self._begin(input)
+        begun = await self._start_span(input)
         if begun is None:
             return await super().execute_activity(input)
         span, describe = begun
@@ -213,7 +213,7 @@ class TracedActivities(ActivityInboundInterceptor):
             await self._end(span, describe, result)
         return result
 
-    async def _begin(self, input: ExecuteActivityInput) -> tuple[Span, Describe] | None:
+    async def _start_span(self, input: ExecuteActivityInput) -> tuple[Span, Describe] | None:
         """Start the activity's span; None for an activity without one, and for an unknown run."""
         try:
             asked = _traced_input(input)

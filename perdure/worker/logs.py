@@ -44,7 +44,7 @@ class WorkflowTasks(logging.Filter):
         if isinstance(error, EncryptionError):
             return self._is_new(record, error)
         if isinstance(error, ConfigurationError | NewerRunError | NondeterminismError):
-            _put(record, f"{record.getMessage()}: {error}")
+            _replace_text(record, f"{record.getMessage()}: {error}")
         return True
 
     def _is_new(self, record: logging.LogRecord, error: EncryptionError) -> bool:
@@ -58,7 +58,9 @@ class WorkflowTasks(logging.Filter):
         self._mentioned[run] = None
         if len(self._mentioned) > MAX_RUNS:
             self._mentioned.popitem(last=False)
-        _put(record, f"The run with run ID {run} is left to a worker that can read it: {error}")
+        _replace_text(
+            record, f"The run with run ID {run} is left to a worker that can read it: {error}"
+        )
         record.levelno, record.levelname = logging.ERROR, logging.getLevelName(logging.ERROR)
         return True
 
@@ -77,7 +79,7 @@ class ActivityAttempts(logging.Filter):
         if type.startswith(OWN_PREFIX) and getattr(error, "type", None) != INTERNAL_ERROR:
             attempt = about.get("attempt")
             record.__dict__.update(run=run, attempt=attempt)
-            _put(record, f"Run {run}: {type} failed (attempt {attempt}): {_words(error)}")
+            _replace_text(record, f"Run {run}: {type} failed (attempt {attempt}): {_words(error)}")
         return True
 
 
@@ -87,7 +89,7 @@ def _words(error: BaseException) -> str:
     )
 
 
-def _put(record: logging.LogRecord, text: str) -> None:
+def _replace_text(record: logging.LogRecord, text: str) -> None:
     record.msg, record.args = text, None
     record.exc_info = record.exc_text = None
 

@@ -62,7 +62,7 @@ class PauseWatch:
             record = PauseRecord(client)
 
             def take(record: PauseRecord = record) -> None:
-                self._take(record.pauses)
+                self._adopt(record.pauses)
 
             try:
                 await record.follow(on_page=take)
@@ -77,7 +77,7 @@ class PauseWatch:
                 has_warned = True
             await asyncio.sleep(LOOK_SECONDS)
 
-    def _take(self, pauses: Pauses) -> None:
+    def _adopt(self, pauses: Pauses) -> None:
         for id in pauses.in_force.keys() - self._pauses.in_force.keys():
             _log.warning("A pause is on: %s", pauses.in_force[id])
         for id in self._pauses.in_force.keys() - pauses.in_force.keys():

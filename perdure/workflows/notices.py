@@ -65,14 +65,14 @@ class Notices:
         for pending in self.state.approvals.pending_approvals:
             if pending.digest not in self._known:
                 self._known.add(pending.digest)
-                self._tell(
+                self._notify(
                     "run.waiting", pending.digest, pending.since, {"call": _call_data(pending)}
                 )
         for held in self.state.holds.held:
             if all(each is not held for each in self._holds):
                 self._holds.append(held)
                 what = f"{self.state.loop.iteration}-{len(self._holds)}"
-                self._tell("run.held", what, held.since, {"held": _hold_data(held)})
+                self._notify("run.held", what, held.since, {"held": _hold_data(held)})
 
     def take(self, change: PushChange) -> None:
         """Add or remove a push target of an A2A client; a new one receives notices of the current
@@ -109,7 +109,7 @@ class Notices:
                         "message": bounded_text(str(error), MAX_ERROR_BYTES),
                     }
                 }
-            self._tell(_ENDS[how], "", workflow.time(), about)
+            self._notify(_ENDS[how], "", workflow.time(), about)
         await self.settle()
 
     async def settle(self) -> None:
@@ -117,7 +117,7 @@ class Notices:
         while self._under_way:
             await asyncio.wait(self._under_way)
 
-    def _tell(self, type: NoticeType, what: str, time: float, about: JsonObject) -> None:
+    def _notify(self, type: NoticeType, what: str, time: float, about: JsonObject) -> None:
         self._note(
             self._input(type, what, time, about),
             webhooks=[each for each in distinct_webhooks(self.state.webhooks) if each.takes(type)],

@@ -131,9 +131,9 @@ class Pacing:
 
     def _watch_waits(self) -> None:
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look())
+            self._looking = asyncio.create_task(self._check_waits())
 
-    async def _look(self) -> None:
+    async def _check_waits(self) -> None:
         """Check the waits until a check finds none."""
         pause = FIRST_LOOK
         while self._wait is not None:

@@ -72,7 +72,7 @@ class TurnResult:
 
         `by_result` is true if a result or the details of a failure will follow.
         """
-        self._begin()
+        self._add_opening_messages()
         if self._state.loop.refused:
             self.refused = range(*self._state.loop.refused)
         self._read_late(self._conversation)
@@ -91,7 +91,7 @@ class TurnResult:
     def _is_first(self) -> bool:
         return self._input.carried is None
 
-    def _begin(self) -> None:
+    def _add_opening_messages(self) -> None:
         """Add the turn's opening messages, if it failed before adding them."""
         if self._conversation.version == self._input.version and self._input.added_messages:
             self._conversation.append(self._input.added_messages)

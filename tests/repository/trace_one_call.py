@@ -88,7 +88,7 @@ STEPS: dict[str, tuple[CodeType, CodeType]] = {
 """The step of the loop that makes a call, and what follows it."""
 TIMERS: frozenset[CodeType] = frozenset(
     {
-        *(WorkflowMemory.watch.__code__, Watchdog._look.__code__, PauseWatch.watch.__code__),
+        *(WorkflowMemory.watch.__code__, Watchdog._watch_loops.__code__, PauseWatch.watch.__code__),
         *(warm_up.__code__, import_likely.__code__),
         *(ActivitySlots.reserve_slot.__code__, ActivitySlots.mark_slot_used.__code__),
         *(ActivitySlots.try_reserve_slot.__code__, ActivitySlots.release_slot.__code__),

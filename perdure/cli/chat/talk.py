@@ -50,13 +50,13 @@ class Commands:
     async def do(self, line: str) -> None:
         """Carry out the line; print an error, and let the conversation continue."""
         try:
-            await self._do(line)
+            await self._carry_out(line)
         except Exception as error:
             say(f"    {explained(error)}", "bad")
             if isinstance(error, SessionError) and error.kind == "unconfirmed":
                 say("    the arrow keys bring it back; sent again, it counts once", "faint")
 
-    async def _do(self, line: str) -> None:
+    async def _carry_out(self, line: str) -> None:
         match line:
             case "/cancel" if self._following.current:
                 await cancel_from_terminal(self._following.current)

@@ -32,7 +32,7 @@ async def doctor(given: Given) -> int:
     if given.as_json:
         answer({**report, "findings": [finding.as_json() for finding in findings]})
     else:
-        _tell(report, findings)
+        _print_report(report, findings)
     return FAILED if any(finding.level == "error" for finding in findings) else DONE
 
 
@@ -82,7 +82,7 @@ def _queue(state: QueueState, within: float) -> Report:
     }
 
 
-def _tell(report: Report, findings: Sequence[Finding]) -> None:
+def _print_report(report: Report, findings: Sequence[Finding]) -> None:
     about = report["server"]
     answer(
         f"server {about['address']}, version {about['version']}, namespace {about['namespace']!r}"

@@ -230,13 +230,13 @@ class _ChildrenStream:
         try:
             async with aclosing(self._handle.stream(after)) as events:  # type: ignore[type-var]
                 async for event in events:
-                    await self._take(event)
+                    await self._follow_event(event)
         except Exception:
             await self._queue.put(None)
             raise
         await self._queue.put(None)
 
-    async def _take(self, event: RunEvent) -> None:
+    async def _follow_event(self, event: RunEvent) -> None:
         run = self._open.follow(event)
         if run is not None and event.type == "tool_result":
             await self._end_of(run)

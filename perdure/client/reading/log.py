@@ -232,7 +232,7 @@ class RunEvents:
             page = await self._ask_while_open(link)
             if page is None:
                 return False
-            self._take(page)
+            self._add_page(page)
             if not page.more:
                 break
         self.replay_seconds = 0.0
@@ -273,11 +273,11 @@ class RunEvents:
     def _take_all(self, run: AgentRun) -> None:
         while True:
             page = run.events(self.last_seq)
-            self._take(page)
+            self._add_page(page)
             if not page.more:
                 return
 
-    def _take(self, page: EventPage) -> None:
+    def _add_page(self, page: EventPage) -> None:
         self.events += self._reader.read(page)
         self.transcript.follow(page.operations)
 

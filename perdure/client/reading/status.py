@@ -51,9 +51,9 @@ class StatusReader:
             "handed_over_by": shown.handed_by,
             "started": shown.started.timestamp(),
         }
-        return (await self._of(link)).model_copy(update=known)
+        return (await self._status_of(link)).model_copy(update=known)
 
-    async def _of(self, link: WorkflowExecutionDescription) -> RunStatus:
+    async def _status_of(self, link: WorkflowExecutionDescription) -> RunStatus:
         if link.status == WorkflowExecutionStatus.RUNNING:
             return await self._of_open(link)
         if link.run_id not in self._closed:

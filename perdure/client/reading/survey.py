@@ -149,7 +149,7 @@ class _Reader:
         self._survey.links = (carried.links if carried else 0) + 1
         self._last = link
         async for call in self._calls.read(link):
-            await self._take(call)
+            await self._add_call(call)
         if (
             link.work.updates
             or link.work.signals
@@ -165,13 +165,13 @@ class _Reader:
         for call in await self._calls.end(
             tail.operations[max(0, self._calls.version - tail.base) :] if tail else []
         ):
-            await self._take(call)
+            await self._add_call(call)
         self._persons.assign_decisions(self._iterations)
         self._survey.waits = self._persons.waits
         self._survey.iterations = list(self._iterations.values())
         return self._survey
 
-    async def _take(self, call: ModelCall | CallOutcome) -> None:
+    async def _add_call(self, call: ModelCall | CallOutcome) -> None:
         if isinstance(call, CallOutcome):
             self._iterations[call.iteration].tools.append(await _tool(self._chain, call))
             return

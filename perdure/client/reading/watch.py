@@ -114,7 +114,7 @@ class ServerRetry:
 
         def begin() -> None:
             nonlocal looking
-            looking = asyncio.create_task(self._look())
+            looking = asyncio.create_task(self._check_health())
 
         timer = asyncio.get_running_loop().call_later(CHECK_SECONDS, begin)
         try:
@@ -124,7 +124,7 @@ class ServerRetry:
             if looking is not None:
                 looking.cancel()
 
-    async def _look(self) -> None:
+    async def _check_health(self) -> None:
         while True:
             try:
                 await self._client.service_client.check_health(

@@ -69,14 +69,14 @@ class _Passing:
         try:
             async with received:
                 async for item in received:
-                    await self._take(item)
+                    await self._forward(item)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             return  # The session or the server has ended.
         finally:
             self._on_end()
             self._to_session.close()
 
-    async def _take(self, item: SessionMessage | Exception) -> None:
+    async def _forward(self, item: SessionMessage | Exception) -> None:
         if isinstance(item, SessionMessage):
             match item.message:
                 case types.JSONRPCNotification(

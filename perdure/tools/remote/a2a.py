@@ -129,7 +129,7 @@ class RemoteCall:
             return
         if known is not None:
             self._task = Task(id=known)
-            await self._look()
+            await self._poll()
 
     async def _sent_before(self) -> str | None:
         """Return the id of the task whose history contains this call's message.
@@ -168,7 +168,7 @@ class RemoteCall:
             [answer] = [each async for each in self._client.send_message(request)]
             if answer.HasField("message"):
                 return answer.message
-            self._take(answer.task)
+            self._keep(answer.task)
         except FAULTS as error:
             fault = fault_of(error)
             kind = AgentLost if fault.outcome_unknown else AgentError
@@ -181,10 +181,10 @@ class RemoteCall:
         while self._task is not None and not is_at_rest(self._task):
             before = self._beat
             await asyncio.sleep(wait)
-            await self._look()
+            await self._poll()
             wait = FIRST_WAIT if self._beat != before else min(wait * GROWTH, LONGEST_WAIT)
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         """Poll the task, repeatedly after failures that may pass."""
         assert self._task is not None
         id, failing_since = self._task.id, time.monotonic()
@@ -192,7 +192,7 @@ class RemoteCall:
         while True:
             try:
                 request = GetTaskRequest(id=id, history_length=LAST_WORDS)
-                return self._take(await self._client.get_task(request, context=_SOON))
+                return self._keep(await self._client.get_task(request, context=_SOON))
             except FAULTS as error:
                 fault = fault_of(error)
                 left = self._settings.options.reconnect_timeout - (time.monotonic() - failing_since)
@@ -203,7 +203,7 @@ class RemoteCall:
             await asyncio.sleep(min(wait, left))
             wait = min(wait * GROWTH, LONGEST_WAIT)
 
-    def _take(self, task: Task) -> None:
+    def _keep(self, task: Task) -> None:
         """Keep the task's current state. Raises ValueError for a task without a usable id."""
         if not task.id or len(task.id) > MAX_ID or self._not_in_ids & set(task.id):
             raise ValueError(f"a task with the id {task.id[:80]!r}, which can't be asked for")

@@ -203,14 +203,14 @@ class MessageQueue:
             self._require_open()
             self._require_setup(message)  # One before it may have brought another.
             await self._advance()
-            taken = await self._take(message)
+            taken = await self._accept(message)
             taken = taken.model_copy(update={"text_digest": message.text_digest})
             self.taken[message.id] = taken
             while len(self.taken) > REMEMBERED:
                 del self.taken[next(iter(self.taken))]
             return taken
 
-    async def _take(self, message: SessionMessage) -> Taken:
+    async def _accept(self, message: SessionMessage) -> Taken:
         is_busy = self._turns.current is not None or bool(self.queued)
         if is_busy and message.while_busy == "reject":
             raise self._busy()

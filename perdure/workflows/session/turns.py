@@ -144,14 +144,14 @@ class Turns:
         """
         self.is_starting = True
         try:
-            turn = await self._begin(messages, traceparent)
+            turn = await self._begin_turn(messages, traceparent)
         finally:
             self.is_starting = False
         self.current, self.last = turn, turn.number
         self._conversation.unread = 0
         return turn
 
-    async def _begin(self, messages: Sequence[Message], traceparent: str) -> Turn:
+    async def _begin_turn(self, messages: Sequence[Message], traceparent: str) -> Turn:
         self.instruct()
         number, step = self.last + 1, 1
         while True:
