@@ -56,16 +56,16 @@ cluster: $(VENV)/installed-dev  ## a real Temporal cluster over PostgreSQL; PROF
 cluster-test: cluster  ## kills, long runs, sessions, gateways and tools of the suite, on that cluster
 	$(BIN)/python -m cluster test $(ARGS)
 
-chaos: cluster  ## kill, freeze and cut everything while mixed runs work, then look whether all is right
+chaos: cluster  ## kill, freeze and cut everything while mixed runs work, then check the results
 	$(BIN)/python -m cluster.chaos $(ARGS)
 
-soak: cluster  ## 2,000 runs that wait beside 100 that work, for 20 minutes
+soak: cluster  ## 2,000 waiting runs next to 100 active ones, for 20 minutes
 	$(BIN)/python -m cluster.soak $(ARGS)
 
 kills: $(VENV)/installed-dev  ## kill workers and an embedded server, again and again
 	$(BIN)/python -m pytest -m chaos $(ARGS)
 
-trial: $(VENV)/installed-dev  ## repeat what may go wrong rarely, many times
+trial: $(VENV)/installed-dev  ## repeat the tests of rare failures many times
 	$(BIN)/python -m pytest -m trial $(ARGS)
 
 mutations: $(VENV)/installed-dev  ## plant faults, one at a time, and show that the tests notice each
