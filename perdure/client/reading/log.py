@@ -33,6 +33,11 @@ _NO_ANSWER = (
     RPCStatusCode.FAILED_PRECONDITION,
     RPCStatusCode.CANCELLED,
 )
+_COMPLETED = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+_UPDATES = (
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED,
+)
 
 Answer = TypeVar("Answer")
 
@@ -62,10 +67,31 @@ async def ask(
 async def replay(
     workflow_id: str, events: Sequence[HistoryEvent], converter: DataConverter
 ) -> AgentRun:
-    """Return the workflow object after the history, which may be that of an open run. Raises like
-    `replay_link`.
+    """Return the workflow object after the history. Raises like `replay_link`.
+
+    Of an open run, it is the one after the last completed workflow task: together with what comes
+    next, such as a cancellation, the run may take up later events in another way.
     """
-    return (await replay_link(workflow_id, events, converter)).run
+    return (await replay_link(workflow_id, _taken_up(events), converter)).run
+
+
+def _taken_up(events: Sequence[HistoryEvent]) -> Sequence[HistoryEvent]:
+    """Return an open link's events to the last of the last completed workflow task's commands and
+    updates; all events where none is completed, or the link is closed.
+    """
+    tasks = [n for n, event in enumerate(events) if event.event_type == _COMPLETED]
+    if not tasks or events[-1].event_type in CLOSING_EVENTS:
+        return events
+    end = tasks[-1] + 1
+    while end < len(events) and _is_of_task(events[end]):
+        end += 1
+    return events[:end]
+
+
+def _is_of_task(event: HistoryEvent) -> bool:
+    """Return whether the event is a command or an update of a completed workflow task."""
+    attributes = getattr(event, event.WhichOneof("attributes") or "", None)
+    return hasattr(attributes, "workflow_task_completed_event_id") or event.event_type in _UPDATES
 
 
 MAX_REPLAYED = 4000
@@ -182,9 +208,7 @@ class RunEvents:
         if len(growth.events) > MAX_REPLAYED:
             return False
         events, began = list(growth.events), time.monotonic()
-        if all(
-            event.event_type != EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED for event in events
-        ):
+        if all(event.event_type != _COMPLETED for event in events):
             return True  # There is nothing to replay yet.
         try:
             run = await replay(self._id, events, self._client.data_converter)

@@ -39,9 +39,9 @@ _PERHAPS_AWAY = (RPCStatusCode.UNKNOWN, RPCStatusCode.INTERNAL)
 Answer = TypeVar("Answer")
 
 
-_IN_PASSING = ("branch tokens",)
-"""Parts of the server's errors for a run that changes at that moment; a repeated request
-succeeds."""
+_IN_PASSING = ("branch tokens", "something went wrong, please retry")
+"""Parts of the server's errors for a run that changes at that moment, or that another host takes
+over; a repeated request succeeds."""
 TRIES = 5
 
 
