@@ -58,6 +58,8 @@ class Task:
     started_id: int = 0
     worker: str = ""
     updates: list[Update] = field(default_factory=list)
+    queries: list[tuple[str, str, list[Payload]]] = field(default_factory=list)
+    """Id, name and arguments."""
     has_news: bool = True
     """False if only updates made it: it leaves no trace where all of them are refused."""
     is_dropped: bool = False
@@ -117,6 +119,8 @@ class Execution:
         self.activities: dict[int, Activity] = {}
         self.timers: dict[int, Any] = {}
         self.updates: dict[str, Update] = {}
+        self.queries: list[tuple[str, str, list[Payload]]] = []
+        """Queries that wait for the next workflow task."""
         self.children: dict[int, Execution] = {}
         self.cancel_requested = False
         self.is_closed = False

@@ -7,9 +7,11 @@ with perdure's runner and perdure's workflow code.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from temporalio.api.common.v1 import Payload
 from temporalio.bridge.proto.activity_result import ActivityResolution
 from temporalio.bridge.proto.workflow_activation import (
     RemoveFromCache,
@@ -61,6 +63,13 @@ class Machine:
         """Local activities that have begun on this worker."""
         self.late: list[tuple[int, ActivityResolution]] = []
         """Ends of local activities that came between two workflow tasks."""
+        self._index = 0
+        """The number of activations of this workflow task. Markers of local activities record it,
+        so that a replay brings their ends in the same activation."""
+        self._peeked: deque[tuple[int, ActivityResolution, str, int]] = deque()
+        """The recorded ends of local activities that a replay has not brought yet."""
+        self.unanswered: set[str] = set()
+        """Queries that the workflow has, and has not answered."""
         self.answer: Any = None
         """The worker's open workflow task of this link."""
         self._is_replaying = False
@@ -107,8 +116,23 @@ class Machine:
         return list(self._local)
 
     def hold_local(self, seq: int, result: ActivityResolution) -> None:
-        """Record the end of a local activity; the workflow sees it in the next workflow task."""
+        """Record the end of a local activity; the workflow sees it in a later activation."""
         self._record_local(seq, result)
+
+    def bring_held(self) -> list[int]:
+        """Let the workflow see the ends that were held, as `resolve_local` does."""
+        self._run()
+        return list(self._local)
+
+    @property
+    def has_held(self) -> bool:
+        """Whether there are ends that the workflow has not seen."""
+        return bool(self._now)
+
+    def ask(self, queries: Sequence[tuple[str, str, Sequence[Payload]]]) -> None:
+        """Ask the workflow, which may answer at once, or with a later activation."""
+        self.unanswered = {id for id, _, _ in queries}
+        self._activate([jobs.query(*each) for each in queries], asks=True)
 
     def local(self, seq: int) -> WorkflowCommand:
         """Return the command of an open local activity."""
@@ -135,56 +159,70 @@ class Machine:
         self.refused = {}
         self._is_replaying = not is_last
         self._at = history[end - 1]
+        self._index = 0
         made = _made_by(history, end)
-        held, self._now = self._now, []
-        first = [
+        self._now += [
             jobs.patch(event.body.set_patch_marker.patch_id)
             for event in made
             if event.kind == "patch_marker"
         ]
         for event in history[self.processed : end]:
-            first += self._job_of(event)
+            self._now += self._job_of(event)
         for event in made:
             if event.kind == "update_accepted":
-                first.append(self._update_job(event.body, run_validator=False))
-            elif event.kind == "local_marker" and event.body[0] in self._local:
-                # Core knows its end beforehand, and brings it together with what comes.
-                self._record_local(*event.body[:2])
-                first.append(self._now.pop())
+                self._now.append(self._update_job(event.body, run_validator=False))
+            elif event.kind == "local_marker":
+                self._peeked.append(event.body)
+                self._bring_peeked()
         self.processed = end
-        self._now = [*held, *first]
         live = [self._update_job(each, run_validator=True) for each in updates]
-        if live and apart:
+        late, self.late = self.late if is_last else [], []
+        if live and apart and not late:
             self._run()
         self._now += live
-        self._run(always=not live)
-        for event in made:
-            if event.kind == "local_marker":
-                seq, result, _ = event.body
-                if any(each.kind == "local" and each.seq == seq for each in self.outbox):
-                    continue  # The workflow has cancelled it.
-                if seq not in self._local:
-                    raise Nondeterminism(f"the local activity {seq} is not asked for")
+        for seq, result in late:
+            if seq in self._local:
                 self._record_local(seq, result)
-                self._run()
+        self._run()
+        if self._peeked:
+            raise Nondeterminism(f"the local activity {self._peeked[0][0]} is not asked for")
+
+    def _bring_peeked(self, *, held: bool = False) -> None:
+        """Bring the recorded ends whose turn it is, as Core does; with `held`, all that are asked
+        for.
+        """
+        while self._peeked:
+            seq, result, _, index = self._peeked[0]
+            is_cancelled = any(each.kind == "local" and each.seq == seq for each in self.outbox)
+            if not is_cancelled and (seq not in self._local or (index > self._index and not held)):
+                return
+            self._peeked.popleft()
+            if not is_cancelled:
+                self._record_local(seq, result)
 
     def _record_local(self, seq: int, result: ActivityResolution) -> None:
         asked = self._local.pop(seq).schedule_local_activity
-        self.outbox.append(Command("local", seq, (seq, result, asked.activity_type)))
+        body = (seq, result, asked.activity_type, self._index)
+        self.outbox.append(Command("local", seq, body))
         self._now.append(jobs.resolve_activity(seq, result, is_local=True))
 
-    def _run(self, always: bool = False) -> None:
+    def _run(self) -> None:
         """Run activations until nothing more resolves at once."""
-        while self._now or always:
-            always = False
+        while self._now:
             now, self._now = self._now, []
             self._activate(now)
+            self._bring_peeked()
+            if not self._now:
+                self._bring_peeked(held=True)
 
-    def _activate(self, batch: list[WorkflowActivationJob]) -> None:
+    def _activate(self, batch: list[WorkflowActivationJob], *, asks: bool = False) -> None:
         at = self._at
         assert at is not None
+        self._index += not asks
         activation = WorkflowActivation(
-            run_id=self.execution.run_id, is_replaying=self._is_replaying, history_length=at.id
+            run_id=self.execution.run_id,
+            is_replaying=self._is_replaying or asks,
+            history_length=at.id,
         )
         activation.timestamp.FromNanoseconds(int(at.time * 1e9))
         size, suggested = at.body
@@ -231,6 +269,8 @@ class Machine:
                 self.outbox.append(Command("memo", 0, body))
             case "update_response":
                 self._respond(body)
+            case "respond_to_query":
+                self.unanswered.discard(body.respond_to_query.query_id)
             case "complete_workflow_execution":
                 self.outbox.append(Command("complete", 0, body))
             case "fail_workflow_execution":

@@ -135,12 +135,20 @@ class People:
             return
         chance, scene = self.world.chance, self.world.scene
         status = self.world.server.current[self.run_id].attributes.get("PerdureStatus")
+        self._watch()
         asked = [id for id, (name, _) in scene.calls.items() if name == "risky"]
         if asked and (status == '"waiting"' or chance.happens(0.1)):
             self._send_decision(chance.choice(asked))
         if status == '"held"' or chance.happens(0.02):
             self._let_go_on()
         self._look_soon()
+
+    def _watch(self) -> None:
+        """Read the run's events, as a page does that shows it."""
+        try:
+            self.world.server.query(self.run_id, names.STATUS, [])
+        except NotFound:
+            return
 
     def _let_go_on(self) -> None:
         """Let a held run go on, with a higher limit."""

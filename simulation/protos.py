@@ -165,7 +165,7 @@ def _timer_canceled(proto: HistoryEvent, execution: Execution, event: Event) -> 
 
 
 def _local_marker(proto: HistoryEvent, execution: Execution, event: Event) -> None:
-    seq, result, type = event.body
+    seq, result, type, index = event.body
     attributes = proto.marker_recorded_event_attributes
     attributes.marker_name = "core_local_activity"
     attributes.workflow_task_completed_event_id = event.task
@@ -178,6 +178,7 @@ def _local_marker(proto: HistoryEvent, execution: Execution, event: Event) -> No
         "complete_time": at,
         "backoff": None,
         "original_schedule_time": at,
+        "activation_index": index,
     }
     attributes.details["data"].payloads.append(_json(data))
     if result.HasField("completed"):

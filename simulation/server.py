@@ -44,6 +44,7 @@ class Server(ActivityServer):
         self.current: dict[str, Execution] = {}
         self.waiting: list[Execution] = []
         """Executions whose workflow task found no worker."""
+        self._queries = 0
         self._suggest_after = suggest_after
         """The number of events from which continue-as-new is suggested."""
 
@@ -109,6 +110,13 @@ class Server(ActivityServer):
         self.world.trace(f"server: {execution.run_id} gets the update {update.id}")
         self.schedule_task(execution, has_news=False)
         return update
+
+    def query(self, id: str, name: str, arguments: list[Payload]) -> None:
+        """Ask a workflow with its next workflow task, if there is one to come. Raises NotFound."""
+        execution = self.open(id)
+        if execution.task is not None:
+            self._queries += 1
+            execution.queries.append((f"q{self._queries}", name, arguments))
 
     # Histories
 
@@ -189,6 +197,7 @@ class Server(ActivityServer):
         task.worker, task.started_at = worker.name, self.world.now()
         if task.attempt == 1:
             task.started_id = self._record_start(execution, task)
+        task.queries, execution.queries = execution.queries, []
         task.updates = [each for each in execution.updates.values() if each.state == "admitted"]
         for update in task.updates:
             update.state = "sent"

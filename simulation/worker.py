@@ -109,6 +109,8 @@ class Worker:
         if execution.task is not task:
             return  # It was slow: the server has given the task up.
         machine = self.cache.get(execution.run_id)
+        if machine is not None and machine.processed >= history[-1].id:
+            machine = None  # An attempt that timed out has seen as much.
         if machine is None or self.world.chance.happens(0.03):
             self._evict(execution.run_id)
             machine = self.cache[execution.run_id] = Machine(execution)
@@ -166,6 +168,7 @@ class Worker:
 
     def _evict(self, run_id: str) -> None:
         if (machine := self.cache.pop(run_id, None)) is not None:
+            machine.answer = None
             self.world.abandoned.append(machine)
 
     # Activities
@@ -212,6 +215,8 @@ class _Answer:
         self.task = task
         self.machine = machine
         machine.answer = self
+        self._asks = False
+        """Whether the workflow has queries now."""
         wait = task.started_at or 0.0
         wait += HEARTBEAT_SHARE * execution.start.task_timeout - worker.world.now()
         worker.later(max(wait, 0.0), self._keep_alive)
@@ -222,15 +227,13 @@ class _Answer:
 
     def _keep_alive(self) -> None:
         """Answer while local activities go on, and ask for another workflow task."""
-        if self._is_current and self.machine.open_local:
+        if self._is_current and self.machine.open_local and not self._asks:
             self.worker.respond(self, again=True)
 
     def guard(self, act: Callable[[], list[int]]) -> None:
         """Let the machine act; then execute its local activities, or send the answer."""
         try:
             open_ = act()
-            while self.machine.late:
-                open_ = self.machine.resolve_local(*self.machine.late.pop(0))
         except (TaskFailed, Nondeterminism) as error:
             self.worker.fail_task(self, error)
             return
@@ -238,8 +241,27 @@ class _Answer:
             if seq not in self.machine.running:
                 self.machine.running.add(seq)
                 self._execute(seq, self.machine.local(seq))
-        if not open_:
+        if self.task.queries:
+            self._ask()
+        elif not open_:
             self.worker.respond(self, again=False)
+
+    def _ask(self) -> None:
+        """Pass queries on. Core takes the ends of local activities while the workflow answers."""
+        queries, self.task.queries = self.task.queries, []
+        self._asks = True
+        self.machine.ask(queries)
+        self.worker.later(self.worker.world.chance.delay("query"), self._answered)
+
+    def _answered(self) -> None:
+        """Send the answers, with what has ended meanwhile; or go on, if there are none."""
+        if not self._is_current:
+            return
+        self._asks = False
+        if self.machine.unanswered:
+            self.guard(self.machine.bring_held)
+        else:
+            self.worker.respond(self, again=bool(self.machine.open_local) or self.machine.has_held)
 
     def _execute(self, seq: int, command: WorkflowCommand) -> None:
         worker, machine = self.worker, self.machine
@@ -257,10 +279,8 @@ class _Answer:
         worker.process.execute_local(self.execution, command, end)
 
     def end_local(self, seq: int, result: ActivityResolution) -> None:
-        """Pass the end of a local activity to the workflow: now, or in the next workflow task."""
-        if len(self.machine.open_local) == 1 and self.worker.world.chance.happens(0.1):
-            # Core has just decided to answer, to keep the task from timing out.
+        """Pass the end of a local activity to the workflow: now, or after a query."""
+        if self._asks:
             self.machine.hold_local(seq, result)
-            self.worker.respond(self, again=True)
         else:
             self.guard(lambda: self.machine.resolve_local(seq, result))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection
 from dataclasses import replace
-from functools import partial
 from itertools import groupby
 
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation, WorkflowActivationJob
-from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
-from temporalio.worker import UnsandboxedWorkflowRunner
+from temporalio.bridge.proto.workflow_completion import Success, WorkflowActivationCompletion
+from temporalio.worker import StartLocalActivityInput, UnsandboxedWorkflowRunner
 from temporalio.worker._workflow_instance import (
     WorkflowInstance,
     WorkflowInstanceDetails,
@@ -24,6 +23,8 @@ from .session.session import Session
 
 _log = get_logger("perdure.runs")
 DONE_FIRST = ("notify_has_patch", "update_random_seed")
+QUERY_OF_ITS_OWN = "legacy_query"
+"""The id that the SDK's Core gives to a query that has a task of its own."""
 WORKER_FAILED = (
     "a local activity was not executed, because its worker has failed: another worker goes on with "
     "the run"
@@ -42,6 +43,8 @@ class _OwnInstance(_WorkflowInstanceImpl):
     def __init__(self, det: WorkflowInstanceDetails) -> None:
         super().__init__(det)
         self._turn = threading.Lock()
+        self._asked = WorkflowActivation()
+        """The queries that wait for the end of the local activities."""
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
         """Process the activation after other threads have finished; fail a task that a failed
@@ -54,12 +57,36 @@ class _OwnInstance(_WorkflowInstanceImpl):
             completion.failed.failure.message = WORKER_FAILED
             return completion
         with self._turn:
+            if self._waits_with(act):
+                self._asked.MergeFrom(act)
+                return WorkflowActivationCompletion(run_id=act.run_id, successful=Success())
             return self._activate_in_order(act)
 
+    def _waits_with(self, act: WorkflowActivation) -> bool:
+        """Return whether the activation has queries that wait.
+
+        Core reports the workflow task together with the answer, and the end of a local activity
+        that comes meanwhile: before the workflow has it. A message that comes then would be later
+        than that end, which may be the run's last step.
+        """
+        return self._has_local_activities and all(
+            job.HasField("query_workflow") and job.query_workflow.query_id != QUERY_OF_ITS_OWN
+            for job in act.jobs
+        )
+
+    @property
+    def _has_local_activities(self) -> bool:
+        return any(
+            isinstance(each._input, StartLocalActivityInput)
+            for each in self._pending_activities.values()
+        )
+
     def _activate_in_order(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
-        """Process the jobs one kind after the other, each as if in a separate activation."""
+        """Process the jobs one kind after the other, each as if in a separate activation; then the
+        queries of this task that have waited.
+        """
         whole = WorkflowActivationCompletion(run_id=act.run_id)
-        for jobs in parts_of(act.jobs, is_replaying=act.is_replaying):
+        for jobs in parts_of(act.jobs):
             part = WorkflowActivation()
             part.CopyFrom(act)
             del part.jobs[:]
@@ -68,12 +95,14 @@ class _OwnInstance(_WorkflowInstanceImpl):
             if done.HasField("failed"):
                 return done
             whole.MergeFrom(done)
+        if self._asked.jobs and not self._has_local_activities:
+            queries, self._asked = self._asked, WorkflowActivation()
+            if queries.history_length == act.history_length and not _is_eviction(act):
+                whole.MergeFrom(super().activate(queries))
         return whole
 
 
-def parts_of(
-    jobs: Collection[WorkflowActivationJob], *, is_replaying: bool = False
-) -> list[list[WorkflowActivationJob]]:
+def parts_of(jobs: Collection[WorkflowActivationJob]) -> list[list[WorkflowActivationJob]]:
     """Return the jobs of an activation in processing order, as at least one part.
 
     Jobs that the SDK processes before all others, such as the notices of patches, come before the
@@ -81,29 +110,31 @@ def parts_of(
     """
     first = [job for job in jobs if job.WhichOneof("variant") in DONE_FIRST]
     others = [job for job in jobs if job.WhichOneof("variant") not in DONE_FIRST]
-    place = partial(_place, is_replaying=is_replaying)
-    parts = [list(each) for _, each in groupby(sorted(others, key=place), key=place)] or [[]]
+    parts = [list(each) for _, each in groupby(sorted(others, key=_place), key=_place)] or [[]]
     return [[*first, *parts[0]], *parts[1:]]
 
 
-def _place(job: WorkflowActivationJob, *, is_replaying: bool) -> int:
+def _place(job: WorkflowActivationJob) -> int:
     """Return a job's place in the order of its activation, which is the same on any replay.
 
     The SDK processes signals and updates first. If an update and an activity's result arrive
     together, a replay gets both in one activation, while the first execution may get the update in
     a later one. So results come first. A signal still precedes the results of the same activation,
-    which may end the workflow. The result of a local activity precedes it: a replay has that
-    already in the previous task. If a replay has it together with others, the activity went on from
-    an earlier task, and ended after them. A workflow begins with the signals of its start.
+    which may end the workflow. So do a signal and an update precede the results of local
+    activities, which have ended between two tasks. A workflow begins with the signals of its start.
     """
     match job.WhichOneof("variant"):
         case "resolve_activity" if job.resolve_activity.is_local:
-            return 3 if is_replaying else 0
+            return 3
         case "do_update":
             return 2
         case "query_workflow":
             return 4
     return 1
+
+
+def _is_eviction(act: WorkflowActivation) -> bool:
+    return any(job.HasField("remove_from_cache") for job in act.jobs)
 
 
 def _is_left_by_worker(job: WorkflowActivationJob) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,12 +12,14 @@ import pytest
 from temporalio import activity, workflow
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob
+from temporalio.bridge.proto.workflow_activation import WorkflowActivation, WorkflowActivationJob
+from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.client import Client, WorkflowHistory
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
+from temporalio.worker._workflow_instance import WorkflowInstance, WorkflowInstanceDetails
 
 from perdure.worker import PerdurePlugin
-from perdure.workflows.runner import OwnWorkflowRunner, parts_of
+from perdure.workflows.runner import OwnWorkflowRunner, _OwnInstance, parts_of
 
 SOON = timedelta(seconds=20)
 DECIDED_BETWEEN = Path(__file__).with_name("decided-between-local-activities.json")
@@ -117,6 +122,7 @@ def _job(kind: str) -> WorkflowActivationJob:
         ([], [[]]),
         (["notify_has_patch"], [["notify_has_patch"]]),
         (["local", "notify_has_patch"], [["notify_has_patch", "resolve_activity"]]),
+        (["local", "resolve_activity"], [["resolve_activity"], ["resolve_activity"]]),
         (
             ["initialize_workflow", "notify_has_patch"],
             [["notify_has_patch", "initialize_workflow"]],
@@ -124,13 +130,13 @@ def _job(kind: str) -> WorkflowActivationJob:
         (
             ["do_update", "signal_workflow", "resolve_activity", "local", "notify_has_patch"],
             [
-                ["notify_has_patch", "resolve_activity"],
-                ["signal_workflow", "resolve_activity"],
+                ["notify_has_patch", "signal_workflow", "resolve_activity"],
                 ["do_update"],
+                ["resolve_activity"],
             ],
         ),
         (["query_workflow", "do_update"], [["do_update"], ["query_workflow"]]),
-        (["do_update", "local"], [["resolve_activity"], ["do_update"]]),
+        (["local", "do_update"], [["do_update"], ["resolve_activity"]]),
     ],
 )
 def test_patches_are_known_before_anything_is_done(come: list[str], parts: list[list[str]]) -> None:
@@ -140,14 +146,85 @@ def test_patches_are_known_before_anything_is_done(come: list[str], parts: list[
     ] == parts
 
 
-def test_a_replay_brings_the_ends_of_earlier_local_activities_last() -> None:
-    come = [_job(kind) for kind in ("local", "do_update", "signal_workflow", "resolve_activity")]
-    assert [
-        [job.WhichOneof("variant") for job in part] for part in parts_of(come, is_replaying=True)
-    ] == [["signal_workflow", "resolve_activity"], ["do_update"], ["resolve_activity"]]
-
-
 async def test_a_decision_between_the_ends_of_two_local_activities() -> None:
     """The first end was recorded by the task before, so a replay asks for the second one there."""
     recorded = WorkflowHistory.from_json("run/1", DECIDED_BETWEEN.read_text())
     await Replayer(workflows=[], plugins=[PerdurePlugin()]).replay_workflow(recorded)
+
+
+@workflow.defn(sandboxed=False)
+class Counts:
+    """Ends with the number of messages that have come before the end of its local activity."""
+
+    @workflow.init
+    def __init__(self) -> None:
+        self.messages = 0
+
+    @workflow.run
+    async def run(self) -> int:
+        await workflow.wait_condition(lambda: bool(self.messages))
+        await workflow.execute_local_activity(ends_with_query, start_to_close_timeout=SOON)
+        return self.messages
+
+    @workflow.signal
+    def steer(self) -> None:
+        self.messages += 1
+
+    @workflow.query
+    def count(self) -> int:
+        return self.messages
+
+
+@activity.defn
+async def ends_with_query() -> None:
+    _goes_on.set()
+    assert await asyncio.to_thread(_has_come.wait, 10)
+    _ends.set()
+
+
+class _Asked(_OwnInstance):
+    """Takes its first query when a message has been sent and the local activity has ended."""
+
+    def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
+        if act.jobs[0].HasField("query_workflow") and not _is_asked.is_set():
+            _is_asked.set()
+            assert _ends.wait(1.5)
+            time.sleep(0.2)  # until Core has the end
+        return super().activate(act)
+
+
+class _Asks(OwnWorkflowRunner):
+    def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
+        return _Asked(det)  # type: ignore[abstract]
+
+
+_goes_on, _is_asked, _has_come, _ends = (threading.Event() for _ in range(4))
+
+
+async def test_a_message_that_comes_while_a_query_is_answered(
+    client: Client, task_queue: str
+) -> None:
+    """With the answer, Core would report the end of the local activity. The next step, which ends
+    the run, would then come before the message.
+    """
+    async with Worker(
+        client,
+        task_queue=task_queue,
+        workflows=[Counts],
+        activities=[ends_with_query],
+        unsandboxed_workflow_runner=_Asks(),
+    ):
+        run = await client.start_workflow(
+            Counts.run, id=task_queue, task_queue=task_queue, task_timeout=timedelta(seconds=2)
+        )
+        await run.signal(Counts.steer)
+        assert await asyncio.to_thread(_goes_on.wait, 10)
+        # The server passes it on with the next task, when Core asks for more time.
+        answer = asyncio.create_task(run.query(Counts.count))
+        assert await asyncio.to_thread(_is_asked.wait, 10)
+        await run.signal(Counts.steer)
+        _has_come.set()
+        assert await run.result() == 2
+        assert await answer == 2
+    replayer = Replayer(workflows=[Counts], plugins=[PerdurePlugin()])
+    await replayer.replay_workflow(await run.fetch_history())
