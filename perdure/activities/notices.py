@@ -94,7 +94,7 @@ class Notifier:
         [receiver] = receivers
         server = server_in(receiver.url)
         if server is None:
-            raise _not_taken(f"{receiver.url!r} is not a plain URL")
+            raise _not_sent(f"{receiver.url!r} is not a plain URL")
         if isinstance(receiver, PushTarget):
             body, proof = push_body(input), push_headers(receiver)
         else:
@@ -167,7 +167,7 @@ def push_headers(target: PushTarget) -> dict[str, str]:
     try:
         known = json.loads(unseal(target.sealed, target.url)) if target.sealed else {}
     except (ValueError, ConfigurationError) as error:
-        raise _not_taken(
+        raise _not_sent(
             f"the token of the push notification config {target.id!r} can't be read: {error}"
         ) from None
     headers = {
@@ -200,12 +200,12 @@ def signed_headers(id: str, body: str, variable: str) -> dict[str, str]:
     try:
         from standardwebhooks import Webhook as Signer
     except ImportError:
-        raise _not_taken(
+        raise _not_sent(
             "webhooks need a package that is not installed: pip install 'perdure[webhooks]'"
         ) from None
     now = datetime.now(UTC)
     if problem := secret_problem(variable, os.environ.get(variable, "")):
-        raise _not_taken(f"the worker's {problem}")
+        raise _not_sent(f"the worker's {problem}")
     signatures = [Signer(secret).sign(id, now, body) for secret in os.environ[variable].split()]
     return {
         "webhook-id": id,
@@ -216,3 +216,8 @@ def signed_headers(id: str, body: str, variable: str) -> dict[str, str]:
 
 def _not_taken(text: str) -> ApplicationError:
     return ApplicationError(text, type=NOT_TAKEN)
+
+
+def _not_sent(text: str) -> ApplicationError:
+    """Return the error for a notice that this worker can't make: it would fail again."""
+    return ApplicationError(text, type=NOT_TAKEN, non_retryable=True)

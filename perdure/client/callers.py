@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -40,6 +41,8 @@ class Relay:
         self._run: RunHandle | None = None
         self._has_cancelled = False
         self._unsendable: list[str] = []
+        self._unanswered: tuple[str, int] | None = None
+        """The id of the message in transit, and the number of its texts."""
         self._lock = asyncio.Lock()
 
     @asynccontextmanager
@@ -109,19 +112,23 @@ class Relay:
         return True
 
     async def _steer(self, run: RunHandle, texts: list[str]) -> None:
-        """Send the texts as one message, then remove from the list those that need no retry."""
-        try:
-            if texts:
-                await run.steer(texts)
-        except PayloadTooLargeError as error:
-            if len(texts) > 1:
-                while texts:
-                    await self._steer(run, texts[:1])
-                    del texts[0]
-                return
-            logger.error("a steering message for the run %s was not sent: %s", run.id, error)
-            self._unsendable += texts
-        texts.clear()
+        """Send the texts, and remove from the list those that need no retry.
+
+        After a lost answer, the next call sends the same message under the same id, of which the
+        run reads one.
+        """
+        while texts:
+            id, count = self._unanswered = self._unanswered or (uuid.uuid4().hex, len(texts))
+            try:
+                await run.steer(texts[:count], message_id=id)
+            except PayloadTooLargeError as error:
+                if count > 1:
+                    self._unanswered = (id, 1)
+                    continue
+                logger.error("a steering message for the run %s was not sent: %s", run.id, error)
+                self._unsendable += texts[:1]
+            del texts[:count]
+            self._unanswered = None
 
 
 class Flushing(Interceptor):

@@ -35,7 +35,7 @@ from ..protocol.outcome import ForkOf
 from ..protocol.run import OtherModel, RecordedOptions, RunInput
 from ..protocol.search_attributes import HANDED_BY, ORIGIN, STARTED, TENANT, keyword, quote
 from ..settings.delegates import as_started
-from ..text import valid_text
+from ..text import excerpt, valid_text
 from .reading.results import conversation_at_end
 from .run_input import loaded_agent
 from .starting import StartOptions
@@ -74,8 +74,9 @@ def with_results(messages: Sequence[Message], results: Mapping[str, str]) -> lis
     for id in results:
         if (found := ids.count(id)) != 1:
             raise ValueError(
-                f"results: call {id!r} has {found} results in the conversation of the fork, "
-                f"expected 1; calls with a result: {', '.join(filter(None, ids)) or 'none'}"
+                f"results: call {id!r:.200} has {found} results in the conversation of the fork, "
+                "expected 1; calls with a result: "
+                f"{excerpt(', '.join(filter(None, ids)), 1000) or 'none'}"
             )
     edited: dict[str | None, Message] = {
         id: Message(

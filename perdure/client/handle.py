@@ -81,10 +81,12 @@ class Controls:
         tool continues.
 
         Several texts become as many messages, which the agent reads together. `by` names the
-        sender, for readers of the history. The run ignores a second message with the same
-        `message_id`. Raises `PayloadTooLargeError` when the message does not fit into one message
-        to Temporal, and when Temporal would end the run for the size of its history because of many
-        large messages.
+        sender, for readers of the history. The run reads a message once if it arrives again with
+        the same `message_id`.
+
+        Raises `PayloadTooLargeError` when the message does not fit into one message to Temporal,
+        and when Temporal would end the run for the size of its history because of many large
+        messages.
         """
         if not (
             texts := [valid_text(each) for each in ([text] if isinstance(text, str) else text)]

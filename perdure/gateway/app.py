@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import entry_points
@@ -20,6 +19,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..errors import ConfigurationError
+from ..prompty.worker_limits import accepts_host
 from ..worker.health import LIVE, READY, why_unwell
 from .ai_sdk import AiSdkDialect
 from .gateway import Gateway
@@ -91,8 +91,8 @@ def gateway_app(
 ) -> Starlette:
     """Return the application.
 
-    `hosts` are the accepted host names. Only pages of `origins` may send requests from a browser.
-    `limits` apply to this process.
+    `hosts` are the accepted host names; `*.example.com` stands for all below it. Only pages of
+    `origins` may send requests from a browser. `limits` apply to this process.
     """
 
     async def live(request: Request) -> Response:
@@ -116,7 +116,7 @@ def gateway_app(
                 route.app = limiter.guarding(route.app, getattr(dialect, "refusal", problem_json))
             routes.append(route)
     middleware = [
-        Middleware(_OwnPages, hosts=frozenset(hosts), origins=frozenset(origins)),
+        Middleware(_OwnPages, hosts=hosts, origins=frozenset(origins)),
         Middleware(Challenges, has_issuer=bool(issuers_of(gateway))),
     ]
     if origins:
@@ -165,7 +165,7 @@ class _OwnPages:
     pages of other origins: a browser sends some requests without a preflight.
     """
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str], origins: frozenset[str]) -> None:
+    def __init__(self, app: ASGIApp, hosts: Collection[str], origins: frozenset[str]) -> None:
         self._app = app
         self._hosts = hosts
         self._origins = origins
@@ -176,9 +176,11 @@ class _OwnPages:
             origin, host = headers.get("origin"), headers.get("host", "")
             own = {f"{scheme}://{host}" for scheme in ("http", "https")}
             refused = None
-            if not self._hosts & {"*", re.sub(r":\d+$", "", host)}:
+            if not accepts_host(host, self._hosts):
                 expected = ", ".join(sorted(self._hosts))
-                refused = HttpProblem(400, "host", f"the host is {host!r}: expected {expected}")
+                refused = HttpProblem(
+                    400, "host", f"the host is {host!r:.200}: expected {expected}"
+                )
             elif origin and origin not in self._origins | own:
                 refused = HttpProblem(
                     403,

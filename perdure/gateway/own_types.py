@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -26,6 +27,19 @@ these."""
 
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS, pattern=WITHOUT_CONTROLS)]
+
+
+_ADDRESS = re.compile("/(?:result|events|messages|calls|trace|setup)$")
+
+
+def _readable(id: str) -> str:
+    if found := _ADDRESS.search(id):
+        raise ValueError(f"an id can't end with {found[0]}: that is an address of this API")
+    return id
+
+
+NewId = Annotated[Id, AfterValidator(_readable)]
+"""Of a run to start."""
 
 
 class CamelCase(BaseModel):
@@ -62,7 +76,7 @@ class StartRun(CamelCase):
 
     agent: str
     inputs: JsonObject = {}
-    id: Id | None = None
+    id: NewId | None = None
     """The run's id; without one it is made from the agent's name."""
 
 
@@ -130,7 +144,7 @@ class SteerBody(CamelCase):
 
     text: str = Field(min_length=1)
     message_id: Id | None = None
-    """The run ignores a second message with the same id."""
+    """The run reads a message once if it arrives again under this id."""
 
 
 class CancelBody(CamelCase):
@@ -216,7 +230,7 @@ class ForkBody(CamelCase):
     """Another model: its id, or `PROVIDER/ID`; None for the same."""
     results: dict[str, str] | None = None
     """Call id → another text as the result of that earlier tool call."""
-    id: Id | None = None
+    id: NewId | None = None
 
 
 class Waiting(CamelCase):

@@ -162,6 +162,9 @@ MAX_BYTES = 64 * 2**20
 _PYTHON = frozenset({".py", ".pyi", ".pyc"})
 _OPENER = re.compile(r"\s*(---|\+\+\+)[^\S\n]*(?:\n|\Z)")
 _CLOSER = re.compile(r"^(?:---|\+\+\+)[^\S\n]*(?:\n|\Z)", re.MULTILINE)
+_UNOPENED = re.compile(
+    r"\s*(?:name|displayName|description|model|inputs|outputs|tools|template) *:"
+)
 
 
 @dataclass(frozen=True)
@@ -272,6 +275,12 @@ def split_frontmatter(text: str) -> SplitText:
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     opener = _OPENER.match(text)
+    if opener is None and _UNOPENED.match(text) and _CLOSER.search(text):
+        raise LoadError(
+            "Invalid frontmatter: the first line has to be `---`, before the properties; they end "
+            "at the next line `---`",
+            line=1,
+        )
     if opener is None:
         return SplitText(None, 1, text, 1)
     closer = _CLOSER.search(text, opener.end())

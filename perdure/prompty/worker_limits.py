@@ -59,6 +59,14 @@ def is_listed(server: Origin, hosts: Iterable[str]) -> bool:
     return any(_means(host.lower(), server) for host in hosts)
 
 
+def accepts_host(header: str, hosts: Collection[str]) -> bool:
+    """Return whether a request with that header `Host` is meant for one of the hosts; see
+    `is_listed`.
+    """
+    server = None if re.search("[/?#]", header) else server_in(f"http://{header}")
+    return "*" in hosts or (server is not None and is_listed(server, hosts))
+
+
 def _means(host: str, server: Origin) -> bool:
     name, colon, port = host.rpartition(":") if re.search(r":\d+$", host) else (host, "", "")
     if colon and int(port) != server.port:

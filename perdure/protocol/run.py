@@ -33,7 +33,8 @@ class SteeringMessage(Exchanged):
     by: str | None = None
     """The sender; for readers of the history."""
     id: str = unless_empty("")
-    """Identifies the message, so that a duplicate is read once; "" for none."""
+    """Identifies the message, so that the run reads it once if it arrives again; another text under
+    the same id is another message. "" for none."""
     requested_by: Requesters | None = unless_none()
     """The sender, signed by a gateway."""
 
@@ -157,7 +158,7 @@ class Carried(Exchanged):
     steering: list[str] = []
     """The messages that the run has not read yet."""
     steered: list[str] = unless_empty([])
-    """The ids of recent messages to the run, by which it recognises a duplicate."""
+    """Digests of recent messages to the run, with their ids, by which it recognises a duplicate."""
     decided: list[DecidedCall] = []
     """People's recent decisions, by which the run recognises a duplicate."""
     completed: list[CompletedCall] = unless_empty([])

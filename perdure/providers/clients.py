@@ -18,11 +18,12 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from .._version import __version__
+from ..agents import Agent
 from ..declared_tools import Connection
 from ..errors import ModelError
 from ..json_types import JsonObject
 from ..prompty.worker_limits import AZURE_KEY
-from ..redaction import know_client
+from ..redaction import know_client, redact
 from ..text import UTF_8
 from .azure import ENDPOINT_VARIABLE, AzureTarget, azure_target, entra_token
 from .sdks import SdkNames
@@ -76,6 +77,21 @@ def client_for(sdk: SdkNames, connection: Connection | None, *, provider: str) -
     if key not in clients:
         clients[key] = _new_client(sdk, target, {argument: secret}, is_own=is_own)
     return clients[key]
+
+
+def key_source(sdk: SdkNames, agent: Agent) -> str:
+    """Return the setting that has the key of the agent's connection, without the key."""
+    connection = agent.model.connection if agent.model else None
+    if connection is not None and connection.kind == "reference":
+        return f"the client registered as {connection.name!r}"
+    if connection is not None and connection.api_key:
+        written = redact(connection.api_key, agent=agent)
+        return "`apiKey` in the agent's connection" + (
+            f", {written}" if written.startswith("${") else ""
+        )
+    if ambient := sdk.ambient_key(connection.endpoint if connection else None):
+        return f"the worker's environment variable {ambient.variable}"
+    return "Entra ID, from the worker's environment"
 
 
 def is_without_key(client: Any) -> bool:

@@ -28,7 +28,7 @@ from .base import (
     offered_functions,
     rename_keys,
 )
-from .clients import client_for, is_without_key, load_sdk
+from .clients import client_for, is_without_key, key_source, load_sdk
 from .dialects import Recipient, server_of
 from .ends import Answer, made_calls, require_reply
 from .errors import MAX_NAME_CHARS, UnexpectedFormatError, error_from_http, json_excerpt, short_word
@@ -245,8 +245,13 @@ class WireFormat(Provider):
             yield call
         except ModelError as error:
             error.address, error.model = call.address, short_word(request.get("model"))
-            if error.kind == "authentication" and is_without_key(client):
-                error.message = f"{error.message} ({_NO_KEY_SENT.format(call.address)})"
+            if error.kind == "authentication":
+                why = (
+                    _NO_KEY_SENT.format(call.address)
+                    if is_without_key(client)
+                    else f"the key is that of {key_source(self.sdk, agent)}"
+                )
+                error.message = f"{error.message} ({why})"
             raise
 
     async def send_cached(

@@ -36,7 +36,7 @@ from ..protocol.inventory import Inventory, Missing
 from ..protocol.outcome import HeldUp, RunStatus
 from ..protocol.pauses import RunFacts
 from ..protocol.run import GoOn, RunInput, SteeringMessage, paced_with
-from ..protocol.signatures import with_request
+from ..protocol.signatures import content_of, with_request
 from ..tool_calls import ToolRequest, ToolSpec
 from ..webhooks import Webhook
 from .approvals import REMEMBERED, Approvals
@@ -105,7 +105,7 @@ class RunState:
         self.steering = list(carried.steering) if carried else []
         """Messages that the loop has not read yet."""
         self.steered = list(carried.steered) if carried else []
-        """The ids of recent messages."""
+        """Digests of recent messages that have an id."""
         self.unread = 0
         """The number of steering messages in the conversation that no model call has carried
         yet."""
@@ -281,13 +281,13 @@ class RunState:
         is_let_go_on(go_on)
 
     def take_steering(self, message: SteeringMessage) -> None:
-        """Keep a message until the loop reads it, unless one with its id came before. Record its
+        """Keep a message until the loop reads it, unless it came before under its id. Record its
         sender, while all senders so far are known.
         """
-        if message.id in self.steered:
-            return
         if message.id:
-            self.steered = [*self.steered, message.id][-REMEMBERED:]
+            if (digest := content_of(message.id, message.content)) in self.steered:
+                return
+            self.steered = [*self.steered, digest][-REMEMBERED:]
         if self.requests is not None:
             self.requests = with_request(
                 self.requests, request_received(message.requested_by, message.content)

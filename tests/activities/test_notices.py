@@ -181,13 +181,17 @@ async def receiver(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Receiver]:
 
 
 async def sending_fails(url: str, limits: WorkerLimits) -> str:
-    """Why a notice is not taken."""
+    """The message with which an attempt at this URL fails."""
+    return (await failed(url, limits)).message
+
+
+async def failed(url: str, limits: WorkerLimits) -> ApplicationError:
     notice = NoticeInput(
         id="msg_1", type="run.done", time=1.0, data={"run": "r"}, webhooks=[Webhook(url=url)]
     )
     with pytest.raises(ApplicationError) as failure:
         await ActivityEnvironment().run(Notifier(limits).send, notice)
-    return failure.value.message
+    return failure.value
 
 
 @pytest.mark.parametrize("host", PRIVATE + METADATA)
@@ -208,6 +212,17 @@ async def test_no_redirect_is_followed(receiver: Receiver, status: int) -> None:
         receiver.answer, receiver.location = lambda number: status, f"{other.url}/latest/meta-data"
         assert f"has answered with the status {status}" in await sending_fails(receiver.url, OPEN)
         assert (len(receiver.attempts), other.attempts) == (1, [])
+
+
+@pytest.mark.parametrize("secret", ["", "whsec_c2hvcnQ="])
+async def test_a_notice_that_this_worker_cannot_sign_fails_at_once(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    monkeypatch.setenv("PERDURE_WEBHOOK_SECRET", secret)
+    failure = await failed(receiver.url, OPEN)
+    assert "PERDURE_WEBHOOK_SECRET has no secret: expected `whsec_`" in failure.message
+    assert failure.non_retryable
+    assert receiver.attempts == []
 
 
 async def test_what_was_looked_at_is_connected_to_whatever_the_name_leads_to_by_then(

@@ -322,6 +322,10 @@ async def test_ids_of_any_letters_are_told_and_control_characters_are_refused(
         for refused in (
             await http.post("/runs", json={"agent": "tested", "id": "a\0b"}),
             await http.post("/runs", json={"agent": "tested", "id": "a\r\nb: c"}),
+            await http.post("/runs", json={"agent": "tested", "id": "a/calls"}),
+            await http.post(
+                f"{served.url}{started.headers['location']}/fork", json={"at": 1, "id": "a/events"}
+            ),
             await http.get("/runs", params={"agent": "a\0b"}),
             await http.get("/runs", params={"session": "\0"}),
         ):

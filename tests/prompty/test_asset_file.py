@@ -180,6 +180,12 @@ def test_multiplying_yaml_is_refused(write: WriteFile, yaml: str) -> None:
         load(write(f"---\n{yaml}\n---\n"))
 
 
+@pytest.mark.parametrize("text", ["name: test\n---\nBody", "\nmodel:\n  id: x\n+++\nBody"])
+def test_properties_without_the_line_before_them_are_refused(write: WriteFile, text: str) -> None:
+    with pytest.raises(LoadError, match="the first line has to be `---`"):
+        load(write(text))
+
+
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(LoadError, match="is not a regular file"):
         load(tmp_path)

@@ -15,7 +15,7 @@ from perdure.agents import Agent, with_others
 from perdure.client import RunOptions, session
 from perdure.errors import RunError
 from perdure.prompty.load import load_dict
-from perdure.prompty.worker_limits import WorkerLimits
+from perdure.prompty.worker_limits import WorkerLimits, accepts_host
 from perdure.testing import asks, call, says
 
 from ..support.agents import Scripted, scripted_agent, tool_texts
@@ -24,6 +24,27 @@ from ..support.raw_server import raw_server
 from ..support.stage import Stage
 
 SAFE = WorkerLimits()
+
+
+@pytest.mark.parametrize(
+    ("header", "hosts", "accepted"),
+    [
+        ("a.example.com:8080", ["*.example.com"], True),
+        ("A.Example.Com", ["*.example.com"], True),
+        ("example.com", ["*.example.com"], False),
+        ("a.example.com.evil.org", ["*.example.com"], False),
+        ("evil.org/a.example.com", ["*.example.com"], False),
+        ("localhost/", ["localhost"], False),
+        ("localhost:1", ["localhost"], True),
+        ("[::1]:8080", ["[::1]"], True),
+        ("", ["localhost"], False),
+        ("", ["*"], True),
+    ],
+)
+def test_the_host_of_a_request_is_one_of_those(
+    header: str, hosts: list[str], accepted: bool
+) -> None:
+    assert accepts_host(header, hosts) is accepted
 
 
 async def why_refused(stage: Stage, agent: Agent, **worker: Any) -> str:

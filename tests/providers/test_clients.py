@@ -10,6 +10,7 @@ import pytest
 
 from perdure.errors import ModelError
 from perdure.json_types import JsonObject
+from perdure.prompty.load import load_dict
 from perdure.prompty.worker_limits import keys_for
 from perdure.providers import close_clients, get_connection, provider_for, register_connection
 from perdure.providers.base import ModelCallOptions
@@ -104,9 +105,25 @@ async def test_nothing_of_the_environment_goes_to_a_stranger(
     monkeypatch.setenv(
         "ANTHROPIC_BASE_URL" if api == ANTHROPIC else "OPENAI_BASE_URL", recorded.url
     )
-    with pytest.raises(ModelError):
+    with pytest.raises(ModelError, match=r"worker's environment variable (OPEN|AZ|ANTH)\w+_KEY\)"):
         await provider_for(calling).call(calling, {}, ModelCallOptions(5))
     assert recorded.last.headers["x-gateway"] == "planted", "the owner has named this server"
+
+
+@pytest.mark.parametrize(
+    ("key", "named"),
+    [("sk-own-of-a-person", "connection)"), ("${env:OWN_KEY}", "connection, ${env:OWN_KEY})")],
+)
+async def test_a_refused_key_is_named_and_not_shown(
+    recorded: RecordedServer, monkeypatch: pytest.MonkeyPatch, key: str, named: str
+) -> None:
+    monkeypatch.setenv("OWN_KEY", "sk-own-of-a-team")
+    recorded.answers(Recorded.of_json({"error": {"message": "wrong key"}}, status=401))
+    written = {"kind": "key", "endpoint": recorded.url, "apiKey": key}
+    calling = load_dict({"model": {"id": "m", "provider": "openai", "connection": written}})
+    with pytest.raises(ModelError) as caught:
+        await provider_for(calling).call(calling, {}, ModelCallOptions(5))
+    assert caught.value.message == f"wrong key (the key is that of `apiKey` in the agent's {named}"
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
-from perdure import RunNotFound
+from temporalio.client import Client, Interceptor, OutboundInterceptor, SignalWorkflowInput
+from temporalio.service import RPCError, RPCStatusCode
+
+from perdure import RunNotFound, Steering
 from perdure.client import RunEvent, RunHandle, get_run
+from perdure.client.callers import Relay
 from perdure.messages import Message
 from perdure.testing import ScriptedReply, ScriptedRequest, says
 
@@ -26,17 +31,54 @@ async def test_before_the_first_workflow_task(stage: Stage, scripted: Scripted) 
     run = await stage.start(scripted_agent(model))
     await run.steer("one", message_id="m1")
     await run.steer("two")
-    await run.steer("one, sent again", message_id="m1")
+    await run.steer("one", message_id="m1")
+    await run.steer("three", message_id="m1")
     async with stage.worker():
         result = await run.result()
-    assert said(result.messages) == ["What is it?", "one", "two"]
+    assert said(result.messages) == ["What is it?", "one", "two", "three"]
     assert len(model.requests) == 1
     events = [(event.type, event.data.get("message")) for event in await run.events()]
     assert events[:3] == [
         ("messages_updated", None),
-        ("status", "Injected 2 steering message(s)"),
+        ("status", "Injected 3 steering message(s)"),
         ("llm_start", None),
     ]
+
+
+class LosesAnAnswer(Interceptor):
+    """Loses the server's answer to the first signal, after the signal has arrived."""
+
+    def __init__(self, steering: Steering) -> None:
+        self.steering = steering
+        self.signals = 0
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
+        loses = self
+
+        class Losing(OutboundInterceptor):
+            async def signal_workflow(self, input: SignalWorkflowInput) -> None:
+                await super().signal_workflow(input)
+                loses.signals += 1
+                if loses.signals == 1:
+                    loses.steering.send("two")
+                    raise RPCError("the connection is closed", RPCStatusCode.UNAVAILABLE, b"")
+
+        return Losing(next)
+
+
+async def test_a_message_whose_answer_is_lost_is_read_once(
+    stage: Stage, scripted: Scripted
+) -> None:
+    steering = Steering()
+    loses = LosesAnAnswer(steering)
+    config: Any = stage.client.config()
+    client = Client(**{**config, "interceptors": [loses]})
+    run = await stage.start(scripted_agent(scripted([says("done")])))
+    steering.send("one")
+    async with Relay(None, steering).to(get_run(client, run.id)), stage.worker():
+        result = await run.result()
+    assert said(result.messages) == ["What is it?", "one", "two"]
+    assert loses.signals == 3
 
 
 async def watch(run: RunHandle) -> list[RunEvent]:

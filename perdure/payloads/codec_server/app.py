@@ -25,7 +25,6 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -40,6 +39,7 @@ from temporalio.exceptions import ApplicationError
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from ...errors import ConfigurationError
+from ...prompty.worker_limits import accepts_host
 from ...redaction import get_logger
 from ..encryption import EncryptionError
 from ..failures import UnreadValues
@@ -174,6 +174,11 @@ def codec_app(
     at_once = Semaphore(MAX_AT_ONCE)
 
     async def answer(request: Request) -> Response:
+        host = request.headers.get("host", "")
+        if not accepts_host(host, hosts):
+            raise HTTPException(
+                400, f"the host is {host!r:.200}: expected {', '.join(sorted(hosts))}"
+            )
         action = ACTIONS.get(request.path_params["path"].rpartition("/")[2])
         if action is None:
             raise HTTPException(404, "expected /decode, /encode or /download")
@@ -193,7 +198,6 @@ def codec_app(
                 allow_headers=HEADERS,
                 allow_credentials=True,
             ),
-            Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
         ],
         exception_handlers={HTTPException: _error_response},
     )

@@ -158,7 +158,9 @@ async def test_who_is_let_in() -> None:
             ({"Authorization": "Bearer right"}, 200),
             ({"Authorization": "Bearer right", "Host": "evil.example"}, 400),
         ):
-            assert (await ask(http, "/decode", **headers)).status_code == status
+            answered = await ask(http, "/decode", **headers)
+            assert answered.status_code == status
+        assert answered.json() == {"message": "the host is 'evil.example': expected 127.0.0.1"}
 
 
 NO_REQUESTS = [
