@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import logging
 import os
+import re
 import socket
 from asyncio import Semaphore, to_thread
 from collections.abc import (
@@ -39,7 +40,6 @@ from temporalio.exceptions import ApplicationError
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from ...errors import ConfigurationError
-from ...prompty.worker_limits import accepts_host
 from ...redaction import get_logger
 from ..encryption import EncryptionError
 from ..failures import UnreadValues
@@ -175,7 +175,7 @@ def codec_app(
 
     async def answer(request: Request) -> Response:
         host = request.headers.get("host", "")
-        if not accepts_host(host, hosts):
+        if not {"*", re.sub(r":\d+$", "", host)} & {*hosts}:
             raise HTTPException(
                 400, f"the host is {host!r:.200}: expected {', '.join(sorted(hosts))}"
             )
