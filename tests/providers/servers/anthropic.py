@@ -2,7 +2,7 @@
 
 Ids are `^[a-zA-Z0-9_-]+$`: CommandCodeAI/command-code#323 (2026-05-06). Each turn of results
 answers exactly the calls before it. Thinking blocks go back unchanged, with their signatures. Newer
-models take no temperature: qodo- ai/pr-agent#2456.
+models take no temperature: qodo-ai/pr-agent#2456.
 """
 
 from .wires import MessagesServer

@@ -1,8 +1,8 @@
 """DeepSeek.
 
 A message with calls has the `reasoning_content` that it came with: abhigyanpatwari/GitNexus#43
-(2026-02-22), continuedev/continue#11285 (2026-03-11), hotovo/aider-desk#529 (2025-12-08). Texts are
-all that it takes.
+(2026-02-22), continuedev/continue#11285 (2026-03-11), hotovo/aider-desk#529 (2025-12-08). It only
+takes text.
 """
 
 from .wires import ChatServer

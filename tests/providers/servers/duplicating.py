@@ -1,4 +1,4 @@
-"""A server that nobody knows, whose calls have one id all of them.
+"""An unknown server that gives all its calls the same id.
 
 huggingface/smolagents#2684, #2768, agno-agi/agno#2336.
 """

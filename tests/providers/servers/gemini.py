@@ -1,7 +1,7 @@
 """Gemini, by Google's endpoint for OpenAI's protocol.
 
 The first call of a message has a thought signature, which goes back unchanged, or the request is
-refused: securo- finance/securo#884 (2026-09-10), JetBrains/koog#1148 (2025-11-18),
+refused: securo-finance/securo#884 (2026-09-10), JetBrains/koog#1148 (2025-11-18),
 openclaw/openclaw#72127 (2026-04-26). Google documents `skip_thought_signature_validator` for calls
 of other models.
 """

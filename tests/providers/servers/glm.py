@@ -1,7 +1,7 @@
 """GLM, by Z.ai.
 
-`messages` without a user are refused with code 1214; a choice of tools other than `auto` is:
-vectorize- io/hindsight#4246 (2026-09-09). Thinking that is preserved between calls is
+`messages` without a user are refused with code 1214; so is a `tool_choice` other than `auto`:
+vectorize-io/hindsight#4246 (2026-09-09). Thinking that is preserved between calls is
 `reasoning_content`: docs.z.ai (read 2026-11).
 """
 

@@ -1,7 +1,7 @@
 """Ollama.
 
 `cannot unmarshal string into Go struct field … ToolCallFunctionArguments`: aliasrobotics/cai#76,
-neuron-core/neuron- ai#219 (2025-07-04), langchain-ai/langchain#36550.
+neuron-core/neuron-ai#219 (2025-07-04), langchain-ai/langchain#36550.
 """
 
 from .wires import ChatServer

@@ -1,4 +1,4 @@
-"""A server that nobody knows, whose ids begin anew in each reply.
+"""An unknown server whose ids start again in each reply.
 
 NousResearch/hermes-agent#111443, langchain-ai/langchainjs#10145, vellum-ai/vellum-assistant#320.
 """

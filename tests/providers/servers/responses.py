@@ -1,6 +1,6 @@
 """OpenAI's Responses.
 
-A tool that does not say `strict` counts as strict: open-webui/open-webui#30046,
+A tool without `strict` counts as strict: open-webui/open-webui#30046,
 langchain-ai/langchain#39309, vercel/ai#15889. Ids of calls have 64 characters at most. Reasoning
 items go back with what they led to: openai/openai-agents-python#919, #1756.
 """

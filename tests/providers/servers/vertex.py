@@ -1,7 +1,7 @@
 """Gemini, by Vertex AI's endpoint for OpenAI's protocol.
 
 Thought signatures as with Gemini, beside the call: earendil-works/pi#6733 (2026-07-16),
-JohnnyZ93/oai-compatible- copilot#49 (2025-11-24).
+JohnnyZ93/oai-compatible-copilot#49 (2025-11-24).
 """
 
 from .wires import ChatServer

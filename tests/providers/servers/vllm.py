@@ -1,7 +1,7 @@
-"""vLLM, somewhere.
+"""vLLM, on any host.
 
 It parses the arguments of earlier calls, and one that is not an object's JSON ends the
-conversation: vllm- project/vllm#48922 (2026-07-17), local-inference-lab/vllm#684 (2026-09-06).
+conversation: vllm-project/vllm#48922 (2026-07-17), local-inference-lab/vllm#684 (2026-09-06).
 Behind the chat template of a Mistral model, ids have nine letters and digits:
 ml-explore/mlx-lm#1399 (2026-06-12).
 """
